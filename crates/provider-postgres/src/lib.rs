@@ -1,17 +1,19 @@
 //! Perdure's store in a schema of a Postgres database: `perdure_provider::Provider` over `tokio-postgres`.
 //!
-//! Owns the tables (`migrations/`), the connections and what is said on them. It knows nothing of orchestrations or of napi. The
-//! invariants P1 to P16 that comments cite are those of `perdure_provider`.
+//! This crate owns the tables (`migrations/`), the connections and the statements on them. It knows nothing of
+//! orchestrations or of napi. The invariants P1 to P17 that comments cite are those of `perdure_provider`.
 //!
-//! - One task writes. Whatever waits becomes one transaction, and is answered when that is durable (`writer.rs`); its statements take
-//!   arrays and are sent together (`write/`). Other processes write at the same time: rows are locked in one order (`write/lock.rs`), and
-//!   what became of a transaction whose answer was lost is told by its mark (`session.rs`, `marks.rs`).
-//! - Everything else takes a connection of the pool for as long as it lasts.
+//! - One task writes. All batches that wait become one transaction, and are answered when that is durable
+//!   (`writer.rs`). Its statements take arrays and are sent together (`write/`). Other processes write at the same
+//!   time, so rows are locked in one order (`write/lock.rs`). The outcome of a transaction whose answer was lost is
+//!   told by its mark (`session.rs`, `marks.rs`).
+//! - Each other operation takes a connection of the pool for as long as it lasts.
 //! - All connections lead to one server, the first of the URL's hosts that takes writes (`hosts.rs`).
-//! - What other processes did is heard on a connection of its own, and looked for once a second (`wake.rs`).
-//! - All times that are compared are the server's clock's (P9).
-//! - It has a thread of its own, on which all of that runs and every answer is given. A batch that finds nothing before it is sent by the thread
-//!   that hands it over (`drive.rs`), and who waits for its answer is woken before that is read (`herald.rs`).
+//! - Changes by other processes are heard on a connection of its own, and looked for once a second (`wake.rs`).
+//! - All times that are compared are those of the server's clock (P9).
+//! - The provider has a thread of its own, on which all of this runs and each answer is given. A batch that finds no
+//!   other batch before it is sent by the thread that hands it over (`drive.rs`). The thread that waits for the answer
+//!   is woken before the answer is read (`herald.rs`).
 
 mod acquire;
 mod auth;

@@ -1,21 +1,27 @@
-//! Which history of commits a server goes on with, and what is done when it is another one than before.
+//! The lineage of a server: the history of commits that it continues. When the lineage changes, the workers of this
+//! process end.
 //!
-//! After a failover that lost commits, or a restore, the store is as it was earlier, and what is counted in it (events, messages, epochs, keys) is given a second time. A worker
-//! that goes on with what it remembers takes a new message for one that it has seen, and consumes it unread. So what it remembers must end.
+//! After a failover that lost commits, or after a restore, the store is as it was earlier. All that is counted in it
+//! (events, messages, epochs, keys) is given out a second time. A worker that goes on with its memory takes a new
+//! message for one that it has seen, and consumes it unread. So that memory must end.
 //!
-//! - **N1** The lineage of a server is its system identifier, its timeline (a promotion and a recovery to an earlier point begin a new one) and the identifier of the sequence
-//!   of keys (tables that were restored into the same server have another). A restart changes none of them, and the write-ahead log that is on disk never gets shorter: a server
-//!   that has less of it than was seen a second ago was put back to an earlier state. Where this cannot be asked for (a role without the rights, a server of another sort) the
-//!   time at which the server was started stands in its place: then each restart counts.
-//! - **N2** Each new connection is asked for it before anything else, and the first answer is kept. A connection leads to one server for as long as it lives
-//!   ([`Hosts`](crate::hosts::Hosts) cuts those to a former one). A standby has none: it is no server of a store before it is promoted.
-//! - **N3** When the answer is another one, the workers of this process are released in the store, in one transaction, before the connection is used. All fences then see to
-//!   the rest: no turn, start, heartbeat or acquisition of a session that began before can be written. Its next renewal, which is asked for at once, ends it, and a new worker
-//!   reads everything anew.
-//! - **N4** The rest of a block of keys is dropped: the sequence may give it to others.
+//! - **N1** The lineage of a server is its system identifier, its timeline (a promotion and a recovery to an earlier
+//!   point begin a new one) and the identifier of the sequence of keys (tables that were restored into the same server
+//!   have another one). A restart changes none of them. The write-ahead log on disk never gets shorter: a server that
+//!   has less of it than was seen a second ago was put back to an earlier state. Where the lineage cannot be asked for
+//!   (a role without the rights, a server of another kind), the time at which the server was started stands in its
+//!   place. Then each restart counts as a change.
+//! - **N2** Each new connection is asked for the lineage before anything else, and the first answer is kept. A
+//!   connection leads to one server for as long as it exists ([`Hosts`](crate::hosts::Hosts) cuts those to a former
+//!   one). A standby has no lineage: it is no server of a store before it is promoted.
+//! - **N3** When the answer is another one, the workers of this process are released in the store, in one transaction,
+//!   before the connection is used. The fences do the rest: no turn, start, heartbeat or acquisition of a session that
+//!   began before can be written. The next renewal of the session, which is requested at once, ends it, and a new
+//!   worker reads everything anew.
+//! - **N4** The rest of a block of keys is dropped: the sequence may give these keys to others.
 //!
-//! Behind a pooler that gives a connection to each transaction the server changes without a new connection: there the lineage is looked at every
-//! [`PULSE_EVERY`](crate::options::PULSE_EVERY).
+//! Behind a pooler that gives a connection to each transaction, the server changes without a new connection. There the
+//! lineage is checked every [`PULSE_EVERY`](crate::options::PULSE_EVERY).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -30,14 +36,14 @@ use crate::connection::NOW;
 use crate::error::Failure;
 use crate::schema::fill_in;
 
-/// The lineage, nothing where the store is not made yet, and how much of the write-ahead log is on disk.
+/// Selects the lineage (NULL while the store does not exist) and the size of the write-ahead log on disk.
 const LINEAGE: &str = "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text || ' '
     || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) || ' ' || pg_catalog.to_regclass({keys})::oid::text,
   (pg_catalog.pg_current_wal_flush_lsn() - '0/0')::bigint";
 
 const WITHOUT_RIGHTS: &str = "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || pg_catalog.to_regclass({keys})::oid::text, NULL::bigint";
 
-/// How a server says that it never tells what [`LINEAGE`] asks for.
+/// The errors of a server that never answers [`LINEAGE`].
 const NOT_TO_BE_ASKED: [SqlState; 4] = [
     SqlState::INSUFFICIENT_PRIVILEGE,
     SqlState::UNDEFINED_FUNCTION,
@@ -45,17 +51,18 @@ const NOT_TO_BE_ASKED: [SqlState; 4] = [
     SqlState::FEATURE_NOT_SUPPORTED,
 ];
 
-/// Told that the workers of this process were released.
+/// Called after a change of the lineage, when the workers of this process were released.
 type Listener = Box<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Lineage {
     schema: String,
     clock: Option<Arc<dyn Clock>>,
-    /// Workers of this process.
+    /// The workers of this process.
     workers: Mutex<BTreeSet<Arc<str>>>,
-    /// What the first connection was told, and each after a change. Locked while the workers are released.
+    /// The lineage that the first connection told, or the first one after a change. Locked while the workers are
+    /// released.
     known: tokio::sync::Mutex<Option<String>>,
-    /// How much of the write-ahead log was seen on disk, and whether that can be asked for.
+    /// The size of the write-ahead log that was seen on disk. `tells_log` is true if the server tells that size.
     log: AtomicI64,
     tells_log: AtomicBool,
     changes: AtomicU64,
@@ -63,7 +70,7 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
-    /// `schema`: quoted.
+    /// `schema` is quoted.
     pub(crate) fn new(schema: String, clock: Option<Arc<dyn Clock>>) -> Self {
         Self {
             schema,
@@ -89,30 +96,32 @@ impl Lineage {
         self.workers.lock().contains(&worker.0)
     }
 
-    /// Call `listener` after each change. Once.
+    /// Calls `listener` after each change. Set once.
     pub(crate) fn on_change(&self, listener: Listener) {
-        // There is one waker.
+        // There is only one waker.
         let _ = self.listener.set(listener);
     }
 
-    /// Whether [`saw_log`](Self::saw_log) can be told anything.
+    /// Returns true if the server tells the size of its log, so that [`saw_log`](Self::saw_log) can be called.
     pub(crate) fn tells_log(&self) -> bool {
         self.tells_log.load(Ordering::Acquire)
     }
 
-    /// So much of the write-ahead log is on disk.
+    /// Notes that this many bytes of the write-ahead log are on disk.
     pub(crate) fn saw_log(&self, bytes: i64) {
         self.log.fetch_max(bytes, Ordering::AcqRel);
     }
 
-    /// How often it was another one.
+    /// Returns the number of changes of the lineage.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Ask a connection where it leads, and release the workers when that is another history (N3). A store that is not made yet has none.
+    /// Asks a connection for its lineage, and releases the workers if the lineage has changed (N3). A store that does
+    /// not exist yet has none.
     pub(crate) async fn heed(&self, client: &Client) -> Result<(), Failure> {
-        // What is seen meanwhile on other connections may be more than is there when this one is asked.
+        // Read before the question: other connections may see more log meanwhile than there is when this connection is
+        // asked.
         let log_before = self.log.load(Ordering::Acquire);
         let (now, log) = self.of(client).await?;
         let Some(now) = now else {
@@ -142,9 +151,9 @@ impl Lineage {
     async fn of(&self, client: &Client) -> Result<(Option<String>, Option<i64>), Failure> {
         let ask = async |sql: &str| client.query_typed(&fill_in(sql, &self.schema), &[]).await;
         let rows = match ask(LINEAGE).await {
-            // It is a standby.
+            // The server is a standby.
             Err(error) if error.code() == Some(&SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE) => return Err(error.into()),
-            // A role without rights, or a server of a sort that has none of this. Any other error is one of the moment.
+            // The role has no rights, or the server is of a kind that has none of this. Any other error is temporary.
             Err(error) if error.code().is_some_and(|state| NOT_TO_BE_ASKED.contains(state)) => {
                 ask(WITHOUT_RIGHTS).await
             }
@@ -155,7 +164,7 @@ impl Lineage {
         Ok((row.try_get(0)?, row.try_get(1)?))
     }
 
-    /// As `worker::release` does.
+    /// Releases the workers of this process, as `worker::release` does.
     async fn release_workers(&self, client: &Client) -> Result<(), Failure> {
         let workers: Vec<String> = self.workers.lock().iter().map(|worker| quoted(worker)).collect();
         if workers.is_empty() {

@@ -1,9 +1,10 @@
 //! Lists of instances, the newest first.
 //!
-//! An index gives the order, and the filter is asked of each row that the walk comes by, in SQL but for the tags, which are not parsed there.
-//! Where the filter names few that have an index of their own, the walk goes over these alone: children of one parent, those that have not
-//! ended, the rarer states. Ids that begin with a prefix are put in order for the walk where they are few. What matches is read after that, in one
-//! go and no more than a page may hold.
+//! An index gives the order. The filter is tested on each row that the walk passes, in SQL except for the tags, which
+//! are not parsed there. If the filter selects few instances that have an index of their own, the walk goes over these
+//! alone: children of one parent, instances that have not ended, the rarer states. Ids that begin with a prefix are
+//! sorted for the walk if they are few. The matching instances are read after the walk, in one statement and no more
+//! than a page may hold.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use crate::rows::{integer, number, optional_text};
 use crate::status;
 use crate::text::encode;
 
-/// Every condition of a filter but its tags, as parameters 1 to 8 on a row of instances named `i`.
+/// Tests each condition of a filter except its tags, with parameters 1 to 8, on a row of instances named `i`.
 macro_rules! matches {
     () => {
         "(cardinality($1::text[]) = 0 OR i.status = ANY ($1)) AND (cardinality($2::text[]) = 0 OR i.name = ANY ($2))
@@ -32,7 +33,7 @@ macro_rules! matches {
 }
 pub(crate) use matches;
 
-/// As far as a walk may go, and one more.
+/// Selects as many rows as a walk may pass, and one more.
 macro_rules! newest {
     ($among:expr) => {
         concat!(
@@ -44,8 +45,8 @@ macro_rules! newest {
     };
 }
 
-/// The rows of a walk that hold, and where it ends: the last row that it may come by, and the one after that if there is one. Only of
-/// what holds the end of its history is looked up, and nothing more than a page needs.
+/// Selects the matching rows of a walk, and its end: the last row that it may pass, and the row after that if there is
+/// one. The last event is looked up only for matching rows, and nothing is read that a page does not need.
 macro_rules! walk {
     ($among:expr) => {
         concat!(
@@ -66,7 +67,8 @@ macro_rules! walk {
     };
 }
 
-/// Those of one of the rarer states, if the filter asks for it. Each in order by itself, so that they are merged and need not all be read.
+/// Selects the instances in one of the rarer states, if the filter asks for it. Each state is sorted by itself, so that
+/// the states are merged and need not all be read.
 macro_rules! of_state {
     ($state:literal) => {
         concat!(
@@ -91,7 +93,7 @@ const OF_CHILDREN: &str = walk!(
     "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($4::text[])[1], 0) AND"
 );
 
-/// Of each state of [`TROUBLED`](perdure_provider::TROUBLED) by itself.
+/// Walks each state of [`TROUBLED`](perdure_provider::TROUBLED) by itself.
 const OF_TROUBLED: &str = walk!(concat!(
     "(",
     of_state!("Suspended"),
@@ -104,7 +106,8 @@ const OF_TROUBLED: &str = walk!(concat!(
     ") troubled WHERE"
 ));
 
-/// Those of some keys, parameter 13. Each is looked up by itself: the order is not to be had from an index over all.
+/// Walks the instances with some keys, parameter 13. Each is looked up by itself: an index over all instances does not
+/// give their order.
 const OF_KEYS: &str = walk!(
     "(SELECT one.* FROM unnest($13::bigint[]) AS wanted (key)
       CROSS JOIN LATERAL (SELECT * FROM {schema}.instances i WHERE i.key = wanted.key OFFSET 0) one) found WHERE"
@@ -119,7 +122,7 @@ fn walk_of(filter: &Filter) -> &'static str {
     }
 }
 
-/// The keys of all whose id begins with the prefix, where these are few.
+/// Returns the keys of all instances whose ids begin with the prefix, if they are few.
 async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec<i64>>, Failure> {
     let Some(first) = filter.id_prefix.as_deref().map(encode) else {
         return Ok(None);
@@ -141,7 +144,7 @@ async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec
     keys.map(Some)
 }
 
-/// The parameters of [`matches!`], but for the tags.
+/// The parameters of [`matches!`], and the filter with the tags.
 pub(crate) struct Conditions<'f> {
     statuses: Vec<&'static str>,
     texts: [Vec<Cow<'f, str>>; 3],
@@ -181,13 +184,13 @@ impl<'f> Conditions<'f> {
         ]
     }
 
-    /// Whether a row matches: what [`matches!`] said of it, and its tags.
+    /// Returns true if a row matches: by the result of [`matches!`] in column `said`, and by its tags.
     pub(crate) fn hold(&self, row: &Row, said: usize, tags: usize) -> Result<bool, Failure> {
         Ok(row.try_get(said)? && self.filter.has_tags(optional_text(row, tags)?.as_deref()))
     }
 }
 
-/// A page, on a connection that shows one moment.
+/// Returns a page. The connection reads from one snapshot.
 pub(crate) async fn list(connection: &Connection, request: &ListRequest) -> Result<ListPage, Failure> {
     let ListRequest {
         filter,
@@ -197,7 +200,7 @@ pub(crate) async fn list(connection: &Connection, request: &ListRequest) -> Resu
     } = request;
     let conditions = Conditions::of(filter);
     let mut last = request.first_place();
-    // What tags are asked of is not known before its row is here.
+    // Tags are not tested before their row is here, so a filter with tags cannot limit the rows.
     let rows_max = filter.tags.is_empty().then(|| integer(*limit as u64).saturating_add(1));
     let place = [
         P::Int(last.at_ms),

@@ -1,26 +1,39 @@
-//! Marks of transactions: what tells whether one passed whose answer was lost, and keeps one that did not pass from passing later.
+//! Marks of transactions. A mark tells whether a transaction was committed whose answer was lost, and keeps one that
+//! was not committed from being committed later.
 //!
-//! After a *lost acknowledgement* (the connection was cut, or the answer did not come in time) a transaction has passed, or was rolled back, or **is still to be
-//! carried out**: its backend waits for a lock, or a proxy delivers it late. A caller that is told "it failed" and repeats the call would have it twice. So each
-//! transaction has a slot of its own, a row of `marks`, and leaves a number of its own in it, and whoever resolves the lost acknowledgement raises that number.
-//! How this fits together with turns, acquisitions and the rest, and what else was thought of: `docs/internals/lost-acknowledgements.md`.
+//! After a *lost acknowledgement* (the connection was cut, or the answer did not come in time) a transaction was
+//! committed, or was rolled back, or **is still to be carried out**: its backend waits for a lock, or a proxy delivers
+//! it late. A caller that is told "it failed" and repeats the call would have it twice. So each transaction has a slot
+//! of its own, a row of `marks`, and leaves a number of its own in it. The process that resolves the lost
+//! acknowledgement raises that number. For how this fits together with turns, acquisitions and the rest, and for the
+//! alternatives, see `docs/internals/lost-acknowledgements.md`.
 //!
-//! - **M1** A slot belongs to one transaction at a time, the numbers that are left in it rise, and no row of `marks` is written but by [`leaving`] and [`was_committed`].
-//! - **M2** A mark is left by the transaction that it is for, where the row has a lower number or is not there. Where the row has the same or a higher number the statement
-//!   fails, and nothing of its transaction takes effect. `ON CONFLICT DO UPDATE` reads the newest version of the row, under its lock, whatever the statement's
-//!   snapshot shows: it does not matter where in the statement that is done, nor what the statement waited for before (READ COMMITTED).
-//! - **M3** [`was_committed`] reads the number and raises a lower one above that of the transaction, in one statement that commits by itself. "No" is said when that is
-//!   committed: by M2 the transaction will then never pass. "Yes" is said when the number is that of the transaction.
-//! - **M4** It writes the row in either case. Its own commit comes after the one it tells of, so that its answer is as durable as that commit: where a standby is waited for, both are there.
-//! - **M5** The lock of the row, or the unique index where there is no row yet, puts both in order. The transaction has the lock: [`was_committed`] waits for its end, and a
-//!   `COMMIT` that comes late still decides. [`was_committed`] has it: the transaction waits, and fails when that commits.
-//! - **M6** A call of [`was_committed`] may itself be lost and come to pass late. It changes no number that is as high as its own, and each says the same after the first.
-//! - **M7** A slot is used again when the end of its transaction was answered. When that was lost the slot is given up: a late transaction would hold its row.
-//!   Rows that nobody has written for [`MARKS_KEPT`] are deleted, so that a transaction may be late by less than that.
-//! - **M8** A transaction of several statements leaves its mark first and sends `COMMIT` when that was answered: it has the lock of the row for as long as its end is
-//!   open, at most [`IDLE_IN_TRANSACTION_MAX`](crate::options::IDLE_IN_TRANSACTION_MAX) after its last statement. One that never got to its `COMMIT` needs no answer, it has none to lose.
+//! - **M1** A slot belongs to one transaction at a time. The numbers that are left in it rise. Only [`leaving`] and
+//!   [`was_committed`] write a row of `marks`.
+//! - **M2** A transaction leaves its own mark if the row has a lower number or does not exist. If the row has the same
+//!   or a higher number, the statement fails, and nothing of its transaction takes effect. `ON CONFLICT DO UPDATE`
+//!   reads the newest version of the row, under its lock, regardless of the statement's snapshot. So it does not matter
+//!   where in the statement the mark is left, nor what the statement waited for before (READ COMMITTED).
+//! - **M3** [`was_committed`] reads the number and raises a lower one above that of the transaction, in one statement
+//!   that commits by itself. It answers "no" when that is committed: by M2 the transaction will then never be
+//!   committed. It answers "yes" when the number is that of the transaction.
+//! - **M4** [`was_committed`] writes the row in either case. Its own commit comes after the one that it reports, so its
+//!   answer is as durable as that commit: where a standby is waited for, both commits are there.
+//! - **M5** The lock of the row, or the unique index where there is no row yet, puts both in order. If the transaction
+//!   has the lock, [`was_committed`] waits for its end, and a `COMMIT` that comes late still decides. If
+//!   [`was_committed`] has the lock, the transaction waits, and fails when [`was_committed`] commits.
+//! - **M6** A call of [`was_committed`] may itself be lost and take effect late. It changes no number that is as high
+//!   as its own, and each call gives the same answer as the first.
+//! - **M7** A slot is used again when the end of its transaction was answered. When that answer was lost, the slot is
+//!   given up: a late transaction would hold its row. Rows that were not written for [`MARKS_KEPT`] are deleted, so a
+//!   transaction may be late by less than that.
+//! - **M8** A transaction of several statements leaves its mark first and sends `COMMIT` when that was answered. It has
+//!   the lock of the row for as long as its end is open, at most
+//!   [`IDLE_IN_TRANSACTION_MAX`](crate::options::IDLE_IN_TRANSACTION_MAX) after its last statement. A transaction that
+//!   never got to its `COMMIT` has no answer to lose.
 //!
-//! After a restart of the server from an older state (a failover that lost commits, a restored backup) rows have lower numbers or are gone: marks are left as ever, and what was lost is told as not committed.
+//! After a restart of the server from an older state (a failover that lost commits, a restored backup) rows have lower
+//! numbers or are gone. Marks are left as before, and lost transactions are reported as not committed.
 
 use std::sync::Arc;
 
@@ -32,8 +45,9 @@ use crate::error::Failure;
 use crate::options::{MARKS_KEPT, OUTCOME_EVERY};
 use crate::params::P;
 
-/// The statement, or the part of one, that leaves a mark (M2): its slot and its number are the parameter `slot` and the one after it. `rows`: `FROM` what has
-/// to be there, or nothing. The words are for the server's log.
+/// Returns the statement, or the part of one, that leaves a mark (M2). Its slot and its number are parameter `slot` and
+/// the one after it. `rows` is a `FROM` clause with the rows that have to exist, or empty. The words of the error are
+/// for the server's log.
 pub(crate) fn leaving(slot: usize, rows: &str) -> String {
     let number = slot + 1;
     format!(
@@ -43,11 +57,11 @@ pub(crate) fn leaving(slot: usize, rows: &str) -> String {
     )
 }
 
-/// Raises the number of a slot unless its transaction has passed (M3).
+/// Raises the number of a slot unless its transaction was committed (M3).
 const RESOLVE: &str = "INSERT INTO {schema}.marks AS m (slot, number, time) VALUES ($1, $2::bigint + 1, {now})
   ON CONFLICT (slot) DO UPDATE SET number = CASE WHEN m.number < $2 THEN $2 + 1 ELSE m.number END, time = excluded.time RETURNING number";
 
-/// The mark of one transaction. Dropped, its slot is never used again.
+/// The mark of one transaction. When it is dropped, its slot is never used again.
 pub(crate) struct Mark {
     pub(crate) slot: String,
     pub(crate) number: i64,
@@ -70,13 +84,14 @@ impl Marks {
         }
     }
 
-    /// The transaction has ended, and the server has said so (M7).
+    /// Frees the slot of a transaction whose end was answered by the server (M7).
     pub(crate) fn give_back(&self, mark: Mark) {
         self.0.lock().push(mark);
     }
 }
 
-/// Whether a transaction passed whose answer was lost; if not, it never will (M3). Asked until the server says, or the store is closed: then it is not known.
+/// Returns true if a transaction whose answer was lost was committed. If it returns false, the transaction never will
+/// be (M3). Asks until the server answers. If the store is closed before that, the outcome is unknown.
 pub(crate) async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -> Result<bool, Failure> {
     loop {
         let asked = async {
@@ -94,7 +109,7 @@ pub(crate) async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -
     }
 }
 
-/// Delete the rows of slots that processes which are gone have left, and of those that were given up (M7).
+/// Deletes the rows of slots that were given up, and of those that former processes have left (M7).
 pub(crate) async fn forget_old(connection: &Connection) -> Result<(), Failure> {
     let kept_ms = i64::try_from(MARKS_KEPT.as_millis()).unwrap_or(i64::MAX);
     connection

@@ -1,4 +1,4 @@
-//! How a store is reached, and every limit that is kept.
+//! The options of a store, and all limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,106 +7,116 @@ use std::time::Duration;
 use async_trait::async_trait;
 use perdure_provider::{Clock, ProviderError};
 
-/// Schema of the tables when none is named.
+/// Schema of the tables if none is named.
 pub const DEFAULT_SCHEMA: &str = "perdure";
-/// Connections of a pool when nothing else is said.
+/// Connections of a pool if no other number is given.
 pub const DEFAULT_POOL_SIZE: usize = 10;
 
-/// Most writes that one batch should hold (told to callers in `ProviderInfo`).
+/// Most writes that one batch should hold (callers learn it from `ProviderInfo`).
 pub(crate) const BATCH_WRITES_MAX: usize = 1_024;
-/// Batches that share one transaction.
+/// Most batches that share one transaction.
 pub(crate) const TRANSACTION_JOBS_MAX: usize = 1_024;
-/// A batch joins a transaction only while that has fewer writes than this: rows are locked for some tens of ms at most.
+/// Most writes of batches that share one transaction: rows are locked for some tens of ms at most.
 pub(crate) const TRANSACTION_WRITES_MAX: usize = 4_096;
-/// How often a transaction is tried when the server took it back because of another one (40001, 40P01).
+/// Most tries of a transaction, such as one that the server rolled back because of another one (40001, 40P01).
 pub(crate) const TRANSACTION_ATTEMPTS: u32 = 10;
 
-/// How often something is driven by a thread that hands a batch over, before it is left to the provider's thread. To send a statement takes two or three.
+/// Most polls by a thread that hands a batch over, before the rest is left to the provider's thread. Sending a
+/// statement takes two or three.
 pub(crate) const AT_ONCE_MAX: usize = 16;
 
-/// How long a connection may take to be made, over all addresses of the URL's hosts.
+/// Time limit for making a connection, over all addresses of the URL's hosts.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// What each of them has at least.
+/// Least time that each of these addresses has.
 pub(crate) const CONNECT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Most addresses that are tried.
 pub(crate) const ADDRESSES_MAX: usize = 16;
-/// How long a password may take that is asked for.
+/// Time limit for getting a password from its source.
 pub(crate) const PASSWORD_MAX: Duration = Duration::from_secs(10);
-/// Longest file of certificates or a key that a URL may name.
+/// Largest file of certificates or of a key that a URL may name, in bytes.
 pub(crate) const PEM_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How long a caller waits for a connection of the pool.
+/// Time limit for getting a connection of the pool.
 pub(crate) const POOL_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long one statement may take before its connection is given up.
+/// Time limit of one statement. After it the connection is given up.
 pub(crate) const STATEMENT_MAX: Duration = Duration::from_secs(15);
-/// How long the server works at one: less, so that it is known that nothing came of it. (A commit that waits for a standby is not ended by it.)
+/// Time limit of one statement on the server. It is shorter, so that the client learns that the statement had no
+/// effect. (It does not end a commit that waits for a standby.)
 pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(12);
-/// How long it waits for one lock.
+/// Time limit on the server for getting one lock.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// After this time without an answer it is asked why, and other hosts are looked at.
+/// Time without an answer after which the reason is asked for and other hosts are tried.
 pub(crate) const SLOW_AFTER: Duration = Duration::from_secs(2);
-/// How long the end of what was handed over is waited for when the store is closed, before what still asks for a server that is away gives up.
+/// Time limit for the end of handed-over work when the store is closed. After it, work that still asks for a server
+/// that is away gives up.
 pub(crate) const CLOSING_MAX: Duration = Duration::from_secs(30);
-/// How long sent data may stay unacknowledged before the network is taken to be broken.
+/// Time that sent data may stay unacknowledged before the network counts as broken.
 pub(crate) const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
-/// From one probe of a silent connection to the next.
+/// Time from one probe of a silent connection to the next.
 pub(crate) const KEEPALIVE: Duration = Duration::from_secs(5);
-/// How long the server waits for the next statement of a transaction: what a stopped process had locked is free then, well within a lease.
+/// Time that the server waits for the next statement of a transaction. After it the locks of a stopped process are
+/// free, well within a lease.
 pub(crate) const IDLE_IN_TRANSACTION_MAX: Duration = Duration::from_secs(5);
-/// How often the store is looked at although nobody told of anything; also how often the connection that listens is asked whether it lives.
+/// Time from one look at the store without a notification to the next. The listening connection is asked as often
+/// whether it is alive.
 pub(crate) const PULSE_EVERY: Duration = Duration::from_secs(1);
-/// How long that may take before the connection is given up.
+/// Time limit of such a look. After it the connection is given up.
 pub(crate) const PULSE_MAX: Duration = Duration::from_secs(2);
-/// From one try to listen again to the next.
+/// Time from one try to listen again to the next.
 pub(crate) const RECONNECT_EVERY: Duration = Duration::from_millis(500);
 /// Least time between two notifications of one process.
 pub(crate) const NOTIFY_EVERY: Duration = Duration::from_millis(10);
-/// Workers that one notification names; with more it names none and is for all (a notification holds 8 000 bytes).
+/// Most workers that one notification names. With more it names none and is for all (a notification holds 8 000 bytes).
 pub(crate) const NOTIFY_WORKERS_MAX: usize = 100;
-/// How long the row of a mark is kept that nobody writes any more.
+/// Time that the row of a mark is kept after it was last written.
 pub(crate) const MARKS_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// How often the outcome of a commit is asked for, while the server does not know it yet or is away.
+/// Time from one question for the outcome of a commit to the next, while the server does not know it yet or is away.
 pub(crate) const OUTCOME_EVERY: Duration = Duration::from_millis(100);
-/// Deleted instances that one statement sweeps.
+/// Most deleted instances that one statement sweeps.
 pub(crate) const SWEEP_INSTANCES: i64 = 200;
-/// Keys of instances that the sequence hands out at once (its INCREMENT in the migrations). A transaction that starts more takes more blocks.
+/// Keys of instances that the sequence gives out at once (its INCREMENT in the migrations). A transaction that starts
+/// more instances takes more blocks.
 pub(crate) const KEYS_BLOCK: i64 = 10_000;
 
-/// Gives passwords.
+/// Supplies passwords.
 #[async_trait]
 pub trait PasswordSource: Send + Sync {
-    /// The password of a connection that is about to be made.
+    /// Returns the password of a connection that is about to be made.
     ///
     /// # Errors
     ///
-    /// Why there is none now; an `Io` is tried again.
+    /// The reason why there is none now. After an `Io` the password is requested again.
     async fn password(&self) -> Result<String, ProviderError>;
 }
 
-/// How to reach a store.
+/// Options of a Postgres store.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// Schema of its tables.
+    /// Schema of the tables.
     pub schema: String,
-    /// Make the schema when it is not there, and bring an older one to this version's. Without it both are refused, and left as they are.
+    /// Creates the schema if it does not exist, and migrates an older one to this version. If false, both are refused,
+    /// and left as they are.
     pub migrate: bool,
     /// Most connections at once, besides the one that listens.
     pub pool_size: usize,
-    /// Listen for what other processes did. Without it the store is looked at once a second. `None`: listen, unless a pooler is in between.
+    /// Listens for changes by other processes. If false, the store is looked at once a second. `None`: listens, unless
+    /// a pooler is in between.
     pub notify: Option<bool>,
-    /// What is in between. `None`: it is found out, with a second connection.
+    /// The pooler between this process and the server. `None`: it is detected, with a second connection.
     pub pooler: Option<Pooler>,
-    /// Prepare statements. `None`: yes; behind a pooler, if it is seen to keep track of them.
+    /// Prepares statements. `None`: yes; behind a pooler, only if it is seen to keep track of them.
     pub prepare: Option<bool>,
-    /// What goes over the wire; `None`: as the URL says.
+    /// TLS settings. `None`: as the URL says.
     pub tls: Option<Tls>,
-    /// Asked for the password of each new connection, in place of the URL's: tokens of a cloud end after some minutes.
+    /// Source of the password of each new connection, in place of the URL's password. Tokens of a cloud expire after
+    /// some minutes.
     pub password: Option<Arc<dyn PasswordSource>>,
-    /// Certificates of those whose signature is believed where nothing else names any, PEM.
+    /// Trusted root certificates where nothing else names any, PEM.
     pub default_roots: Option<String>,
-    /// The clock of the store in place of the server's, for tests (P9).
+    /// Clock of the store in place of the server's, for tests (P9).
     pub clock: Option<Arc<dyn Clock>>,
-    /// Keep the rest of a block of keys for the next instances that this process starts. Without it keys rise in the order in which instances
-    /// were started, over all processes, at the price of a statement: for tests that compare what two stores do first of what is due at once.
+    /// Keeps the rest of a block of keys for the next instances that this process starts. If false, keys rise in the
+    /// order in which instances were started, over all processes, at the price of a statement. That is for tests that
+    /// compare the order in which two stores take instances that are due at once.
     pub keep_keys: bool,
 }
 
@@ -138,25 +148,26 @@ impl fmt::Debug for PostgresOptions {
     }
 }
 
-/// What is between this process and the server, as far as it matters.
+/// The pooler between this process and the server, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooler {
-    /// A connection leads to one backend for as long as it is there; a pooler in session mode, too.
+    /// A connection leads to one backend for as long as it exists. A pooler in session mode counts as none, too.
     None,
-    /// Each transaction may come to another backend, and nothing is kept there between two: a pooler in transaction mode.
+    /// Each transaction may run on another backend, and nothing is kept there between two: a pooler in transaction
+    /// mode.
     Transaction,
 }
 
-/// How much of a server's certificate is believed: libpq's `sslmode`.
+/// The checks of a server's certificate: libpq's `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsMode {
     /// No TLS.
     Disable,
-    /// TLS if the server has it; whoever answers is believed.
+    /// TLS if the server has it, with any certificate.
     Prefer,
-    /// TLS; whoever answers is believed, unless roots are given.
+    /// TLS with any certificate, unless roots are given.
     Require,
-    /// TLS with a certificate that a root signed, for whatever host.
+    /// TLS with a certificate that a root signed for any host.
     VerifyCa,
     /// TLS with a certificate that a root signed for this host.
     VerifyFull,
@@ -165,11 +176,11 @@ pub enum TlsMode {
 /// TLS settings.
 #[derive(Clone)]
 pub struct Tls {
-    /// How much of the server's certificate is believed.
+    /// The checks of the server's certificate.
     pub mode: TlsMode,
-    /// Certificates of those whose signature is believed, PEM.
+    /// Trusted root certificates, PEM.
     pub roots: Option<String>,
-    /// Lists of certificates that were revoked, PEM. With them, one for each that has signed is needed.
+    /// Lists of revoked certificates, PEM. If lists are given, there has to be one of each authority that has signed.
     pub crls: Option<String>,
     /// Certificate chain of this client, and its key, PEM.
     pub client: Option<(String, String)>,

@@ -1,4 +1,4 @@
-//! Parameters of statements: each with its type, so that a statement means the same whether it was prepared or not.
+//! Parameters of statements. Each has its type, so that a statement means the same whether it was prepared or not.
 
 use std::borrow::Cow;
 

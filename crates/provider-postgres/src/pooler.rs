@@ -1,7 +1,8 @@
-//! What stands between this process and the server, and what may be kept on a connection because of it.
+//! The detection of a pooler between this process and the server, and the use of connections that it allows.
 //!
-//! A pooler in transaction mode gives a server's connection to each transaction: what one says of its session is another's an instant later. It is told
-//! by what gives it away: two connections that are both open are answered by one backend, or one connection by two.
+//! A pooler in transaction mode gives a server connection to each transaction. Settings that one client makes for its
+//! session apply to another client an instant later. Such a pooler is recognised by its backends: one backend answers
+//! two connections that are both open, or two backends answer one connection.
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -9,18 +10,19 @@ use crate::error::Failure;
 use crate::hosts::{Carry, Hosts};
 use crate::options::{Pooler, PostgresOptions};
 
-/// What is done on connections.
+/// The way in which connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Habits {
-    /// Others are told of changes, and heard.
+    /// True if changes are notified to other processes, and heard from them.
     pub(crate) notifies: bool,
-    /// Settings are those of a session, and a statement may stand without a transaction.
+    /// True if settings hold for a session, and a statement may run without a transaction.
     pub(crate) keeps_sessions: bool,
-    /// Statements are prepared.
+    /// True if statements are prepared.
     pub(crate) prepares: bool,
 }
 
-/// What the options say and, where they do not, what two connections show. A pooler that does many other things at that moment may hide.
+/// Decides by the options and, where they say nothing, by the answers on two connections. A pooler that is busy with
+/// other clients at that moment may not be detected.
 pub(crate) async fn habits(
     hosts: &Hosts,
     options: &PostgresOptions,
@@ -53,7 +55,7 @@ pub(crate) async fn habits(
 async fn share_backends(one: &Client, other: &Client) -> Result<bool, Failure> {
     const BACKEND: &str = "SELECT pg_catalog.pg_backend_pid()";
     let (mut ones, mut others) = (Vec::new(), Vec::new());
-    // A pooler gives the backend that was used last, unless somebody else was faster.
+    // A pooler gives the backend that was used last, unless another client was faster.
     for _ in 0..2 {
         ones.push(ask(one, BACKEND).await?);
         others.push(ask(other, BACKEND).await?);
@@ -62,16 +64,17 @@ async fn share_backends(one: &Client, other: &Client) -> Result<bool, Failure> {
     Ok(!is_steady(&ones) || !is_steady(&others) || ones[0] == others[0])
 }
 
-/// Whether a pooler prepares the statements of its clients on each connection of a server that they come to: it gives them names of its own, then.
+/// Returns true if a pooler prepares the statements of its clients on each server connection that they get. It then
+/// gives the statements names of its own.
 async fn tracks_statements(client: &Client) -> Result<bool, Failure> {
     const TEXT: &str = "SELECT 'a statement of Perdure'";
-    // All of it on one connection of the server, where nothing of it stays.
+    // All of this runs on one server connection, and nothing of it stays there.
     client.batch_execute("BEGIN").await?;
     let mut is_renamed = false;
     if let Ok(statement) = client.prepare(TEXT).await
         && client.query(&statement, &[]).await.is_ok()
     {
-        // The client's own names are `s` and a number.
+        // The client names its own statements `s` and a number.
         let renamed = format!(
             "SELECT 1 FROM pg_catalog.pg_prepared_statements WHERE statement = '{}' AND name !~ '^s[0-9]+$' LIMIT 1",
             TEXT.replace('\'', "''")

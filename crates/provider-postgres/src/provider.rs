@@ -1,4 +1,5 @@
-//! The provider: hands batches to the writing task and everything else to connections of the pool, and closes both.
+//! The provider. It hands batches to the writing task and all other operations to connections of the pool, and closes
+//! both.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,25 +36,25 @@ pub struct PostgresProvider {
     waker: Arc<Waker>,
     queue: Mutex<Option<UnboundedSender<Batch>>>,
     closed: AtomicBool,
-    /// What was handed over, and the task that writes.
+    /// Operations that were handed over, and the task that writes.
     at_work: TaskTracker,
-    /// The task that tells others and hears them.
+    /// The task that notifies other processes and hears them.
     telling: TaskTracker,
-    /// `None` only while it is dropped.
+    /// `None` only while the provider is dropped.
     runtime: Option<Runtime>,
 }
 
 impl PostgresProvider {
-    /// Connect to the store in a schema; it is made if it is not there (unless [`PostgresOptions::migrate`] forbids it),
-    /// its database is not.
+    /// Connects to the store in a schema. The store is created if it does not exist (unless
+    /// [`PostgresOptions::migrate`] forbids it); its database is not.
     ///
-    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`. A server that asks for what its
-    /// `require_auth` does not allow is sent no password.
+    /// The URL is libpq's: `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=/path`. A
+    /// server that asks for a method that its `require_auth` does not allow is sent no password.
     ///
     /// # Errors
     ///
-    /// `CannotOpen`, `NotADatabase` and `SchemaVersion` say what is wrong with the URL, the rights or with what is there, which is left
-    /// as it is. `Busy` and `Io` may pass. No error shows the password.
+    /// `CannotOpen`, `NotADatabase` and `SchemaVersion` say what is wrong with the URL, the rights or the existing
+    /// schema, which is left as it is. `Busy` and `Io` may pass. No error shows the password.
     pub async fn connect(url: &str, options: PostgresOptions) -> Result<Self, ProviderError> {
         let name = |failure: Failure| failure.named("");
         let connections = Connections::new(url, &options).map_err(name)?;
@@ -84,7 +85,7 @@ impl PostgresProvider {
         Ok(provider)
     }
 
-    /// What its user should know of the way to the server: it is another machine, and the connection is not encrypted.
+    /// Returns a warning for the user if the server is another machine and the connection is not encrypted.
     pub fn warning(&self) -> Option<String> {
         self.connections.hosts.is_open_to_all().then(|| {
             format!(
@@ -101,7 +102,7 @@ impl PostgresProvider {
             .expect("it is there until the provider is dropped")
     }
 
-    /// Do something on the provider's thread. It goes on to its end when the caller does not wait for it.
+    /// Runs work on the provider's thread. The work goes on to its end even if the caller stops waiting.
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -113,7 +114,7 @@ impl PostgresProvider {
         done.unwrap_or_else(|_| Err(Failure::internal("an operation panicked").of_unknown_outcome()))
     }
 
-    /// The same for a caller that uses the store.
+    /// Like [`run`](Self::run), for a caller that uses the store.
     async fn serve<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
@@ -172,7 +173,7 @@ impl Provider for PostgresProvider {
         ProviderInfo {
             kind: "postgres",
             location: self.connections.location.clone(),
-            // One: while it is written the next one gathers, and it is handed over by the answer to the first.
+            // One: while a batch is written the next one gathers. The answer to the first hands the next one over.
             concurrent_commits: 1,
             batch_max: BATCH_WRITES_MAX,
             hides_values: false,
@@ -293,7 +294,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
-        // Most often there is none, which needs no transaction.
+        // Most often no lease has expired, which needs no transaction.
         if !self
             .read(|connection| Box::pin(worker::any_expired(connection)))
             .await?
@@ -347,7 +348,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
-        // Most often there is none, which needs no transaction.
+        // Most often no task waits, which needs no transaction.
         if request.limit.rows == 0 || !self.read(|connection| Box::pin(tasks::any_wait(connection))).await? {
             return Ok(AcquiredTasks::default());
         }
@@ -488,7 +489,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
-        // Most often there is nothing, which needs no transaction.
+        // Most often no deleted instance is left, which needs no transaction.
         if !self.read(|connection| Box::pin(deletion::any_left(connection))).await? {
             return Ok(false);
         }
@@ -546,13 +547,14 @@ impl Provider for PostgresProvider {
             telling.wait().await;
             connections.close();
         });
-        // It has no code of others that could panic.
+        // The task runs no foreign code that could panic.
         let _ = ended.await;
     }
 }
 
 impl PostgresProvider {
-    /// Instances and tasks of a worker are due, for others, and some of them may be suspended instead.
+    /// Tells other processes that instances and tasks of a worker are due. `statuses` is true if some of the instances
+    /// were suspended instead.
     fn released(&self, statuses: bool) {
         self.waker.tell(Change {
             work: true,
@@ -567,7 +569,7 @@ impl Drop for PostgresProvider {
     fn drop(&mut self) {
         self.connections.close();
         if let Some(runtime) = self.runtime.take() {
-            // It may be dropped anywhere, also where nobody may wait.
+            // The provider may be dropped on any thread, also on one that must not block.
             runtime.shutdown_background();
         }
     }

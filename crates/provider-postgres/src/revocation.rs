@@ -1,4 +1,5 @@
-//! What terminations and suspensions take from the owners of instances (P15). The inbox reads it with its messages.
+//! Revocations: instances that terminations and suspensions take from their owners (P15). The inbox reads them together
+//! with its messages.
 
 use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
 
@@ -7,8 +8,8 @@ use crate::params::P;
 use crate::rows::integer;
 use crate::session::Session;
 
-/// Note that an instance is taken from its owner, if it has one. The row of the instance is locked, as it is where the owner is
-/// [removed](crate::worker::release): either that finds the note, or this finds no owner.
+/// Notes that an instance is taken from its owner, if it has one. The row of the instance is locked, as it is where the
+/// owner is [removed](crate::worker::release). So either the removal finds the note, or this call finds no owner.
 pub(crate) async fn note(
     session: &Session<'_>,
     owner: Option<&WorkerId>,
@@ -27,7 +28,7 @@ pub(crate) async fn note(
     Ok(())
 }
 
-/// What the inbox has read of them: `key epoch` for each, with a comma between.
+/// Parses the revocations that the inbox has read: `key epoch` for each, with a comma between.
 pub(crate) fn read(noted: Option<&str>) -> Result<Vec<Revoked>, Failure> {
     let revoked = |text: &str| {
         let (key, epoch) = text.split_once(' ')?;
@@ -42,7 +43,7 @@ pub(crate) fn read(noted: Option<&str>) -> Result<Vec<Revoked>, Failure> {
         .collect()
 }
 
-/// The worker knows.
+/// Deletes the note of a revocation that the worker knows.
 pub(crate) async fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failure> {
     session
         .query(
@@ -57,7 +58,7 @@ pub(crate) async fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), 
     Ok(())
 }
 
-/// The worker is gone.
+/// Deletes all notes for a worker that is gone.
 pub(crate) async fn forget_all(session: &Session<'_>, worker: P<'_>) -> Result<(), Failure> {
     session
         .query("DELETE FROM {schema}.revocations WHERE worker = $1", &[worker])

@@ -1,4 +1,4 @@
-//! Rows as types: what is read is checked, because another program may have changed it.
+//! Rows as types. Each value that is read is checked, because another program may have changed it.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -10,12 +10,13 @@ use tokio_postgres::Row;
 use crate::error::Failure;
 use crate::text::decode;
 
-/// A number as Postgres keeps it. Numbers beyond 2^63 are limits that a caller made up.
+/// Returns a number as Postgres stores it. Numbers of 2^63 or more are limits that a caller made up, and become the
+/// largest number.
 pub(crate) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A column that never holds a negative number.
+/// Reads a column that never holds a negative number.
 pub(crate) fn number(row: &Row, column: usize) -> Result<u64, Failure> {
     let value: i64 = row.try_get(column)?;
     u64::try_from(value).map_err(|_| Failure::corrupt(format!("column {column} holds {value}")))
@@ -26,7 +27,7 @@ pub(crate) fn optional_number(row: &Row, column: usize) -> Result<Option<u64>, F
     value.map(|_| number(row, column)).transpose()
 }
 
-/// A text of the user's.
+/// Reads a text of the user's.
 pub(crate) fn text(row: &Row, column: usize) -> Result<String, Failure> {
     Ok(decode(row.try_get(column)?))
 }
@@ -40,10 +41,10 @@ pub(crate) fn worker(row: &Row, column: usize) -> Result<Option<WorkerId>, Failu
     Ok(id.map(|id| WorkerId(id.into())))
 }
 
-/// A text that is one of a few.
+/// Reads a text that is one of a few words.
 pub(crate) fn word<T>(row: &Row, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Failure> {
     let text = text(row, column)?;
-    // The text is not shown: it may be anything by now.
+    // The text is not shown: another program may have put anything there.
     parse(&text).ok_or_else(|| Failure::corrupt(format!("the word in column {column} is unknown")))
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn status(row: &Row, column: usize) -> Result<Status, Failure> {
     word(row, column, Status::parse)
 }
 
-/// The event in seven columns from `first` on.
+/// Reads the event in the seven columns from `first` on.
 pub(crate) fn event(row: &Row, first: usize) -> Result<EventRecord, Failure> {
     Ok(EventRecord {
         event_id: EventId(number(row, first)?),
@@ -64,7 +65,7 @@ pub(crate) fn event(row: &Row, first: usize) -> Result<EventRecord, Failure> {
     })
 }
 
-/// Say which row it was that could not be read.
+/// Adds to a failure which row could not be read.
 pub(crate) fn unreadable(failure: Failure, what: impl Display) -> Failure {
     if failure.is_undecodable() {
         Failure::corrupt(format_args!("{what}: {failure}"))
@@ -73,7 +74,7 @@ pub(crate) fn unreadable(failure: Failure, what: impl Display) -> Failure {
     }
 }
 
-/// The message in a row that begins with `seq, kind, name, payload, execution, ref_id`.
+/// Reads the message in a row that begins with `seq, kind, name, payload, execution, ref_id`.
 pub(crate) fn message(row: &Row) -> Result<Message, Failure> {
     let seq = MessageSeq(number(row, 0)?);
     Ok(Message {

@@ -1,4 +1,4 @@
-//! Whose schema it is, which version it has, and how it comes to the newest.
+//! The schema of a store: its name, its version, and its migration to the newest version.
 
 use perdure_provider::ProviderErrorKind as Kind;
 use tokio_postgres::Client;
@@ -8,8 +8,8 @@ use tokio_postgres::types::Type;
 use crate::error::Failure;
 use crate::index_builds;
 
-/// Migrations; the one at place n brings version n to version n + 1. An index on a table that has rows is a statement of its own, on columns of an
-/// earlier migration, and begins with `CREATE INDEX IF NOT EXISTS`: see `index_builds.rs`.
+/// Migrations. The one at index n brings version n to version n + 1. An index on a table that has rows is a statement
+/// of its own, on columns of an earlier migration, and begins with `CREATE INDEX IF NOT EXISTS`: see `index_builds.rs`.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_task_order.sql"),
@@ -19,14 +19,14 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_newest_versions.sql"),
 ];
 
-/// Longest name that Postgres does not cut, bytes.
+/// Longest name that Postgres does not cut, in bytes.
 const NAME_MAX: usize = 63;
 
 const fn newest() -> u32 {
     MIGRATIONS.len() as u32
 }
 
-/// Refuse a name that Postgres would cut or keep for itself.
+/// Refuses a name that Postgres would cut or that it reserves for itself.
 pub(crate) fn check_name(schema: &str) -> Result<(), Failure> {
     let refuse = |what: &str| {
         Err(Failure::Found(
@@ -46,22 +46,23 @@ pub(crate) fn check_name(schema: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The name as it stands in statements.
+/// Returns the name as it is written in statements.
 pub(crate) fn quoted(schema: &str) -> String {
     format!("\"{}\"", schema.replace('"', "\"\""))
 }
 
-/// A text of SQL with the quoted schema in its places.
+/// Fills the quoted schema into the placeholders of SQL.
 pub(crate) fn fill_in(sql: &str, schema: &str) -> String {
     let keys = format!("'{}.instances_keys'", schema.replace('\'', "''"));
     sql.replace("{keys}", &keys).replace("{schema}", schema)
 }
 
-/// Bring a schema to the newest version, once: of several processes one migrates, and the others find it done.
+/// Migrates a schema to the newest version, once: of several processes one migrates, and the others find it done.
 ///
-/// A new schema is made in one transaction. One that has rows goes from version to version, each in a transaction of its own, and its indexes
-/// are built before that while others write, where the connection is kept between two statements (`keeps_session`). Behind a pooler that gives
-/// each transaction another one, they are built in the transaction, and writers wait.
+/// A new schema is made in one transaction. A schema that has rows goes from version to version, each in a transaction
+/// of its own. Its indexes are built before that while others write, if the connection is kept between two statements
+/// (`keeps_session`). Behind a pooler that gives each transaction another connection, they are built in the
+/// transaction, and writers wait.
 pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) -> Result<(), Failure> {
     loop {
         let found = version(client, schema).await?;
@@ -73,7 +74,7 @@ pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) 
             continue;
         }
         client
-            // It waits for others that migrate, and an index takes as long as its table is large.
+            // The transaction waits for other processes that migrate, and an index takes as long as its table is large.
             .batch_execute(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0",
             )
@@ -86,7 +87,7 @@ pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) 
     }
 }
 
-/// Refuse a schema that [`migrate`] would change.
+/// Refuses a schema that [`migrate`] would change.
 pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Failure> {
     let (found, supported) = (version(client, schema).await?, newest());
     if found == 0 {
@@ -102,9 +103,9 @@ pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Fa
     Ok(())
 }
 
-/// To the next version, or from nothing to the newest; nothing where another process was here meanwhile.
+/// Migrates to the next version, or from nothing to the newest. Does nothing if another process has migrated meanwhile.
 async fn bring_forward(client: &Client, schema: &str, expected: u32) -> Result<(), Failure> {
-    // A lock of the transaction: a pooler may give the next one another connection.
+    // The lock belongs to the transaction, because a pooler may give the next one another connection.
     let name = format!("perdure {schema}");
     client
         .query_typed(
@@ -140,8 +141,8 @@ async fn bring_forward(client: &Client, schema: &str, expected: u32) -> Result<(
     })
 }
 
-/// Whether the catalogue has a row. Functions such as `to_regclass` answer from a cache of the connection, which a lock does not refresh;
-/// a query sees what was committed before it.
+/// Returns true if a query of the catalogue finds a row. Functions such as `to_regclass` answer from a cache of the
+/// connection, which a lock does not refresh. A query sees all that was committed before it.
 async fn finds(client: &Client, sql: &str, schema: &str) -> Result<bool, Failure> {
     let rows = client.query_typed(sql, &[(&schema, Type::TEXT)]).await?;
     Ok(!rows.is_empty())
@@ -152,7 +153,7 @@ const SCHEMA: &str = "SELECT FROM pg_catalog.pg_namespace WHERE '\"' || replace(
 const VERSION: &str = "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE c.relname = 'schema_version' AND '\"' || replace(n.nspname, '\"', '\"\"') || '\"' = $1";
 
-/// The version of a schema; 0: there is none yet. An error for one that this Perdure does not know.
+/// Returns the version of a schema, or 0 if it has no store yet. Fails for a version that this Perdure does not know.
 pub(crate) async fn version(client: &Client, schema: &str) -> Result<u32, Failure> {
     if !finds(client, VERSION, schema).await? {
         return Ok(0);

@@ -1,11 +1,11 @@
 //! Transactions.
 //!
-//! - The first statement of a transaction leaves a [mark](crate::marks). When the answer to COMMIT is lost, the mark tells what became of the transaction,
-//!   and nothing is ever written a second time on a guess. (The server's own numbers would not do: one that was lost in a crash is given to
-//!   another transaction after it.)
-//! - The instances that a transaction changes are locked before they are looked at, in order of keys; what follows sees all that was
-//!   committed before it had the locks.
-//! - A transaction that the server took back because of another one is tried again.
+//! - The first statement of a transaction leaves a [mark](crate::marks). When the answer to COMMIT is lost, the mark
+//!   tells the outcome of the transaction, and nothing is ever written a second time on a guess. (The server's own
+//!   numbers would not do: a number that was lost in a crash is given to another transaction after it.)
+//! - The instances that a transaction changes are locked before they are read, in the order of their keys. Statements
+//!   after that see all that was committed before the transaction had the locks.
+//! - A transaction that the server rolled back because of another one is tried again.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::marks::{self, Mark, was_committed};
 use crate::options::TRANSACTION_ATTEMPTS;
 use crate::params::P;
 
-/// What is done in a transaction.
+/// The work that runs in a transaction.
 pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 't>>;
 
 /// An open transaction.
@@ -33,7 +33,7 @@ impl Session<'_> {
         self.connection
     }
 
-    /// The store's clock as a parameter of a statement: nothing where it is the server's (P9).
+    /// Returns the store's clock as a parameter of a statement: NULL if it is the server's clock (P9).
     pub(crate) fn now(&self) -> P<'static> {
         P::MaybeInt(self.clock_ms)
     }
@@ -42,7 +42,7 @@ impl Session<'_> {
         self.connection.query(written, params).await
     }
 
-    /// Run what is to be run, if anything is.
+    /// Runs a statement, if there is one.
     pub(crate) async fn run(&self, ask: Option<&Ask<'_>>) -> Result<Vec<Row>, Failure> {
         match ask {
             Some(ask) => self.query(ask.written, &ask.params).await,
@@ -59,7 +59,8 @@ impl Session<'_> {
     }
 }
 
-/// Do something in a transaction. An error means that nothing of it is in the store.
+/// Runs work in a transaction. An error means that nothing of it is in the store, unless the error says that the
+/// outcome is unknown.
 pub(crate) async fn transaction<T>(
     connections: &Arc<Connections>,
     work: impl for<'t> Fn(&'t Session<'t>) -> Work<'t, T>,
@@ -84,7 +85,8 @@ async fn attempt_once<T>(
     let mark = from.marks.take();
     let begin = from.begin();
     if !from.habits().keeps_sessions {
-        // A pooler that has no connection to the server may refuse this alone, and what follows would be carried out outside of any transaction.
+        // A pooler that has no connection to the server may refuse only this, and the statements after it would run
+        // outside of any transaction.
         if let Err(failure) = simply(connection, &begin).await {
             connection.give_up();
             return Err(failure);
@@ -102,10 +104,10 @@ async fn attempt_once<T>(
                 Ok(())
             }
         };
-        // Sent in this order, without waiting for the answer in between.
+        // Sent in this order, without waiting for the answers in between.
         tokio::join!(biased; begun, leave(connection, &mark), work(&session))
     };
-    // Whatever failed after it failed because of that.
+    // Every failure after this one is a consequence of it.
     if let Err(failure) = begun {
         connection.give_up();
         return Err(failure);
@@ -165,7 +167,7 @@ async fn commit(connection: &mut Connection, mark: Mark) -> Result<(), Failure> 
     }
 }
 
-/// Read at one moment.
+/// Runs reads that all see one snapshot.
 pub(crate) async fn read_only<T>(
     connections: &Arc<Connections>,
     work: impl for<'t> Fn(&'t Connection) -> Work<'t, T>,

@@ -1,5 +1,5 @@
-//! How much a store holds, all at one moment. Counts come from indexes, as far as the server knows their pages to be visible to all;
-//! rows are read of what is due or owned alone, which is little where workers keep up.
+//! Counts of a store, all of one moment. They come from indexes, as far as the server knows their pages to be visible
+//! to all. Rows are read only of instances that are due or owned, which are few where workers keep up.
 
 use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, StoreStats};
 
@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{number, text};
 
-/// One that never had a turn is due or has an owner.
+/// An instance that never had a turn is due or has an owner.
 const COUNTS: &str = "WITH clock AS MATERIALIZED (
   SELECT coalesce($1, {now}) AS now
 ), ended AS MATERIALIZED (
@@ -69,7 +69,7 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Fail
     })
 }
 
-/// What nobody takes, by orchestration and version.
+/// Selects the overdue instances, by orchestration and version.
 const SORTS: &str = "WITH clock AS MATERIALIZED (SELECT coalesce($1, {now}) AS now)
 SELECT i.name, i.version, count(*), max(clock.now - i.wake_at), (array_agg(i.id ORDER BY i.wake_at, i.key))[1]
 FROM clock, {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.wake_at < clock.now - $2

@@ -1,4 +1,4 @@
-//! What clients see of instances.
+//! Statuses of instances, as clients see them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::params::P;
 use crate::rows::{integer, number, optional_text, status, text};
 use crate::text::encode;
 
-/// The result of an ended instance is in its last event, and nowhere else.
+/// The result of an ended instance is stored in its last event only.
 macro_rules! status_of {
     () => {
         "i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
@@ -28,7 +28,7 @@ macro_rules! last_event {
     };
 }
 
-/// A row for each id, in order, until their values have so many bytes.
+/// Selects a row for each id, in order, until the values of the rows have a number of bytes.
 const OF_IDS: &str = concat!(
     "SELECT * FROM (SELECT ",
     status_of!(),
@@ -40,7 +40,7 @@ const OF_IDS: &str = concat!(
   WHERE before <= $2::bigint ORDER BY place"
 );
 
-/// Status of each id, or of the first of them, all at one moment.
+/// Returns the statuses of the ids, or of the first of them, all of one moment.
 pub(crate) async fn statuses(connection: &Connection, ids: &[String]) -> Result<Vec<Option<InstanceStatus>>, Failure> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -55,7 +55,7 @@ pub(crate) async fn statuses(connection: &Connection, ids: &[String]) -> Result<
     rows.iter().map(status).collect()
 }
 
-/// The id of each key.
+/// Returns the id of each key.
 pub(crate) async fn ids_of(connection: &Connection, keys: &[InstanceKey]) -> Result<Vec<Option<String>>, Failure> {
     const IDS: &str = "SELECT key, id FROM {schema}.instances WHERE key = ANY ($1)";
     let asked: Vec<i64> = keys.iter().map(|key| key.0).collect();
@@ -66,7 +66,7 @@ pub(crate) async fn ids_of(connection: &Connection, keys: &[InstanceKey]) -> Res
     Ok(asked.iter().map(|key| found.get(key).cloned()).collect())
 }
 
-/// Status of the instances with these keys, in no order.
+/// Returns the statuses of the instances with these keys, in no order.
 pub(crate) async fn of(connection: &Connection, keys: &[i64]) -> Result<Vec<InstanceStatus>, Failure> {
     let rows = connection
         .query(

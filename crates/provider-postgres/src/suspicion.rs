@@ -1,4 +1,5 @@
-//! What speaks against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
+//! Suspicion against instances (P14): a worker that owned them died, or a turn of one of them held up its worker's
+//! thread.
 
 use perdure_provider::{Convict, Epoch, GiveBack, GivenBack, InstanceKey, REST_MS, Suspicion, WorkerId};
 use tokio_postgres::Row;
@@ -9,8 +10,9 @@ use crate::rows::{integer, number, text};
 use crate::session::Session;
 use crate::text::encode;
 
-/// Clear the owner of some instances; `next` is what speaks against them from now on, where that changes. Parameters: 1 now, 2 the report, 3
-/// what is enough, 4 how far it goes without evidence, 5 the rest for each piece of it, 6 the owner.
+/// Clears the owner of some instances. `next` is their suspicion from now on, or NULL if it does not change.
+/// Parameters: 1 now, 2 the report, 3 the suspicion that suspends an instance, 4 the most suspicion without evidence, 5
+/// the rest for each piece of evidence, 6 the owner.
 macro_rules! release {
     ($next:literal, $which:literal) => {
         concat!(
@@ -30,14 +32,15 @@ FROM (
     };
 }
 
-/// All that a dead worker owned.
+/// Releases all instances that a dead worker owned.
 const OF_DEAD: &str = release!(
     "CASE WHEN on_trial = 2 THEN greatest(suspicion, $4) + 1 WHEN suspicion < $7 THEN suspicion + 1
     WHEN on_trial = 1 THEN greatest(suspicion, $4) ELSE suspicion END",
     ""
 );
 
-/// What a worker gives back: all but what it keeps, one of it perhaps because its turn holds up the thread.
+/// Releases the instances that a worker gives back: all but those that it keeps. One of them may be accused because its
+/// turn holds up the thread.
 const GIVEN_BACK: &str = release!(
     "CASE WHEN key = $7 AND epoch = $8 THEN greatest(suspicion, $4) + 1 END",
     " AND key <> ALL ($9::bigint[])"
@@ -47,7 +50,7 @@ const TASKS_GIVEN_BACK: &str = "UPDATE {schema}.tasks t SET owner = NULL WHERE o
   SELECT FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (instance_key, execution, event_id)
   WHERE k.instance_key = t.instance_key AND k.execution = t.execution AND k.event_id = t.event_id)";
 
-/// The first parameters of both.
+/// Returns the first parameters of both statements.
 fn params<'p>(session: &Session<'_>, worker: &'p WorkerId, report: &'p str) -> Vec<P<'p>> {
     vec![
         session.now(),
@@ -59,7 +62,8 @@ fn params<'p>(session: &Session<'_>, worker: &'p WorkerId, report: &'p str) -> V
     ]
 }
 
-/// The former owner is fenced off from all of them; those that are suspended by that.
+/// Releases the instances of a dead worker, which is fenced off from all of them. Returns the instances that are
+/// suspended by that.
 pub(crate) async fn release_of_dead(
     session: &Session<'_>,
     worker: &WorkerId,
@@ -73,7 +77,7 @@ pub(crate) async fn release_of_dead(
     Ok(convicts?.into_iter().flatten().collect())
 }
 
-/// `None`: it is as it was, but due.
+/// Returns `None` if the instance was not suspended. It is as it was, but due.
 fn convict(row: &Row) -> Result<Option<Convict>, Failure> {
     if row.try_get::<_, &str>(2)? != "Suspended" {
         return Ok(None);

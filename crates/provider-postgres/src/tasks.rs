@@ -1,4 +1,4 @@
-//! Attempts of activities that wait in queues: taken by workers, and given back with them.
+//! Attempts of activities that wait in queues. Workers take them, and give them back.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
 use crate::text::encode;
 
-/// Whether any task waits for a worker.
+/// Returns true if any task waits for a worker.
 pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
     let row = connection
         .query_one("SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL)", &[])
@@ -21,7 +21,7 @@ pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// A worker that takes tasks is locked against its removal; one that is not registered any more gets nothing.
+/// Takes tasks for a worker, which is locked against its removal. A worker that is no longer registered gets none.
 const TAKE: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = $4 FOR KEY SHARE
 ), due AS MATERIALIZED (
@@ -52,7 +52,7 @@ FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
   LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution AND b.scheduled = t.event_id
 ORDER BY t.place";
 
-/// When the next one is due that is not taken.
+/// Selects the time at which the next task that is not taken is due.
 const NEXT: &str = "SELECT min(d.due_at) FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name) d
   WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $3)";
@@ -69,7 +69,8 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Res
         .await?;
     let next = session.query_one(NEXT, &[queues, names, worker]).await?;
     Ok(AcquiredTasks {
-        // One that cannot be read stays with the worker, which does not run it: it must not keep the others from being taken.
+        // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
+        // being taken.
         tasks: rows
             .iter()
             .map(task)
@@ -93,7 +94,7 @@ fn task(row: &Row) -> Result<Task, Failure> {
     })
 }
 
-/// Note names of activities; all that were ever noted.
+/// Stores names of activities. Returns all names that were ever stored.
 pub(crate) async fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<String>, Failure> {
     let names: Vec<Cow<'_, str>> = names.iter().map(|name| encode(name)).collect();
     session
@@ -109,7 +110,7 @@ pub(crate) async fn know(session: &Session<'_>, names: &[String]) -> Result<Vec<
     rows.iter().map(|row| text(row, 0)).collect()
 }
 
-/// Those that a worker runs.
+/// Returns the tasks that a worker runs.
 pub(crate) async fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Vec<TaskName>, Failure> {
     let rows = connection
         .query(
@@ -120,7 +121,7 @@ pub(crate) async fn of_worker(connection: &Connection, worker: &WorkerId) -> Res
     rows.iter().map(task_name).collect()
 }
 
-/// A worker returns one of its own. The row of its instance is locked.
+/// Returns a task of a worker to its queue. The row of its instance is locked.
 pub(crate) async fn let_go(session: &Session<'_>, LetGoTask { worker, task }: &LetGoTask) -> Result<Outcome, Failure> {
     let gone = session
         .query_optional(

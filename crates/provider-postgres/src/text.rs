@@ -1,12 +1,13 @@
-//! Texts as Postgres keeps them. Its `text` holds every character but NUL.
+//! Texts as Postgres stores them. Its `text` holds every character but NUL.
 //!
-//! NUL is kept as U+0001 and `0`, and U+0001 itself as U+0001 and `1`. JSON writes both as escapes, so that plain JSON is kept as it is.
+//! NUL is stored as U+0001 and `0`, and U+0001 itself as U+0001 and `1`. JSON writes both as escapes, so that plain
+//! JSON is stored as it is.
 
 use std::borrow::Cow;
 
 const ESCAPE: char = '\u{1}';
 
-/// A text that Postgres takes.
+/// Returns the text in a form that Postgres takes.
 pub(crate) fn encode(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte <= ESCAPE as u8) {
         return text.into();
@@ -22,7 +23,7 @@ pub(crate) fn encode(text: &str) -> Cow<'_, str> {
     kept.into()
 }
 
-/// The same of a text that may be owned.
+/// Like [`encode`], for a text that may be owned.
 pub(crate) fn encode_cow(text: Cow<'_, str>) -> Cow<'_, str> {
     match text {
         Cow::Borrowed(text) => encode(text),
@@ -30,7 +31,7 @@ pub(crate) fn encode_cow(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// The text that was [encoded](encode).
+/// Returns the text that was [encoded](encode).
 pub(crate) fn decode(kept: String) -> String {
     if !kept.contains(ESCAPE) {
         return kept;

@@ -1,4 +1,4 @@
-//! Texts of values, one row after the other, and others in their place.
+//! The stored texts of values. They are read row by row, and replaced in place.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use crate::rows::{integer, number, optional_number, optional_text, text};
 use crate::session::Session;
 use crate::text::encode;
 
-/// The walked rows have the columns key, execution, number, kind, name, of_execution, ref_id, text, other. Those that follow a text with
-/// which the page is full come without theirs.
+/// Selects a page of texts. The walked rows have the columns key, execution, number, kind, name, of_execution, ref_id,
+/// text, other. Rows after the text that fills the page come without their texts.
 macro_rules! page {
     ($walked:literal, $is_of_child:literal, $other:literal) => {
         concat!(
@@ -130,7 +130,7 @@ fn stored(row: TextRow, found: &Row) -> Result<Option<StoredText>, Failure> {
     }))
 }
 
-/// What is changed in one column of a table.
+/// Replaces texts in one column of a table, where the former text still stands.
 macro_rules! replace {
     ($table:literal, $column:literal, $row:literal) => {
         concat!(
@@ -194,7 +194,8 @@ const REPLACE: [(TextTable, TextField, &str); 6] = [
     ),
 ];
 
-/// Their instances are locked first, in order of keys, as by everybody who changes something of them: no two wait for each other.
+/// Replaces texts. Their instances are locked first, in the order of their keys, as by each write that changes them, so
+/// that no two transactions wait for each other.
 pub(crate) async fn replace(session: &Session<'_>, changes: &[TextChange]) -> Result<usize, Failure> {
     let mut keys: Vec<i64> = changes.iter().map(|change| change.row.key.0).collect();
     keys.sort_unstable();

@@ -1,4 +1,4 @@
-//! Waiting. What waits here waits for a server, in real time.
+//! Waiting in real time. This crate waits for nothing but a server.
 
 use std::time::Duration;
 

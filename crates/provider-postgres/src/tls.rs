@@ -1,7 +1,8 @@
 //! TLS by rustls, with everything in the addon: no OpenSSL and no certificates of the system are needed.
 //!
-//! What each mode believes is libpq's (<https://www.postgresql.org/docs/current/libpq-ssl.html>): `require` encrypts and believes anybody
-//! unless roots are given, `verify-ca` asks for a signature, `verify-full` for the host's name, too.
+//! Each mode checks what it checks in libpq (<https://www.postgresql.org/docs/current/libpq-ssl.html>): `require`
+//! encrypts and accepts any server unless roots are given, `verify-ca` asks for a signature, `verify-full` for the
+//! host's name, too.
 
 use std::io;
 use std::pin::Pin;
@@ -29,11 +30,12 @@ use crate::watched::{Watched, Wire};
 
 type Rustls = MakeRustlsConnect;
 
-/// How a client asks a server for TLS.
+/// The message by which a client asks a server for TLS.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// Holds the first message of a server against a rule, encrypted or not. What makes a connection hands over those that are to be encrypted alone, so it is told
-/// that all are to be, at once, and this asks for TLS in its place.
+/// Checks the first message of a server against a rule, whether the connection is encrypted or not. The client hands
+/// over only connections that are to be encrypted. So it is configured to encrypt all of them, at once, and the guard
+/// asks the server for TLS in its place.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard {
     rule: RequireAuth,
@@ -42,7 +44,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Stand before the connections of a configuration.
+    /// Puts a guard before the connections of a configuration.
     pub(crate) fn before(config: &mut Config, rule: RequireAuth) -> Self {
         let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
         config
@@ -55,7 +57,7 @@ impl Guard {
         }
     }
 
-    /// Ask for TLS, if it is to be asked for. Whether the connection is to be encrypted from here on.
+    /// Asks the server for TLS, if that is configured. Returns true if the connection is to be encrypted from here on.
     async fn begins_tls<S: Wire>(self, wire: &mut S) -> io::Result<bool> {
         if self.mode == SslMode::Disable {
             return Ok(false);
@@ -64,7 +66,7 @@ impl Guard {
             return Ok(true);
         }
         wire.write_all(&SSL_REQUEST).await?;
-        // Not a byte more: what is not encrypted yet must not be taken for what is.
+        // Reads not one byte more: bytes that are not encrypted yet must not be taken for encrypted ones.
         match wire.read_u8().await? {
             b'S' => Ok(true),
             _ if self.mode == SslMode::Prefer => Ok(false),
@@ -73,7 +75,7 @@ impl Guard {
     }
 }
 
-/// Encrypts one connection, and tells whether it was asked to: with `prefer` that is up to the server.
+/// Encrypts one connection, and tells whether it was asked to. With `prefer` the server decides that.
 #[derive(Clone)]
 pub(crate) struct Telling {
     tls: Rustls,
@@ -137,7 +139,7 @@ impl<S: Wire> TlsConnect<S> for TellingOnce<S> {
     }
 }
 
-/// Set the mode of a connection, and make what encrypts it.
+/// Sets the TLS mode of a connection, and returns its connector.
 pub(crate) fn connector(
     tls: &Tls,
     default_roots: Option<&str>,
@@ -148,7 +150,7 @@ pub(crate) fn connector(
         TlsMode::Prefer => SslMode::Prefer,
         TlsMode::Require | TlsMode::VerifyCa | TlsMode::VerifyFull => SslMode::Require,
     });
-    // A server that is not asked cannot say that it has none.
+    // A server that is not asked cannot say that it has no TLS.
     if tls.mode == TlsMode::Prefer && config.get_ssl_negotiation() == SslNegotiation::Direct {
         return Err(refused(
             "sslnegotiation=direct is for sslmode=require, verify-ca or verify-full alone",
@@ -239,7 +241,8 @@ fn verifier(
     })
 }
 
-/// Believes any name, signed by a root or, without roots, by anybody: then it is encrypted and not authenticated.
+/// Accepts any name in a certificate that a root signed. Without roots it accepts any certificate: the connection is
+/// then encrypted, but not authenticated.
 #[derive(Debug)]
 struct AnyName {
     chain: Option<Arc<WebPkiServerVerifier>>,
@@ -259,7 +262,7 @@ impl ServerCertVerifier for AnyName {
             return Ok(ServerCertVerified::assertion());
         };
         match chain.verify_server_cert(certificate, between, name, ocsp, now) {
-            // The name is the last thing that is looked at.
+            // The name is checked last, so all other checks have passed.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,7 +1,8 @@
-//! Connection URLs: libpq's, with those parameters about TLS and authentication that `tokio-postgres` leaves to others.
+//! Connection URLs: libpq's, with those parameters of TLS and authentication that `tokio-postgres` leaves to others.
 //!
 //! `sslmode`, `sslrootcert`, `sslcrl`, `sslcert`, `sslkey` and `require_auth` mean what they mean to libpq
-//! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>); those from `sslrootcert` to `sslkey` name files in PEM.
+//! (<https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS>). Those from `sslrootcert` to
+//! `sslkey` name files in PEM.
 
 use std::fmt::Display;
 use std::fs;
@@ -17,23 +18,23 @@ use crate::options::{KEEPALIVE, PEM_BYTES_MAX, Pooler, TCP_USER_TIMEOUT, Tls, Tl
 /// A URL, taken apart.
 pub(crate) struct Target {
     pub(crate) config: Config,
-    /// What it says of TLS.
+    /// TLS settings of the URL.
     pub(crate) tls: Tls,
-    /// How a server may ask for authentication; `None`: as it likes.
+    /// The methods of authentication that a server may ask for. `None`: any.
     pub(crate) require_auth: Option<RequireAuth>,
-    /// What it says stands in between.
+    /// The pooler that the URL names.
     pub(crate) pooler: Option<Pooler>,
-    /// Where that is, without the password.
+    /// The location of the store, without the password.
     pub(crate) location: String,
 }
 
-/// Read a URL; the error says what is wrong with it, and not what is in it.
+/// Parses a URL. The error says what is wrong with the URL, and shows nothing of its contents.
 pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     let refuse = |what: &str| Err(Failure::Found(Kind::CannotOpen, what.to_owned()));
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return refuse("its URL does not begin with 'postgres://'");
     }
-    // A server would take what stands before it, of a password, too.
+    // A server would take only the part before the NUL, even of a password.
     if url.contains('\0') || url.contains("%00") {
         return refuse("its URL holds NUL");
     }
@@ -51,13 +52,13 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
             "sslcert" => cert = Some(read_pem(name, value)?),
             "sslkey" => key = Some(read_pem(name, value)?),
             "require_auth" => require_auth = RequireAuth::parse(&percent_decoded(value))?,
-            // As others say it.
+            // The name of this parameter in other clients.
             "pgbouncer" => match value {
                 "true" => pooler = Some(Pooler::Transaction),
                 "false" => pooler = None,
                 _ => return refuse("pgbouncer is not true or false"),
             },
-            // The client knows the older word alone.
+            // The client knows only the older word.
             "target_session_attrs" if value == "primary" => rest.push("target_session_attrs=read-write".to_owned()),
             _ if !is_name(name) => return refuse(&format!("its URL has parameters that are none{QUOTING}")),
             _ => rest.push(pair.replace('@', "%40")),
@@ -68,7 +69,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     } else {
         format!("{place}?{}", rest.join("&"))
     };
-    // Its own messages name a parameter at most, never a value.
+    // The messages of the client name a parameter at most, never a value.
     let mut config: Config = plain.parse()?;
     let client = match (cert, key) {
         (Some(cert), Some(key)) => Some((cert, key)),
@@ -78,7 +79,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return refuse("its URL names no host");
     }
-    // A store is to be written: of several hosts it is where that can be done.
+    // A store is to be written, so one of several hosts has to take writes.
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
     if hosts > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
@@ -106,19 +107,19 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     })
 }
 
-/// So much of a name is shown, bytes: Postgres keeps no longer ones.
+/// Longest name that Postgres keeps, in bytes. A location shows up to four times as much of a name.
 const NAME_MAX: usize = 63;
 
-/// What a reader of most mistakes needs to know.
+/// The hint that explains most mistakes.
 const QUOTING: &str = "; in a user, password or database '@', '/', '?' and '%' are written as %40, %2F, %3F and %25";
 
-/// The URL up to its parameters, with its last '@' alone in it: what reads it takes the first one, wherever that is, for the end of the
-/// password, and the rest of a password that holds one would be shown as a host.
+/// Returns the URL up to its parameters, with only its last '@' unescaped. The client takes the first '@', wherever it
+/// is, for the end of the password, and would show the rest of a password that contains one as a host.
 fn with_one_at(place: &str) -> Result<String, Failure> {
     let host = place.find("://").map_or(0, |scheme| scheme + 3);
     let (authority, path) = place.split_at(place[host..].find('/').map_or(place.len(), |slash| host + slash));
     if path.contains('@') {
-        // Perhaps a password that holds a slash.
+        // Perhaps a password that contains a slash.
         return Err(Failure::Found(
             Kind::CannotOpen,
             format!("its URL has an '@' after the host{QUOTING}"),
@@ -130,12 +131,12 @@ fn with_one_at(place: &str) -> Result<String, Failure> {
     })
 }
 
-/// Whether it looks like the name of a parameter, and not like the end of a password that holds a '?'.
+/// Returns true if the text looks like the name of a parameter, and not like the end of a password that contains a '?'.
 fn is_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Where a URL leads, without its password.
+/// Returns the location of the store that a URL names, without the password.
 ///
 /// # Errors
 ///
@@ -162,7 +163,7 @@ fn mode_of(value: &str) -> Result<TlsMode, Failure> {
     })
 }
 
-/// A file that has an end, and soon: a device may have none, and a pipe may keep whoever opens it waiting.
+/// Reads a plain file of limited size. A device may have no end, and a pipe may block the process that opens it.
 fn read_pem(name: &str, path: &str) -> Result<String, Failure> {
     let path = percent_decoded(path);
     let refuse = |why: &dyn Display| Failure::Found(Kind::CannotOpen, format!("{name} '{path}' cannot be read: {why}"));
@@ -173,7 +174,7 @@ fn read_pem(name: &str, path: &str) -> Result<String, Failure> {
     fs::read_to_string(&path).map_err(|error| refuse(&error))
 }
 
-/// Bytes that stand as `%41` in a URL; what is none is left.
+/// Decodes bytes that are written as `%41` in a URL. A '%' without such a code is left as it is.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -238,7 +239,7 @@ mod tests {
             "postgres://ada:s3cret%00@h/db",
             &format!("postgres://ada:s3cret@h/db?{}=1", "x".repeat(64)),
             "postgres://ada:s3cret%GG@h:x/db",
-            // A password that is not quoted, and an '@' elsewhere.
+            // A password that is not escaped, and an '@' elsewhere.
             "postgres://ada:x/s3cret@h/db",
             "postgres://ada:12/s3cret@h/db",
             "postgres://ada:12?s3cret@h/db",
@@ -246,7 +247,7 @@ mod tests {
             "postgres://ada:p@12/s3cret@h/db",
             "postgres://h/db?s3cret",
             "postgres://h/db?user=ada@x&password=s3cret&port=x",
-            // Files that have no end.
+            // Paths that are no plain files.
             "postgres://ada:s3cret@h/db?sslrootcert=/dev/zero",
             "postgres://ada:s3cret@h/db?sslrootcert=/",
         ] {

@@ -1,15 +1,19 @@
-//! Waking across processes: each tells the others what its commits mean for them, and hears what theirs mean for it.
+//! Notifications between processes: each tells the others what its commits mean for them, and hears what theirs mean
+//! for it.
 //!
-//! - NOTIFY is sent after the commit and on the connection that listens, never in the transaction: a transaction that notifies holds a
-//!   lock of the whole database until it is durable (PostgreSQL, `PreCommit_Notify`). What several commits have to tell goes together,
-//!   at most once every [`NOTIFY_EVERY`]; what a process can do alone is told to nobody.
-//! - A process that dies between the two tells nothing. So once a second the listening connection is asked for the number that the next
-//!   transaction gets: that costs next to nothing, and when it has risen by more than the transactions of this process, anything may have
-//!   changed. The question also shows that the connection still lives.
-//! - Without notifications that question is all there is.
-//! - A server that does not answer the question in [`PULSE_MAX`] is taken to be silent: the next connection is made to another host, if there is one, and
-//!   all others follow it ([`Hosts`](crate::hosts::Hosts)). So they do when it answers, but not to what is to be committed: a former primary whose
-//!   standby was promoted waits for it for ever. While it waits for a standby, nobody gives a commit up.
+//! - NOTIFY is sent after the commit and on the connection that listens, never in the transaction: a transaction that
+//!   notifies holds a lock of the whole database until it is durable (PostgreSQL, `PreCommit_Notify`). The changes of
+//!   several commits are sent together, at most once every [`NOTIFY_EVERY`]. A change that this process can handle
+//!   alone is not sent.
+//! - A process that dies between the commit and NOTIFY sends nothing. So once a second the listening connection is
+//!   asked for the number that the next transaction gets, which costs next to nothing. If the number has risen by more
+//!   than the transactions of this process, anything may have changed. The question also shows that the connection is
+//!   alive.
+//! - Without notifications, that question is the only source of changes.
+//! - A server that does not answer the question in [`PULSE_MAX`] counts as silent. The next connection is made to
+//!   another host, if there is one, and all others follow it ([`Hosts`](crate::hosts::Hosts)). Other hosts are also
+//!   tried if the server answers the question but not a commit: a former primary whose standby was promoted waits for
+//!   it for ever. While a server waits for a standby, no commit is given up.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -29,12 +33,12 @@ use crate::hosts::{Carrier, Carry};
 use crate::options::{NOTIFY_EVERY, NOTIFY_WORKERS_MAX, PULSE_EVERY, PULSE_MAX, RECONNECT_EVERY};
 use crate::time::sleep;
 
-/// What a process tells and hears.
+/// Sends and hears the notifications of a process.
 pub(crate) struct Waker {
     connections: Arc<Connections>,
     /// Name of the channel.
     channel: String,
-    /// Name of this handle: what it told itself is no news.
+    /// Name of this handle. Notifications with this name are its own, and are ignored.
     name: String,
     listeners: Mutex<Vec<Arc<ChangeListener>>>,
     untold: Mutex<Change>,
@@ -77,7 +81,7 @@ impl Waker {
         self.connections.lineage.remove_worker(worker);
     }
 
-    /// Tell others what a durable batch means for them.
+    /// Tells other processes what a durable batch means for them.
     pub(crate) fn written(&self, writes: &[Write], outcomes: &[Outcome]) {
         let mut change = Change::default();
         for (write, outcome) in writes.iter().zip(outcomes) {
@@ -86,7 +90,7 @@ impl Waker {
         self.tell(change);
     }
 
-    /// Tell others.
+    /// Tells other processes of a change.
     pub(crate) fn tell(&self, change: Change) {
         if change == Change::default() || !self.connections.habits().notifies {
             return;
@@ -166,7 +170,7 @@ impl Waker {
         change.tasks |= turn.to_others.as_ref().is_some_and(|others| !others.offers.is_empty());
     }
 
-    /// The owner finds in its inbox that the instance was taken from it (P15).
+    /// Notifies the owner, which finds in its inbox that the instance was taken from it (P15).
     fn loses(&self, change: &mut Change, owner: Option<&WorkerId>) {
         if owner.is_some() {
             self.receives(change, owner);
@@ -190,23 +194,23 @@ impl Waker {
         }
     }
 
-    /// Body of the task that listens and tells, until it is to [end](Self::end).
+    /// Runs the task that listens and notifies, until it is told to [end](Self::end).
     pub(crate) async fn run(self: Arc<Self>) {
         let mut last = Seen::default();
         while !self.ending.is_cancelled() {
-            // It ends when the connection breaks, or this is to end.
+            // Returns when the connection breaks, or when the task is to end.
             let _ = self.live(&mut last).await;
             self.connections.set_awaits_standby(false);
             self.rest(RECONNECT_EVERY).await;
         }
     }
 
-    /// Tell what is still to be told, and then nothing more.
+    /// Ends the task. It sends the changes that are still unsent, and then nothing more.
     pub(crate) fn end(&self) {
         self.ending.cancel();
     }
 
-    /// Wait, but not for what is to end.
+    /// Sleeps, but returns at once when the task is to end.
     async fn rest(&self, duration: Duration) {
         tokio::select! {
             () = sleep(duration) => {}
@@ -214,7 +218,7 @@ impl Waker {
         }
     }
 
-    /// Hear and tell on a connection until it breaks, or this is to end.
+    /// Listens and notifies on one connection until it breaks, or the task is to end.
     async fn live(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
         let carry: Carry<'_> = &|carrier| tokio::spawn(Arc::clone(self).hear(carrier));
         let connecting = self.connections.hosts.connect(carry, "");
@@ -226,7 +230,7 @@ impl Waker {
             let listen = format!("LISTEN {}", self.channel);
             in_time(async { Ok(client.batch_execute(&listen).await?) }).await?;
         }
-        // From here on nothing is missed; what came before is asked for.
+        // From here on no change is missed. Changes before this moment may have been, so everything is looked at.
         self.heard(&Change::anything());
         let telling = async {
             loop {
@@ -296,7 +300,7 @@ impl Waker {
         }
     }
 
-    /// See why statements wait, if some do.
+    /// Finds out why statements wait too long, if some do, and looks for a server elsewhere.
     async fn see_to_slow(&self, client: &Client, carry: Carry<'_>) -> Result<(), Failure> {
         let mut awaits_standby = false;
         if self.connections.has_slow() {
@@ -308,7 +312,8 @@ impl Waker {
         Ok(())
     }
 
-    /// Compare with the last look. `own` counts transactions that had ended before this one: they are all below the number.
+    /// Compares with the last look. `own` counts transactions that had ended before this look: all of them are below
+    /// the number.
     fn saw(&self, last: &mut Seen, row: Option<&Row>, own: u64) -> Result<(), Failure> {
         let next: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
         if let Some(log) = row.filter(|row| row.len() > 1) {
@@ -325,7 +330,8 @@ impl Waker {
         Ok(())
     }
 
-    /// `sender what workers`: `what` has a letter for each thing that may have changed, and `*` for messages of anybody.
+    /// Writes a change as `sender what workers`. `what` has a letter for each kind of change, and `*` for messages of
+    /// any worker.
     fn written_out(&self, change: &Change) -> String {
         let letters = [(change.work, 'w'), (change.tasks, 't'), (change.statuses, 's')];
         let mut text = format!("{} ", self.name);
@@ -344,7 +350,7 @@ impl Waker {
         text
     }
 
-    /// `None`: it is this handle's own.
+    /// Reads a change. `None`: the notification is this handle's own.
     fn read(&self, told: &str) -> Option<Change> {
         let mut parts = told.split(' ');
         if parts.next() == Some(&self.name) {
@@ -370,16 +376,17 @@ impl Waker {
     }
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// Number of the next transaction.
     next: u64,
-    /// How many transactions of this process had ended.
+    /// Number of transactions of this process that had ended.
     own: u64,
 }
 
-/// A row, while commits wait for a synchronous standby that does not confirm them. A transaction under load waits for some ms.
+/// Gives a row while commits wait for a synchronous standby that does not confirm them. Under load a transaction waits
+/// for some ms.
 const AWAITS_STANDBY: &str = "SELECT FROM pg_catalog.pg_stat_activity
   WHERE datname = current_database() AND wait_event = 'SyncRep' AND state_change < clock_timestamp() - interval '1 second' LIMIT 1";
 
@@ -388,7 +395,8 @@ const NEXT_TRANSACTION_AND_LOG: &str =
 
 const NEXT_TRANSACTION: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text";
 
-/// The channel of a schema. Channels are names of up to 63 bytes, as schemas are, and belong to a database.
+/// Returns the channel of a schema. Names of channels have up to 63 bytes, as those of schemas, and belong to a
+/// database.
 fn channel(schema: &str) -> String {
     // FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/): the same in every process and version.
     let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

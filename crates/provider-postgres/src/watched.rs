@@ -1,4 +1,4 @@
-//! A connection, encrypted or not, whose first message is judged before anybody gets to read it.
+//! A connection, encrypted or not, whose first message is judged before the client reads it.
 
 use std::io;
 use std::pin::Pin;
@@ -11,24 +11,24 @@ use tokio_util::either::Either;
 
 use crate::auth::{HEAD_BYTES, RequireAuth, Verdict};
 
-/// What a connection goes over.
+/// The transport of a connection.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Wire for S {}
 
-/// The same, encrypted.
+/// A transport, encrypted.
 pub(crate) type Encrypted<S> = <MakeRustlsConnect as MakeTlsConnect<S>>::Stream;
 
-/// The connection.
+/// A connection whose first message is judged.
 pub(crate) struct Watched<S: Wire> {
     inner: Either<S, Encrypted<S>>,
     state: State,
 }
 
 enum State {
-    /// The first message has not come, or not as much of it as is needed.
+    /// The first message has not come, or not enough of it.
     Waiting(RequireAuth, Head),
-    /// It may be read: this much of it has come, of which so much was handed over.
+    /// The message may be read. These bytes have come, and so many of them were handed over.
     Held(Head, usize),
     /// Everything may be read.
     Open,
@@ -44,7 +44,7 @@ struct Head {
 }
 
 impl<S: Wire> Watched<S> {
-    /// With no rule, everything may be read.
+    /// Without a rule, everything may be read.
     pub(crate) fn new(inner: Either<S, Encrypted<S>>, rule: Option<RequireAuth>) -> Self {
         let state = rule.map_or(State::Open, |rule| State::Waiting(rule, Head::default()));
         Self { inner, state }
@@ -52,7 +52,7 @@ impl<S: Wire> Watched<S> {
 }
 
 impl State {
-    /// Read through `source` until the first message is judged.
+    /// Reads through `source`, but hands nothing over before the first message is judged.
     fn poll_judged<R: AsyncRead + Unpin>(
         &mut self,
         context: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl State {
                     let came = room.filled().len();
                     head.len += came;
                     let verdict = match came {
-                        // The end, which comes after what is held.
+                        // The end of the connection, which comes after the bytes that are held.
                         0 => Verdict::Allowed,
                         _ => rule.judge(&head.bytes[..head.len]),
                     };
@@ -134,14 +134,14 @@ mod tests {
 
     use super::*;
 
-    /// What a client reads when a server sends some pieces and ends.
+    /// Returns what a client reads when a server sends some pieces and then ends.
     async fn read(value: &str, pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
         let rule = RequireAuth::parse(value).expect("it is a rule");
         let (mut server, client) = duplex(HEAD_BYTES * 100);
         let mut client = Watched::new(Either::Left(client), rule);
         let mut came = Vec::new();
         let reading = async {
-            // Fewer at once than a head has.
+            // Fewer bytes at once than a head has.
             let mut some = [0; 4];
             loop {
                 match client.read(&mut some).await? {
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// SASL with what belongs to it, and another message right after it.
+    /// A request for SASL with its mechanisms, and another message right after it.
     const SCRAM: &[u8] = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0Z\0\0\0\x05I";
     const OK: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 
@@ -190,7 +190,7 @@ mod tests {
             let error = read("scram-sha-256", &pieces).await.expect_err("it is refused");
             assert!(error.to_string().contains("asks for no authentication"), "{error}");
         }
-        // What is judged is the first message, whatever comes after it.
+        // Only the first message is judged, regardless of the messages after it.
         let both = [b"N\0\0\0\x05\0", SCRAM].concat();
         assert!(read("scram-sha-256", &[&both]).await.is_err());
     }

@@ -1,4 +1,4 @@
-//! Workers: who may own instances, and what becomes of the instances of one that is gone.
+//! Workers: the owners of instances. A worker that is gone is removed, and its instances are released.
 
 use perdure_provider::{
     Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad,
@@ -13,7 +13,8 @@ use crate::session::Session;
 use crate::text::encode;
 use crate::{revocation, suspicion};
 
-/// Once more with the same id is the same registration: the caller may not have heard of the first.
+/// Registers a worker. A second call with the same id is the same registration: the caller may not have got the first
+/// answer.
 pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     let row = session
         .query_one(
@@ -39,7 +40,7 @@ pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Resul
     Ok(row.try_get(0)?)
 }
 
-/// Longer than any lease, and short enough to be added to a time.
+/// Limits a lease to a time that is longer than any lease, and short enough to be added to a time.
 fn lease(lease_ms: u64) -> i64 {
     integer(lease_ms).min(i64::MAX / 4)
 }
@@ -80,7 +81,7 @@ pub(crate) async fn renew(
     renewed.map(told).transpose()
 }
 
-/// What it owns after a key, by key.
+/// Returns the instances that a worker owns, after a key, in the order of their keys.
 pub(crate) async fn owned(
     connection: &Connection,
     worker: &WorkerId,
@@ -97,7 +98,7 @@ pub(crate) async fn owned(
     rows.iter().map(owned).collect()
 }
 
-/// It has other orchestrations from now on.
+/// Stores the orchestrations that the worker has from now on.
 pub(crate) async fn tell_orchestrations(
     session: &Session<'_>,
     worker: &WorkerId,
@@ -113,7 +114,7 @@ pub(crate) async fn tell_orchestrations(
     Ok(())
 }
 
-/// What the workers have whose lease holds.
+/// Returns the orchestrations of the workers whose leases hold.
 pub(crate) async fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
     let rows = session
         .query(
@@ -124,10 +125,10 @@ pub(crate) async fn live_orchestrations(session: &Session<'_>) -> Result<Vec<New
     rows.iter().map(|row| Ok(Newest::read(&text(row, 0)?))).collect()
 }
 
-/// Remove a worker; what it owned or ran is due at once, for others (P7, P12).
+/// Removes a worker. Its instances and tasks are due at once, for others (P7, P12).
 ///
-/// The row goes first: a transaction in which the worker takes something has it locked, so that what was taken is found here, and nothing
-/// is taken later.
+/// The row of the worker is deleted first. A transaction in which the worker takes something has that row locked. So
+/// all that was taken is found here, and nothing is taken later.
 pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<u64, Failure> {
     let worker = P::Text(&worker.0);
     session
@@ -147,7 +148,7 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
     Ok(released.len() as u64)
 }
 
-/// [`release`] a worker that has died; what it owned is under suspicion (P14).
+/// Releases a worker that has died, as [`release`] does. Its instances are under suspicion (P14).
 pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
     let removed = session
         .query(
@@ -163,7 +164,7 @@ pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: 
     })
 }
 
-/// Whether the lease of any worker has ended by the store's clock (P9).
+/// Returns true if the lease of any worker has ended by the store's clock (P9).
 pub(crate) async fn any_expired(connection: &Connection) -> Result<bool, Failure> {
     let now = P::MaybeInt(connection.from.clock_ms());
     let row = connection
@@ -175,7 +176,7 @@ pub(crate) async fn any_expired(connection: &Connection) -> Result<bool, Failure
     Ok(row.try_get(0)?)
 }
 
-/// [`take_over`] each worker whose lease has ended, unless somebody else is about to.
+/// Takes over ([`take_over`]) each worker whose lease has ended, unless another process is about to.
 pub(crate) async fn take_over_expired(session: &Session<'_>, report: &str) -> Result<TakenOver, Failure> {
     let rows = session
         .query(
@@ -206,7 +207,7 @@ pub(crate) async fn all(connection: &Connection) -> Result<Vec<Worker>, Failure>
     rows.iter().map(worker).collect()
 }
 
-/// [`all`], with what each of them has.
+/// Like [`all`], with the load of each worker.
 pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure> {
     let rows = connection
         .query(
