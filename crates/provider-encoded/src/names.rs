@@ -156,7 +156,7 @@ impl Memory {
     ///
     /// # Errors
     ///
-    /// Those of the store, which is asked for the ids that are not remembered.
+    /// Errors of the store, which is asked for the ids that are not remembered.
     pub(crate) async fn names(&self, needs: Needs, store: &dyn Provider) -> Result<Names, ProviderError> {
         let mut names = Names::default();
         let mut unknown = Vec::new();

@@ -181,7 +181,8 @@ impl Connections {
         self.awaits_standby.store(is_so, Ordering::Release);
     }
 
-    /// Runs work that the server has to answer in time, and fails instead of waiting for a server that never answers.
+    /// Runs work, and fails if the server does not answer in [`STATEMENT_MAX`]. Keeps waiting while the server waits
+    /// for a standby.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::pin!(work);
         if let Ok(answer) = timeout(SLOW_AFTER, &mut work).await {

@@ -43,7 +43,7 @@ struct Driven {
 thread_local! {
     /// The futures that this thread has woken since it entered [`at_once`].
     static WOKEN: RefCell<Option<Vec<Arc<Driven>>>> = const { RefCell::new(None) };
-    /// True while this thread drives a future. That future does all wakes of this time.
+    /// True while this thread drives a future. Wakes in that time come from that future.
     static DRIVING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -228,7 +228,7 @@ mod tests {
                 let _ = pass.send((what, thread::current().id()));
             }
         });
-        // The task has polled the future by then. Until that it belongs to the task.
+        // Waits until the task has polled the future: before that, only the task drives it.
         runtime.block_on(waits.notified());
         (send, passed, task)
     }

@@ -1,5 +1,5 @@
-//! Marks of transactions. A mark tells whether a transaction was committed whose answer was lost, and keeps one that
-//! was not committed from being committed later.
+//! Marks of transactions. A mark tells whether a transaction with a lost answer was committed, and keeps a transaction
+//! that was not committed from being committed later.
 //!
 //! After a *lost acknowledgement* (the connection was cut, or the answer did not come in time) a transaction was
 //! committed, or was rolled back, or **is still to be carried out**: its backend waits for a lock, or a proxy delivers
@@ -90,8 +90,8 @@ impl Marks {
     }
 }
 
-/// Returns true if a transaction whose answer was lost was committed. If it returns false, the transaction never will
-/// be (M3). Asks until the server answers. If the store is closed before that, the outcome is unknown.
+/// Returns true if a transaction with a lost answer was committed. If it returns false, the transaction never will be
+/// (M3). Asks until the server answers. If the store is closed before that, the outcome is unknown.
 pub(crate) async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -> Result<bool, Failure> {
     loop {
         let asked = async {

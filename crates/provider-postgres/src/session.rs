@@ -85,8 +85,8 @@ async fn attempt_once<T>(
     let mark = from.marks.take();
     let begin = from.begin();
     if !from.habits().keeps_sessions {
-        // A pooler that has no connection to the server may refuse only this, and the statements after it would run
-        // outside of any transaction.
+        // A pooler that has no connection to the server may refuse only the `BEGIN`, and the statements after it would
+        // run outside of any transaction.
         if let Err(failure) = simply(connection, &begin).await {
             connection.give_up();
             return Err(failure);

@@ -1,8 +1,8 @@
-//! The writing task: everything that waits becomes one transaction, and is answered when that is durable.
+//! The writing task. All batches that wait become one transaction, and are answered when that is durable.
 //!
-//! - No delay is added: whatever has come while one transaction was written is the next one.
-//! - Answers are given in order, with no transaction open, so that one may hand over the next batch.
-//! - A failing batch takes no other with it: the transaction is rolled back and its batches are written one by one.
+//! - No delay is added: the batches that come while one transaction is written are the next one.
+//! - Answers are given in order, with no transaction open, so that an answer may hand over the next batch.
+//! - A batch that fails takes no other with it: the transaction is rolled back, and its batches are written one by one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,9 +26,10 @@ pub(crate) struct Batch {
     pub(crate) done: CommitDone,
 }
 
-/// Body of the task. It ends when nobody can hand over any more and nothing waits.
+/// Runs the writing task. It ends when no more batches can be handed over and none waits.
 ///
-/// The queue has no limit of its own: each batch belongs to a caller that keeps to `ProviderInfo::concurrent_commits` and `batch_max`.
+/// The queue has no limit of its own: each batch belongs to a caller that keeps to `ProviderInfo::concurrent_commits`
+/// and `batch_max`.
 pub(crate) async fn run(connections: Arc<Connections>, waker: Arc<Waker>, mut queue: UnboundedReceiver<Batch>) {
     let mut next = None;
     loop {
@@ -82,7 +83,8 @@ fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
     group.iter().map(|batch| Arc::clone(&batch.writes)).collect()
 }
 
-/// Write batches at once; the outcomes of each. An error means that nothing of them is in the store.
+/// Writes batches at once. Returns the outcomes of each. An error means that nothing of them is in the store, unless
+/// the error says that the outcome is unknown.
 async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
     let outcomes = match alone::of(&all).filter(|_| connections.habits().keeps_sessions) {
@@ -97,7 +99,7 @@ async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) 
         .collect())
 }
 
-/// With one statement. When its answer is lost, what became of it is found out before anything else is written.
+/// Writes turns with one statement. When its answer is lost, the outcome is found out before anything else is written.
 async fn write_turns(
     connections: &Arc<Connections>,
     batches: &[Arc<Vec<Write>>],
@@ -114,7 +116,7 @@ async fn write_turns(
             return write_all(connections, batches).await;
         }
     };
-    // It is not cancelled: what follows waits for the same locks behind it, and finds it ended.
+    // The statement is not cancelled: the next transaction waits for the same locks behind it, and finds it ended.
     drop(connection.give_up_commit());
     loop {
         let again = async {
@@ -131,7 +133,8 @@ async fn write_turns(
     }
 }
 
-/// As [`write_turns`]. The mark tells what became of it, and sees to it that it does not come to pass later.
+/// Like [`write_turns`], for a write with a mark. The mark tells the outcome, and keeps the write from taking effect
+/// later.
 async fn write_marked(
     connections: &Arc<Connections>,
     batches: &[Arc<Vec<Write>>],
@@ -163,7 +166,7 @@ async fn write_marked(
     }
 }
 
-/// What it has come to, as soon as the server says.
+/// Returns the outcome of a write, as soon as the server tells it.
 async fn made(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Outcome, Failure> {
     loop {
         let made = async { marked.made(&connections.get().await?).await };
@@ -177,7 +180,7 @@ async fn made(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Out
     }
 }
 
-/// In one transaction.
+/// Writes batches in one transaction.
 async fn write_all(connections: &Arc<Connections>, batches: &[Arc<Vec<Write>>]) -> Result<Vec<Outcome>, Failure> {
     let batches = batches.to_vec();
     transaction(connections, |session| {
@@ -200,10 +203,10 @@ fn answer(connections: &Connections, waker: &Waker, batch: Batch, result: Result
     );
 }
 
-/// A caller's code must not end the task that all others depend on.
+/// Answers a batch. A panic in the caller's code must not end the task that all others depend on.
 pub(crate) fn answer_with(batch: Batch, result: Result<Vec<Outcome>, ProviderError>) {
     let Batch { writes, done } = batch;
-    // The caller may keep the batch in case it fails; it is the only holder again when it hears of it.
+    // The caller may keep the batch in case it fails. It is the only holder again when it gets the answer.
     drop(writes);
     let answer = move || drop(catch_unwind(AssertUnwindSafe(|| done(result))));
     if drive::is_at_once() {
@@ -223,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Who hands a batch over may hold what its answer takes.
+    /// A caller that hands a batch over may hold a lock that the answer takes.
     #[test]
     fn an_answer_never_comes_within_the_call_that_hands_over() {
         let runtime = Builder::new_multi_thread()

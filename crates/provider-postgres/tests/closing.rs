@@ -1,4 +1,5 @@
-//! The end of a handle: what was handed over is over then, and what others have to know was told.
+//! The end of a handle: all that was handed over has ended by then, and other processes were told what they have to
+//! know.
 
 mod common;
 
@@ -29,7 +30,8 @@ async fn start(store: &PostgresProvider, id: &str) {
     told.await.expect("it is answered").expect("it is started");
 }
 
-/// Whoever drops a schema after that meets no statement of it in the server, which might wait for what is dropped, and the other way round.
+/// A client that drops the schema after closing meets no statement of the store on the server. Such a statement might
+/// wait for the drop, and the drop for the statement.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_waits_for_any_more_is_waited_for() {
     let schema = Schema::new();
@@ -69,7 +71,7 @@ async fn what_nobody_waits_for_any_more_is_waited_for() {
 async fn what_others_have_to_know_is_told_before_the_end() {
     let schema = Schema::new();
     let (leaving, staying) = (store(&schema).await, store(&schema).await);
-    // A look once a second finds that anything may have changed; what was told says what.
+    // A look once a second finds that anything may have changed. A notification tells what has changed.
     let (tell, mut told) = unbounded_channel();
     staying.on_foreign_change(Box::new(move |change| {
         let _ = tell.send(change.clone());
@@ -87,12 +89,12 @@ async fn what_others_have_to_know_is_told_before_the_end() {
     leaving.register_worker(worker.clone()).await.expect("it is registered");
     for n in 0.. {
         start(&leaving, &format!("a{n}")).await;
-        // Until it listens, it is told nothing by others.
+        // Until it listens, it hears no notifications of others.
         if told.recv().await.expect("it lives") == started {
             break;
         }
     }
-    // What comes right after that is not told at once.
+    // A change right after that is not sent at once.
     leaving.release_worker(&worker.id).await.expect("it is released");
     leaving.close().await;
     drop(leaving);
@@ -109,7 +111,7 @@ async fn an_answer_is_heralded() {
     store.on_answer_coming(Box::new(move || {
         count.fetch_add(1, Ordering::AcqRel);
     }));
-    // Once, the answer may be there before anybody waits for it.
+    // A single answer may be there before anything waits for it.
     for n in 0.. {
         let before = heralded.load(Ordering::Acquire);
         start(&store, &format!("a{n}")).await;

@@ -12,7 +12,7 @@ use common::{Schema, connect, other_program};
 struct OnServer {
     first: Arc<dyn Provider>,
     clock: Arc<ManualClock>,
-    /// Last: it goes when the provider is closed.
+    /// Declared last, so that the schema is dropped after the provider.
     schema: Schema,
 }
 

@@ -1,5 +1,5 @@
-//! The contract of all providers, on a Postgres server behind a pooler that gives a connection to each transaction: nothing is prepared, nobody
-//! is told of anything.
+//! The contract of all providers, on a Postgres server behind a pooler that gives a connection to each transaction:
+//! nothing is prepared, and no notifications are sent.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Schema, connect_unlistened};
 struct BehindPooler {
     first: Arc<dyn Provider>,
     clock: Arc<ManualClock>,
-    /// Last: it goes when the provider is closed.
+    /// Declared last, so that the schema is dropped after the provider.
     schema: Schema,
 }
 

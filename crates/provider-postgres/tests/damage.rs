@@ -1,4 +1,4 @@
-//! Rows that another program changed: told, and in nobody else's way.
+//! Rows that another program changed: they are reported, and hold up no other instance.
 
 mod common;
 

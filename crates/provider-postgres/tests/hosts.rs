@@ -1,5 +1,6 @@
-//! Several hosts in a URL, of which some are silent: they accept connections, or have accepted them, and never say a word, as a server does
-//! whose processes are stopped. A refused connection would be noticed at once; this is noticed by its silence alone.
+//! Several hosts in a URL, some of which are silent: they accept connections, or have accepted them, and never send a
+//! byte, like a server whose processes are stopped. A refused connection would be noticed at once. A silent host is
+//! noticed only by its silence.
 
 mod common;
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 use common::{Schema, options, url};
 
-/// Well below the limit of a statement, which ends the wait for a silent server in the end.
+/// Well below the time limit of a statement, which ends the wait for a silent server in the end.
 const SOON: Duration = Duration::from_secs(10);
 
 fn server() -> (String, u16) {
@@ -29,13 +30,13 @@ fn server() -> (String, u16) {
     (host, config.get_ports()[0])
 }
 
-/// The URL of the tests' server with another host before it.
+/// Returns the URL of the tests' server with another host before it.
 fn url_with_first(address: SocketAddr) -> String {
     let (host, port) = server();
     url().replacen(&format!("{host}:{port}"), &format!("{address},{host}:{port}"), 1)
 }
 
-/// Accepts connections and keeps them.
+/// Starts a host that accepts connections and keeps them.
 async fn silent_host() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -48,7 +49,7 @@ async fn silent_host() -> SocketAddr {
     address
 }
 
-/// A way to the server on which nothing goes on once it is frozen; it accepts connections all the same.
+/// Starts a way to the server on which nothing goes on once it is frozen. It accepts connections all the same.
 async fn way() -> (SocketAddr, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -107,7 +108,7 @@ async fn all_connections_leave_a_host_that_falls_silent() {
     store.register_worker(worker.clone()).await.expect("it is registered");
 
     frozen.store(true, Ordering::Release);
-    // Some under way, more of them than the pool has, and then a new one.
+    // Some renewals are under way, more than the pool has connections, and then a new one.
     let mut renewing = JoinSet::new();
     for _ in 0..20 {
         renewing.spawn(renew(Arc::clone(&store), worker.id.clone()));
@@ -119,7 +120,7 @@ async fn all_connections_leave_a_host_that_falls_silent() {
     store.close().await;
 }
 
-/// Again and again, as the runtime does.
+/// Renews again and again, as the runtime does.
 async fn renew(store: Arc<PostgresProvider>, worker: WorkerId) {
     while store.renew_worker(&worker, 60_000, None).await.is_err() {
         tokio::task::yield_now().await;

@@ -1,8 +1,8 @@
 //! Messages of transactions that got their numbers in one order and wrote in the other.
 //!
-//! A transaction has its number from its first write on, and may then wait for the row of an instance. An inbox that went by these numbers alone
-//! gave the second message of an instance before the first. The worker took the first for one that it had seen, and the instance slept
-//! through it for ever.
+//! A transaction has its number from its first write on, and may then wait for the row of an instance. An inbox in the
+//! order of these numbers alone gave the second message of an instance before the first. The worker took the first
+//! message for one that it had seen, and the instance slept through it for ever.
 
 mod common;
 
@@ -19,7 +19,7 @@ async fn a_message_that_overtakes_another_is_not_handed_over_before_it() {
     let second = reader.started("second").await;
     assert!(first < second, "rows are locked in the order of their keys");
     let slow = Store::open_in(&reader.schema).await;
-    // It has its number, and waits for the first instance.
+    // This transaction has its number, and waits for the first instance.
     let row = other_program().await;
     let schema = format!("\"{}\"", reader.schema.0);
     let lock = format!("BEGIN; SELECT FROM {schema}.instances WHERE id = 'first' FOR UPDATE");
@@ -34,7 +34,7 @@ async fn a_message_that_overtakes_another_is_not_handed_over_before_it() {
     while reader.count(&waits).await == 0 {
         tokio::task::yield_now().await;
     }
-    // It has a higher number, and writes first.
+    // This one has a higher number, and writes first.
     reader.batch(vec![message("second")]).await.expect("it is written");
     row.batch_execute("COMMIT").await.expect("the lock goes");
     let (slow, outcomes) = overtaking.await.expect("it ends");
@@ -57,7 +57,7 @@ async fn a_message_that_overtakes_another_is_not_handed_over_before_it() {
             .iter()
             .map(|(_, message)| message.as_ref().map(|message| message.seq).map_err(|seq| *seq))
             .collect();
-        // The second is to be read from the instance, where both are in order.
+        // The second message is to be read from the instance, where both are in order.
         assert_eq!(told, [Err(MessageSeq(2)), Ok(MessageSeq(1))], "in pages of {limit}");
     }
     let page = reader.provider.read_messages(second, None, PageLimit::rows(10)).await;

@@ -1,5 +1,6 @@
-//! What the server carries out after its caller has given it up: a statement that waited for a lock when its connection was cut or its time was over, and one that a
-//! proxy delivers late. A call that has failed must not come to pass then, and one that was acknowledged must be there once.
+//! Statements that the server carries out after their caller has given them up: one that waited for a lock when its
+//! connection was cut or its time was over, and one that a proxy delivers late. A call that has failed must not take
+//! effect then, and a call that was acknowledged must have taken effect once.
 
 mod common;
 
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 use common::other_program;
 use common::way::{COMMITTED, Cut, Store, message, turns};
 
-/// How an index build holds a table, and how a migration does.
+/// The lock of an index build on a table, and that of a migration.
 const LOCKS: [&str; 2] = ["SHARE", "ACCESS EXCLUSIVE"];
 
 /// A table that another program has locked.
@@ -31,7 +32,7 @@ impl<'s> Locked<'s> {
         Self { store, holder, table }
     }
 
-    /// How many backends wait for a lock.
+    /// Returns the number of backends that wait for a lock.
     async fn waiting(&self) -> i64 {
         let waiting = format!(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position('{}' IN query) > 0",
@@ -43,17 +44,18 @@ impl<'s> Locked<'s> {
     async fn until_waiting(&self, count: i64) {
         let wait = async { while self.waiting().await != count {} };
         if timeout(Duration::from_secs(30), wait).await.is_err() {
-            // The schema is dropped behind that.
+            // The drop of the schema waits behind that.
             self.holder.batch_execute("ROLLBACK").await.expect("it is released");
             panic!("{count} never wait for a lock");
         }
     }
 
-    /// Release the table, and return when whatever waited for it has been carried out: locks are given in the order in which they were asked for.
+    /// Releases the table. Returns when all statements that waited for it have been carried out: locks are given in the
+    /// order in which they were asked for.
     async fn release(self) {
         let last = other_program().await;
         let lock = format!("BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE; COMMIT", self.table);
-        // What waits before it may end by itself meanwhile.
+        // A statement that waits before it may end by itself meanwhile.
         let queued = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'BEGIN; LOCK TABLE {schema}.%'";
         let last = tokio::spawn(async move { last.batch_execute(&lock).await });
         while self.store.count(queued).await == 0 {}
@@ -62,7 +64,7 @@ impl<'s> Locked<'s> {
     }
 }
 
-/// Nothing of it is in the store, and nothing will be.
+/// Asserts that nothing of the batch is in the store, and nothing will be.
 fn assert_not_committed(answer: &Result<Vec<Outcome>, ProviderError>) {
     let failed = answer.as_ref().expect_err("it is not written");
     assert!(failed.retryable(), "{failed}");
@@ -79,7 +81,8 @@ impl Store {
     }
 }
 
-/// A statement is prepared by the first one of its sort on a connection: what waits later is the statement itself.
+/// Opens a store with prepared statements. The first statement of each kind on a connection prepares it, so that only
+/// the statement itself waits later.
 async fn prepared() -> Store {
     prepare(Store::open().await).await
 }
@@ -108,7 +111,7 @@ async fn a_statement_that_waited_for_a_lock_when_its_connection_was_cut_never_co
             assert_not_committed(&lost);
             locked.release().await;
             assert_eq!((store.messages().await, store.instances().await), (1, 1), "{what}");
-            // Repeated, it is written once.
+            // The repeated write is written once.
             store.batch(vec![write()]).await.expect("it is written");
             assert_eq!(store.messages().await + store.instances().await, 3, "{what}");
             store.provider.close().await;
@@ -116,7 +119,7 @@ async fn a_statement_that_waited_for_a_lock_when_its_connection_was_cut_never_co
     }
 }
 
-/// The server's limits would leave it there for longer than this test waits.
+/// The server's limits would leave the statement there for longer than this test waits.
 #[tokio::test]
 async fn a_statement_that_was_given_up_is_cancelled_when_it_is_known_not_to_commit() {
     let store = prepare(Store::open_patient().await).await;
@@ -134,7 +137,7 @@ async fn a_statement_that_was_given_up_is_cancelled_when_it_is_known_not_to_comm
     store.provider.close().await;
 }
 
-/// Nobody but the client ends it: its own time is over before that of the server.
+/// Only the client ends the statement: its own time is over before that of the server.
 #[tokio::test]
 async fn a_statement_whose_client_waits_no_longer_is_cancelled() {
     let store = prepare(Store::open_patient().await).await;
@@ -173,7 +176,7 @@ async fn a_statement_that_is_delivered_late_never_comes_to_pass() {
     assert_not_committed(&store.cut(Cut::Late, vec![message("a")]).await);
     store.way.deliver().await;
     assert_eq!(store.messages().await, 1);
-    // Its connection was made anew, and the statement is prepared by this.
+    // The connection was made anew, and this start prepares the statement.
     store.started("b").await;
     assert_not_committed(&store.cut(Cut::Late, vec![store.start("c")]).await);
     store.way.deliver().await;
@@ -181,7 +184,7 @@ async fn a_statement_that_is_delivered_late_never_comes_to_pass() {
     store.provider.close().await;
 }
 
-/// A turn has no mark: it is written again, and its fence keeps the late one from being written, too.
+/// A turn has no mark. It is written again, and its fence keeps the late one from being written, too.
 #[tokio::test]
 async fn a_turn_that_is_delivered_late_is_written_once() {
     let store = Store::open().await;
@@ -195,7 +198,7 @@ async fn a_turn_that_is_delivered_late_is_written_once() {
     store.provider.close().await;
 }
 
-/// The transaction is open, and its end is on the way: that decides, and what it came to is waited for.
+/// The transaction is open, and its `COMMIT` is on the way. That decides, and the outcome is waited for.
 #[tokio::test]
 async fn a_commit_that_is_delivered_late_decides() {
     let store = prepared().await;
@@ -224,7 +227,8 @@ async fn a_commit_that_is_delivered_late_decides() {
     store.provider.close().await;
 }
 
-/// While it cannot be found out, nobody is told anything; and when it never can be, that.
+/// While the outcome cannot be found out, the caller gets no answer. When it never can be, the answer is that it is
+/// unknown.
 #[tokio::test]
 async fn what_cannot_be_found_out_is_told_as_unknown() {
     let store = prepared().await;
@@ -248,17 +252,18 @@ async fn what_cannot_be_found_out_is_told_as_unknown() {
     holder.batch_execute("COMMIT").await.expect("it is released");
 }
 
-/// Whatever becomes of a hundred writes, each that was acknowledged is there once and each that failed is not, also after all that is late has come.
+/// Each of a hundred writes that was acknowledged is there once, and each that failed is not there, also after all late
+/// ones have come.
 #[tokio::test]
 async fn a_hundred_writes_lost_at_different_moments_are_there_once_or_not_at_all() {
     let store = prepared().await;
     let (mut messages, mut instances) = (1, 1);
     for round in 0_u32..100 {
-        // A fixed sequence without a period of a few rounds.
+        // A fixed sequence that does not repeat after a few rounds.
         let chance = round.wrapping_mul(2_654_435_761) >> 24;
         let cut = [Cut::Before, Cut::After, Cut::Late][chance as usize % 3];
         let is_message = chance & 8 == 0;
-        // The statement is prepared by this: what is cut is the statement.
+        // This prepares the statement, so that the cut loses the statement itself.
         let (first, write) = if is_message {
             messages += 1;
             (message("a"), message("a"))
@@ -282,7 +287,7 @@ async fn a_hundred_writes_lost_at_different_moments_are_there_once_or_not_at_all
     }
     store.way.deliver().await;
     assert_eq!((store.messages().await, store.instances().await), (messages, instances));
-    // The numbers of messages have no gap that a late one could fill.
+    // The numbers of messages have no gap that a late message could fill.
     let last = "SELECT message_seq FROM {schema}.instances WHERE id = 'a'";
     assert_eq!(store.count(last).await, messages);
     let next = store.batch(vec![message("a")]).await.expect("it is written");
@@ -294,7 +299,8 @@ async fn a_hundred_writes_lost_at_different_moments_are_there_once_or_not_at_all
     store.provider.close().await;
 }
 
-/// The server ends it before its client gives up, so that it is known that nothing came of it, and backends do not pile up.
+/// The server ends the statement before its client gives up. So the statement is known to have had no effect, and
+/// backends do not pile up.
 #[tokio::test]
 async fn a_statement_that_waits_for_a_lock_is_ended_by_the_server() {
     let store = Store::open().await;

@@ -1,4 +1,4 @@
-//! What the server wrote and could not say, and what never came to it: by a proxy that cuts the way between, and real statements on a real server.
+//! Lost answers and lost requests: a proxy cuts the way of real statements to and from a real server.
 
 mod common;
 
@@ -16,7 +16,7 @@ async fn turns_are_written_once() {
     let store = Store::open().await;
     let keys = [store.started("a").await, store.started("b").await];
     let mut event = 1;
-    // One alone has a statement of its own.
+    // A single turn has a statement of its own.
     for of in [&keys[..], &keys[..1]] {
         let mut next = || {
             event += 1;
@@ -24,7 +24,7 @@ async fn turns_are_written_once() {
         };
         for cut in CUTS {
             let committed = Ok(vec![COMMITTED; of.len()]);
-            // The statement is prepared by this: what is cut is the statement.
+            // This prepares the statement, so that the cut loses the statement itself.
             assert_eq!(store.batch(next()).await, committed);
             assert_eq!(store.cut(cut, next()).await, committed, "{cut:?}");
         }
@@ -36,8 +36,9 @@ async fn turns_are_written_once() {
     store.provider.close().await;
 }
 
-/// The server refuses its service for a moment when it is asked what became of a turn. That was taken for the last word: the turn was said to be
-/// unknown, written again and fenced off, and what the instance ran was given up and run again.
+/// The server refuses connections for a moment when it is asked for the outcome of a turn. That was taken for the last
+/// word: the turn was said to be unknown, written again and fenced off, and the work of the instance was given up and
+/// run again.
 #[tokio::test]
 async fn a_turn_is_asked_for_until_the_server_lets_somebody_in_again() {
     let store = Store::open().await;
@@ -51,7 +52,7 @@ async fn a_turn_is_asked_for_until_the_server_lets_somebody_in_again() {
     store.provider.close().await;
 }
 
-/// What followed a `BEGIN` that was refused was carried out by itself, and said to have failed.
+/// The statements after a `BEGIN` that was refused were carried out by themselves, and said to have failed.
 #[tokio::test]
 async fn nothing_is_written_when_a_transaction_cannot_begin() {
     let store = Store::open_pooled().await;
@@ -75,7 +76,7 @@ async fn what_was_fenced_off_stays_so() {
         store.batch(turns([store.turn(passes, 2), store.turn(stale, 2)])).await,
         Ok(vec![COMMITTED; 2])
     );
-    // It says again what was written long ago, with other values.
+    // This turn repeats one that was written long ago, with other values.
     let again = TurnCommit {
         time_ms: 3,
         ..store.turn(stale, 2)
@@ -102,7 +103,7 @@ async fn what_was_fenced_off_stays_so() {
 async fn ends_are_written_once_and_tell_the_status() {
     let store = Store::open().await;
     for cut in CUTS {
-        // The statement is prepared by this: what is cut is the statement.
+        // This prepares the statement, so that the cut loses the statement itself.
         let first = store.started(&format!("first {cut:?}")).await;
         store.batch(turns([store.end(first, 2)])).await.expect("it is written");
         let id = format!("{cut:?}");
@@ -159,9 +160,9 @@ async fn starts_are_written_once_or_fail_as_what_may_pass() {
         panic!("it was started, not {outcomes:?}");
     };
     assert_ne!(key, a);
-    // It has the key that was told.
+    // The instance has the key that was told.
     assert_eq!(store.batch(turns([store.turn(key, 2)])).await, Ok(vec![COMMITTED]));
-    // What is there is not started by an answer that is lost.
+    // A lost answer does not turn an existing instance into a started one.
     let again = store.cut(Cut::After, vec![store.start("b")]).await;
     match again {
         Ok(outcomes) => assert_eq!(outcomes, [Outcome::Exists]),
@@ -178,7 +179,7 @@ async fn messages_are_written_once_or_fail_as_what_may_pass() {
     store.batch(vec![message("a")]).await.expect("it is written");
     let lost = store.cut(Cut::Before, vec![message("a")]).await;
     assert!(lost.as_ref().is_err_and(ProviderError::retryable), "{lost:?}");
-    // The statement is prepared by this: what is cut is the statement.
+    // This prepares the statement, so that the cut loses the statement itself.
     store.batch(vec![message("a")]).await.expect("it is written");
     assert_eq!(
         store.cut(Cut::After, vec![message("a")]).await,
@@ -189,7 +190,7 @@ async fn messages_are_written_once_or_fail_as_what_may_pass() {
         }])
     );
     assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 3);
-    // What takes no message does not by an answer that is lost.
+    // A lost answer does not turn a message without a receiver into a delivered one.
     store.batch(vec![message("a")]).await.expect("it is written");
     let lost = store.cut(Cut::After, vec![message("nobody")]).await;
     match lost {
@@ -203,7 +204,7 @@ async fn messages_are_written_once_or_fail_as_what_may_pass() {
 async fn transactions_are_written_once_or_fail_as_what_may_pass() {
     let store = Store::open().await;
     store.started("a").await;
-    // Of two there is no statement.
+    // Two messages are not one statement, but a transaction.
     let two = || vec![message("a"), message("a")];
     store.batch(two()).await.expect("it is written");
     let lost = store.cut(Cut::Before, two()).await;

@@ -1,4 +1,4 @@
-//! Stores of an older version come to the newest while workers of that version go on.
+//! Stores of an older version are migrated to the newest while workers of that version go on.
 
 mod common;
 
@@ -15,7 +15,7 @@ const OLDER: [&str; 4] = [
     include_str!("../src/migrations/0004_about.sql"),
 ];
 
-/// A store of version 4, with an instance.
+/// Makes a store of version 4, with an instance.
 async fn older(schema: &Schema) -> tokio_postgres::Client {
     let client = other_program().await;
     let quoted = format!("\"{}\"", schema.0);
@@ -47,7 +47,8 @@ const VALID: &str = "SELECT count(*) FROM pg_index x JOIN pg_class c ON c.oid = 
   WHERE c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND x.indisvalid
     AND c.relname IN ('instances_troubled', 'instances_children')";
 
-/// The build of an index waits for a transaction that has written; others write meanwhile, where they waited behind a plain `CREATE INDEX`.
+/// The build of an index waits for a transaction that has written. Others write meanwhile. Behind a plain
+/// `CREATE INDEX` they waited.
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_of_the_older_version_write_while_an_index_is_built() {
     let schema = Schema::new();
@@ -87,7 +88,7 @@ async fn workers_of_the_older_version_write_while_an_index_is_built() {
     perdure_provider::Provider::close(&store).await;
 }
 
-/// What a build leaves behind that was broken off.
+/// Makes the index that a broken build leaves behind.
 const BROKEN: &str = "CREATE INDEX instances_troubled ON instances (status, created_at, key)
     WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated');
   UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'instances_troubled'::regclass";
@@ -105,7 +106,7 @@ async fn an_invalid_index_is_built_again() {
     perdure_provider::Provider::close(&store).await;
 }
 
-/// Behind a pooler a migration builds its indexes itself.
+/// Behind a pooler, the transaction of a migration builds the indexes itself.
 #[tokio::test]
 async fn an_invalid_index_is_built_again_without_a_session() {
     let schema = Schema::new();
@@ -122,7 +123,7 @@ async fn an_invalid_index_is_built_again_without_a_session() {
     perdure_provider::Provider::close(&store).await;
 }
 
-/// One builds, the others find it done.
+/// One process builds, and the others find it done.
 #[tokio::test(flavor = "multi_thread")]
 async fn six_at_once_migrate_once() {
     let schema = Schema::new();

@@ -1,4 +1,4 @@
-//! How a store is opened, or refused.
+//! The opening of a store, or its refusal.
 
 mod common;
 
@@ -21,8 +21,8 @@ async fn refused(url: &str, options: PostgresOptions) -> ProviderError {
     error
 }
 
-/// Eight processes at once: one migrates, all start. Asked of the catalogue alone, a connection that waited for the lock did not see what
-/// was made meanwhile.
+/// Eight processes open at once: one migrates, all start. When it asked the catalogue alone, a connection that waited
+/// for the lock did not see what was made meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_at_once_make_one_schema() {
     let schema = Schema::new();
@@ -141,7 +141,7 @@ async fn what_may_pass_is_told_from_what_will_not() {
     );
 }
 
-/// The configuration's own limit of time ends when a socket is open, so this waited for ever.
+/// The configuration's own time limit ends when a socket is open, so this waited for ever.
 #[tokio::test]
 async fn whoever_listens_and_never_says_a_word_is_given_up() {
     let mute = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
@@ -155,7 +155,7 @@ async fn whoever_listens_and_never_says_a_word_is_given_up() {
     }
 }
 
-/// Where the server has TLS.
+/// The certificate is checked where the server has TLS.
 #[tokio::test]
 async fn a_certificate_that_nobody_signed_is_refused_where_one_is_asked_for() {
     let has_tls: String = other_program()

@@ -1,4 +1,5 @@
-//! `require_auth` against servers that are none: they do what no real one does. What real ones ask for is tested with `__test__/e2e/store/require-auth.test.ts`.
+//! `require_auth` against played servers, which do what no real one does. The requests of real servers are tested with
+//! `__test__/e2e/store/require-auth.test.ts`.
 
 use std::time::Duration;
 
@@ -8,25 +9,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// Well above what it takes, so that a test ends.
+/// Well above the time that a test takes, so that each test ends.
 const SOON: Duration = Duration::from_secs(10);
 
 /// A server that asks for SCRAM.
 const SCRAM: &[u8] = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
-/// One that asks for nothing, or has got what it wanted, and waits for a statement.
+/// A server that asks for nothing, or has got what it wanted, and waits for a statement.
 const OK: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 
 /// The other end of a connection.
 struct Client(TcpStream);
 
 impl Client {
-    /// The first message has no type.
+    /// Reads the first message, which has no type.
     async fn greeting(&mut self) {
         let len = self.0.read_u32().await.expect("it greets");
         self.body(len).await;
     }
 
-    /// The body of a message. `None`: there is none any more.
+    /// Reads the body of a message. `None`: the connection has ended.
     async fn message(&mut self) -> Option<Vec<u8>> {
         self.0.read_u8().await.ok()?;
         let len = self.0.read_u32().await.expect("it has a length");
@@ -43,7 +44,7 @@ impl Client {
         self.0.write_all(bytes).await.expect("it listens");
     }
 
-    /// A part of an exchange of SASL: 11 goes on, 12 is the last one.
+    /// Sends a part of an exchange of SASL: 11 goes on, 12 is the last one.
     async fn say_sasl(&mut self, code: u8, text: &str) {
         let len = u32::try_from(8 + text.len()).expect("it is short");
         self.say(&[b"R", &len.to_be_bytes()[..], &[0, 0, 0, code], text.as_bytes()].concat())
@@ -51,7 +52,7 @@ impl Client {
     }
 }
 
-/// Connect to a server that is played; what comes of it, with all that was sent after the greeting.
+/// Connects to a played server. Returns the error, and all that was sent after the greeting.
 async fn connect<F: Future<Output = Vec<Vec<u8>>> + Send + 'static>(
     require_auth: &str,
     play: impl FnOnce(Client) -> F,
@@ -59,7 +60,7 @@ async fn connect<F: Future<Output = Vec<Vec<u8>>> + Send + 'static>(
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let url = format!("postgres://app:s3cret@127.0.0.1:{port}/shop?sslmode=disable&require_auth={require_auth}");
-    // One connection.
+    // This makes it open only one connection.
     let options = PostgresOptions {
         pooler: Some(Pooler::None),
         ..PostgresOptions::default()
@@ -74,7 +75,7 @@ async fn connect<F: Future<Output = Vec<Vec<u8>>> + Send + 'static>(
     (error, sent)
 }
 
-/// All that is sent until the connection ends.
+/// Returns all that is sent until the connection ends.
 async fn rest(mut client: Client, mut sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     while let Some(message) = client.message().await {
         sent.push(message);
@@ -106,7 +107,7 @@ async fn a_message_before_the_method_does_not_hide_it() {
     ] {
         let (_, sent) = connect("scram-sha-256", move |mut client| async move {
             client.say(before).await;
-            // The password in plain text; the client may have gone.
+            // A request for the password in plain text. The client may have gone.
             let _ = client.0.write_all(b"R\0\0\0\x08\0\0\0\x03").await;
             rest(client, Vec::new()).await
         })

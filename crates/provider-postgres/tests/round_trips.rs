@@ -1,5 +1,5 @@
-//! Statements that a store sends, counted on their way to the server: however much there is to delete, that is done by few of them. Each is a
-//! round trip, and 8 000 executions once took three apiece.
+//! Statements that a store sends, counted on their way to the server: any amount of data is deleted by few of them.
+//! Each is a round trip, and 8 000 executions once took three apiece.
 
 mod common;
 
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 
 use common::{Schema, options, url};
 
-/// Carry what a client says, and count the statements that it has the server carry out.
+/// Carries the messages of a client, and counts the statements that it has the server carry out.
 async fn count(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
@@ -35,7 +35,7 @@ async fn count(
         let length = u32::from_be_bytes(head[head.len() - 4..].try_into().expect("four bytes"));
         let mut body = vec![0; length as usize - 4];
         client.read_exact(&mut body).await?;
-        // A connection that looks after the server says this in its own time.
+        // A connection that watches the server sends this at its own pace.
         if has_kind && matches!(head[0], b'P' | b'Q') {
             let says = |own: &str| body.windows(own.len()).any(|part| part == own.as_bytes());
             is_own = says("pg_snapshot_xmax") || says("pg_postmaster_start_time");
@@ -114,7 +114,7 @@ impl Store {
         outcomes.pop().expect("one outcome")
     }
 
-    /// An instance that has been through so many executions and has ended.
+    /// Makes an instance that has been through so many executions and has ended.
     async fn ended(&self, id: &str, executions: u64) -> InstanceKey {
         let new = NewInstance {
             claim: Some(self.worker.clone()),
@@ -224,13 +224,13 @@ async fn a_sweep_takes_as_many_statements_for_many_as_for_few() {
     store.provider.close().await;
 }
 
-/// Without notifications everything else is as ever: a start needs one way to the server and back, as with them. Once it was a transaction of unprepared
-/// statements, as behind a pooler.
+/// Without notifications all the rest stays as it is: a start needs one round trip to the server, as with them. Once it
+/// was a transaction of unprepared statements, as behind a pooler.
 #[tokio::test]
 async fn a_start_without_notifications_is_one_statement() {
     let store = Store::open().await;
     let mut least = u64::MAX;
-    // The first one prepares.
+    // The first start prepares the statement.
     for n in 0..5 {
         let before = store.statements.load(Ordering::SeqCst);
         store

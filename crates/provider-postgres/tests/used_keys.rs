@@ -1,4 +1,5 @@
-//! Keys of instances that are given a second time: the sequence is as it was earlier, in a store that was restored or on a server that lost its last commits.
+//! Keys of instances that are given out a second time: the sequence is as it was earlier, in a store that was restored
+//! or on a server that lost its last commits.
 
 mod common;
 
@@ -6,7 +7,7 @@ use perdure_provider::{Outcome, Provider};
 
 use common::way::Store;
 
-/// A start failed with 23505 then, and each one after it until the block of keys was used up.
+/// A start with such a key failed with 23505, and so did each one after it until the block of keys was used up.
 #[tokio::test]
 async fn a_key_that_is_in_use_costs_the_rest_of_its_block_and_no_start() {
     let store = Store::open().await;

@@ -1,5 +1,5 @@
-//! Requests to cancel that come to a suspended instance. None of its code can run, so that it ends in the commit that brings the request,
-//! without its cleanup, and its children are cancelled with it.
+//! Requests to cancel suspended instances. None of the code of such an instance can run. So it ends in the commit that
+//! brings the request, without its cleanup, and its children are cancelled with it.
 
 use perdure_engine::{CancelPoint, Event, MessageBody, Payload};
 use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
@@ -10,14 +10,14 @@ use super::{find_by_key, terminate};
 use crate::error::Failure;
 use crate::session::Session;
 
-/// A request that came to a suspended instance, whose row is locked.
+/// A request to cancel a suspended instance, whose row is locked.
 pub(super) struct Held {
     pub(super) key: InstanceKey,
     pub(super) reason: Payload,
 }
 
 impl Held {
-    /// `None`: what was sent is no such request, or its receiver can hear of it.
+    /// Returns the request. `None`: the message is no request to cancel, or its receiver is not suspended.
     pub(super) fn of(body: &MessageBody, sent: &Sent) -> Option<Self> {
         match (body, sent) {
             (MessageBody::Cancel { reason }, Sent::Delivered { key, is_held: true, .. }) => Some(Self {
@@ -29,7 +29,7 @@ impl Held {
     }
 }
 
-/// What a client's message came to, which was put into the mailbox of its instance.
+/// Returns the outcome of a client's message that was sent to the mailbox of its instance.
 pub(super) async fn outcome(session: &Session<'_>, message: &NewMessage, sent: Sent) -> Result<Outcome, Failure> {
     let Some(held) = Held::of(&message.body, &sent) else {
         return Ok(sent.outcome(message));
@@ -45,8 +45,8 @@ pub(super) async fn outcome(session: &Session<'_>, message: &NewMessage, sent: S
     })
 }
 
-/// End suspended instances as cancelled. Their children are asked to cancel, and those that are suspended end in the same way: one after the
-/// other, however deep that goes.
+/// Ends suspended instances as cancelled. Their children are asked to cancel. Children that are suspended end in the
+/// same way, one after the other, at any depth.
 pub(super) async fn end_held(
     session: &Session<'_>,
     mut held: Vec<Held>,
@@ -54,7 +54,7 @@ pub(super) async fn end_held(
     told: &mut Told,
 ) -> Result<(), Failure> {
     while let Some(Held { key, reason }) = held.pop() {
-        // Another request of the same commit may have ended it.
+        // Another request of the same commit may have ended the instance.
         let found = find_by_key(session, key).await?;
         let Some(instance) = found.filter(|found| found.status == Status::Suspended) else {
             continue;

@@ -1,4 +1,5 @@
-//! Details of a heartbeat: kept until the activity is over, which a turn says, or the instance is terminated.
+//! Details of heartbeats. They are kept until the activity is over, as a turn or a completed attempt says, or until the
+//! instance is terminated.
 
 use perdure_provider::{Heartbeat, Outcome, Teller};
 
@@ -54,6 +55,6 @@ pub(super) async fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result
     Ok(Outcome::Noted)
 }
 
-/// Forget what is kept of one activity.
+/// Deletes the details of one activity.
 pub(super) const FORGET: &str =
     "DELETE FROM {schema}.heartbeats WHERE instance_key = $1 AND execution = $2 AND scheduled = $3";

@@ -1,10 +1,10 @@
-//! Writes that may be written at once.
+//! Layers: writes of a batch that may be written at once.
 
 use std::collections::HashMap;
 
 use perdure_provider::{InstanceKey, NewInstance, NewMessage, OnConflict, TurnCommit, Write};
 
-/// Writes with their places in the batch. In a layer turns come first, then starts, messages and the others.
+/// Writes with their places in the batch. In a layer, turns come first, then starts, messages and the others.
 #[derive(Default)]
 pub(super) struct Layer<'w> {
     pub(super) turns: Vec<(usize, &'w TurnCommit)>,
@@ -27,7 +27,7 @@ enum Name<'w> {
     Id(&'w str),
 }
 
-/// Cut a batch: no layer has two writes of one instance whose order would change.
+/// Cuts a batch into layers. No layer has two writes of one instance whose order would change.
 pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
     let mut layers = vec![Layer::default()];
     let mut stages: HashMap<Name<'w>, (Stage, Option<u64>)> = HashMap::new();
@@ -35,7 +35,7 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
         let (stage, name, unread_max) = class(write);
         let mixes = stages.get(&name).is_some_and(|(before, max_before)| match stage {
             Stage::Turn | Stage::Start => *before >= stage,
-            // How many wait is counted with one limit for all.
+            // The waiting messages of an instance are counted against one limit for all messages of a layer.
             Stage::Message => *before > stage || (*before == stage && *max_before != unread_max),
             Stage::Single => false,
         });

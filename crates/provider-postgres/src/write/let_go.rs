@@ -1,4 +1,4 @@
-//! An instance whose worker has no use for it any more is due, for whoever takes it.
+//! Release of an instance that its worker no longer needs. The instance is due, for any worker.
 
 use perdure_provider::{LetGo, Outcome};
 

@@ -1,5 +1,5 @@
-//! The first statement of a layer: it locks the instances that the layer changes, in order of keys, so that no two transactions wait for
-//! each other. What follows it sees everything that was committed until then.
+//! The first statement of a layer. It locks the instances that the layer changes, in the order of their keys, so that
+//! no two transactions wait for each other. The statements after it see all that was committed until then.
 
 use std::borrow::Cow;
 
@@ -18,20 +18,21 @@ const LOCK: &str = "SELECT FROM {schema}.instances WHERE key IN (
       JOIN {schema}.instances c ON c.parent_key = cancelled.parent AND c.parent_execution = cancelled.execution AND c.parent_event = cancelled.event
   ) ORDER BY key FOR NO KEY UPDATE";
 
-/// Which ones.
+/// The instances to lock.
 #[derive(Default)]
 pub(super) struct Lock<'w> {
     keys: Vec<i64>,
     ids: Vec<Cow<'w, str>>,
-    /// Those that end: their parents are told.
+    /// Instances that end. Their parents are told.
     ending: Vec<i64>,
-    /// Children: key, execution and event of the parent.
+    /// Children to cancel, by the key, execution and event of the parent.
     cancelled: [Vec<i64>; 3],
 }
 
 impl<'w> Lock<'w> {
-    /// Those of a layer. A turn by which its worker keeps the instance or lets it sleep, and which does nothing else than that, needs
-    /// no lock besides that of its own statement, which looks at one row for each turn and at nothing that others write.
+    /// Collects the instances of a layer. A turn that neither ends its instance nor does anything to others needs no
+    /// lock besides that of its own statement. That statement looks at one row for each turn, and at nothing that
+    /// others write.
     pub(super) fn of(layer: &Layer<'w>) -> Self {
         let mut lock = Self::default();
         for (_, turn) in &layer.turns {
@@ -74,7 +75,7 @@ impl<'w> Lock<'w> {
         lock
     }
 
-    /// Those that messages go to.
+    /// Collects the receivers of messages.
     pub(super) fn of_receivers(keys: impl Iterator<Item = i64>, ids: impl Iterator<Item = &'w str>) -> Self {
         Self {
             keys: keys.collect(),
@@ -83,7 +84,7 @@ impl<'w> Lock<'w> {
         }
     }
 
-    /// `None`: there is nothing to lock.
+    /// Returns the statement. `None`: there is nothing to lock.
     pub(super) fn ask(&self) -> Option<Ask<'_>> {
         let [parents, executions, events] = &self.cancelled;
         let is_empty = self.keys.is_empty() && self.ids.is_empty() && parents.is_empty();

@@ -1,7 +1,7 @@
-//! Messages into the mailboxes of instances, with one statement for many. An instance that sleeps is woken.
+//! Messages to the mailboxes of instances, many with one statement. An instance that sleeps is woken.
 //!
-//! A message gets its number under the lock of its instance's row, which an earlier statement took ([`Lock`]), so that the numbers of an
-//! instance rise in the order of commits (P5).
+//! A message gets its number under the lock of its instance's row, which an earlier statement took ([`Lock`]). So the
+//! numbers of an instance rise in the order of commits (P5).
 
 use std::borrow::Cow;
 
@@ -56,7 +56,7 @@ pub(super) struct Messages<'w> {
 }
 
 impl<'w> Messages<'w> {
-    /// To instances by the user's names of them.
+    /// Returns messages to instances by the ids that the user gave them.
     pub(super) fn to_ids(messages: impl IntoIterator<Item = &'w NewMessage>) -> Self {
         let mut columns = Self::default();
         for message in messages {
@@ -69,12 +69,12 @@ impl<'w> Messages<'w> {
         columns
     }
 
-    /// To an instance, while its current execution is the one that waits.
+    /// Adds a message to an instance. The message is refused if another execution than the waiting one is current.
     pub(super) fn tell(&mut self, waiting: &Parent, body: &'w MessageBody, time_ms: i64) {
         self.to(waiting.key, Some(integer(waiting.execution.0)), body, time_ms);
     }
 
-    /// To an instance, whatever its execution.
+    /// Adds a message to an instance in any execution.
     pub(super) fn send_to(&mut self, key: InstanceKey, body: &'w MessageBody, time_ms: i64) {
         self.to(key, None, body, time_ms);
     }
@@ -102,7 +102,7 @@ impl<'w> Messages<'w> {
         self.n.len()
     }
 
-    /// `None`: there are none.
+    /// Returns the statement. `None`: there are no messages.
     pub(super) fn ask(&self, session: &Session<'_>) -> Option<Ask<'_>> {
         (!self.n.is_empty()).then(|| Ask {
             written: SEND,
@@ -123,7 +123,7 @@ impl<'w> Messages<'w> {
         })
     }
 
-    /// Lock the receivers and send; what came of each, in order.
+    /// Locks the receivers and sends the messages. Returns the result of each, in order.
     pub(super) async fn send(&self, session: &Session<'_>) -> Result<Vec<Sent>, Failure> {
         let Some(ask) = self.ask(session) else {
             return Ok(Vec::new());
@@ -140,21 +140,21 @@ impl<'w> Messages<'w> {
     }
 }
 
-/// What came of a message.
+/// The result of sending a message.
 pub(super) enum Sent {
     NotFound,
     Delivered {
         key: InstanceKey,
         seq: MessageSeq,
         owner: Option<WorkerId>,
-        /// The instance is suspended: none of its code can run.
+        /// True if the instance is suspended: none of its code can run.
         is_held: bool,
     },
-    /// The instance has ended, its mailbox is full, or nobody waits any more.
+    /// The instance has ended, its mailbox is full, or the execution that waited is over.
     Refused(Status),
 }
 
-/// What came of each of `count` messages, in order.
+/// Returns the result of each of `count` messages, in order.
 pub(super) fn sent(rows: &[Row], count: usize) -> Result<Vec<Sent>, Failure> {
     let mut all: Vec<Sent> = (0..count).map(|_| Sent::NotFound).collect();
     for row in rows {
@@ -177,7 +177,7 @@ pub(super) fn sent(rows: &[Row], count: usize) -> Result<Vec<Sent>, Failure> {
 }
 
 impl Sent {
-    /// To those who sent it.
+    /// Returns the outcome for the sender.
     pub(super) fn outcome(self, message: &NewMessage) -> Outcome {
         match self {
             Sent::NotFound => Outcome::NotFound,

@@ -1,8 +1,9 @@
-//! The writes of a batch. They run inside one transaction; an error in one takes the batch back whole (P1).
+//! The writes of a batch. They run inside one transaction. An error in one of them rolls back the whole batch (P1).
 //!
-//! Turns, starts and messages are written many at a time, each sort with one statement over arrays; the others one by one. A batch is
-//! cut into [layers](Layer), so that writes of one instance come in the order of the batch; those of different instances are written by
-//! different callers, none of whom was answered yet, and may come in any.
+//! Turns, starts and messages are written many at a time, each kind with one statement over arrays. The others are
+//! written one by one. A batch is cut into [layers](Layer), so that the writes of one instance come in the order of the
+//! batch. Writes of different instances may come in any order: they are from different callers, and none of these was
+//! answered yet.
 
 pub(crate) mod alone;
 mod cancel;
@@ -35,7 +36,7 @@ use crate::{deletion, tasks};
 use layers::Layer;
 pub(crate) use resume::resume_unfit;
 
-/// Run writes in order; one outcome for each.
+/// Runs writes in order. Returns one outcome for each.
 pub(crate) async fn run(session: &Session<'_>, writes: &[&Write]) -> Result<Vec<Outcome>, Failure> {
     let mut outcomes: Vec<Option<Outcome>> = writes.iter().map(|_| None).collect();
     for layer in layers::of(writes) {
@@ -55,7 +56,7 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     let messages = messages.ask(session);
     let asks: Vec<&Ask<'_>> = [&lock, &turns, &starts, &messages].into_iter().flatten().collect();
     session.connection().prepare(&asks).await?;
-    // Sent in this order, without waiting for the answer in between.
+    // Sent in this order, without waiting for the answers in between.
     let (_, turned, started, sent) = tokio::try_join!(
         biased;
         session.run(lock.as_ref()),
@@ -96,7 +97,7 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
     }
 }
 
-/// An instance as the writes that do not come from its owner need it. Its row is locked.
+/// An instance, for writes that do not come from its owner. Its row is locked.
 struct Found {
     key: InstanceKey,
     status: Status,
@@ -138,7 +139,7 @@ fn found(row: &Row) -> Result<Found, Failure> {
     })
 }
 
-/// A place among the writes, as a column.
+/// Returns a place among the writes as a column.
 fn place(n: usize) -> i64 {
     integer(n as u64)
 }

@@ -1,5 +1,5 @@
-//! What writes do to other instances than their own (P11): they start them, send to them, and tell parents and children. Done for all
-//! writes of a layer at once, each sort with one statement.
+//! Effects of writes on other instances than their own (P11): they start instances, send messages, and tell parents and
+//! children. They are carried out for all writes of a layer at once, each kind with one statement.
 
 use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, Refusal, Settlement};
 use perdure_provider::{
@@ -15,7 +15,7 @@ use crate::params::P;
 use crate::rows::{integer, number};
 use crate::session::Session;
 
-/// The execution that a child tells of its end.
+/// The execution that hears how an operation was settled, such as a child, and the event that scheduled the operation.
 #[derive(Clone, Copy)]
 pub(super) struct Parent {
     pub(super) key: InstanceKey,
@@ -24,7 +24,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// What it is told.
+    /// Returns the message that tells it of a settlement.
     pub(super) fn told(&self, settlement: Settlement) -> MessageBody {
         MessageBody::Settled {
             execution: self.execution,
@@ -34,7 +34,7 @@ impl Parent {
     }
 }
 
-/// Who does something to others, and when.
+/// The execution that affects others, and the time of its turn.
 #[derive(Clone, Copy)]
 pub(super) struct Doer {
     pub(super) key: InstanceKey,
@@ -42,31 +42,31 @@ pub(super) struct Doer {
     pub(super) time_ms: i64,
 }
 
-/// Those who are told of something.
+/// The effects that workers have to hear of.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Whoever got a message.
+    /// The owners of the instances that got a message.
     pub(super) receivers: Receivers,
-    /// Those who run attempts that nobody waits for any more.
+    /// Workers that run attempts whose results are no longer awaited.
     pub(super) stopped: Vec<WorkerId>,
-    /// Instances have ended.
+    /// True if instances have ended.
     pub(super) ended: bool,
 }
 
-/// What a turn does to others.
+/// The effects of a turn on others.
 pub(super) struct Deed<'w> {
     /// Place of the turn's outcome.
     place: usize,
     doer: Doer,
     to_others: Option<&'w ToOthers>,
-    /// Who is to be told that the instance has ended, and how.
+    /// The parent that is to be told of the end of the instance, and the message.
     ends: Option<(Parent, MessageBody)>,
     did: Others,
     refused: Vec<(EventId, Refusal)>,
 }
 
 impl<'w> Deed<'w> {
-    /// `None`: nothing.
+    /// `None`: the turn has no effect on others.
     pub(super) fn of(place: usize, turn: &'w TurnCommit, key: InstanceKey, parent: Option<Parent>) -> Option<Self> {
         let ends = match (&turn.after, parent) {
             (AfterTurn::End { status }, Some(parent)) => {
@@ -91,7 +91,7 @@ impl<'w> Deed<'w> {
     }
 }
 
-/// Carry out what turns do to others, and note it in their outcomes.
+/// Carries out the effects of turns on others, and notes them in the outcomes of the turns.
 pub(super) async fn carry_out(
     session: &Session<'_>,
     mut deeds: Vec<Deed<'_>>,
@@ -116,7 +116,7 @@ pub(super) async fn carry_out(
     Ok(())
 }
 
-/// The outcome of a turn, by itself or with the start that it was the first of.
+/// Returns the outcome of a turn: its own, or the one in the outcome of the start whose first turn it was.
 pub(super) fn committed(outcome: &mut Option<Outcome>) -> Option<&mut Outcome> {
     match outcome {
         Some(Outcome::Started { turn, .. }) => turn.as_deref_mut(),
@@ -186,7 +186,7 @@ async fn send_all(session: &Session<'_>, deeds: &mut [Deed<'_>]) -> Result<(), F
     Ok(())
 }
 
-/// Children that are to be cancelled, with the places of the deeds.
+/// Returns the children that are to be cancelled, with the places of their deeds.
 async fn children_of(session: &Session<'_>, deeds: &[Deed<'_>]) -> Result<Vec<(usize, InstanceKey)>, Failure> {
     let (mut n, mut key, mut execution, mut event) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (at, deed) in deeds.iter().enumerate() {
@@ -218,7 +218,7 @@ async fn children_of(session: &Session<'_>, deeds: &[Deed<'_>]) -> Result<Vec<(u
         .collect()
 }
 
-/// Cancellations go to children, refusals to those who asked, ends to parents.
+/// Sends cancellations to children, refusals to the instances that asked, and ends to parents.
 async fn tell_all(
     session: &Session<'_>,
     deeds: &mut [Deed<'_>],
@@ -302,7 +302,7 @@ pub(super) fn add(receivers: &mut Receivers, owner: Option<WorkerId>) {
     }
 }
 
-/// What a parent is told of a child that ended as `status`, with `result`.
+/// Returns the settlement that a parent is told of a child that ended as `status`, with `result`.
 pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
     match status {
         Status::Failed => Settlement::Failed(ChildFailure::Failed, result),

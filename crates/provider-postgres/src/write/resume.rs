@@ -1,4 +1,4 @@
-//! Suspended instances go on: one by its id, or those that other code did not fit.
+//! Suspended instances are resumed: one by its id, or those that other code did not fit.
 
 use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Unfit};
 
@@ -9,7 +9,7 @@ use crate::rows::{integer, text};
 use crate::session::Session;
 use crate::text::encode;
 
-/// A suspended instance is due now. One that never had a turn is as it was started.
+/// Makes suspended instances due now. An instance that never had a turn is pending, as it was started.
 const GO_ON: &str = "UPDATE {schema}.instances
   SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = coalesce($1, {now}), report = NULL,
     unfit_code = NULL, suspicion = 0, updated_at = $2
@@ -30,7 +30,8 @@ pub(super) async fn resume(session: &Session<'_>, id: &str, time_ms: i64) -> Res
     Ok(Outcome::Resumed)
 }
 
-/// The index is read code by code and no further than the limit; what is suspended with the request's own code is stepped over.
+/// Resumes instances that other code did not fit. The index is read code by code, and no further than the limit.
+/// Instances that are suspended with the request's own code are skipped.
 pub(crate) async fn resume_unfit(session: &Session<'_>, request: &ResumeUnfit) -> Result<Vec<Unfit>, Failure> {
     let (name, version) = (encode(&request.name), encode(&request.version));
     let (mut code, mut after) = match &request.after {

@@ -1,4 +1,5 @@
-//! Starts of instances: their rows and first events, and what their first turns did, with one statement for all starts of a layer.
+//! Starts of instances: their rows and first events, and the effects of their first turns, with one statement for all
+//! starts of a layer.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,10 +19,11 @@ use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::text::encode;
 
-/// Rows are made in the order of their ids, so that two transactions which start the same ones do not wait for each other.
+/// Rows are made in the order of their ids, so that two transactions that start the same instances do not wait for each
+/// other.
 ///
-/// A worker that claims a start is locked against its removal: what it owns must be found by that. One that is not registered any more
-/// owns nothing, and the first turn that it ran is not written.
+/// A worker that claims a start is locked against its removal, so that the removal finds what the worker owns. A worker
+/// that is no longer registered owns nothing, and the first turn that it ran is not written.
 const START: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($2::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
@@ -87,7 +89,8 @@ pub(super) struct Starts<'w> {
 }
 
 impl<'w> Starts<'w> {
-    /// With a key for each. Of several starts of one id the first is asked for. An error for what must never be stored.
+    /// Takes one key for each start. Of several starts with one id, only the first is written. Fails for a start that
+    /// must never be stored.
     pub(super) fn of(
         keys: &[i64],
         starts: impl IntoIterator<Item = (&'w NewInstance, Option<Parent>)>,
@@ -160,7 +163,7 @@ impl<'w> Starts<'w> {
         Ok(())
     }
 
-    /// `None`: there are none.
+    /// Returns the statement. `None`: there are no starts.
     pub(super) fn ask(&self, session: &Session<'_>) -> Option<Ask<'_>> {
         if self.key.is_empty() {
             return None;
@@ -200,7 +203,7 @@ impl<'w> Starts<'w> {
     }
 }
 
-/// What a start with a first turn becomes. The turn is fenced by what a claimed start is.
+/// Returns what an instance becomes by its first turn. Fails if the fence of the turn does not match a claimed start.
 pub(super) fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<Becomes<'w>, Failure> {
     let fits = instance.claim.as_ref().is_none_or(|worker| *worker == turn.worker)
         && turn.execution == ExecutionId::FIRST
@@ -212,7 +215,7 @@ pub(super) fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Re
     Becomes::of(turn)
 }
 
-/// What was made by a start.
+/// The instance that a start made.
 #[derive(Clone, Copy)]
 pub(super) struct Made {
     pub(super) key: InstanceKey,
@@ -220,7 +223,7 @@ pub(super) struct Made {
     wake_at_ms: Option<i64>,
 }
 
-/// What was made, by the keys of the starts.
+/// The instances that were made, by the keys of the starts.
 pub(super) struct AllMade(HashMap<i64, Made>);
 
 impl AllMade {
@@ -238,13 +241,13 @@ impl AllMade {
         Ok(Self(all))
     }
 
-    /// `None`: its id is in use.
+    /// Returns the instance that was made. `None`: its id is in use.
     pub(super) fn get(&self, key: i64) -> Option<Made> {
         self.0.get(&key).copied()
     }
 }
 
-/// What came of a start, and what its first turn does to others.
+/// Returns the outcome of a start, and adds the effects of its first turn on others to `deeds`.
 pub(super) fn outcome<'w>(
     place: usize,
     instance: &'w NewInstance,
@@ -269,13 +272,13 @@ pub(super) fn outcome<'w>(
     }
 }
 
-/// Remove the instance that has the id of a start, if that may replace it.
+/// Removes the instance that has the id of a start, if the start may replace it.
 pub(super) async fn make_room(session: &Session<'_>, instance: &NewInstance) -> Result<(), Failure> {
     if instance.on_conflict == OnConflict::RestartIfTerminal
         && let Some(found) = find(session, &instance.id).await?
         && found.status.is_terminal()
     {
-        // It has no messages: they went with the commit that ended it (P6).
+        // The instance has no messages: they were deleted by the commit that ended it (P6).
         session
             .query(
                 "DELETE FROM {schema}.history WHERE instance_key = $1",
@@ -289,7 +292,7 @@ pub(super) async fn make_room(session: &Session<'_>, instance: &NewInstance) -> 
     Ok(())
 }
 
-/// A start that may take the place of an instance that has ended.
+/// Runs a start that may replace an instance that has ended.
 pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
     make_room(session, instance).await?;
     let keys = session.connection().keys(1).await?;

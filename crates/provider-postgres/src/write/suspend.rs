@@ -1,4 +1,4 @@
-//! An instance is held from outside, whoever owns it.
+//! Suspension of an instance from outside, regardless of its owner.
 
 use perdure_provider::{Outcome, Status, Suspend};
 
@@ -19,7 +19,7 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
         });
     }
     if instance.status != Status::Suspended {
-        // The owner is cleared (P7): no commit of it matches any more, and the epoch goes on from where it was.
+        // The owner is cleared (P7): none of its commits matches any more, and the epoch goes on from its former value.
         session
             .query(
                 "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $2, updated_at = $3 WHERE key = $1",

@@ -1,4 +1,4 @@
-//! Attempts that any worker may run: offered and withdrawn with turns, ended by whoever ran them (P12).
+//! Attempts that any worker may run: offered and withdrawn with turns, ended by the worker that ran them (P12).
 
 use std::borrow::Cow;
 
@@ -57,7 +57,8 @@ pub(super) async fn offer_all<'w>(
     Ok(())
 }
 
-/// Take some away: of each that is run, whose turn it was (its place) and who runs it.
+/// Withdraws tasks. Returns, for each that is being run, the place of the turn that withdrew it and the worker that
+/// runs it.
 pub(super) async fn withdraw_all(
     session: &Session<'_>,
     withdrawn: impl Iterator<Item = (usize, Doer, EventId)>,
@@ -87,7 +88,7 @@ pub(super) async fn withdraw_all(
     Ok(stopped)
 }
 
-/// Take all of an instance away; those who run them.
+/// Withdraws all tasks of an instance. Returns the workers that run them.
 pub(super) async fn withdraw_of(session: &Session<'_>, key: InstanceKey) -> Result<Vec<WorkerId>, Failure> {
     let rows = session
         .query(

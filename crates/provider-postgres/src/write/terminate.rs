@@ -1,4 +1,4 @@
-//! The end of an instance from outside, whoever owns it.
+//! The end of an instance from outside, regardless of its owner.
 
 use perdure_engine::{Event, EventRecord, MessageBody, Payload};
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
@@ -61,8 +61,8 @@ pub(super) async fn terminate(session: &Session<'_>, termination: &Terminate) ->
     })
 }
 
-/// End an instance that has not ended, with these events, the last of which says how. Its parent is told and its children are asked to
-/// cancel; those that are suspended are returned.
+/// Ends an instance that has not ended, with these events, the last of which tells how. Its parent is told, and its
+/// children are asked to cancel. Returns the children that are suspended.
 pub(super) async fn end(
     session: &Session<'_>,
     instance: &Found,
@@ -87,7 +87,8 @@ pub(super) async fn end(
     let mut params = vec![P::Int(instance.key.0), P::Int(time_ms)];
     params.extend(events.params());
     params.extend([P::Text(status.as_str()), P::Int(integer(next.0))]);
-    // The owner is cleared (P7) and the next event id moves on: what the former owner still sends is fenced off twice.
+    // The owner is cleared (P7) and the next event id moves on, so later writes of the former owner are fenced off
+    // twice.
     let ended = session.query_one(END, &params).await?;
     revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
     let parent = turn::parent(&ended, 0)?;
@@ -117,7 +118,7 @@ pub(super) async fn end(
     Ok(held)
 }
 
-/// Those that have ended get no message.
+/// Returns the children, also those that have ended, which get no message.
 async fn children_of(session: &Session<'_>, parent: InstanceKey) -> Result<Vec<InstanceKey>, Failure> {
     let rows = session
         .query(

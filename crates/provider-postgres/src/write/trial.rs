@@ -1,4 +1,4 @@
-//! A suspect is tried, or is no longer (P14).
+//! Trials of suspects (P14): a trial begins or ends.
 
 use perdure_provider::{Outcome, Suspicion, Trial, TrialStep};
 

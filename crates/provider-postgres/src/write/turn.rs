@@ -1,5 +1,6 @@
-//! What turns did (architecture, section 2): one statement for all turns of a layer. Its update is the fence (P2): a turn whose instance
-//! has another owner, epoch, execution or next event id moves nothing, and nothing of it is written.
+//! The effects of turns (architecture, section 2), with one statement for all turns of a layer. Its update is the fence
+//! (P2): a turn whose instance has another owner, epoch, execution or next event id moves nothing, and nothing of it is
+//! written.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -65,7 +66,8 @@ macro_rules! moved {
 /// Turns that only append events and move their instances on.
 const PLAIN: &str = moved!(" SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved");
 
-/// Turns of which some consume messages, forget heartbeats, or end their instances. There is a row for each message that was consumed, too.
+/// Turns of which some consume messages, forget heartbeats, or end their instances. The result has a row for each
+/// consumed message, too.
 const WHOLE: &str = moved!(
     ", consumed AS (
   DELETE FROM {schema}.messages d USING unnest($33::bigint[], $34::bigint[]) AS c (key, seq)
@@ -110,14 +112,14 @@ pub(super) struct Turns<'w> {
     events: Events<'w>,
     /// Instance and number of each consumed message.
     gone: [Vec<i64>; 2],
-    /// Instances that end: all their messages go.
+    /// Instances that end. All their messages are deleted.
     ended: Vec<i64>,
-    /// Instance, execution and schedule of each activity that is over.
+    /// Instance, execution and scheduling event of each activity that is over.
     over: [Vec<i64>; 3],
 }
 
 impl<'w> Turns<'w> {
-    /// An error for what must never be stored.
+    /// Fails for a turn that must never be stored.
     pub(super) fn of(turns: &[(usize, &'w TurnCommit)]) -> Result<Self, Failure> {
         let mut columns = Self::default();
         let mut by_key: Vec<_> = turns.iter().map(|(_, turn)| *turn).collect();
@@ -171,7 +173,7 @@ impl<'w> Turns<'w> {
         Ok(())
     }
 
-    /// `None`: there are none.
+    /// Returns the statement. `None`: there are no turns.
     pub(super) fn ask<'a>(&'a self, now: P<'a>) -> Option<Ask<'a>> {
         if self.key.is_empty() {
             return None;
@@ -229,7 +231,7 @@ pub(super) fn push_events<'w>(events: &mut Events<'w>, key: InstanceKey, turn: &
     }
 }
 
-/// What came of turns, and what they do to others.
+/// Sets the outcomes of turns, and adds their effects on others to `deeds`.
 pub(super) fn outcomes<'w>(
     turns: &[(usize, &'w TurnCommit)],
     rows: &[Row],
@@ -266,7 +268,7 @@ pub(super) fn outcomes<'w>(
     Ok(())
 }
 
-/// The parent in three columns.
+/// Reads the parent from three columns.
 pub(super) fn parent(row: &Row, column: usize) -> Result<Option<Parent>, Failure> {
     let Some(key) = row.try_get(column)? else {
         return Ok(None);
@@ -278,7 +280,7 @@ pub(super) fn parent(row: &Row, column: usize) -> Result<Option<Parent>, Failure
     }))
 }
 
-/// Tell those who asked for the status after their turn.
+/// Adds the status to the outcomes of the turns that asked for it.
 pub(super) async fn tell_status(
     session: &Session<'_>,
     layer: &Layer<'_>,
@@ -315,29 +317,29 @@ pub(super) async fn tell_status(
     Ok(())
 }
 
-/// What an instance becomes by a turn.
+/// The state of an instance after a turn.
 pub(super) struct Becomes<'w> {
     pub(super) next_event_id: i64,
     pub(super) execution: i64,
-    /// `None`: as before.
+    /// `None`: the version stays.
     pub(super) version: Option<Cow<'w, str>>,
     pub(super) status: Status,
-    /// What is added to the number of its turns.
+    /// The number that is added to the turns of the instance.
     pub(super) turns: i64,
-    /// Its worker keeps it.
+    /// True if the worker keeps the instance.
     pub(super) keeps: bool,
-    /// It is given back and waits for a time or a message.
+    /// True if the instance is released, and waits for a time or a message.
     pub(super) sleeps: bool,
     pub(super) wake_at_ms: Option<i64>,
     pub(super) ends: bool,
-    /// Its next execution begins.
+    /// True if the next execution begins.
     pub(super) begins: bool,
     pub(super) report: Option<Cow<'w, str>>,
     pub(super) unfit_code: Option<Cow<'w, str>>,
 }
 
 impl<'w> Becomes<'w> {
-    /// An error for what must never be stored.
+    /// Fails for a turn that must never be stored.
     pub(super) fn of(turn: &'w TurnCommit) -> Result<Self, Failure> {
         let next = turn.check().map_err(Failure::internal)?;
         let running = Self {
@@ -386,7 +388,7 @@ impl<'w> Becomes<'w> {
     }
 }
 
-/// Who did what a turn did.
+/// Returns the execution that ran a turn, for the effects of the turn on others.
 pub(super) fn doer(turn: &TurnCommit, key: InstanceKey) -> Doer {
     Doer {
         key,

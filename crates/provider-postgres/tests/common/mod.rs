@@ -1,4 +1,4 @@
-//! Stores for the tests of this crate: each has a schema of its own on one server.
+//! Stores for the tests of this crate. Each has a schema of its own on one server.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod way;
@@ -14,12 +14,13 @@ pub(crate) fn url() -> String {
         .unwrap_or_else(|_| "postgres://postgres@127.0.0.1:5432/postgres".to_owned())
 }
 
-/// URL of a pooler before that server, `PERDURE_TEST_POOLER_URL` (`scripts/with-pooler.mjs`); without one, of the server itself.
+/// URL of a pooler in front of that server, `PERDURE_TEST_POOLER_URL` (`scripts/with-pooler.mjs`). Without one, the URL
+/// of the server itself.
 fn pooled_url() -> String {
     std::env::var("PERDURE_TEST_POOLER_URL").unwrap_or_else(|_| url())
 }
 
-/// A schema, which goes with this.
+/// A schema that is dropped with this value.
 pub(crate) struct Schema(pub(crate) String);
 
 impl Schema {
@@ -58,7 +59,7 @@ pub(crate) fn options(schema: &Schema) -> PostgresOptions {
     }
 }
 
-/// Behind a pooler in transaction mode, as one that keeps no track of prepared statements.
+/// Opens a store as behind a pooler in transaction mode that keeps no track of prepared statements.
 pub(crate) async fn connect_unlistened(schema: &Schema, clock: Arc<dyn Clock>) -> PostgresProvider {
     let options = PostgresOptions {
         clock: Some(clock),
@@ -72,7 +73,7 @@ pub(crate) async fn connect_unlistened(schema: &Schema, clock: Arc<dyn Clock>) -
         .expect("the store opens")
 }
 
-/// A connection of another program.
+/// Opens a connection of another program.
 pub(crate) async fn other_program() -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(&url(), tokio_postgres::NoTls)
         .await

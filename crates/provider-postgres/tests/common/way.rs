@@ -17,20 +17,21 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Schema, options, other_program, url};
 
-/// Where the way is cut, once.
+/// The moment at which the way is cut, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The next that is sent does not come to the server.
+    /// The next data that is sent does not reach the server.
     Before,
-    /// It does, and the answer does not come back.
+    /// The data reaches the server, and the answer does not come back.
     After,
-    /// As [`After`](Self::After), for what ends a transaction.
+    /// Like [`After`](Self::After), for the end of a transaction.
     AfterCommit,
-    /// It is [delivered](Way::deliver) when the client has long lost its connection.
+    /// The data is [delivered](Way::deliver) when the client has long lost its connection.
     Late,
-    /// As [`Late`](Self::Late), for what ends a transaction.
+    /// Like [`Late`](Self::Late), for the end of a transaction.
     LateCommit,
-    /// What begins a transaction is answered with an error, as by a pooler that has no connection to the server. What follows comes to it.
+    /// The beginning of a transaction is answered with an error, as by a pooler that has no connection to the server.
+    /// The statements after it reach the server.
     Begin,
 }
 
@@ -48,19 +49,19 @@ impl Cut {
 #[derive(Default)]
 pub(crate) struct Way {
     pub(crate) cut: Mutex<Option<Cut>>,
-    /// What is still to be delivered, and where.
+    /// The data that is still to be delivered, with the connections to the server.
     late: Mutex<Vec<(TcpStream, Vec<u8>)>>,
-    /// So many of the next connections are refused.
+    /// The number of next connections that are refused.
     pub(crate) refusals: AtomicUsize,
-    /// All connections break now.
+    /// Breaks all connections.
     broken: Notify,
 }
 
-/// How a connection begins that asks for a cancellation: its length and its code.
+/// The beginning of a connection that asks for a cancellation: its length and its code.
 const CANCEL: [u8; 8] = [0, 0, 0, 16, 4, 210, 22, 46];
 
 impl Way {
-    /// Take what is to be done about `sent`.
+    /// Takes the cut that applies to `sent`, if there is one.
     fn cut(&self, sent: &[u8]) -> Option<Cut> {
         let mut cut = self.cut.lock();
         match *cut {
@@ -98,7 +99,7 @@ impl Way {
                     }
                     server.write_all(sent).await?;
                     if cut.is_some() {
-                        // It has been carried out when the server answers.
+                        // The statement has been carried out when the server answers.
                         let _answer = server.read(&mut answered).await?;
                         return Ok(());
                     }
@@ -114,7 +115,7 @@ impl Way {
         }
     }
 
-    /// Say to a new connection that its role may not log in.
+    /// Tells a new connection that its role may not log in.
     async fn refuse(&self, mut client: TcpStream) -> std::io::Result<()> {
         let mut sent = vec![0; 1 << 16];
         let _startup = client.read(&mut sent).await?;
@@ -123,18 +124,18 @@ impl Way {
             .await
     }
 
-    /// Break all connections.
+    /// Breaks all connections.
     pub(crate) fn break_all(&self) {
         self.broken.notify_waiters();
     }
 
-    /// Deliver what is late; it has been carried out after this.
+    /// Delivers the late data, and returns when it has been carried out.
     pub(crate) async fn deliver(&self) {
         let late = std::mem::take(&mut *self.late.lock());
         for (mut server, sent) in late {
             server.write_all(&sent).await.expect("the server takes it");
             let mut answered = vec![0; 1 << 16];
-            // It has not ended the connection, and says that it is ready for more.
+            // Reads until the server ends the connection, or says that it is ready for more.
             while server
                 .read(&mut answered)
                 .await
@@ -143,7 +144,7 @@ impl Way {
         }
     }
 
-    /// What is late never comes.
+    /// Loses the late data for ever.
     pub(crate) fn lose(&self) {
         self.late.lock().clear();
     }
@@ -159,7 +160,7 @@ fn said(severity: &str, state: &str, message: &str) -> Vec<u8> {
     [b"E", &length.to_be_bytes()[..], fields.as_bytes()].concat()
 }
 
-/// A store behind a way of its own, with one connection.
+/// A store behind a way of its own, with one connection in the pool.
 pub(crate) struct Store {
     pub(crate) provider: PostgresProvider,
     pub(crate) way: Arc<Way>,
@@ -173,7 +174,7 @@ impl Store {
         Self::open_schema(Schema::new(), "", |options| options).await
     }
 
-    /// As behind a pooler that gives a connection to each transaction.
+    /// Opens a store as behind a pooler that gives a connection to each transaction.
     pub(crate) async fn open_pooled() -> Self {
         let pooled = |options| PostgresOptions {
             notify: Some(false),
@@ -184,13 +185,13 @@ impl Store {
         Self::open_schema(Schema::new(), "", pooled).await
     }
 
-    /// On a server that waits for a lock longer than anybody waits for an answer.
+    /// Opens a store on a server that waits for a lock longer than the client waits for an answer.
     pub(crate) async fn open_patient() -> Self {
         let limits = "&options=-c%20lock_timeout%3D120s%20-c%20statement_timeout%3D120s";
         Self::open_schema(Schema::new(), limits, |options| options).await
     }
 
-    /// Another process on the same store.
+    /// Opens the store of a schema again, as another process.
     pub(crate) async fn open_in(schema: &Schema) -> Self {
         Self::open_schema(Schema(schema.0.clone()), "", |options| options).await
     }
@@ -263,7 +264,7 @@ impl Store {
         answered.await.expect("it is answered")
     }
 
-    /// Write, and cut the way once while that is under way.
+    /// Writes a batch, and cuts the way once while that is under way.
     pub(crate) async fn cut(&self, cut: Cut, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
         *self.way.cut.lock() = Some(cut);
         let outcomes = self.batch(writes).await;
@@ -271,7 +272,7 @@ impl Store {
         outcomes
     }
 
-    /// Start an instance that this worker owns.
+    /// Starts an instance that this worker owns.
     pub(crate) async fn started(&self, id: &str) -> InstanceKey {
         let outcomes = self.batch(vec![self.start(id)]).await.expect("it is written");
         let [
@@ -294,7 +295,7 @@ impl Store {
         }))
     }
 
-    /// The turn that appends event `event`.
+    /// Returns the turn that appends event `event`.
     pub(crate) fn turn(&self, key: InstanceKey, event: u64) -> TurnCommit {
         TurnCommit {
             key,
@@ -328,7 +329,7 @@ impl Store {
         }
     }
 
-    /// Numbers that the rows show.
+    /// Returns the number that a query of the rows gives.
     pub(crate) async fn count(&self, what: &str) -> i64 {
         let query = what.replace("{schema}", &format!("\"{}\"", self.schema.0));
         self.other.query_one(&query, &[]).await.expect("it is asked").get(0)
@@ -349,7 +350,7 @@ pub(crate) const COMMITTED: Outcome = Outcome::Committed {
     others: None,
 };
 
-/// A message that is one statement: a request to cancel is a transaction.
+/// Returns a message that is one statement. A request to cancel would be a transaction.
 pub(crate) fn message(to: &str) -> Write {
     Write::Message(NewMessage {
         instance: to.into(),

@@ -1,4 +1,4 @@
-//! The turns of every step: their workers keep the instances, and nothing but events was appended.
+//! Ordinary turns: their workers keep the instances, and only events are appended.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::write::turn::{self, Turns};
 
-/// The turns of a batch, if it has no other writes than such turns, one for each instance.
+/// Returns the turns of a batch if it holds nothing but such turns, one for each instance.
 pub(super) fn of<'w>(writes: &[&'w Write]) -> Option<Vec<(usize, &'w TurnCommit)>> {
     let mut keys = HashSet::with_capacity(writes.len());
     let mut turns = Vec::with_capacity(writes.len());
@@ -26,7 +26,7 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Option<Vec<(usize, &'w TurnCommit)
 
 pub(super) async fn write(connection: &Connection, turns: &[(usize, &TurnCommit)]) -> Result<Vec<Outcome>, Failure> {
     let columns = Turns::of(turns)?;
-    // Where it is due is asked of no clock: nothing is released.
+    // No clock is needed: no instance is released, so none becomes due.
     let Some(Ask { written, params }) = columns.ask(P::MaybeInt(None)) else {
         return Ok(Vec::new());
     };

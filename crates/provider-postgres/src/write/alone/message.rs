@@ -1,4 +1,4 @@
-//! One message to an instance that takes it.
+//! One message to an instance that accepts it.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,8 @@ use crate::params::P;
 use crate::rows::{integer, number, worker};
 use crate::text::{encode, encode_cow};
 
-/// The update is what locks the instance (P5): when it had to wait for another, it looks at the row again as that has left it.
+/// The update locks the instance (P5). If it had to wait for another transaction, it checks the row again as that
+/// transaction has left it.
 static SENT: LazyLock<String> = LazyLock::new(|| {
     let marked = marks::leaving(10, "FROM told");
     format!(
@@ -32,7 +33,7 @@ SELECT key, message_seq, owner FROM told"
     )
 });
 
-/// A message that is one statement.
+/// A message that is written by one statement.
 pub(crate) struct Message<'w>(pub(super) &'w NewMessage);
 
 impl Message<'_> {
@@ -58,7 +59,7 @@ impl Message<'_> {
         let rows = connection.query(&SENT, &params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         connection.from.count_transaction();
-        // It is written, and whoever sent it cannot be told more.
+        // The message is written, but its outcome cannot be told to the sender.
         delivered(row).map(Some).map_err(Failure::of_unknown_outcome)
     }
 
@@ -67,7 +68,7 @@ impl Message<'_> {
         let id = encode(&self.0.instance);
         let found = "SELECT key, message_seq, owner FROM {schema}.instances WHERE id = $1";
         let rows = connection.query(found, &[P::Text(&id)]).await?;
-        // One that took it, and is deleted since, is not there.
+        // An instance that took the message and was deleted after that is not found.
         rows.first().map_or(Ok(Outcome::NotFound), delivered)
     }
 }

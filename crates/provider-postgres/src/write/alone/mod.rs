@@ -1,12 +1,13 @@
-//! Batches that are one statement, and no transaction besides: one way to the server and back.
+//! Batches that are one statement, without a transaction around it: one round trip to the server.
 //!
-//! - [`held`]: turns of every step, any number of them.
+//! - [`held`]: ordinary turns, any number of them.
 //! - [`turn`]: one such turn, or one that ends its instance.
 //! - [`start`]: one start.
 //! - [`message`]: one message of a client.
 //!
-//! What such a statement does not find as it expects it is written in the ordinary way, which says why. When its answer is lost, the store
-//! tells what became of it, and nothing is written a second time on a guess: see [`passed`] for turns, and [`marks`](crate::marks) for the others.
+//! If such a statement does not find the rows that it expects, the batch is written in the ordinary way, which tells
+//! the reason. When its answer is lost, the store tells its outcome, and nothing is written a second time on a guess:
+//! see [`passed`] for turns, and [`marks`](crate::marks) for the others.
 
 mod held;
 mod message;
@@ -29,20 +30,20 @@ use start::Start;
 
 /// A batch that is one statement.
 pub(crate) enum Alone<'w> {
-    /// Turns of as many instances, by their places.
+    /// Turns of different instances, with their places in the batch.
     Turns(Vec<(usize, &'w TurnCommit)>),
     Marked(Marked<'w>),
 }
 
-/// What leaves a mark with what it writes.
+/// A write that leaves a mark together with its rows.
 pub(crate) enum Marked<'w> {
     Start(Start<'w>),
     Message(Message<'w>),
 }
 
 impl Marked<'_> {
-    /// `None`: nothing is written, and it has to be in the ordinary way. A failure of the connection leaves open whether it is written, which
-    /// the mark tells.
+    /// Writes the batch. `None`: nothing is written, and the batch has to be written in the ordinary way. After a
+    /// failure of the connection the mark tells whether it is written.
     pub(crate) async fn write(&self, connection: &Connection, mark: &Mark) -> Result<Option<Outcome>, Failure> {
         match self {
             Self::Start(start) => start.write(connection, mark).await,
@@ -50,7 +51,8 @@ impl Marked<'_> {
         }
     }
 
-    /// What it has come to, when its answer was lost and the mark is there. The number of a message may be that of a later one.
+    /// Returns the outcome of a write whose answer was lost and whose mark is there. The number of a message may be
+    /// that of a later one.
     pub(crate) async fn made(&self, connection: &Connection) -> Result<Outcome, Failure> {
         match self {
             Self::Start(start) => start.made(),
@@ -59,19 +61,21 @@ impl Marked<'_> {
     }
 }
 
-/// The batch, if it is one.
+/// Returns the batch as one statement, if that is possible.
 pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<Alone<'w>> {
     match writes {
         [Write::Turn(turn)] if turn::fits(turn) => Some(Alone::Turns(vec![(0, &**turn)])),
         [Write::Start(instance)] => Start::of(instance).map(|start| Alone::Marked(Marked::Start(start))),
-        // What is suspended ends by a request to cancel, with all that follows from that.
+        // A request to cancel ends a suspended instance, with all that follows from that, which one statement cannot
+        // do.
         [Write::Message(message)] if matches!(message.body, MessageBody::Cancel { .. }) => None,
         [Write::Message(message)] => Some(Alone::Marked(Marked::Message(Message(message)))),
         _ => held::of(writes).map(Alone::Turns),
     }
 }
 
-/// Write turns. `None`: nothing is written, and it has to be in the ordinary way. A failure of the connection leaves open whether they are written.
+/// Writes turns. `None`: nothing is written, and the turns have to be written in the ordinary way. A failure of the
+/// connection leaves open whether they are written.
 pub(crate) async fn write_turns(
     connection: &Connection,
     turns: &[(usize, &TurnCommit)],
@@ -82,12 +86,12 @@ pub(crate) async fn write_turns(
     }
 }
 
-/// Whether a turn appends events and does nothing to what else there is of its instance, or to others.
+/// Returns true if a turn appends events, and changes no messages and heartbeats of its instance and nothing of others.
 fn only_appends(turn: &TurnCommit) -> bool {
     !turn.events.is_empty() && turn.consumed.is_empty() && turn.heartbeats_over.is_empty() && turn.to_others.is_none()
 }
 
-/// Whether it does that, and its worker keeps the instance.
+/// Returns true if a turn only appends events, and its worker keeps the instance.
 fn only_holds(turn: &TurnCommit) -> bool {
     only_appends(turn) && turn.after == AfterTurn::Hold
 }

@@ -1,8 +1,9 @@
-//! What became of turns whose answer was lost.
+//! The outcomes of turns whose answer was lost.
 //!
-//! Nobody but the owner in its epoch moves an instance on, and each turn moves it from one event id to another: an instance that has the
-//! owner, status, epoch, execution and next event id which a turn leaves behind was moved by that turn. So the batch is written again, in a
-//! transaction, and a turn that is fenced off then and has left these behind passed the first time.
+//! Only the owner in its epoch moves an instance on, and each turn moves it from one event id to another. So an
+//! instance that has the owner, status, epoch, execution and next event id that a turn leaves behind was moved by that
+//! turn. The batch is written again, in a transaction. A turn that is fenced off then, and whose instance is in the
+//! state that it leaves behind, was written the first time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::params::P;
 use crate::rows::{integer, status, worker};
 use crate::status;
 
-/// What a turn leaves behind.
+/// The state in which a turn leaves its instance.
 #[derive(Debug, PartialEq, Eq)]
 struct Left {
     owner: Option<WorkerId>,
@@ -52,9 +53,11 @@ impl Left {
     }
 }
 
-/// Say of turns that were fenced off when they were written again which of them had passed the first time.
+/// Finds the turns that were fenced off when they were written again because they had been written the first time.
+/// Their outcomes become `Committed`.
 ///
-/// An instance that is gone had ended, by the turn or by a termination: its worker has nothing more to do with it either way.
+/// An instance that is gone had ended, by the turn or by a termination. Either way, its worker has nothing more to do
+/// with it.
 pub(crate) async fn find_passed(
     connections: &Arc<Connections>,
     turns: &[(usize, &TurnCommit)],

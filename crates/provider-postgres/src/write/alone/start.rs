@@ -1,4 +1,4 @@
-//! One start, with or without a first turn by which its worker keeps the instance.
+//! One start, with or without a first turn after which its worker keeps the instance.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -15,8 +15,8 @@ use crate::text::encode;
 use crate::write::start::first_turn;
 use crate::write::turn::custom_status;
 
-/// One statement for each number of events. The worker that claims the instance is locked against its removal, and has to be there; the mark
-/// is left by what is made, and by nothing else.
+/// One statement for each number of events. The worker that claims the instance is locked against its removal, and has
+/// to be registered. The mark is left only if the instance is made.
 static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| (1..=EVENTS_MAX).map(statement).collect());
 
 fn statement(events: usize) -> String {
@@ -41,12 +41,12 @@ SELECT key FROM made"
     )
 }
 
-/// A start that is one statement.
+/// A start that is written by one statement.
 pub(crate) struct Start<'w> {
     instance: &'w NewInstance,
-    /// Its first turn, if that was run.
+    /// The first turn, if it was run.
     turn: Option<&'w TurnCommit>,
-    /// What its instance is called from the first attempt to write it.
+    /// Key of the instance, chosen by the first attempt to write it.
     key: OnceLock<InstanceKey>,
 }
 

@@ -1,4 +1,5 @@
-//! One turn: its worker keeps the instance, or it ends and nobody else has to hear of that.
+//! One turn after which its worker keeps the instance, or one that ends the instance if no other instance has to hear
+//! of that.
 
 use std::sync::LazyLock;
 
@@ -14,7 +15,7 @@ use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
 use crate::write::turn::custom_status;
 
-/// What decides how the statement is written.
+/// The properties of a turn that decide the text of its statement.
 #[derive(Clone, Copy)]
 struct Shape {
     ends: bool,
@@ -48,7 +49,8 @@ impl Shape {
         4 * (self.events - 1) + 2 * usize::from(self.ends) + usize::from(self.tells)
     }
 
-    /// The update is the fence (P2). An instance that ends here has no message, which would have to go, and no parent, who would be told.
+    /// Returns the statement. Its update is the fence (P2). An instance that ends here has no message, which would have
+    /// to be deleted, and no parent, which would have to be told.
     fn statement(self) -> String {
         let (becomes, fence) = if self.ends {
             (
@@ -84,7 +86,8 @@ pub(super) fn fits(turn: &TurnCommit) -> bool {
     Shape::of(turn).is_some()
 }
 
-/// `None`: the instance is not as it should be, or has what this does not see to.
+/// Writes the turn. `None`: the instance is not in the expected state, or has something that this statement does not
+/// handle.
 pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<Option<Vec<Outcome>>, Failure> {
     let Some(shape) = Shape::of(turn) else { return Ok(None) };
     let next = turn.check().map_err(Failure::internal)?;
@@ -122,7 +125,7 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
     }]))
 }
 
-/// The status after the turn.
+/// Returns the status after the turn.
 fn told(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, Failure> {
     let ends = status.is_terminal();
     Ok(InstanceStatus {
@@ -140,7 +143,7 @@ fn told(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, 
         parent_id: optional_text(row, 6)?,
         tags: optional_text(row, 7)?,
         priority: row.try_get(8)?,
-        // It is in the last event.
+        // The result is in the last event.
         result: turn
             .events
             .last()

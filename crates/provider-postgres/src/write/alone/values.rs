@@ -1,4 +1,4 @@
-//! A few events as plain values of a statement, which costs the server less than arrays do.
+//! A few events as plain values of a statement, which costs the server less than arrays.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::text::encode;
 /// Most events of such a statement.
 pub(super) const EVENTS_MAX: usize = 4;
 
-/// Rows of events for an `INSERT` into the history: their seven columns, with parameters from `$first` on.
+/// Returns rows of events for an `INSERT` into the history: their seven columns, with parameters from `$first` on.
 pub(super) fn rows(events: usize, mut first: usize) -> String {
     let mut rows = String::new();
     for n in 0..events {
