@@ -1,6 +1,7 @@
-// Cancelling within one instance: who is told, what is given up, and what waits for the cleanup that this causes.
+// Cancelling within one instance: which fibers are told to cancel, which futures are abandoned, and which waits last
+// until the cleanup that this causes is done.
 //
-// The rules are S5 to S10 of scheduler.ts; docs/internals/scopes.md says why they are so.
+// The rules are S5 to S10 of scheduler.ts. docs/internals/scopes.md gives the reasons.
 
 import { CancelledError, TimeoutError } from '../errors/errors.ts';
 import { Cleanup } from './cleanup.ts';
@@ -11,25 +12,28 @@ import { TimerFuture } from './operation.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /**
- * The patch that an execution has if it goes by S5 to S10. One without it was at such a place before these rules were there: it
- * tells all fibers at once, and ends with its main fiber.
+ * The patch of an execution that follows S5 to S10. An execution without the patch reached such a place before these
+ * rules existed: it tells all fibers at once, and ends with its main fiber.
  */
 const SCOPES_PATCH = 'perdure.scopes';
 
-/** What becomes of fibers that are left when the function of an orchestration has ended. */
+/** The policy for fibers that are left when the function of an orchestration has ended. */
 export type OnEnd = 'drop' | 'cancel' | 'join';
 
-/** Who goes on only when what was told has ended: a fiber with its error, a combinator with its outcome. */
+/**
+ * A fiber or a combinator that is held until a cleanup has ended. A fiber then gets its error, a combinator its
+ * outcome.
+ */
 export interface Holder {
-  /** @param cleanup - what it waits for; `null`: nothing, it goes on at once */
+  /** @param cleanup - the cleanup to wait for; `null` if there is none, and the holder goes on at once */
   hold(cleanup: Cleanup | null): void;
 }
 
 interface Held {
   readonly holder: Holder;
-  /** What it waits under. */
+  /** The futures at or under which the awaited fibers are. */
   readonly under: readonly BaseFuture<unknown>[];
-  /** Which fibers it waits for. */
+  /** True for each of these fibers that the holder waits for. */
   readonly awaits: (fiber: Fiber<unknown>) => boolean;
 }
 
@@ -39,13 +43,16 @@ interface ToCancel {
 }
 
 export class Cancelling {
-  /** Whether a cancellation of the instance was delivered. */
+  /** True once a cancellation of the instance was delivered. */
   isRequested = false;
-  /** How long the instance may go on once one was; `undefined`: as long as it takes. */
+  /** The time for which the instance may go on after a cancellation was delivered, in ms; `undefined` for no limit. */
   graceMs: number | undefined;
-  /** What becomes of fibers that are left when the main one has ended without having been told. */
+  /**
+   * The policy for fibers that are left when the main fiber has ended. A main fiber that was told to cancel waits for
+   * cleanup even with `'drop'`.
+   */
   onEnd: OnEnd = 'drop';
-  /** What the instance ends with when that time is over. */
+  /** The error that the instance ends with once the time of {@link graceMs} is over; `null` before. */
   overdue: CancelledError | null = null;
   private readonly scheduler: FiberScheduler;
   private readonly toCancel: ToCancel[] = [];
@@ -53,31 +60,32 @@ export class Cancelling {
   private isRunning = false;
   /** The timer of {@link graceMs}. */
   private grace: TimerFuture | null = null;
-  /** Whether the execution has the patch, once that was asked. */
+  /** True if the execution has {@link SCOPES_PATCH}; `null` until that was asked. */
   private isPatched: boolean | null = null;
 
   constructor(scheduler: FiberScheduler) {
     this.scheduler = scheduler;
   }
 
-  /** Whether there is something for `run` to do. */
+  /** True while there is work for `run`. */
   get isDue(): boolean {
     return this.toCancel.length > 0 || this.held.length > 0;
   }
 
-  /** Whether the instance has a timer that ends its cleanup. */
+  /** True while the instance has a timer that ends its cleanup. */
   get isTimed(): boolean {
     return this.grace?.state === PENDING;
   }
 
-  /** Give a future up with the next `run`. */
+  /** Abandons a future on the next `run`. */
   soon(future: BaseFuture<unknown>, reason: string | undefined): void {
     this.toCancel.push({ future, reason });
   }
 
   /**
-   * Give up what is to be given up, in the order in which that was asked for. A list and a loop, because to give up a
-   * fiber is to give up what it waits for, and such a chain can be longer than the stack. Returns whether there was any.
+   * Abandons the futures that were given to `soon`, in the order of those calls. A list and a loop take the place of
+   * recursion: abandoning a fiber abandons the future that it waits for, and such a chain can be longer than the stack.
+   * Returns false if there was nothing to do, or if another `run` is under way.
    */
   run(): boolean {
     const { toCancel, held } = this;
@@ -90,7 +98,7 @@ export class Cancelling {
           if (future.poll() === PENDING) future.abandon(reason);
         }
         toCancel.length = 0;
-        // Now it is known who was told.
+        // Only now is it known which fibers were told to cancel.
         this.holdOrGoOn(held.splice(0));
       }
     } finally {
@@ -102,30 +110,36 @@ export class Cancelling {
   }
 
   /**
-   * Whether the cleanup of something at or under these futures is to be waited for. Where there may be some, the execution is asked for
-   * its patch.
+   * True if a cleanup at or under these futures has to be awaited. The execution is asked for its patch only if there
+   * may be such a cleanup.
    */
   hasCleanup(under: readonly BaseFuture<unknown>[]): boolean {
     return hasBegunFiber(under) && this.usesScopes();
   }
 
-  /** A fiber that was told goes on with its error when what was told at or under `waited`, and the blocks there, have ended. */
+  /**
+   * Holds a fiber that was told to cancel. The fiber goes on with its error when the told fibers at or under `waited`,
+   * and the blocks there, have ended.
+   */
   holdFiber(fiber: Fiber<unknown>, waited: BaseFuture<unknown>): void {
     this.held.push({ holder: fiber, under: [waited], awaits: awaitedBy(fiber) });
   }
 
-  /** A combinator settles when those of its losers that were told, or what was told under them, have ended. */
+  /** Holds a combinator. The combinator settles when the told fibers at or under its losers have ended. */
   holdCombinator(holder: Holder, losers: readonly BaseFuture<unknown>[]): void {
     this.held.push({ holder, under: losers, awaits: isTold });
   }
 
-  /** Whether the execution goes by S5 to S10. Asked only where that makes a difference, because the answer is recorded. */
+  /**
+   * True if the execution follows S5 to S10. Ask only where the answer makes a difference, because the answer is
+   * recorded.
+   */
   usesScopes(): boolean {
     this.isPatched ??= this.scheduler.port.patched(SCOPES_PATCH);
     return this.isPatched;
   }
 
-  /** Tell a fiber to cancel, and all that it owns. */
+  /** Tells a fiber and the fibers that it owns to cancel (S6). */
   tell(root: Fiber<unknown>, reason: string | undefined): void {
     const waited: BaseFuture<unknown>[] = [];
     for (const fiber of this.toldWith(root)) this.tellOne(fiber, reason, waited);
@@ -133,8 +147,9 @@ export class Cancelling {
   }
 
   /**
-   * The instance is to cancel: its main fiber is told, and every operation is given up, except for those of uncancellable blocks and
-   * of cleanup that is under way. Once: a client that asks again, for instance because it got no answer, must not interrupt the cleanup.
+   * Cancels the instance: tells its main fiber to cancel, and abandons every operation except those of uncancellable
+   * blocks and of cleanup that is under way. Takes effect once: a client that asks again, for instance because it got
+   * no answer, must not interrupt the cleanup.
    */
   all(reason: string | undefined): void {
     if (this.isRequested) return;
@@ -158,7 +173,7 @@ export class Cancelling {
     this.giveUpUnawaited(waited, reason);
   }
 
-  /** Throw an error in a fiber and in all that it owns. A cancellation that is on its way stands. */
+  /** Throws an error in a fiber and in all fibers that it owns. A cancellation that is on its way takes precedence. */
   interrupt(root: Fiber<unknown>, error: Error): void {
     const isLeftOut = root.isShielded ? isBlock : isShielded;
     for (const fiber of reach(root, isLeftOut).sort(byAge)) {
@@ -170,7 +185,10 @@ export class Cancelling {
     }
   }
 
-  /** What a fiber owns and has to wait for before it ends, as one that was told or as the main one. */
+  /**
+   * Returns the fibers that a fiber owns and has to wait for before it settles: as one that was told to cancel, or as
+   * the main fiber.
+   */
   unfinished(fiber: Fiber<unknown>): Fiber<unknown>[] {
     const onEnd = fiber.id === 0 ? this.onEnd : 'drop';
     if (!fiber.isTold && onEnd === 'drop') return [];
@@ -187,14 +205,14 @@ export class Cancelling {
     return unfinished.length > 0 && this.usesScopes() ? unfinished : [];
   }
 
-  /** Whether it fails with what those fail with that it waits for at its end. */
+  /** True if a fiber fails with the failures of the fibers that it waits for at its end. */
   isFailing(fiber: Fiber<unknown>): boolean {
     return fiber.id === 0 && this.onEnd !== 'drop';
   }
 
   /**
-   * Fibers that wait for the cleanup of each other would do so for ever: the youngest that is held gets its error now. Returns whether
-   * there is one.
+   * Releases the youngest held fiber with its error, because fibers that wait for the cleanup of each other would wait
+   * for ever. Returns true if there is such a fiber.
    */
   releaseHeld(): boolean {
     const held = this.scheduler.liveFibers.findLast((fiber) => fiber.isHeld);
@@ -217,7 +235,10 @@ export class Cancelling {
     this.grace.subscribe({ wakeRank: 1, wake });
   }
 
-  /** The fiber and those that are told with it, in order of creation: blocks are not, nor what was told before. */
+  /**
+   * Returns the fiber and the fibers that are told with it, in order of creation. Blocks are left out, and so are
+   * fibers that were told before.
+   */
   private toldWith(root: Fiber<unknown>): Fiber<unknown>[] {
     if (root.firstOwned === null || !this.usesScopes()) return [root];
     return reach(root, awaitedBy(root)).sort(byAge);
@@ -232,7 +253,7 @@ export class Cancelling {
     if (future !== null) waited.push(future);
   }
 
-  /** What told fibers waited for, such as room in a channel, unless somebody waits on. */
+  /** Abandons the futures that told fibers waited for, such as room in a channel, unless another waiter is left. */
   private giveUpUnawaited(waited: readonly BaseFuture<unknown>[], reason: string | undefined): void {
     for (const future of waited) {
       if (!future.isAwaited) this.soon(future, reason);
@@ -240,7 +261,7 @@ export class Cancelling {
   }
 
   private holdOrGoOn(held: readonly Held[]): void {
-    // Many fibers may have waited for one combinator of many.
+    // Many fibers may have waited for one combinator with many branches.
     const found = new Map<BaseFuture<unknown> | undefined, Cleanup | null>();
     for (const { holder, under, awaits } of held) {
       const isCommon = awaits === isToldOrShielded;
@@ -267,32 +288,32 @@ function isBlock(fiber: Fiber<unknown>): boolean {
   return fiber instanceof UncancellableBlock;
 }
 
-/** Blocks, and what a block that has ended left. */
+/** True for a block, and for the fibers that a block has left behind when it ended. */
 function isShielded(fiber: Fiber<unknown>): boolean {
   return fiber.isShielded;
 }
 
-/** What a fiber that is told waits for, and what is not told with it. */
+/** Returns the test of the fibers that a told fiber waits for. The same fibers are not told along with it. */
 function awaitedBy(fiber: Fiber<unknown>): (fiber: Fiber<unknown>) => boolean {
   return fiber.isShielded ? isToldOrBlock : isToldOrShielded;
 }
 
-/** What a fiber within a block waits for. */
+/** The test for a fiber within a block. */
 function isToldOrBlock(fiber: Fiber<unknown>): boolean {
   return fiber.isTold || isBlock(fiber);
 }
 
-/** What all others wait for. */
+/** The test for all other fibers. */
 function isToldOrShielded(fiber: Fiber<unknown>): boolean {
   return fiber.isTold || isShielded(fiber);
 }
 
-/** Whether a fiber that has begun, and not ended, is among these futures or what they are made of. */
+/** True if a fiber that has begun and has not ended is among these futures or the parts that they are made of. */
 function hasBegunFiber(futures: readonly BaseFuture<unknown>[]): boolean {
   return visit(futures, (fiber) => fiber.state === PENDING && fiber.hasBegun);
 }
 
-/** The fibers among these futures, and what they are made of, that have not ended and that are awaited. */
+/** Returns the awaited fibers that have not ended among these futures and the parts that they are made of. */
 function fibersUnder(
   futures: readonly BaseFuture<unknown>[],
   awaits: (fiber: Fiber<unknown>) => boolean,
@@ -305,7 +326,10 @@ function fibersUnder(
   return [...fibers];
 }
 
-/** Shows the fibers among these futures, and what they are made of, until `isEnough`. Returns whether it was. */
+/**
+ * Passes the fibers among these futures, and the parts that they are made of, to `isEnough` until it returns true.
+ * Returns true if it did.
+ */
 function visit(futures: readonly BaseFuture<unknown>[], isEnough: (fiber: Fiber<unknown>) => boolean): boolean {
   // Combinators may share branches and nest without limit.
   const combinators = new Set<BaseFuture<unknown>>();

@@ -1,19 +1,19 @@
-// The end of fibers that were told to cancel, as a future: what a parent waits for before its own error goes on.
+// The end of fibers that were told to cancel, as a future. A parent waits for it before its own error goes on.
 
 import { CancelledError } from '../errors/errors.ts';
 import { BaseFuture, FAILED, OK, type Waiter } from './future.ts';
 
-/** So many fibers are named in a message. */
+/** The number of fibers that a message names. */
 const FIBERS_SHOWN = 3;
 
-/** Settles when all of its fibers have, at the place of the last one. Nothing cancels it. */
+/** Settles when all of its fibers have settled, at the place of the last one. Cannot be cancelled. */
 export class Cleanup extends BaseFuture<void> implements Waiter {
-  /** Before all that waits for it. */
+  /** Woken before all of its waiters. */
   readonly wakeRank = 1;
   private readonly fibers: readonly BaseFuture<unknown>[];
   private remaining: number;
 
-  /** @param fibers - pending ones, at least one, each once */
+  /** @param fibers - pending fibers, at least one, each listed once */
   constructor(fibers: readonly [BaseFuture<unknown>, ...BaseFuture<unknown>[]]) {
     super(fibers[0].scheduler);
     this.fibers = fibers;
@@ -28,14 +28,17 @@ export class Cleanup extends BaseFuture<void> implements Waiter {
 
   override abandon(): void {}
 
-  /** What fibers failed with, besides that they were cancelled. */
+  /** The errors of the fibers that failed, except for cancellations. */
   get failures(): unknown[] {
     return this.fibers
       .filter(({ state, value }) => state === FAILED && !(value instanceof CancelledError))
       .map(({ value }) => value);
   }
 
-  /** The error for whoever waited: `error`, and where a cleanup failed, its failure as the cause. */
+  /**
+   * Returns the error for a waiter: `error`. A `CancelledError` gets the failures of the cleanup as its cause, if there
+   * are any.
+   */
   errorFor(error: Error): Error {
     if (!(error instanceof CancelledError)) return error;
     const { failures } = this;

@@ -1,7 +1,7 @@
-// continueAsNew: the end of an execution from which the next one of the same instance goes on.
+// continueAsNew: the end of an execution, from which the next one of the same instance goes on.
 //
-// The request is kept by the scheduler and counts when the main fiber ends in any way but with an error. To wait for it is
-// to end: the main fiber leaves its function, through its `finally` blocks.
+// The scheduler keeps the request. The request takes effect when the main fiber ends in any way but with an error.
+// Waiting for the future ends the execution: the main fiber leaves its function, through its `finally` blocks.
 
 import { CancelledError } from '../errors/errors.ts';
 import { BaseFuture, FAILED } from './future.ts';
@@ -11,7 +11,7 @@ import type { FiberScheduler } from './scheduler.ts';
 export class Continuation extends BaseFuture<never> {
   /** Codec text. */
   readonly input: string | null;
-  /** `null`: the version of this execution. */
+  /** `null` for the version of this execution. */
   readonly version: string | null;
 
   constructor(scheduler: FiberScheduler, input: string | null, version: string | null) {

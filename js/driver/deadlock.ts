@@ -1,4 +1,4 @@
-// Deadlock: all fibers wait for each other, and nothing outside could wake one.
+// Deadlock: all fibers wait for each other, and nothing outside could wake one of them.
 
 import { PerdureError } from '../errors/errors.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -7,10 +7,10 @@ import { sourceLines } from './source.ts';
 /** The `code` of the error. */
 export const DEADLOCK = 'DEADLOCK';
 
-/** So many fibers are listed. */
+/** The number of fibers that the error lists. */
 const FIBERS_MAX = 20;
 
-/** The error that says which fiber waits for what, and where in its code as far as that is known. */
+/** Returns the error that lists which fiber waits for which future, and where in its code as far as that is known. */
 export function deadlockError(scheduler: FiberScheduler): PerdureError {
   const lines = ['deadlock: all fibers wait for each other, and nothing outside is pending that could wake one'];
   const fibers = scheduler.liveFibers;

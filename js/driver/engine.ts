@@ -1,4 +1,5 @@
-// What the driver needs of the replay engine, and nothing more: the native addon provides it, and tests script it.
+// The part of the replay engine that the driver needs, and nothing more. The native addon provides it, and tests script
+// it.
 
 import type { TraceLevel } from '../logging/fields.ts';
 
@@ -22,13 +23,13 @@ export const INSTANCE_ENDED = 2;
 /** The value is the number of messages that may wait. */
 export const MAILBOX_FULL = 3;
 
-/** How an execution ends. */
+/** The ways in which an execution ends. */
 export const COMPLETED = 0;
 export const FAILED_FOR_GOOD = 1;
 export const CANCELLED = 2;
 export type EndKind = typeof COMPLETED | typeof FAILED_FOR_GOOD | typeof CANCELLED;
 
-/** One thing that happened outside, handed over in history's order. */
+/** One occurrence outside of the code, delivered in history's order. */
 export interface Delivery {
   readonly kind:
     | typeof SUCCEEDED
@@ -37,15 +38,17 @@ export interface Delivery {
     | typeof CANCEL
     | typeof CHILD_FAILED
     | typeof REFUSED;
-  /** The operation that settled, unless it is a message or a cancellation. */
+  /** The operation that settled; without meaning for a message or a cancellation. */
   readonly operation: number;
-  /** Codec text of the value, or of the reason of a cancellation or termination; JSON of an `ErrorData` for a failure. */
+  /**
+   * Codec text of the value, or of the reason of a cancellation or termination. For a failure: JSON of an `ErrorData`.
+   */
   readonly value: string | null;
-  /** The attempt that failed last; how a child ended; why something was refused. */
+  /** The number of the attempt that failed last, the way in which a child ended, or the reason of a refusal. */
   readonly detail: number;
-  /** The mailbox of a message, as it was named to `next`. */
+  /** The mailbox of a message, under the name that was given to `next`. */
   readonly mailbox: string | null;
-  /** The deterministic time from here on, ms since 1970. */
+  /** The deterministic time from here on, in ms since 1970. */
   readonly timeMs: number;
 }
 
@@ -56,15 +59,15 @@ export interface Delivery {
  * a `PayloadError` when the store's codec fails. After that the only sensible call is `suspend`.
  */
 export interface EnginePort {
-  /** Returns the operation's id. `options` is JSON, `null` for the defaults. */
+  /** Schedules an activity. Returns the operation's id. `options` is JSON, `null` for the defaults. */
   scheduleActivity(name: string, input: string | null, options: string | null): number;
-  /** A timer that is due `delayMs` after the deterministic time of now. */
+  /** Creates a timer that is due `delayMs` after the current deterministic time. */
   createTimer(delayMs: number): number;
-  /** A timer that is due at a time, ms since 1970. */
+  /** Creates a timer that is due at a time, in ms since 1970. */
   createTimerAt(atMs: number): number;
   /**
-   * Start another instance: a child, which is an operation until it ends, or one that goes its own way. `version`: `null` for the
-   * one that a client's start would give it. `tags` is JSON.
+   * Starts another instance: a child, which is an operation until it ends, or a detached instance. A `version` of
+   * `null` stands for the version that a client's start would give it. `tags` is JSON.
    */
   startInstance(
     isChild: boolean,
@@ -75,25 +78,30 @@ export interface EnginePort {
     tags: string | null,
     priority: number,
   ): number;
-  /** Send to another instance. Mailboxes are named as in `next`. */
+  /** Sends a message to another instance. Mailboxes are named as in `next`. */
   sendMessage(receiver: string, mailbox: string, payload: string | null): number;
-  /** The fiber of what was asked for or delivered last, for those who look at the history; without it, the main one. */
+  /**
+   * Names the fiber of the last command or delivery, for readers of the history. Without this call it is the main
+   * fiber.
+   */
   ofFiber(fiber: number): void;
   /**
-   * A timer that limits how long an execution may go on once it is cancelled: in `delayMs`, `null` for no limit. `null`: there is none; a replay has
-   * the one that was recorded.
+   * Creates the timer that limits how long an execution may go on after it is cancelled: for `delayMs`, or without a
+   * limit if that is `null`. Returns `null` if there is no timer. A replay has the timer that was recorded.
    */
   graceTimer(delayMs: number | null): number | null;
-  /** Right after an operation was issued: whether history says next that it succeeded. */
+  /** Called right after an operation was issued. True if history says next that the operation succeeded. */
   succeedsNext(): boolean;
-  /** Give up an operation that has not settled. */
+  /** Cancels an operation that has not settled. */
   cancelOperation(operation: number): void;
 
   /**
-   * All fibers wait: what is next? Told is what has changed since the last call, where `null` stands for nothing: `mailboxes` and `timers` are
-   * waited for from now on, those `…Gone` no longer. Mailboxes are `'e' + name` (events) and `'q' + name` (queues); `timers` are those operations
-   * that settle only while they are waited for (timers, detached starts, sent messages), and those gone may have settled.
-   * Returns `null` when the turn is over.
+   * Asks for the next delivery when all fibers wait. Returns `null` when the turn is over.
+   *
+   * The arguments tell what has changed since the last call; `null` stands for no change. `mailboxes` and `timers` are
+   * awaited from now on, those in `…Gone` no longer. Mailboxes are `'e' + name` (events) and `'q' + name` (queues).
+   * `timers` are the operations that settle only while they are awaited (timers, detached starts, sent messages). Those
+   * in `timersGone` may have settled.
    */
   next(
     mailboxes: string[] | null,
@@ -102,31 +110,38 @@ export interface EnginePort {
     timersGone: number[] | null,
   ): Delivery | null;
   /**
-   * The code does not wait: a request to cancel that has come, if one has. Asked before the first step of an execution that continues
-   * another one, and after every `INTERRUPT_EVERY` commands without a wait, in a replay too: history tells where there was one.
+   * Returns a request to cancel that has come although the code does not wait, or `null`. Asked before the first step
+   * of an execution that continues another one, and after every `INTERRUPT_EVERY` commands without a wait. Asked in a
+   * replay too, because history tells where there was a request.
    */
   interrupt(): Delivery | null;
-  /** The code returned or threw; the turn is over. */
+  /** Ends the execution after its code returned or threw. The turn is over. */
   finish(kind: EndKind, payload: string | null): void;
-  /** The code has ended and the next execution of its instance begins; the turn is over. `version`: `null` for the same. */
+  /**
+   * Ends the execution and begins the next one of its instance. The turn is over. A `version` of `null` stands for the
+   * same version.
+   */
   continueAsNew(input: string | null, version: string | null): void;
   /**
-   * The code is not to go on, because a call was refused; the turn is over. `source` holds the lines of user code that showed it,
-   * `report` is JSON of why, unless that is a mismatch, which the engine knows.
+   * Suspends the instance because a call was refused. The turn is over. `source` holds the lines of user code that led
+   * to it. `report` is JSON of the reason; `null` for a mismatch, which the engine knows.
    */
   suspend(source: string, report: string | null): void;
 
   isReplaying(): boolean;
-  /** Events recorded so far at this point of the code, the same in a replay. */
+  /** Returns the number of events recorded up to this point of the code, the same in a replay. */
   historyLength(): number;
-  /** Dropped while replaying. `fields` is JSON. */
+  /** Logs a line; dropped while replaying. `fields` is JSON. */
   trace(level: TraceLevel, message: string, fields: string | null): void;
-  /** Codec text; `null` resets. Stored with the turn, unless this is a replay. */
+  /** Sets the custom status to codec text; `null` resets it. Stored with the turn, unless this is a replay. */
   setCustomStatus(text: string | null): void;
   random(): number;
   randomUuid(): string;
-  /** Whether the instance was asked to cancel, delivered or not: it may exceed its limits then. */
+  /**
+   * True if the instance was asked to cancel, even if the request is not delivered yet. The instance may exceed its
+   * limits then.
+   */
   isCancelling(): boolean;
-  /** Whether the execution has a patch of its code; recorded when it gets it. */
+  /** True if the execution has a patch of its code. Recorded when the execution gets the patch. */
   patched(id: string): boolean;
 }

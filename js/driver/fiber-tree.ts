@@ -1,20 +1,20 @@
-// Who owns whom: the fibers of an instance as a tree, whose root is the main fiber.
+// Ownership: the fibers of an instance as a tree whose root is the main fiber.
 //
-// A fiber is owned by the one that ran when it was made. The list of what a fiber owns is in order of creation but for
-// those that it inherited. To join and to leave take the same short time at any length.
+// A fiber is owned by the fiber that ran when it was made. The list of the fibers that a fiber owns is in order of
+// creation, except for those that it inherited. Joining and leaving take the same short time at any length of the list.
 
 /** A place in the tree. */
 export interface TreeNode<N> {
-  /** `null` for the root, and for what has left. */
+  /** `null` for the root, and for a node that has left the tree. */
   owner: N | null;
   firstOwned: N | null;
   lastOwned: N | null;
-  /** The one before it and the one behind it among those of its owner. */
+  /** The nodes before and after this one among the nodes of its owner. */
   before: N | null;
   after: N | null;
 }
 
-/** A node that is in no tree joins that of its owner. */
+/** Adds a node that is in no tree to the tree of its owner. */
 export function join<N extends TreeNode<N>>(node: N, owner: N): void {
   const last = owner.lastOwned;
   node.owner = owner;
@@ -24,7 +24,7 @@ export function join<N extends TreeNode<N>>(node: N, owner: N): void {
   owner.lastOwned = node;
 }
 
-/** A node leaves its tree. What it owns is its owner's from then on. */
+/** Takes a node out of its tree. The nodes that it owns pass to its owner. */
 export function leave<N extends TreeNode<N>>(node: N): void {
   const { owner } = node;
   if (owner === null) return;
@@ -46,10 +46,13 @@ function unlink<N extends TreeNode<N>>(node: N, owner: N): void {
   node.after = null;
 }
 
-/** A node and all below it that it reaches, in no order. `isLeftOut` says of a node that neither it nor what is below it counts. */
+/**
+ * Returns a node and the nodes below it, in no order. A node for which `isLeftOut` returns true is left out, together
+ * with all nodes below it.
+ */
 export function reach<N extends TreeNode<N>>(root: N, isLeftOut?: (node: N) => boolean): N[] {
   const reached = [root];
-  // A loop, because the tree may be deeper than the stack. What is found is looked at in its turn.
+  // A loop, because the tree may be deeper than the stack. Each node that is found is visited in its turn.
   for (const node of reached) {
     for (let owned = node.firstOwned; owned !== null; owned = owned.after) {
       if (isLeftOut?.(owned) !== true) reached.push(owned);

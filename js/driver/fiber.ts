@@ -1,15 +1,15 @@
 // Fiber<T>: one strand of an orchestration, driven over its generator.
 //
-// A fiber owns its generator and what it waits for. The scheduler owns the ready queue and the set of fibers.
+// A fiber owns its generator and its wait. The scheduler owns the ready queue and the set of fibers.
 //
 // Invariants:
 //
 //   B1. User code runs only inside `advance`, which only the scheduler's `runReady` calls. `wake`, `throwAtYield` and
-//       whatever settles a future run none: they put the fiber into the ready queue.
-//   B2. A fiber is exactly one of: in the ready queue (or never started), running, waiting on one future (which may be the
-//       cleanup of others, before its error or after its function has ended), settled.
-//   B3. `advance` goes on over futures that have settled in a loop, so the stack stays flat however many there are.
-//   B4. A fiber that its instance drops is forgotten where it stands: no `finally` of user code runs.
+//       the code that settles a future run none: they put the fiber into the ready queue.
+//   B2. A fiber is in exactly one state: in the ready queue (or never started), running, waiting on one future (which
+//       may be the cleanup of others, before its error or after its function has ended), or settled.
+//   B3. `advance` passes over futures that have settled in a loop, so the stack stays flat however many there are.
+//   B4. A fiber that its instance drops is forgotten where it stands: no `finally` block of user code runs.
 
 import { types } from 'node:util';
 
@@ -21,21 +21,21 @@ import type { TreeNode } from './fiber-tree.ts';
 import { BaseFuture, FAILED, type FiberFuture, OK, PENDING, type State, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
-/** What a fiber runs: a generator, or what makes one when it starts. */
+/** The code that a fiber runs: a generator, or a function that makes one when the fiber starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
 
 const NONE: readonly never[] = [];
 
-/** How a fiber's function has ended. */
+/** The outcome of a fiber's function. */
 interface Result {
   readonly state: typeof OK | typeof FAILED;
   readonly value: unknown;
 }
 
 export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, TreeNode<Fiber<unknown>> {
-  /** Its number within the instance, from 0 (the main fiber) in order of creation. */
+  /** The fiber's number within the instance, in order of creation, from 0 (the main fiber). */
   readonly id: number;
-  /** Whether it runs within an `uncancellable` block: a cancellation of the instance passes it by. */
+  /** True if the fiber runs within an `uncancellable` block: a cancellation of the instance passes it by. */
   readonly isShielded: boolean;
   readonly wakeRank = 0;
   owner: Fiber<unknown> | null = null;
@@ -43,25 +43,25 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   lastOwned: Fiber<unknown> | null = null;
   before: Fiber<unknown> | null = null;
   after: Fiber<unknown> | null = null;
-  /** The values of `contextLocal` that it has; shared with others, and so replaced and not changed. */
+  /** The fiber's values of `contextLocal`. The map is shared with other fibers, so it is replaced and never changed. */
   locals: ReadonlyMap<object, unknown> | null = null;
-  /** Whether it was told to cancel. That comes once: what asks again must not interrupt the cleanup. */
+  /** True once the fiber was told to cancel. A fiber is told once: a second request must not interrupt the cleanup. */
   isTold = false;
-  /** Until it has ended: its function's name is its own, too. */
+  /** Kept until the fiber has ended, because the name of the function is also the fiber's. */
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
-  /** Whether the generator is one of a `function*`, see `GENERATOR`. */
+  /** True if the generator is one of a `function*`; see `GENERATOR`. */
   private isPlain = false;
   private waiting: BaseFuture<unknown> | null = null;
-  /** The future whose settling woke it: its outcome is what the pending `yield` gives. */
+  /** The future whose settling woke the fiber. Its outcome is the result of the pending `yield`. */
   private woken: BaseFuture<unknown> | null = null;
-  /** Thrown at the `yield` where it is, or at the next one that would wait. */
+  /** Thrown at the `yield` where the fiber is, or at the next one that would wait. */
   interruption: Error | null = null;
-  /** Whether its function is to be left where it is, through its `finally` blocks. */
+  /** True if the fiber is to leave its function at the pending `yield`, through the `finally` blocks. */
   private isLeaving = false;
-  /** How its function has ended, while what it owns cleans up. */
+  /** The outcome of the fiber's function, while the fibers that it owns clean up. */
   private result: Result | null = null;
-  /** Whether it is to settle without what is left of that. */
+  /** True if the fiber is to settle without waiting for the rest of that cleanup. */
   private isReleased = false;
 
   constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>, isShielded: boolean) {
@@ -71,17 +71,17 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     this.isShielded = isShielded;
   }
 
-  /** Whether its function was called and it has not settled. */
+  /** True if the fiber's function was called and the fiber has not settled. */
   get hasBegun(): boolean {
     return this.generator !== null || this.result !== null;
   }
 
-  /** Whether it was told, and gets the error when others have cleaned up. */
+  /** True while the fiber, which was told to cancel, waits for the cleanup of others before it gets its error. */
   get isHeld(): boolean {
     return this.waiting instanceof Cleanup && this.result === null;
   }
 
-  /** What it waits on. */
+  /** The future that the fiber waits on; `null` if it does not wait. */
   get waitingOn(): BaseFuture<unknown> | null {
     return this.waiting;
   }
@@ -100,21 +100,21 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   }
 
   /**
-   * Make the pending `yield` throw `error`, whatever it waits on; if there is none, the next one that would wait. One whose function has
-   * ended waits for no cleanup any more.
+   * Makes the pending `yield` throw `error`, no matter which future the fiber waits on. Without a pending `yield`, the
+   * next one that would wait throws it. A fiber whose function has ended stops waiting for cleanup.
    */
   throwAtYield(error: Error): void {
     if (this.state !== PENDING) return;
     this.interruption = error;
     if (this.result !== null) {
       this.isReleased = true;
-      // A cancellation that leads to a deadlock is a cancellation all the same.
+      // A cancellation that leads to a deadlock is still a cancellation.
       if (!this.isTold) this.result = { state: FAILED, value: error };
     }
     if (this.stopWaiting() !== null) this.scheduler.ready(this);
   }
 
-  /** Leave its function at the pending `yield`, as if a `return` stood there. */
+  /** Leaves the fiber's function at the pending `yield`, as if a `return` stood there. */
   leave(): void {
     if (this.state !== PENDING) return;
     this.isLeaving = true;
@@ -122,9 +122,10 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   }
 
   /**
-   * It alone is told to cancel: it gets a `CancelledError` at its `yield`, once what is told under what it waits for has ended. Returns what
-   * it waited for, and no longer does. A wait for an `uncancellable` block is not interrupted: the error comes at the next
-   * `yield` that would wait for something else.
+   * Tells this fiber alone to cancel. The fiber gets a `CancelledError` at its `yield`, once the told fibers under the
+   * future that it waits for have ended. Returns the future that the fiber waited for and no longer waits for. A wait
+   * for an `uncancellable` block is not interrupted: the error comes at the next `yield` that would wait for something
+   * else.
    */
   tell(reason: string | undefined): BaseFuture<unknown> | null {
     const { scheduler } = this;
@@ -143,7 +144,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     else this.waitFor(cleanup);
   }
 
-  /** It has not begun and is not to: there is nothing in it that could catch. */
+  /** Settles a fiber that has not begun and never will: it runs no code that could catch the error. */
   neverBegin(error: Error): void {
     this.conclude(FAILED, error);
   }
@@ -161,7 +162,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     return name === '' ? `fiber ${id}` : `fiber ${id} (${name})`;
   }
 
-  /** Run user code until it waits or ends. */
+  /** Runs user code until it waits or ends. */
   advance(): void {
     const { scheduler, result } = this;
     if (this.state !== PENDING) return;
@@ -177,8 +178,8 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
       fails = woken.state === FAILED;
       value = woken.value;
     }
-    // An interruption outranks what the wait gave: it was asked for and must not get lost. Not so what a block gave that
-    // could not be interrupted.
+    // An interruption outranks the result of the wait: it was asked for and must not get lost. The result of a block,
+    // which could not be interrupted, goes first.
     if (this.interruption !== null && this.generator !== null && !(woken instanceof UncancellableBlock)) {
       value = woken instanceof Cleanup ? woken.errorFor(this.interruption) : this.interruption;
       this.interruption = null;
@@ -206,7 +207,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
       try {
         if (yielded instanceof BaseFuture && yielded.scheduler === scheduler) state = yielded.poll();
       } catch (error) {
-        // A proxy of the user's that threw.
+        // The value is a proxy of the user's that threw.
         if (!types.isProxy(yielded)) throw error;
       }
       if (state === undefined) {
@@ -214,9 +215,9 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
         value = notAFuture(yielded);
         continue;
       }
-      // To look at it may decide a race whose losers are to be cancelled, and they may be part of what is looked at.
+      // Polling may decide a race whose losers are to be cancelled, and the losers may be part of the yielded future.
       while (scheduler.runCancels()) state = yielded.poll();
-      // A block that could not be interrupted gives what it has come to.
+      // A block could not be interrupted, so it gives its result.
       const isPressed = scheduler.isPressed && this.interruption !== null && !(yielded instanceof UncancellableBlock);
       if (state === PENDING || isPressed) {
         const { interruption } = this;
@@ -224,7 +225,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
           this.waitFor(yielded);
           return;
         }
-        // As if it had waited already when the cancellation came.
+        // Treated as if the fiber had already waited when the cancellation came.
         if (interruption instanceof CancelledError) {
           const isHeld = scheduler.cancelling.hasCleanup([yielded]);
           if (isHeld) scheduler.cancelling.holdFiber(this as Fiber<unknown>, yielded);
@@ -251,7 +252,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     if (this.isPlain)
       return (fails ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<unknown, T>;
     if (!fails) return generator.next(value);
-    // Every generator has `throw`; another iterator may not, and is then over.
+    // Every generator has `throw`. Another iterator may not have it, and is then over.
     if (generator.throw === undefined) throw value;
     return generator.throw(value);
   }
@@ -272,7 +273,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     future.subscribe(this);
   }
 
-  /** What it waited for, and no longer does. */
+  /** Stops waiting. Returns the future that the fiber waited for. */
   private stopWaiting(): BaseFuture<unknown> | null {
     const { waiting } = this;
     if (waiting === null) return null;
@@ -281,7 +282,10 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     return waiting;
   }
 
-  /** Its function has ended: it settles, unless what it owns, or has inherited by now, has to clean up before. */
+  /**
+   * Records the end of the fiber's function. The fiber settles, unless fibers that it owns, or has inherited by now,
+   * have to clean up first.
+   */
   private end(state: typeof OK | typeof FAILED, value: unknown): void {
     this.generator = null;
     if (this.isTold || this.id === 0) {
@@ -295,7 +299,9 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     this.conclude(state, value);
   }
 
-  /** What it waited for after its function has ended, has ended; it may have inherited more. */
+  /**
+   * Goes on after the wait that followed the end of the function. The fiber may have inherited more fibers meanwhile.
+   */
   private goOnEnding({ state, value }: Result): void {
     const { woken } = this;
     const failures =
@@ -315,7 +321,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   }
 }
 
-/** A block of `uncancellable`: nothing that cancels gets at it, and whoever waits for it waits until it is done. */
+/** A block of `uncancellable`: no cancellation reaches it, and its waiters wait until it is done. */
 export class UncancellableBlock<T> extends Fiber<T> {
   constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>) {
     super(scheduler, id, body, true);
@@ -333,26 +339,27 @@ export class UncancellableBlock<T> extends Fiber<T> {
 
 const { isPrototypeOf } = Object.prototype;
 /**
- * What all generators of this realm inherit from. Between it and them, every `function*` that is evaluated puts a prototype
- * of its own, so a look at a property of a fiber's generator is a slow one at first; this is the way around that.
+ * The prototype that all generators of this realm inherit from. Every evaluated `function*` puts a prototype of its own
+ * between this one and its generators, so the first look at a property of a fiber's generator is slow. Calling the
+ * methods of this prototype avoids that.
  */
 const GENERATOR = Object.getPrototypeOf(Object.getPrototypeOf((function* () {})())) as Generator;
 
-/** Whether a value is what a call of a `function*` returns. */
+/** True if a value is the result of calling a `function*`. */
 export function isGenerator(value: unknown): value is Generator<unknown, unknown, any> {
   if (typeof value !== 'object' || value === null) return false;
   try {
     if (isPrototypeOf.call(GENERATOR, value)) return true;
   } catch {
-    // A proxy that does not tell its prototype.
+    // The value is a proxy that does not tell its prototype.
     return false;
   }
   if (value instanceof BaseFuture) return false;
-  // Those of another realm, and those that a compiler made of something else.
+  // Generators of another realm, and those that a compiler made of something else.
   return ['next', 'throw', Symbol.iterator].every((key) => typeof property(value, key) === 'function');
 }
 
-/** On a generator that a fiber runs, or has run. A property, because adding to a WeakSet takes ten times as long. */
+/** Marks a generator that a fiber runs or has run. A property, because adding to a WeakSet takes ten times as long. */
 const CLAIMED = Symbol('run by a fiber');
 
 interface Claimable {
@@ -360,10 +367,10 @@ interface Claimable {
 }
 
 /**
- * A generator is to be run by a fiber of its own.
+ * Claims a generator for a fiber of its own.
  *
- * @param where - where it was handed over, for the error
- * @throws TypeError when another fiber runs it or has run it: each would get a part of what it does
+ * @param where - where the generator was handed over, for the error
+ * @throws TypeError when another fiber runs or has run the generator: each would get only a part of its steps
  */
 export function claim(generator: object, where: string): void {
   const claimable = generator as Claimable;
@@ -372,35 +379,38 @@ export function claim(generator: object, where: string): void {
       `${where} is a generator that a fiber runs already, or has run: call its function* again for another one`,
     );
   }
-  // One that is frozen has no place for it.
+  // A frozen generator has no place for the mark.
   if (Object.isExtensible(claimable)) claimable[CLAIMED] = true;
 }
 
-/** The call that claimed the generator was refused: another call may claim it. */
+/** Releases the claim of a call that was refused: another call may claim the generator. */
 export function unclaim(generator: object): void {
-  // A frozen one was not marked, and an assignment would throw.
+  // A frozen generator was not marked, and an assignment would throw.
   delete (generator as Claimable)[CLAIMED];
 }
 
-/** The prototypes of this realm's async functions. Each `ctx.spawn` compares with them, which is quicker than reading the tag of the function. */
+/**
+ * The prototypes of this realm's async functions. Each `ctx.spawn` compares with them, because that is quicker than
+ * reading the tag of the function.
+ */
 const ASYNC = [async () => {}, async function* () {}].map((fn) => Object.getPrototypeOf(fn) as object);
 
-/** Why a function makes no generator when it is called; `undefined`: perhaps it does. */
+/** Returns the reason why calling a function makes no generator; `undefined` if it may make one. */
 export function asyncRefusal(fn: object): string | undefined {
   let prototype: object | null = null;
   try {
     prototype = Object.getPrototypeOf(fn) as object | null;
   } catch {
-    // A proxy that does not tell.
+    // The function is a proxy that does not tell its prototype.
   }
   const isAsync = prototype === ASYNC[0] || prototype === ASYNC[1];
   return isAsync ? 'an async function: its asynchronous work belongs in activities' : undefined;
 }
 
-/** A value that is refused, in the error message. */
+/** Describes a refused value in an error message. */
 export function describeValue(value: unknown): string {
   disregardPromises(value);
-  // It may be of a payload.
+  // The string may be part of a payload.
   if (typeof value === 'string') return 'a string';
   if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
   if (typeof value !== 'object' || value === null) return show(value);
@@ -410,7 +420,7 @@ export function describeValue(value: unknown): string {
   return show(value);
 }
 
-/** What an orchestration is told that yielded something that cannot be waited for. */
+/** Returns the error for an orchestration that yielded something that cannot be waited for. */
 function notAFuture(value: unknown): DeterminismError {
   if (isInstance(value, BaseFuture) && !types.isProxy(value)) {
     return new DeterminismError(

@@ -1,29 +1,32 @@
-// The scheduler of one instance's fibers: who is ready, what is pending, and what a delivery does.
+// The scheduler of one instance's fibers: the ready queue, the pending operations, and the effect of each delivery.
 //
-// Between two deliveries it runs fibers until all of them wait. It knows no store, no thread and no clock: it talks to an
-// EnginePort, and the same deliveries make it do the same things in the same order.
+// Between two deliveries it runs fibers until all of them wait. It knows no store, no thread and no clock: it talks to
+// an EnginePort, and the same deliveries make it do the same things in the same order.
 //
 // Invariants:
 //
-//   S1. Fibers are advanced only by `runReady`, in the order in which they became ready. Channels that can hand something
-//       over stand in the same queue.
-//   S2. Deliveries come one by one, and only when no fiber is ready, so a replay makes the same choices whatever the turn
-//       boundaries were (architecture: "Order is history's order").
-//   S3. Once `refusal` is set no fiber is advanced any more; what user code makes of the exception has no effect.
-//   S4. When the main fiber has settled no fiber is advanced any more, except that a cancelled instance goes on until its
-//       uncancellable blocks are done.
+//   S1. Only `runReady` advances fibers, in the order in which they became ready. Channels that can hand over a value
+//       stand in the same queue.
+//   S2. Deliveries come one by one, and only when no fiber is ready. So a replay makes the same choices wherever the
+//       turn boundaries were (architecture: "Order is history's order").
+//   S3. Once `refusal` is set, no fiber is advanced any more. User code that handles the exception has no effect.
+//   S4. Once the main fiber has settled, no fiber is advanced any more. The exception is a cancelled instance, which
+//       goes on until its uncancellable blocks are done.
 //
-// Of cancelling (cancelling.ts, docs/internals/scopes.md):
+// Invariants of cancelling (cancelling.ts, docs/internals/scopes.md):
 //
-//   S5. Every fiber but the main one has an owner: the fiber that ran when it was made, or, once that has ended, the owner of that.
-//   S6. To cancel a fiber is to tell it and all that it owns, each at most once and in order of creation; to cancel an instance is to tell
-//       its main fiber. A block of `uncancellable` is not told, nor what it made. One that has not begun never begins.
-//   S7. A fiber that was told gets the error at its `yield`, after all that is told under what it waits for, and the blocks there, have
-//       ended. What else that `yield` waits for is given up, unless another waits for it, too.
-//   S8. A fiber that was told settles when its function, what it owns that was told, its blocks and what those made have ended.
-//   S9. A main fiber that nobody told settles when its function has ended; with `onEnd`, after what it owns has ended, which it cancels
-//       before, if that says so.
-//  S10. A combinator that gives branches up settles when those of them that were told have ended.
+//   S5. Every fiber but the main one has an owner: the fiber that ran when it was made. When an owner ends, its fibers
+//       pass to its own owner.
+//   S6. To cancel a fiber is to tell it and all fibers that it owns, each at most once and in order of creation. To
+//       cancel an instance is to tell its main fiber. A block of `uncancellable` is not told, nor are the fibers that
+//       it made. A told fiber that has not begun never begins.
+//   S7. A told fiber gets the error at its `yield`, after the told fibers under the future that it waits for, and the
+//       blocks there, have ended. The rest of that future is abandoned, unless it has another waiter.
+//   S8. A told fiber settles when its function, the told fibers that it owns, its blocks and the fibers that those made
+//       have ended.
+//   S9. A main fiber that was not told settles when its function has ended. With `onEnd` set to `'join'` or `'cancel'`,
+//       it settles after the fibers that it owns have ended; `'cancel'` cancels them first.
+//  S10. A combinator that abandons branches settles when the told fibers at or under those branches have ended.
 
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from '../errors/errors.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from '../values/limits.ts';
@@ -48,51 +51,54 @@ import { AwaitedMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import { sourceHere } from './source.ts';
 
-/** The engine refused to go on. */
+/** A refusal of the engine to go on. */
 export interface Refusal {
   readonly error: NondeterminismError | LimitError | PayloadError;
-  /** The lines of user code that showed it, as in a stack; may be empty. */
+  /** The lines of user code that led to it, as in a stack; may be empty. */
   readonly source: string;
 }
 
-/** What stands in the queue of the ready. */
+/** An entry of the ready queue. */
 export interface Runnable {
   advance(): void;
 }
 
-/** Entries that were taken are cut off the queue when there are so many of them, and they are half of it. */
+/** The number of taken entries from which the queue is compacted, if they also make up half of it. */
 const COMPACT_AT = 1_024;
 
 export class FiberScheduler {
   readonly port: EnginePort;
   readonly limits: Required<RuntimeLimits>;
-  /** The `OrchestrationContext` of its code, which sets itself. */
+  /** The `OrchestrationContext` of the instance's code, which sets itself. */
   context: object | null = null;
-  /** The main fiber: when it settles, the execution ends. */
+  /** The main fiber. When it settles, the execution ends. */
   readonly main: Fiber<unknown>;
   /** The operations that have not settled, by id, in order of issue. */
   readonly operations = new Map<number, OperationFuture<unknown>>();
   readonly mailboxes = new AwaitedMailboxes();
-  /** Timers and the like. */
+  /** The operations that settle only while a fiber waits for them, such as timers. */
   readonly onDemand = new AwaitedOperations();
-  /** The deterministic time, ms since 1970: that of the last delivery. */
+  /** The deterministic time, in ms since 1970: the time of the last delivery. */
   now: number;
-  /** Whether a cancellation of the instance came although the code did not wait: then its next `yield` throws, also one that would not wait. */
+  /**
+   * True if a cancellation of the instance came although the code did not wait. The next `yield` then throws, even one
+   * that would not wait.
+   */
   isPressed = false;
   /** Set once a call into the engine was refused: the instance is to be suspended. */
   refusal: Refusal | null = null;
   readonly cancelling = new Cancelling(this);
-  /** What this execution is to be followed by, if anything. */
+  /** The continuation that follows this execution, if there is one. */
   continuation: Continuation | null = null;
   channelsMade = 0;
-  /** Uncancellable blocks that have not ended. */
+  /** The number of uncancellable blocks that have not ended. */
   blocks = 0;
 
-  /** Fibers that have not ended. */
+  /** The number of fibers that have not ended. */
   private fibersAlive = 0;
   private readonly queue: Runnable[] = [];
   private head = 0;
-  /** Commands since the last delivery. */
+  /** The number of commands since the last delivery. */
   private commands = 0;
   private fibersMade = 0;
   private lastOrder = 0;
@@ -104,20 +110,20 @@ export class FiberScheduler {
     this.main = this.spawn(main);
   }
 
-  /** Start a fiber. It runs when those that are ready before it have. */
+  /** Starts a fiber. The fiber runs after those that are ready before it. */
   spawn<T>(body: FiberBody<T>): Fiber<T> {
     const owner = currentFiber();
-    // What an uncancellable block starts is part of it.
+    // A fiber that an uncancellable block starts is part of the block.
     return this.start(new Fiber<T>(this, this.fibersMade, body, owner?.isShielded === true), owner);
   }
 
-  /** Start a fiber that cannot be cancelled. */
+  /** Starts a fiber that cannot be cancelled. */
   spawnUncancellable<T>(body: FiberBody<T>): Fiber<T> {
     this.blocks += 1;
     return this.start(new UncancellableBlock<T>(this, this.fibersMade, body), currentFiber());
   }
 
-  /** Fibers that have not ended, in order of creation. */
+  /** The fibers that have not ended, in order of creation. */
   get liveFibers(): Fiber<unknown>[] {
     return reach(this.main)
       .filter((fiber) => fiber.state === PENDING)
@@ -133,19 +139,19 @@ export class FiberScheduler {
     leave(fiber);
   }
 
-  /** Whether the execution ends here. */
+  /** True if the execution ends here. */
   get isOver(): boolean {
     if (this.cancelling.overdue !== null) return true;
     return this.main.state !== PENDING && !(this.cancelling.isRequested && this.blocks > 0);
   }
 
   /**
-   * Whether all that wait, do so for each other: no delivery could wake any of them. Asked when no fiber is ready. A timer
-   * (a detached start, a sent message) that nobody waits for is never delivered.
+   * True if all waiting fibers wait for each other, so that no delivery could wake any of them. Asked when no fiber is
+   * ready. A timer (a detached start, a sent message) without a waiter is never delivered.
    */
   get isStuck(): boolean {
     const { operations, onDemand, mailboxes, cancelling } = this;
-    // The timer that ends the cleanup wakes nobody.
+    // The timer that ends the cleanup wakes no fiber.
     const others = onDemand.awaited - (cancelling.isTimed ? 1 : 0);
     return operations.size === onDemand.pending && others === 0 && mailboxes.isEmpty;
   }
@@ -155,7 +161,7 @@ export class FiberScheduler {
     return this.lastOrder;
   }
 
-  /** Run fibers until all wait, the main one has ended, or the engine refused something. */
+  /** Runs fibers until all wait, the main fiber has ended, or the engine has refused a call. */
   runReady(): void {
     const { queue } = this;
     while (this.head < queue.length && !this.isOver && this.refusal === null) {
@@ -168,14 +174,15 @@ export class FiberScheduler {
       next.advance();
       if (this.cancelling.isDue && !this.isOver && this.refusal === null) this.runCancels();
     }
-    // Most deliveries to a combinator make no fiber ready: to set a length costs, even where it is that already.
+    // Most deliveries to a combinator make no fiber ready. Setting a length takes time even if the queue has that
+    // length already.
     if (this.head > 0 && this.head >= queue.length) {
       queue.length = 0;
       this.head = 0;
     }
   }
 
-  /** Hand one delivery over: futures settle and fibers become ready. */
+  /** Applies one delivery: futures settle and fibers become ready. */
   deliver(delivery: Delivery): void {
     this.commands = 0;
     this.now = delivery.timeMs;
@@ -183,18 +190,18 @@ export class FiberScheduler {
     this.runCancels();
   }
 
-  /** Give a future up, unless it has settled. */
+  /** Abandons a future, unless it has settled. */
   cancel(future: BaseFuture<unknown>, reason: string | undefined): void {
     this.cancelling.soon(future, reason);
     this.cancelling.run();
   }
 
-  /** Give up what is to be given up. Returns whether there was any. */
+  /** Abandons the futures that are due. Returns true if there were any. */
   runCancels(): boolean {
     return this.cancelling.run();
   }
 
-  /** The command of the fiber that runs. Returns the operation's id. */
+  /** Issues a command for the running fiber. Returns the operation's id. */
   issue(command: (port: EnginePort) => number): number {
     const { port } = this;
     try {
@@ -209,7 +216,7 @@ export class FiberScheduler {
     }
   }
 
-  /** The code does not wait: hand over a request to cancel that has come all the same. */
+  /** Delivers a request to cancel, if one has come although the code does not wait. */
   interrupt(): void {
     const delivery = this.port.interrupt();
     if (delivery === null) return;
@@ -217,7 +224,7 @@ export class FiberScheduler {
     this.deliver(delivery);
   }
 
-  /** The command that gives an operation up. */
+  /** Issues the command that cancels an operation. */
   cancelOperation(operation: number): void {
     try {
       this.port.cancelOperation(operation);
@@ -226,7 +233,7 @@ export class FiberScheduler {
     }
   }
 
-  /** Note what the engine threw, if it refused to go on. Returns the error to throw into user code. */
+  /** Records the error of an engine that refused to go on. Returns the error to throw into user code. */
   refused(error: unknown): unknown {
     if (this.refusal === null && isRefusal(error)) {
       this.refusal = { error, source: currentFiber() === null ? '' : sourceHere() };
@@ -234,7 +241,10 @@ export class FiberScheduler {
     return error;
   }
 
-  /** Throws unless a fiber of this instance is running. `method` is what the user called, of a context or of a future. */
+  /**
+   * Throws unless a fiber of this instance is running. `method` is the method of a context or of a future that the user
+   * called.
+   */
   assertRunning(method: string, of: 'ctx' | 'future' = 'ctx'): void {
     const scheduler = currentFiber()?.scheduler;
     if (scheduler === this) return;
@@ -254,7 +264,7 @@ export class FiberScheduler {
   }
 
   private start<T>(fiber: Fiber<T>, owner: Fiber<unknown> | null): Fiber<T> {
-    // The main fiber is one more.
+    // The main fiber does not count.
     if (this.fibersAlive > this.limits.fibers) this.checkFibers();
     this.fibersMade += 1;
     this.fibersAlive += 1;
@@ -266,7 +276,7 @@ export class FiberScheduler {
     return fiber;
   }
 
-  /** There are as many fibers as the limit allows: whether there may be another one. */
+  /** Throws unless there may be another fiber although there are as many as the limit allows. */
   private checkFibers(): void {
     const { port, fibersAlive } = this;
     const max = this.limits.fibers;

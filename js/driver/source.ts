@@ -1,22 +1,24 @@
-// Where in the user's code something was asked for.
+// Source marks: where in the user's code an operation was asked for.
 
 import { fileURLToPath } from 'node:url';
 
-/** A stack that was captured but not formatted: V8 does that when `stack` is read, which is only after a failure. */
+/**
+ * A stack that was captured but not formatted. V8 formats it when `stack` is read, which happens only after a failure.
+ */
 export type SourceMark = Error;
 
 /**
- * Frames that are captured: two of Perdure's own, and the nearest two of the user's with what V8 puts between generators.
- * Each has its price at every schedule.
+ * The number of frames that are captured: two of Perdure's own, and the nearest two of the user's with the frames that
+ * V8 puts between generators. Each frame adds to the cost of every schedule.
  */
 const FRAMES_MAX = 5;
 
-/** Where Perdure's own code lies: as it runs, and as a process with `--enable-source-maps` shows it. */
+/** The folders of Perdure's own code: as it runs, and as a process with `--enable-source-maps` shows it. */
 const OWN = ['..', '../../js/']
   .map((folder) => new URL(folder, import.meta.url))
   .flatMap((url) => [url.href, fileURLToPath(url)]);
 
-/** Remember the stack as it is now. An error, because that is what V8 captures fastest. */
+/** Captures the current stack. The mark is an error, because V8 captures that fastest. */
 export function captureSource(): SourceMark {
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = FRAMES_MAX;
@@ -25,12 +27,14 @@ export function captureSource(): SourceMark {
   return mark;
 }
 
-/** The user's lines of a mark, each as V8 writes it (`    at …`), innermost first; empty when there are none. */
+/**
+ * Returns the user's lines of a mark, each as V8 writes it (`    at …`), innermost first; empty when there are none.
+ */
 export function sourceLines(mark: SourceMark | undefined): string {
   return userFrames(framesOf(mark?.stack)).join('\n');
 }
 
-/** The user's lines of the stack as it is now. */
+/** Returns the user's lines of the current stack. */
 export function sourceHere(): string {
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = 50;
@@ -39,14 +43,14 @@ export function sourceHere(): string {
   return userFrames(framesOf(stack)).join('\n');
 }
 
-/** The frames of a stack, without its message. */
+/** Returns the frames of a stack, without its message. */
 function framesOf(stack: unknown): string[] {
   return typeof stack === 'string' ? stack.split('\n').filter((line) => /^\s+at /.test(line)) : [];
 }
 
 /**
- * Give an error the stack that a reader looks for: where its cause was thrown, and then the line of the orchestration that asked for
- * it, as after an `await`. Its own would show the driver.
+ * Gives an error the stack that a reader looks for: the place where its cause was thrown, and then the line of the
+ * orchestration that asked for it, as after an `await`. The error's own stack would show the driver.
  */
 export function withCallerStack<E extends Error>(error: E, cause: Error | undefined, mark: SourceMark | undefined): E {
   const lines = [`${error.name}: ${error.message}`, ...activityFrames(cause?.stack)];
@@ -55,7 +59,7 @@ export function withCallerStack<E extends Error>(error: E, cause: Error | undefi
   return Object.defineProperty(error, 'stack', { value: lines.join('\n'), writable: true, configurable: true });
 }
 
-/** The frames of an activity's failure, without those of the runner below its function. */
+/** Returns the frames of an activity's failure, without the runner's frames below the activity's function. */
 function activityFrames(stack: unknown): string[] {
   const frames = framesOf(stack);
   const runner = frames.findIndex((frame) => isPerdures(frame));
@@ -64,7 +68,10 @@ function activityFrames(stack: unknown): string[] {
   return kept;
 }
 
-/** The first run of frames that are the user's: what called the fiber is of no interest, nor are V8's own calls of `next`. */
+/**
+ * Returns the first run of frames that are the user's. The callers of the fiber are of no interest, nor are V8's own
+ * calls of `next`.
+ */
 function userFrames(frames: string[]): string[] {
   const begin = frames.findIndex((frame) => !isPerdures(frame) && !isNodes(frame));
   if (begin < 0) return [];
