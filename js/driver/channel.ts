@@ -4,12 +4,13 @@
 //
 // Invariants:
 //
-//   H1. Values are received in the order in which they were sent, by receives in the order in which fibers began to wait.
-//   H2. A receive is demand driven, as every wait is: it takes a value only while a fiber waits for it. One that lost a
-//       race eats nothing. A send acts at once, and goes on whether or not anybody waits for it.
-//   H3. Sends stand in line only while the buffer is full, so what is in the buffer was sent before what stands in line.
-//   H4. Values are handed over by `advance`, from the queue of ready fibers, and nowhere else: by then the fiber that
-//       sent has gone on until it waits, and whoever has given up meanwhile has left the line.
+//   H1. Values are received in the order in which they were sent, by receives in the order in which fibers began to
+//       wait.
+//   H2. A receive is demand driven, like every wait: it takes a value only while a fiber waits for it. A receive that
+//       lost a race takes no value. A send acts at once, and goes on with or without a waiter.
+//   H3. Sends stand in line only while the buffer is full, so the values in the buffer were sent before those in line.
+//   H4. Values are handed over by `advance`, from the queue of ready fibers, and nowhere else. By then the sending
+//       fiber has gone on until it waits, and waiters that have given up meanwhile have left the line.
 
 import { CancelledError, PerdureError } from '../errors/errors.ts';
 import { Line, type Place } from '../util/line.ts';
@@ -19,7 +20,7 @@ import type { FiberScheduler, Runnable } from './scheduler.ts';
 import { captureSource, type SourceMark, sourceLines } from './source.ts';
 
 /**
- * What a receive gives once its channel is closed and empty.
+ * The result of a receive once its channel is closed and empty.
  *
  * @example
  * ```ts
@@ -36,8 +37,8 @@ export type Closed = typeof CLOSED;
  * A channel between the fibers of one orchestration, as `ctx.channel` makes it. Values are handed over as they are and
  * are not stored: a replay sends them again.
  *
- * Any number of fibers may send and receive. Each value goes to one receive; the first sent to the one that has waited
- * longest.
+ * Any number of fibers may send and receive. Each value goes to one receive. The value that was sent first goes to the
+ * receive that has waited longest.
  *
  * @example
  * ```ts
@@ -51,13 +52,13 @@ export type Closed = typeof CLOSED;
  * ```
  */
 export interface Channel<T> {
-  /** Whether it was closed. */
+  /** True once the channel was closed. */
   readonly isClosed: boolean;
 
   /**
-   * Send a value. Done as soon as the channel has room for it, which without a capacity is at once; with capacity 0, when
-   * it is received. It is sent whether or not the future is waited for, and taken back if the future is cancelled before
-   * it is done.
+   * Sends a value. The future settles as soon as the channel has room for the value. Without a capacity that is at
+   * once; with capacity 0, when the value is received. The value is sent whether or not a fiber waits for the future.
+   * Cancelling the future before it settles takes the value back.
    *
    * @throws PerdureError with code `'CHANNEL_CLOSED'` when the channel is closed
    *
@@ -69,8 +70,9 @@ export interface Channel<T> {
   send(value: T): Future<void>;
 
   /**
-   * The next value; {@link CLOSED} when the channel is closed and everything that was sent has been received. It takes a
-   * value only while a fiber waits for it: one that lost a race eats nothing and can be waited for again.
+   * Receives the next value, or {@link CLOSED} when the channel is closed and everything that was sent has been
+   * received. The future takes a value only while a fiber waits for it. A receive that lost a race takes no value and
+   * can be waited for again.
    *
    * @example
    * ```ts
@@ -79,15 +81,18 @@ export interface Channel<T> {
    */
   receive(): Future<T | Closed>;
 
-  /** Let nothing more be sent. What was sent before, waiting sends included, can still be received. */
+  /**
+   * Closes the channel: nothing more can be sent. Values that were sent before, waiting sends included, can still be
+   * received.
+   */
   close(): void;
 
   /**
-   * Run a block for each value until the channel is closed and empty. Run it here with `yield*`, or make it a fiber: as a
-   * branch, or with `ctx.spawn`. To stop before that, use {@link receive}.
+   * Runs a block for each value until the channel is closed and empty. Run the result here with `yield*`, or make it a
+   * fiber: as a branch, or with `ctx.spawn`. To stop before that, use {@link receive}.
    *
-   * @param body - a `function*`; what it throws ends the loop
-   * @throws TypeError when `body` is none
+   * @param body - a `function*`; an error that it throws ends the loop
+   * @throws TypeError when `body` is no `function*`
    *
    * @example
    * ```ts
@@ -103,19 +108,19 @@ export interface Channel<T> {
 }
 
 export class FiberChannel<T> implements Channel<T>, Runnable {
-  /** Its number within the instance, from 1. */
+  /** The channel's number within the instance, from 1. */
   readonly id: number;
   readonly scheduler: FiberScheduler;
   readonly receivers = new Line<ReceiveFuture<T>>();
   readonly senders = new Line<SendFuture<T>>();
   private readonly buffer = new Line<T>();
   private readonly capacity: number;
-  /** Where it was made: a stack for each value would cost more than to hand it over. */
+  /** The place where the channel was made. A stack for each value would cost more than handing the value over. */
   private readonly source: SourceMark | undefined;
   private closed = false;
   private isReady = false;
 
-  /** @throws TypeError when `capacity` is no whole number >= 0 and not `Infinity` */
+  /** @throws TypeError when `capacity` is neither a whole number >= 0 nor `Infinity` */
   constructor(scheduler: FiberScheduler, capacity: number, marksSource: boolean) {
     if (capacity !== Number.POSITIVE_INFINITY && !(Number.isSafeInteger(capacity) && capacity >= 0)) {
       const got = typeof capacity === 'number' ? String(capacity) : describeValue(capacity);
@@ -153,7 +158,7 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
     return new ReceiveFuture<T>(this);
   }
 
-  /** What it is, for a message. */
+  /** Describes the channel for a message. */
   describe(): string {
     const [frame = ''] = sourceLines(this.source).split('\n');
     return `channel ${this.id}${frame === '' ? '' : ` (made ${frame.trim()})`}`;
@@ -175,7 +180,7 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
     return this.receive()[Symbol.iterator]();
   }
 
-  /** Come into the queue if a receive that waits could be served. */
+  /** Puts the channel into the ready queue if a waiting receive could be served. */
   handOverSoon(): void {
     if (this.isReady || this.receivers.size === 0) return;
     if (this.buffer.size === 0 && this.senders.size === 0 && !this.closed) return;
@@ -203,7 +208,7 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
       }
       receiver.item.settle(OK, value);
       sender?.item.accepted();
-      // Who loses by what this decided is gone before the next value goes out.
+      // Futures that this value made lose a race leave the line before the next value is handed over.
       scheduler.runCancels();
     }
   }
@@ -252,7 +257,7 @@ class ReceiveFuture<T> extends BaseFuture<T | Closed> {
 /** A value on its way into a channel. */
 class SendFuture<T> extends BaseFuture<void> {
   readonly message: T;
-  /** Where it stands in line, if it does. */
+  /** The place of the send in the line, while it stands there. */
   place: Place<SendFuture<T>> | null = null;
   private readonly channel: FiberChannel<T>;
 
@@ -262,7 +267,7 @@ class SendFuture<T> extends BaseFuture<void> {
     this.message = message;
   }
 
-  /** It was received, or is in the buffer now. */
+  /** Settles the send: its value was received, or is in the buffer now. */
   accepted(): void {
     this.leave();
     this.settle(OK, undefined);
@@ -271,7 +276,7 @@ class SendFuture<T> extends BaseFuture<void> {
   override abandon(reason: string | undefined): void {
     this.leave();
     this.settle(FAILED, new CancelledError(reason));
-    // It may have been the last that kept a closed channel from being empty.
+    // This send may have been the last that kept a closed channel from being empty.
     this.channel.handOverSoon();
   }
 

@@ -1,4 +1,4 @@
-// Events that a schema checks before code gets them.
+// Events that a schema checks before the code gets them.
 
 import { parseSync, type StandardSchema } from '../values/schema.ts';
 import { currentFiber, enter, leave } from './current.ts';
@@ -7,14 +7,14 @@ import { MailboxFuture } from './mailbox.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /**
- * The next message of a mailbox, as a schema makes it of what was sent. One that it refuses is consumed all the same,
- * and the wait fails with the `PayloadError`.
+ * The next message of a mailbox, with the value that a schema makes of it. A message that the schema refuses is
+ * consumed all the same, and the wait fails with the `PayloadError`.
  */
 export class CheckedEventFuture<T> extends MailboxFuture<T> {
   private readonly schema: StandardSchema;
   private readonly what: string;
 
-  /** @param what - names the mailbox, for the error */
+  /** @param what - the name of the mailbox, for the error */
   constructor(scheduler: FiberScheduler, mailbox: string, schema: StandardSchema, what: string) {
     super(scheduler, mailbox);
     this.schema = schema;
@@ -37,8 +37,9 @@ export class CheckedEventFuture<T> extends MailboxFuture<T> {
   }
 
   /**
-   * The schema is user code that runs at a delivery, where no fiber runs. It runs as the main fiber, which takes nothing
-   * from anybody (S2), so that the determinism guard holds for it: what it makes of an event must be the same in a replay.
+   * The schema is user code that runs at a delivery, when no fiber runs. The schema runs as the main fiber, which takes
+   * the place of no other fiber (S2), so that the determinism guard holds for it: its output for an event must be the
+   * same in a replay.
    */
   private parse(value: unknown): unknown {
     if (currentFiber() !== null) return parseSync(this.schema, value, 'event', this.what);

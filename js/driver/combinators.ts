@@ -2,15 +2,15 @@
 //
 // Invariants:
 //
-//   C1. A combinator is lazy: it watches its branches only while someone waits for it, and `poll` computes its state in
-//       between. Its outcome is a function of its branches' outcomes and their places in the settle sequence, so it does
-//       not depend on when it was looked at.
-//   C2. It settles at the place of the branch that decided, so combinators nest. Of branches at one place, which one leaf
-//       decided, the one that is listed first counts. One that waits for losers to clean up settles where the last of them did: its
-//       state would depend on when it is looked at otherwise.
-//   C3. While it watches, it does a constant amount of work per branch that settles.
-//   C4. Combinators nest without limit, as trees or sharing branches: nothing here recurses over them. What goes from one
-//       to the next (polling, watching, waking) goes through a list of work.
+//   C1. A combinator is lazy: it watches its branches only while it has a waiter, and `poll` computes its state in
+//       between. Its outcome is a function of its branches' outcomes and their places in the settle sequence, so the
+//       outcome does not depend on when the combinator was looked at.
+//   C2. A combinator settles at the place of the branch that decided it, so combinators nest. Branches that one leaf
+//       decided share a place; of these, the branch that is listed first counts. A combinator that waits for losers to
+//       clean up settles where the last of them did. Otherwise its state would depend on when it is looked at.
+//   C3. While it watches, a combinator does a constant amount of work per branch that settles.
+//   C4. Combinators nest without limit, as trees or with shared branches: no code here recurses over them. Polling,
+//       watching and waking go from one combinator to the next through a list of work.
 //   C5. Losers are cancelled after all states are computed, never in between: see `FiberScheduler.runCancels`.
 
 import { CancelledError, TimeoutError } from '../errors/errors.ts';
@@ -24,7 +24,7 @@ import { BaseFuture, FAILED, type Future, OK, PENDING, type State, type Waiter }
 import { ActivityFuture, type TimerFuture } from './operation.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
-/** What can be combined: a future (of whatever kind), or the result of calling a `function*`, which becomes a fiber. */
+/** A branch of a combinator: a future of any kind, or the result of calling a `function*`, which becomes a fiber. */
 export type Branch = Future<any> | Generator<any, any, any>;
 
 /** The value of a branch. */
@@ -33,17 +33,19 @@ export type BranchValue<B> = B extends Generator<any, infer R, any> ? R : B exte
 /** The values of a list of branches, in its order. */
 export type BranchValues<B extends readonly Branch[]> = { -readonly [K in keyof B]: BranchValue<B[K]> };
 
-/** What `race` gives: the position of the branch that settled first, and its value. Check `index` to narrow `value`. */
+/**
+ * The result of `race`: the position of the branch that settled first, and its value. Check `index` to narrow `value`.
+ */
 export type RaceResult<B extends readonly Branch[]> = number extends B['length']
   ? { index: number; value: BranchValue<B[number]> }
   : { [K in keyof B]: { index: K extends `${infer N extends number}` ? N : number; value: BranchValue<B[K]> } }[number];
 
-/** What `select` gives: the tag of the branch that settled first, and its value. Check `tag` to narrow `value`. */
+/** The result of `select`: the tag of the branch that settled first, and its value. Check `tag` to narrow `value`. */
 export type SelectResult<B extends Readonly<Record<string, Branch>>> = {
   [K in keyof B]: { tag: K; value: BranchValue<B[K]> };
 }[keyof B];
 
-/** What `raceSettled` gives: the position of the branch that settled first, and what became of it. */
+/** The result of `raceSettled`: the position of the branch that settled first, and its outcome. */
 export type SettledRaceResult<B extends readonly Branch[]> = number extends B['length']
   ? { index: number } & PromiseSettledResult<BranchValue<B[number]>>
   : {
@@ -52,22 +54,23 @@ export type SettledRaceResult<B extends readonly Branch[]> = number extends B['l
       >;
     }[number];
 
-/** What `selectSettled` gives: the tag of the branch that settled first, and what became of it. */
+/** The result of `selectSettled`: the tag of the branch that settled first, and its outcome. */
 export type SettledSelectResult<B extends Readonly<Record<string, Branch>>> = {
   [K in keyof B]: { tag: K } & PromiseSettledResult<BranchValue<B[K]>>;
 }[keyof B];
 
-/** Last argument of `race`, `any`, `select` and `all`. */
+/** Last argument of `all`, `any`, `race`, `select`, `raceSettled` and `selectSettled`. */
 export interface CombineOptions {
   /**
-   * Cancel the branches that are still pending once the outcome is decided, and settle when they have cleaned up. Default false: they go
-   * on. The outcome is decided when a fiber waits for the combinator. `'blocks'`: cancel those alone that were given as a block of steps, which
-   * nobody else can wait for; futures go on, so that the next round of a loop can wait for them again.
+   * Cancels the branches that are still pending once the outcome is decided. The combinator then settles when they have
+   * cleaned up. Default false: they go on. The outcome is decided when a fiber waits for the combinator. `'blocks'`
+   * cancels only the branches that were given as a block of steps, for which no other code can wait. Futures go on, so
+   * that the next round of a loop can wait for them again.
    */
   cancelLosers?: boolean | 'blocks';
 }
 
-/** So many branches are named in a message. */
+/** The number of branches that a message names. */
 const BRANCHES_SHOWN = 4;
 
 /** The outcome of a combinator that waits for the cleanup of its losers. */
@@ -87,16 +90,18 @@ const NONE: readonly BaseFuture<unknown>[] = [];
 
 abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
   protected readonly branches: readonly BaseFuture<unknown>[];
-  /** While watching: branches that are still awaited; each counts once, however often it is listed. */
+  /** While watching: the number of branches that are still awaited. Each counts once, however often it is listed. */
   protected remaining = 0;
   private isWatching = false;
   private decision: Decision | null = null;
-  /** The cleanup that it waits for. */
+  /** The cleanup that the combinator waits for. */
   private cleanup: Cleanup | null = null;
   private readonly losers: readonly BaseFuture<unknown>[];
-  /** 1 over leaves, one more than the deepest branch over combinators, whose states have to be computed first. */
+  /**
+   * 1 over leaves. Over combinators: one more than the deepest of them, because their states have to be computed first.
+   */
   private readonly depth: number;
-  /** The last pass of {@link refresh} that came here. */
+  /** The last pass of {@link refresh} that visited this combinator. */
   private seenIn = 0;
 
   constructor(scheduler: FiberScheduler, { branches, losers }: Contest) {
@@ -117,7 +122,9 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     return this.state;
   }
 
-  /** After those below it, so that what one leaf decides is decided in the order of `refresh`. */
+  /**
+   * Woken after the combinators below it, so that outcomes that one leaf decides are decided in the order of `refresh`.
+   */
   get wakeRank(): number {
     return this.depth;
   }
@@ -137,7 +144,10 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     if (this.remaining === 0 || this.decides(source)) this.evaluate();
   }
 
-  /** What only it waits for is given up with it. */
+  /**
+   * Abandons the combinator, and with it the pending branches that have no other waiter. Without the patch of S5 to S10
+   * it abandons all pending branches.
+   */
   override abandon(reason: string | undefined): void {
     if (this.decision !== null) return;
     this.release();
@@ -155,7 +165,7 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     else this.settleAs(this.decision as Decision);
   }
 
-  /** What it is called. */
+  /** The name of the combinator's method. */
   protected abstract get verb(): string;
 
   override describe(depth = 2): string {
@@ -166,10 +176,10 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     return `${this.verb} of (${shown.join(', ')})`;
   }
 
-  /** Compute the outcome from the branches' states as they are; `conclude` it if there is one. */
+  /** Computes the outcome from the current states of the branches, and passes it to `conclude` if there is one. */
   protected abstract evaluate(): void;
 
-  /** Whether it takes no other branch than this one, which has settled, to know the outcome. */
+  /** True if this branch, which has settled, is enough to know the outcome. */
   protected abstract decides(branch: BaseFuture<unknown>): boolean;
 
   protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
@@ -179,12 +189,12 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     for (const loser of losers) this.scheduler.cancelling.soon(loser, this.loserReason);
   }
 
-  /** Nothing decides about it any more. */
+  /** Stops following the branches: they no longer decide the outcome. */
   protected release(): void {
     this.unwatch();
   }
 
-  /** Settle, once those that are about to be given up have cleaned up. */
+  /** Settles once the branches that are about to be abandoned have cleaned up. */
   private settleAfter(givenUp: readonly BaseFuture<unknown>[], decision: Decision): void {
     const { cancelling } = this.scheduler;
     if (givenUp.length === 0 || !cancelling.hasCleanup(givenUp)) {
@@ -195,12 +205,12 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     cancelling.holdCombinator(this, givenUp);
   }
 
-  /** An order of 0 stands for the next one. */
+  /** Settles with a decision. An order of 0 stands for the next one. */
   private settleAs({ state, value, order }: Decision): void {
     this.settleAt(state, value, order === 0 ? this.scheduler.nextOrder() : order);
   }
 
-  /** What losers are told. */
+  /** The reason of the cancellation that losers get. */
   protected get loserReason(): string {
     return 'another branch settled first';
   }
@@ -218,7 +228,7 @@ abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
     return this.state === PENDING && !this.isWatching && this.decision === null;
   }
 
-  /** Compute the state of this and of all combinators below it, those below first. */
+  /** Computes the state of this combinator and of all combinators below it, those below first. */
   private refresh(): void {
     lastPass += 1;
     const stack: Combinator<unknown>[] = [this as Combinator<unknown>];
@@ -345,7 +355,10 @@ class Any extends Combinator<unknown> {
   }
 }
 
-/** `race` and `select`, which fail where the first branch failed, and `raceSettled` and `selectSettled`, which tell how. */
+/**
+ * `race` and `select`, which fail if the first branch failed, and `raceSettled` and `selectSettled`, which return the
+ * failure as a result.
+ */
 abstract class FirstSettled extends Combinator<object> {
   private readonly tellsFailure: boolean;
 
@@ -373,10 +386,10 @@ abstract class FirstSettled extends Combinator<object> {
     return true;
   }
 
-  /** What a branch is known by. */
+  /** Returns the index or the tag of a branch, as the first part of the result. */
   protected abstract place(index: number): object;
 
-  /** The same, and its value. Written out, because to copy it would cost more than the rest. */
+  /** Returns the same part with the branch's value. Written out, because copying would cost more than the rest. */
   protected abstract result(index: number, value: unknown): object;
 }
 
@@ -416,8 +429,8 @@ class Select extends FirstSettled {
 }
 
 /**
- * A branch with a limit of time. Unlike other combinators it keeps watch over its timer while nobody waits for it, so that the
- * limit holds for a fiber that runs beside. What is demand driven in the branch stays so: it is watched only on demand.
+ * A branch with a time limit. Unlike other combinators it watches its timer even without a waiter, so that the limit
+ * also holds for a fiber that runs beside. A demand driven branch stays so: it is watched only on demand.
  */
 class TimeLimit extends Combinator<unknown> {
   private readonly timeoutMs: number;
@@ -448,7 +461,8 @@ class TimeLimit extends Combinator<unknown> {
 
   protected override evaluate(): void {
     const [branch, timer] = this.branches as [BaseFuture<unknown>, BaseFuture<unknown>];
-    // A timer that was cancelled, as all are with the instance, sets no limit any more. The branch says how it ends.
+    // A cancelled timer sets no limit any more; all timers are cancelled with the instance. The branch decides the
+    // outcome.
     const isDue = timer.state === OK;
     if (branch.state !== PENDING && !(isDue && timer.order < branch.order)) {
       this.conclude(branch.state, branch.value, branch.order);
@@ -464,7 +478,7 @@ class TimeLimit extends Combinator<unknown> {
 }
 
 /**
- * `makeTimer` is called once the branch was checked.
+ * Limits a branch in time. `makeTimer` is called once the branch was checked.
  *
  * @throws TypeError when `value` is no branch
  */
@@ -481,7 +495,7 @@ export function withTimeout(
   return limit;
 }
 
-/** @throws TypeError when `branches` is no list of branches, or `options` holds something else than its options */
+/** @throws TypeError when `branches` is no list of branches, or `options` holds anything but its options */
 export function all(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown[]> {
   const checked = combineOptions('all', options, branches);
   return new All(scheduler, contestOf(scheduler, branchList(scheduler, 'all', branches), checked));
@@ -546,7 +560,7 @@ export function select(
   return new Select(scheduler, tags, contestOf(scheduler, values, checked), method === 'selectSettled');
 }
 
-/** The branches that a method was given, checked. `args`: what the method was called with. */
+/** Returns the branches that a method was given, checked. `args` are the arguments of the method. */
 function branchList(
   scheduler: FiberScheduler,
   method: string,
@@ -560,7 +574,7 @@ function branchList(
   return branches;
 }
 
-/** Branches that were checked, as futures. */
+/** Turns checked branches into futures, and selects the losers. */
 function contestOf(
   scheduler: FiberScheduler,
   values: readonly unknown[],
@@ -571,7 +585,7 @@ function contestOf(
   return { branches, losers: cancelLosers === true ? branches : NONE };
 }
 
-/** Before any of them becomes a fiber: a call that throws has started nothing. */
+/** Checks all branches before any of them becomes a fiber: a call that throws has started nothing. */
 function checkBranches(
   scheduler: FiberScheduler,
   branches: readonly unknown[],
@@ -583,7 +597,7 @@ function checkBranches(
     for (; n < branches.length; n += 1) checkBranch(scheduler, whereOf(n), branches[n]);
   } catch (error) {
     for (const claimed of branches.slice(0, n)) if (!(claimed instanceof BaseFuture)) unclaim(claimed as object);
-    // Those beside the one that is told.
+    // The error describes one branch. The rejections of promises in the other arguments are handled here.
     disregardPromises(args);
     throw error;
   }
@@ -599,7 +613,7 @@ function checkBranch(scheduler: FiberScheduler, where: string, value: unknown): 
   throw new TypeError(`ctx.${where} must be a future or a generator, not ${describeValue(value)}${hint}`);
 }
 
-/** A branch that was checked, as a future. */
+/** Turns a checked branch into a future. */
 function futureOf(scheduler: FiberScheduler, branch: unknown): BaseFuture<unknown> {
   return branch instanceof BaseFuture ? branch : scheduler.spawn(branch as Generator<unknown, unknown, any>);
 }
@@ -613,7 +627,7 @@ function isOptions(value: unknown): value is object {
   return isRecord(value) && !isInstance(value, BaseFuture) && !isGenerator(value);
 }
 
-/** Read once: what is checked is what is waited for. */
+/** Reads the branches once, so that the combinator waits for the branches that were checked. */
 function entriesOf(method: string, branches: object): [tags: string[], values: unknown[]] {
   try {
     return [Object.keys(branches), Object.values(branches)];
@@ -622,7 +636,10 @@ function entriesOf(method: string, branches: object): [tags: string[], values: u
   }
 }
 
-/** Before the branches are looked at: a call that throws has started nothing. `args`: what the method was called with. */
+/**
+ * Checks the options before the branches are looked at: a call that throws has started nothing. `args` are the
+ * arguments of the method.
+ */
 function combineOptions(method: string, options: unknown, args: unknown): CombineOptions | undefined {
   if (options === undefined) return undefined;
   try {

@@ -1,22 +1,22 @@
-// Values that go with a fiber and what it spawns.
+// Values that go with a fiber and with the fibers that it spawns.
 
 import { DeterminismError } from '../errors/errors.ts';
 import { currentFiber } from './current.ts';
 import type { Fiber } from './fiber.ts';
 
 /**
- * A value for each tree of fibers, as {@link contextLocal} makes it. A fiber begins with the values of the one that spawned it; what it sets counts
- * for itself and for what it spawns from then on.
+ * A value for each tree of fibers, as {@link contextLocal} makes it. A fiber begins with the values of the fiber that
+ * spawned it. A value that it sets counts for itself, and for the fibers that it spawns from then on.
  */
 export interface ContextLocal<T> {
   /**
-   * The value of the fiber that runs.
+   * Returns the value of the running fiber.
    *
    * @throws DeterminismError when no orchestration is running
    */
   get(): T;
   /**
-   * Set the value of the fiber that runs.
+   * Sets the value of the running fiber.
    *
    * @throws DeterminismError when no orchestration is running
    */
@@ -24,10 +24,10 @@ export interface ContextLocal<T> {
 }
 
 /**
- * A value that need not be handed down: for each orchestration its own, and in it for each tree of fibers. Make it once, outside of
- * orchestrations. It is in memory only: a replay sets it again.
+ * Makes a value that need not be handed down. Each orchestration has its own value, and so has each tree of fibers in
+ * it. Make it once, outside of orchestrations. The value is in memory only: a replay sets it again.
  *
- * @param initial - what a fiber has where nobody has set it
+ * @param initial - the value of a fiber for which none was set
  *
  * @example
  * ```ts
@@ -62,7 +62,7 @@ class FiberLocal<T> implements ContextLocal<T> {
 
   set(value: T): void {
     const fiber = fiberFor('set');
-    // Others have the same map.
+    // Other fibers have the same map.
     fiber.locals = new Map(fiber.locals).set(this, value);
   }
 }

@@ -4,8 +4,8 @@ import { CancelledError } from '../errors/errors.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State } from './future.ts';
 
 /**
- * A future that the orchestration settles itself, once, for any number of fibers, as `ctx.deferred` makes it. It is in memory: a replay settles it
- * again.
+ * A future that the orchestration settles itself, once, for any number of fibers, as `ctx.deferred` makes it. The
+ * future is in memory: a replay settles it again.
  *
  * @example
  * ```ts
@@ -19,16 +19,16 @@ import { BaseFuture, FAILED, type Future, OK, PENDING, type State } from './futu
  * ```
  */
 export interface Deferred<T> extends Future<T> {
-  /** Whether it has been settled, or was cancelled. */
+  /** True once it has been settled or was cancelled. */
   readonly isSettled: boolean;
   /**
-   * Give it its value. Synchronous. Whoever waits goes on when the code that runs waits.
+   * Settles the future with its value. Synchronous. The waiters go on when the running code waits.
    *
-   * @returns whether that settled it; `false`: it had settled before, and nothing happens
+   * @returns true if this call settled it; false if it had settled before, and then nothing happens
    */
   resolve(value: T): boolean;
   /**
-   * Have it fail with an error, which is thrown at each `yield` that waits for it. Synchronous.
+   * Makes the future fail with an error, which is thrown at each `yield` that waits for it. Synchronous.
    *
    * @returns as {@link resolve}
    */

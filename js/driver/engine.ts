@@ -55,8 +55,8 @@ export interface Delivery {
 /**
  * The engine of one execution, as the driver sees it. All calls are synchronous.
  *
- * A call may be refused: with a `NondeterminismError` when history holds something else in its place, with a `LimitError`, or with
- * a `PayloadError` when the store's codec fails. After that the only sensible call is `suspend`.
+ * A call may be refused: with a `NondeterminismError` when history holds something else in its place, with a
+ * `LimitError`, or with a `PayloadError` when the store's codec fails. After that the only sensible call is `suspend`.
  */
 export interface EnginePort {
   /** Schedules an activity. Returns the operation's id. `options` is JSON, `null` for the defaults. */

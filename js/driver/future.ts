@@ -1,16 +1,16 @@
-// Future<T>: the result of something that was already started.
+// Future<T>: the result of work that was already started.
 //
-// A future is a leaf (an operation of the engine, a message that is waited for, a fiber) or a combinator over futures.
-// It knows who waits for it, and only that: waking is left to the waiter.
+// A future is a leaf (an operation of the engine, a wait for a message, a fiber) or a combinator over futures. It knows
+// its waiters, and nothing else of them: waking is left to the waiter.
 //
 // Invariants:
 //
-//   U1. A future settles once. Leaves settle in history's order, each taking the next number of its instance's settle
-//       sequence, so that whoever looks later still knows which came first.
-//   U2. `onAwaited` is called when the first waiter comes and `onForgotten` when the last one goes or the future
-//       settles. A leaf is awaited exactly while a fiber waits on it, directly or through combinators: that is what makes
-//       waits demand driven.
-//   U3. Settling runs no user code. It wakes waiters, and to wake a fiber is to put it into the ready queue.
+//   U1. A future settles once. Leaves settle in history's order. Each takes the next number of its instance's settle
+//       sequence, so that a waiter that looks later still knows which came first.
+//   U2. `onAwaited` is called when the first waiter comes, and `onForgotten` when the last one goes or the future
+//       settles. A leaf is awaited exactly while a fiber waits on it, directly or through combinators. That makes waits
+//       demand driven.
+//   U3. Settling runs no user code. It wakes waiters, and waking a fiber puts it into the ready queue.
 
 import { show } from '../util/show.ts';
 import { WorkList } from '../util/work-list.ts';
@@ -24,9 +24,9 @@ declare const brand: unique symbol;
 /**
  * The result of work that is under way: of an activity, a timer, a wait, a fiber or a combination of them.
  *
- * `yield* future` waits for it and gives the value with its type; `yield future` waits for the same thing and gives
- * `any`. If the work failed, the error is thrown there. A future can be waited for any number of times, by any number
- * of fibers of its orchestration.
+ * `yield* future` waits for the future and gives the value with its type. `yield future` does the same and gives `any`.
+ * If the work failed, the error is thrown there. Any number of fibers of the orchestration can wait for a future, any
+ * number of times.
  *
  * @example
  * ```ts
@@ -36,27 +36,29 @@ declare const brand: unique symbol;
  * ```
  */
 export interface Future<out T> {
-  /** Keeps other iterables from being taken for futures; it is never there. */
+  /** Keeps other iterables from being taken for futures. The property is never there. */
   readonly [brand]?: T;
   [Symbol.iterator](): Iterator<Future<unknown>, T, any>;
   /**
-   * Cancel that activity, timer, wait, fiber or combination: whoever waits for it gets a `CancelledError`. A running
-   * activity is told by its `signal`. A fiber gets the error at the `yield` where it is, once, and so do those that it spawned; what only it
-   * waited for is cancelled too, and it settles when all of that has cleaned up. Nothing happens once it has settled, nor to a block
-   * of `uncancellable`.
+   * Cancels the activity, timer, wait, fiber or combination; each waiter gets a `CancelledError`. A running activity is
+   * told by its `signal`. A fiber gets the error once, at the `yield` where it is, and so do the fibers that it
+   * spawned. Futures that only this fiber waited for are cancelled too, and the fiber settles when all of that has
+   * cleaned up. Nothing happens to a future that has settled, nor to a block of `uncancellable`.
    *
    * @param reason - shown in the error's message
    * @throws TypeError when the reason is no string
-   * @throws DeterminismError when it is called anywhere but in the code of its own orchestration, as in a callback or in a function of `ctx.run`
+   * @throws DeterminismError when it is called anywhere but in the code of its own orchestration, as in a callback or
+   *   in a function of `ctx.run`
    */
   cancel(reason?: string): void;
 }
 
-/** A future of what a fiber returns, as `ctx.spawn` makes it. */
+/** A future of the value that a fiber returns, as `ctx.spawn` makes it. */
 export interface FiberFuture<out T> extends Future<T> {
   /**
-   * Throw an error at the `yield` where the fiber is, and where all are that it spawned; what has not begun never does. As often as it is called, also
-   * while they clean up. What they waited for is not given up, and can be waited for again. A block of `uncancellable` comes to its end first, and a
+   * Throws an error at the `yield` where the fiber is, and at the `yield` of each fiber that it spawned. A fiber that
+   * has not begun never begins. The error is thrown at each call, also while the fibers clean up. The futures that they
+   * waited for are not cancelled, and can be waited for again. A block of `uncancellable` comes to its end first. A
    * cancellation that is on its way comes in place of the error. Nothing happens once the fiber has settled.
    *
    * @throws TypeError when `error` is no error
@@ -88,11 +90,14 @@ export type State = typeof PENDING | typeof OK | typeof FAILED;
 
 const NO_PARTS: readonly BaseFuture<unknown>[] = [];
 
-/** Whoever waits for a future: a fiber or a combinator. */
+/** A waiter of a future, such as a fiber or a combinator. */
 export interface Waiter {
-  /** 0 for fibers. Combinators are woken after those that they are made of. */
+  /** 0 for fibers. A combinator is woken after the combinators that it is made of. */
   readonly wakeRank: number;
-  /** A future that it waits for has settled. It may be called once more than asked for, and then does nothing. */
+  /**
+   * Called when a future that it waits for has settled. It may be called once more than asked for; that call does
+   * nothing.
+   */
   wake(source: BaseFuture<unknown>): void;
 }
 
@@ -103,18 +108,21 @@ interface Wake {
 
 const wakes = new WorkList<Wake>(({ waiter, source }) => waiter.wake(source));
 
-/** What all futures have in common. */
+/** The base of all futures. */
 export abstract class BaseFuture<T> implements Future<T> {
   declare readonly [brand]?: T;
   readonly scheduler: FiberScheduler;
-  /** Where the orchestration asked for it, where that is recorded. */
+  /** The place where the orchestration asked for the future, if that is recorded. */
   declare readonly source?: SourceMark | undefined;
   state: State = PENDING;
-  /** The value or the error, once it has settled. */
+  /** The value or the error, once the future has settled. */
   value: unknown = undefined;
-  /** Its place in the settle sequence of its instance, once it has settled. */
+  /** The future's place in the settle sequence of its instance, once the future has settled. */
   order = 0;
-  /** One waiter is by far the most common case and costs no set. A set keeps them in the order in which they came. */
+  /**
+   * One waiter is by far the most common case and costs no set. A set keeps the waiters in the order in which they
+   * came.
+   */
   private waiters: Waiter | Set<Waiter> | null = null;
 
   constructor(scheduler: FiberScheduler) {
@@ -132,7 +140,7 @@ export abstract class BaseFuture<T> implements Future<T> {
     this.scheduler.cancel(this, reason);
   }
 
-  /** The state as of now: a combinator that nobody waits for computes it. */
+  /** Returns the current state. A combinator without a waiter computes it. */
   poll(): State {
     return this.state;
   }
@@ -141,12 +149,12 @@ export abstract class BaseFuture<T> implements Future<T> {
     return this.waiters !== null;
   }
 
-  /** The futures that it is made of, if it is a combinator. */
+  /** The futures that a combinator is made of; empty for any other future. */
   get parts(): readonly BaseFuture<unknown>[] {
     return NO_PARTS;
   }
 
-  /** Add a waiter to a future that is pending as of `poll`. Returns false when it is one already. */
+  /** Adds a waiter to a future that `poll` has found pending. Returns false if it is a waiter already. */
   subscribe(waiter: Waiter): boolean {
     const waiters = this.waiters;
     if (waiters === null) {
@@ -175,12 +183,15 @@ export abstract class BaseFuture<T> implements Future<T> {
     }
   }
 
-  /** Settle a leaf, now. */
+  /** Settles a leaf, now. */
   settle(state: typeof OK | typeof FAILED, value: unknown): void {
     if (this.state === PENDING) this.settleAt(state, value, this.scheduler.nextOrder());
   }
 
-  /** Settle a leaf with a value as it is stored; with the error, when that is damaged. `what` is what the user calls it. */
+  /**
+   * Settles a leaf with a stored value, or with the error if the stored text is damaged. `what` is the user's name for
+   * it.
+   */
   protected settleStored(text: string | null, what: string): void {
     let value: unknown;
     try {
@@ -192,7 +203,9 @@ export abstract class BaseFuture<T> implements Future<T> {
     this.settle(OK, value);
   }
 
-  /** Settle at a place in the sequence that may be past: combinators take that of the branch that decided. */
+  /**
+   * Settles at a place in the sequence that may be past: a combinator takes the place of the branch that decided it.
+   */
   protected settleAt(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
     this.state = state;
     this.value = value;
@@ -211,20 +224,23 @@ export abstract class BaseFuture<T> implements Future<T> {
     }
   }
 
-  /** What it is, for a message, as in "waits for …". Of a combination `depth` levels are shown. */
+  /** Describes the future for a message, as in "waits for …". A combination shows `depth` levels. */
   abstract describe(depth?: number): string;
 
-  /** Give up a pending future. Only {@link FiberScheduler.cancel} calls this, one future at a time. */
+  /**
+   * Abandons a pending future. Only `Cancelling.run` calls this, one future at a time; see
+   * {@link FiberScheduler.cancel}.
+   */
   abstract abandon(reason: string | undefined): void;
 
-  /** The first waiter came. */
+  /** Called when the first waiter has come. */
   protected onAwaited(): void {}
 
-  /** The last waiter went, or the future settled. */
+  /** Called when the last waiter has gone, or the future has settled. */
   protected onForgotten(): void {}
 }
 
-/** What `yield*` drives: it hands the future to the fiber once, unless the value is there already. */
+/** The iterator behind `yield*`: it hands the future to the fiber once, unless the value is there already. */
 class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {
   private readonly future: BaseFuture<T>;
   private asked = false;
@@ -236,8 +252,8 @@ class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {
   next(value?: unknown): IteratorResult<Future<unknown>, T> {
     if (this.asked) return { done: true, value: value as T };
     const future = this.future;
-    // A value that is there needs no round through the fiber. Everything else does: it decides about errors and about
-    // futures of another instance.
+    // A value that is there needs no round through the fiber. Everything else takes that round, because the fiber
+    // decides about errors and about futures of another instance.
     if (future.state === OK && currentFiber()?.scheduler === future.scheduler) {
       return { done: true, value: future.value as T };
     }

@@ -1,7 +1,8 @@
 // Mailboxes: events of a name and FIFO queues.
 //
-// To wait for a message is no command and leaves no trace. The engine is told which mailboxes are waited for when all
-// fibers wait, and takes a message only from those: a wait that nobody looks at, or that lost a race, eats nothing.
+// Waiting for a message is no command and leaves no trace. When all fibers wait, the engine is told which mailboxes are
+// awaited, and takes a message only from those. A wait without a waiting fiber, or one that lost a race, consumes
+// nothing.
 
 import { CancelledError } from '../errors/errors.ts';
 import { AwaitedChanges } from '../util/awaited-changes.ts';
@@ -14,9 +15,9 @@ import type { FiberScheduler } from './scheduler.ts';
 export class MailboxFuture<T> extends BaseFuture<T> {
   /** `'e' + name` for events, `'q' + name` for a queue. */
   readonly mailbox: string;
-  /** Which fiber asked for it. */
+  /** The id of the fiber that asked for it; 0 is the main fiber. */
   readonly fiber = currentFiber()?.id ?? 0;
-  /** Its place among those that wait for the mailbox, while it does. */
+  /** The future's place among those that wait for the mailbox, while it does. */
   place: Place<MailboxFuture<unknown>> | null = null;
 
   constructor(scheduler: FiberScheduler, mailbox: string) {
@@ -24,7 +25,7 @@ export class MailboxFuture<T> extends BaseFuture<T> {
     this.mailbox = mailbox;
   }
 
-  /** A message is here. */
+  /** Settles the future with a message. */
   deliver(payload: string | null): void {
     this.settleStored(payload, 'event');
   }
@@ -46,9 +47,9 @@ export class MailboxFuture<T> extends BaseFuture<T> {
   }
 }
 
-/** The mailboxes that are waited for, and by which futures, the longest waiting first. */
+/** The awaited mailboxes, and the futures that wait for each, the longest waiting first. */
 export class AwaitedMailboxes {
-  /** Their names, since they were last told. */
+  /** The changes to the names of awaited mailboxes since the engine was last told. */
   readonly changes = new AwaitedChanges<string>();
   private readonly awaited = new Map<string, Line<MailboxFuture<unknown>>>();
 
@@ -78,7 +79,7 @@ export class AwaitedMailboxes {
     this.changes.remove(mailbox);
   }
 
-  /** The future that a message of `mailbox` belongs to. */
+  /** Returns the future that gets the next message of `mailbox`. */
   first(mailbox: string): MailboxFuture<unknown> | undefined {
     return this.awaited.get(mailbox)?.first?.item;
   }

@@ -1,4 +1,4 @@
-// Operations of the engine as futures: activities, timers, and what they have in common with others.
+// Operations of the engine as futures: activities, timers, and the base that they share with others.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import { ActivityError, CancelledError } from '../errors/errors.ts';
@@ -11,12 +11,12 @@ import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { type SourceMark, withCallerStack } from './source.ts';
 
-/** Something the engine works on under an id; pending until it is delivered or cancelled. */
+/** An operation that the engine works on under an id. Pending until it is delivered or cancelled. */
 export abstract class OperationFuture<T> extends BaseFuture<T> {
   /** The id that the engine gave it. */
   readonly operation: number;
   override source: SourceMark | undefined = undefined;
-  /** Which fiber asked for it. */
+  /** The fiber that asked for it. */
   readonly fiber = currentFiber();
 
   constructor(scheduler: FiberScheduler, operation: number) {
@@ -25,18 +25,18 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
     scheduler.operations.set(operation, this);
   }
 
-  /** Remember where that was, if it matters. */
+  /** Records where the operation was asked for, if that matters. */
   askedAt(source: SourceMark | undefined): this {
     this.source = source;
     return this;
   }
 
-  /** Whether it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
+  /** True if it was asked for in an `uncancellable` block: a cancellation of the instance passes it by. */
   get isShielded(): boolean {
     return this.fiber?.isShielded === true;
   }
 
-  /** The engine has a result for it. */
+  /** Takes the engine's result. */
   abstract deliver(delivery: Delivery): void;
 
   override abandon(reason: string | undefined): void {
@@ -84,7 +84,10 @@ export class ActivityFuture<T> extends OperationFuture<T> {
   }
 }
 
-/** An inline activity: its function is part of what the orchestration holds in memory, made anew by each replay. */
+/**
+ * An inline activity. Its function is part of the state that the orchestration holds in memory; each replay makes it
+ * anew.
+ */
 export class InlineFuture<T> extends ActivityFuture<T> {
   readonly fn: ActivityFunction;
 
@@ -94,7 +97,7 @@ export class InlineFuture<T> extends ActivityFuture<T> {
   }
 }
 
-/** An operation that settles only while a fiber waits for it: the engine is told which these are. */
+/** An operation that settles only while a fiber waits for it. The engine is told which of these are awaited. */
 export abstract class OnDemandFuture<T> extends OperationFuture<T> {
   constructor(scheduler: FiberScheduler, operation: number) {
     super(scheduler, operation);
@@ -126,13 +129,13 @@ export class TimerFuture extends OnDemandFuture<void> {
   }
 }
 
-/** The operations that settle on demand and are waited for. */
+/** The operations that settle on demand and are awaited. */
 export class AwaitedOperations {
-  /** Those that have not settled, waited for or not. */
+  /** The number of such operations that have not settled, awaited or not. */
   pending = 0;
-  /** The ids of those that are waited for, since they were last told. */
+  /** The changes to the ids of awaited operations since the engine was last told. */
   readonly changes = new AwaitedChanges<number>();
-  /** How many are waited for. */
+  /** The number of awaited operations. */
   awaited = 0;
 
   add(future: OnDemandFuture<unknown>): void {

@@ -1,4 +1,4 @@
-// What an orchestration has to do with other instances, as futures: children, detached starts, and messages.
+// Work with other instances as futures: children, detached starts, and messages.
 
 import {
   CancelledError,
@@ -72,9 +72,11 @@ export class ChildFuture<T> extends OperationFuture<T> {
   }
 }
 
-/** A start or a message that goes out with the turn; what it gives when that is durable is known from the beginning. */
+/**
+ * A start or a message that goes out with the turn. Its result, given once it is durable, is known from the beginning.
+ */
 export class SentFuture<T> extends OnDemandFuture<T> {
-  /** The instance that is started or sent to. */
+  /** The instance that is started or that the message is sent to. */
   readonly receiver: string;
   private readonly result: T;
 
