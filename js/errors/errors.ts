@@ -1,6 +1,6 @@
 import { type Duration, parseDuration } from '../util/duration.ts';
 
-/** What every error takes last: `cause` is the error or value that led to this one. */
+/** The last argument of every error. `cause` is the error or value that led to this one. */
 export interface PerdureErrorOptions {
   cause?: unknown;
 }
@@ -11,7 +11,7 @@ export interface PerdureErrorOptions {
  * `code` is stable over versions, so programs should look at it or at the class, never at the message.
  */
 export class PerdureError extends Error {
-  /** What went wrong, as a constant such as `'INSTANCE_NOT_FOUND'`. */
+  /** The kind of failure, as a constant such as `'INSTANCE_NOT_FOUND'`. */
   readonly code: string;
 
   constructor(message: string, code: string, options?: PerdureErrorOptions) {
@@ -44,11 +44,11 @@ export class InstanceNotFoundError extends PerdureError {
 
 /** A name was used that no runtime here has registered. */
 export class NotRegisteredError extends PerdureError {
-  /** What sort of thing is missing. */
+  /** The kind of definition that is missing. */
   readonly kind: 'activity' | 'orchestration';
-  /** The name that nothing is registered under. */
+  /** The name that is not registered. */
   readonly missing: string;
-  /** The version that was asked for; absent when any would have done. */
+  /** The version that was asked for; absent when any version would have done. */
   declare readonly version?: string;
 
   constructor(
@@ -63,11 +63,11 @@ export class NotRegisteredError extends PerdureError {
 }
 
 /**
- * A value cannot be stored, or what is stored cannot be read. Thrown where the value was handed over, before anything
+ * A value cannot be stored, or a stored value cannot be read. Thrown where the value was handed over, before anything
  * is stored.
  */
 export class PayloadError extends PerdureError {
-  /** Where in the value: `input.items[3].price`. */
+  /** The place in the value: `input.items[3].price`. */
   readonly path: string;
 
   constructor(message: string, fields: { path: string } & PerdureErrorOptions) {
@@ -76,9 +76,9 @@ export class PayloadError extends PerdureError {
   }
 }
 
-/** Something did not happen within its time: a wait of a client, an attempt of an activity, a `withTimeout` block. */
+/** Something did not happen within its time: a client's wait, an activity's attempt, a `withTimeout` block. */
 export class TimeoutError extends PerdureError {
-  /** The time that was given, in ms; absent where it is not known. */
+  /** The time limit, in ms; absent where it is not known. */
   declare readonly timeoutMs?: number;
 
   constructor(message: string, fields: { timeoutMs?: number } & PerdureErrorOptions = {}) {
@@ -88,11 +88,11 @@ export class TimeoutError extends PerdureError {
 }
 
 /**
- * The work was cancelled: by a client, by its parent, or by `future.cancel()`. It can be caught; an orchestration that
- * lets it out ends as Cancelled.
+ * The work was cancelled: by a client, by its parent, or by `future.cancel()`. The error can be caught. An
+ * orchestration that lets it out ends as Cancelled.
  */
 export class CancelledError extends PerdureError {
-  /** What the one who cancelled gave as the reason. */
+  /** The reason that was given for the cancellation, if one was. */
   declare readonly reason?: string;
 
   constructor(reason?: string, options: PerdureErrorOptions = {}) {
@@ -101,7 +101,7 @@ export class CancelledError extends PerdureError {
   }
 }
 
-/** An activity failed for good. `cause` is what its last attempt threw. */
+/** An activity failed for good. `cause` is the error of its last attempt. */
 export class ActivityError extends PerdureError {
   /** The activity's registered name, or the name given to `ctx.run`. */
   readonly activityName: string;
@@ -115,7 +115,7 @@ export class ActivityError extends PerdureError {
   }
 }
 
-/** A child orchestration failed, was cancelled or was terminated. `cause` is what it ended with. */
+/** A child orchestration failed, was cancelled or was terminated. `cause` is the error that it ended with. */
 export class SubOrchestrationError extends PerdureError {
   /** The child's registered name. */
   readonly orchestrationName: string;
@@ -155,7 +155,7 @@ export class RetryAfterError extends PerdureError {
   /** The delay, in ms. */
   readonly retryAfterMs: number;
 
-  /** @throws TypeError when `duration` is none */
+  /** @throws TypeError when `duration` is no duration */
   constructor(duration: Duration, message?: string, options?: PerdureErrorOptions) {
     const retryAfterMs = parseDuration(duration, 'duration');
     super(message ?? `to be retried in ${retryAfterMs} ms`, 'RETRY_AFTER', options);
@@ -165,9 +165,9 @@ export class RetryAfterError extends PerdureError {
 
 /** An orchestration called something whose result a replay cannot repeat, such as `setTimeout` or `fetch`. */
 export class DeterminismError extends PerdureError {
-  /** What was called. */
+  /** The call that was made. */
   readonly called: string;
-  /** What to call in its place. */
+  /** The call to make in its place. */
   readonly instead: string;
 
   constructor(message: string, fields: { called: string; instead: string } & PerdureErrorOptions) {
@@ -177,28 +177,28 @@ export class DeterminismError extends PerdureError {
   }
 }
 
-/** Where an orchestration and its history part. */
+/** The point where an orchestration and its history differ. */
 export interface NondeterminismReport {
-  /** The event at which they part, counted from 1. */
+  /** The event at which they differ, counted from 1. */
   eventId: number;
-  /** What history holds there. */
+  /** The entry of the history there. */
   recorded: string;
-  /** What the code did instead. */
+  /** The action of the code in its place. */
   attempted: string;
-  /** The field that differs, where both are of one kind. */
+  /** The field that differs, if both are of the same kind. */
   field?: { name: string; recorded: string; attempted: string };
-  /** What most often causes this. */
+  /** The most frequent cause. */
   hint?: string;
   /** The line of the orchestration that attempted it. */
   source?: string;
 }
 
 /**
- * The code of an orchestration no longer fits its history. Nothing was changed; the instance is Suspended until code
- * that fits it comes.
+ * The code of an orchestration no longer fits its history. Nothing was changed. The instance is Suspended until code
+ * that fits comes.
  */
 export class NondeterminismError extends PerdureError {
-  /** Recorded against attempted. */
+  /** The recorded action against the attempted one. */
   readonly report: NondeterminismReport;
 
   constructor(message: string, fields: { report: NondeterminismReport } & PerdureErrorOptions) {
@@ -211,7 +211,7 @@ export class NondeterminismError extends PerdureError {
 export class LimitError extends PerdureError {
   /** The limit's name. */
   readonly limit: string;
-  /** Its value. */
+  /** The limit's value. */
   readonly max: number;
 
   constructor(message: string, fields: { limit: string; max: number } & PerdureErrorOptions) {
@@ -221,13 +221,14 @@ export class LimitError extends PerdureError {
   }
 }
 
-/** The store failed or refused. The message holds no payload and no password. */
+/** The store failed or refused the call. The message holds no payload and no password. */
 export class ProviderError extends PerdureError {
-  /** Whether the same call may work later. */
+  /** True if the same call may work later. */
   readonly retryable: boolean;
   /**
-   * Whether what the call was to write may have taken effect. `'not committed'`: it has not, and it will not; the call may be repeated. `'unknown'`: it may
-   * have, or may be found to have after a crash; look before the call is repeated, or repeat a start with `onConflict: 'return'`. Of no meaning for what only reads.
+   * The state of the call's write. `'not committed'`: the write has not taken effect, and it will not; the call may be
+   * repeated. `'unknown'`: the write may have taken effect, or may be found to have after a crash. Look before the call
+   * is repeated, or repeat a start with `onConflict: 'return'`. Without meaning for a call that only reads.
    */
   readonly outcome: 'not committed' | 'unknown';
 
@@ -241,11 +242,14 @@ export class ProviderError extends PerdureError {
   }
 }
 
-/** The store was written by a newer Perdure, or by an older one and is not to be changed (`migrate: false`): nothing was touched. */
+/**
+ * The store was written by a newer Perdure, or by an older one and is not to be changed (`migrate: false`). Nothing was
+ * touched.
+ */
 export class SchemaVersionError extends PerdureError {
   /** The schema version of the store. */
   readonly found: number;
-  /** The newest that this Perdure knows. */
+  /** The newest schema version that this Perdure knows. */
   readonly supported: number;
 
   constructor(message: string, fields: { found: number; supported: number } & PerdureErrorOptions) {
@@ -256,8 +260,8 @@ export class SchemaVersionError extends PerdureError {
 }
 
 /**
- * A runtime, client or provider was asked for something that its state does not allow, such as starting it twice or
- * using it once closed.
+ * A runtime, client or provider was asked for something that its state does not allow, such as a second start or use
+ * after it was closed.
  */
 export class RuntimeStateError extends PerdureError {
   constructor(message: string, options?: PerdureErrorOptions) {
@@ -265,7 +269,7 @@ export class RuntimeStateError extends PerdureError {
   }
 }
 
-/** All of them by name: what a stored error is restored from. */
+/** All error classes by name. A stored error is restored from them. */
 export const ERROR_CLASSES = {
   PerdureError,
   InstanceExistsError,
@@ -286,7 +290,7 @@ export const ERROR_CLASSES = {
   RuntimeStateError,
 } as const;
 
-// Names are on the prototypes, as the built-in errors have them: they show in stacks and survive minification.
+// Names are on the prototypes, as those of the built-in errors are: they show in stacks and survive minification.
 for (const [name, type] of Object.entries(ERROR_CLASSES)) {
   Object.defineProperty(type.prototype, 'name', { value: name, writable: true, configurable: true });
 }

@@ -1,13 +1,13 @@
-// Messages and fields as they are logged: what is in them never throws.
+// Messages and fields as they are logged. Their content never makes logging throw.
 
 import { show } from '../util/show.ts';
 
 export type TraceLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** Values to log beside a message; those that JSON cannot hold are logged as text. */
+/** Values to log beside a message. Values that JSON cannot hold are logged as text. */
 export type TraceFields = Readonly<Record<string, unknown>>;
 
-/** The text of a line, whatever was handed over for one. */
+/** Returns the text of a line for a message of any type. */
 export function lineText(message: unknown): string {
   try {
     return String(message);
@@ -16,7 +16,7 @@ export function lineText(message: unknown): string {
   }
 }
 
-/** Fields that can be handed on: plain properties, and what could not be read of them told in its place. */
+/** Returns the fields as plain properties, or a note in their place if they cannot be read. */
 export function readFields(fields: TraceFields | undefined): TraceFields {
   try {
     return { ...fields };
@@ -25,12 +25,12 @@ export function readFields(fields: TraceFields | undefined): TraceFields {
   }
 }
 
-/** The JSON text of an object of fields, whatever is in it. */
+/** Returns the JSON text of an object of fields with any content. */
 export function fieldsText(fields: TraceFields): string {
   try {
     return asObject(JSON.stringify(fields, loggable));
   } catch {
-    // A cycle, or a getter that throws: each field by itself, so that the others are still there.
+    // A cycle, or a getter that throws. Each field is converted by itself, so that the others are still there.
     const kept: Record<string, unknown> = {};
     for (const key of keysOf(fields)) {
       try {

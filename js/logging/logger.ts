@@ -1,4 +1,4 @@
-// Where log lines go.
+// Loggers: the destinations of log lines.
 
 import { harmless, printableLines } from '../util/printable.ts';
 import { property } from '../util/show.ts';
@@ -14,14 +14,14 @@ export type LogLevel = TraceLevel | 'silent';
 
 export const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 
-/** Whether a line of `level` is to be logged when `threshold` is the least severe. */
+/** True if a line of `level` is logged when `threshold` is the least severe level. */
 export function isLogged(level: TraceLevel, threshold: LogLevel): boolean {
   return LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(threshold);
 }
 
 /**
- * Writes one line of text per entry to stderr: time, level, message, fields as JSON. Control characters are shown as escapes, and what follows a
- * line break in a message is indented, so that no id or name looks like an entry of its own.
+ * Writes one line of text per entry to stderr: time, level, message, fields as JSON. Control characters are shown as
+ * escapes. Text after a line break in a message is indented, so that no id or name looks like an entry of its own.
  */
 export const consoleLogger: Logger = {
   debug: (fields, message) => print('DEBUG', fields, message),

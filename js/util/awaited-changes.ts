@@ -1,26 +1,27 @@
-// What has changed of a set since somebody was told last: to tell it costs what has changed, however large the set is.
+// The changes of a set since they were last told. Telling costs time by the number of changes, however large the set
+// is.
 
-/** What was added to a set and what was taken from it. What came and went in between is not told. */
+/** The keys added to a set and the keys taken from it. A key that came and went in between is not told. */
 export class AwaitedChanges<K> {
   private readonly more = new Set<K>();
   private readonly gone = new Set<K>();
 
-  /** `key` was not in the set, and is now. */
+  /** Records that `key`, which was not in the set, is in it now. */
   add(key: K): void {
     if (!this.gone.delete(key)) this.more.add(key);
   }
 
-  /** `key` was in the set, and is not any more. */
+  /** Records that `key`, which was in the set, is not in it any more. */
   remove(key: K): void {
     if (!this.more.delete(key)) this.gone.add(key);
   }
 
-  /** What was added, in that order; `null`: nothing. It is told once. */
+  /** Returns the keys that were added, in that order; `null` if there are none. Each addition is told once. */
   takeMore(): K[] | null {
     return taken(this.more);
   }
 
-  /** What was taken away, in that order; `null`: nothing. It is told once. */
+  /** Returns the keys that were taken away, in that order; `null` if there are none. Each removal is told once. */
   takeGone(): K[] | null {
     return taken(this.gone);
   }

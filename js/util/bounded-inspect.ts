@@ -1,30 +1,40 @@
-// `util.inspect` for values of anybody, in a time that has a bound: a few hundred bytes of a store can hold a map that is twice in a map that is
-// twice in a map, and so on, or a list that is in a list two thousand times, which written out is longer than any memory.
+// `util.inspect` for any value, in bounded time. A few hundred bytes of a store can hold a map that is twice in a map
+// that is twice in a map, and so on, or a list that is in a list two thousand times. Written out, such a value is
+// longer than any memory.
 
 import { type InspectOptions, inspect, types } from 'node:util';
 
 import { isInstance, property } from './show.ts';
 
-/** The budget of one value: a character that is shown costs 1, each time it is shown. All of it is spent in about a second. */
+/**
+ * The budget of one value. A character that is shown costs 1, each time it is shown. Spending all of it takes about a
+ * second.
+ */
 const BUDGET = 10_000_000;
 
-/** What every item costs besides its characters, and what an object costs besides: `inspect` takes as long for that as for so many characters. */
+/**
+ * The cost of every item besides its characters, and the extra cost of an object. `inspect` takes as long for them as
+ * for that many characters.
+ */
 const ITEM = 10;
 const OBJECT = 1_000;
 
-/** Nothing is shown that is nested deeper. */
+/** The deepest nesting that is shown. */
 const DEPTH_MAX = 200;
 
-/** So many items, with so many characters of each text, are shown of a value whose own items are over the budget. */
+/**
+ * The number of items, and of characters of each text, that are shown of a value whose own items are over the budget.
+ */
 const BRIEF = { items: 1_000, characters: 100 };
 
-/** What `inspect` shows of one list, map or set, and of one text. */
+/** The limits of `inspect` for one list, map or set, and for one text. */
 type Limits = typeof BRIEF;
 
 /**
- * What `util.inspect` says, no deeper than {@link BUDGET} allows; `isWhole`: nothing was left out for that.
+ * Returns the text of `util.inspect`, no deeper than {@link BUDGET} allows. `isWhole` is true if nothing was left out
+ * for that.
  *
- * @param share - of the budget, for one of several values that are shown together
+ * @param share - the part of the budget, for one of several values that are shown together
  */
 export function boundedInspect(value: unknown, options: InspectOptions, share = 1): { text: string; isWhole: boolean } {
   const budget = BUDGET * share;
@@ -45,7 +55,10 @@ export function boundedInspect(value: unknown, options: InspectOptions, share = 
   return { text, isWhole: false };
 }
 
-/** The greatest depth, up to `wanted`, that the budget allows; -1 where it does not even allow the items of the value itself. */
+/**
+ * Returns the greatest depth, up to `wanted`, that the budget allows; -1 if it does not even allow the items of the
+ * value itself.
+ */
 function depthOf(value: unknown, wanted: number, limits: Limits, budget: number): number {
   let left = budget - costOf(value, limits);
   let level = [value];
@@ -63,7 +76,7 @@ function depthOf(value: unknown, wanted: number, limits: Limits, budget: number)
   return wanted;
 }
 
-/** What an item costs where it stands, whether or not what is in it is shown. */
+/** Returns the cost of an item where it stands, whether or not its content is shown. */
 function costOf(item: unknown, { items, characters }: Limits): number {
   if (typeof item === 'string') return ITEM + Math.min(item.length, characters);
   if (typeof item === 'bigint') return ITEM + digitsOf(item);
@@ -71,7 +84,7 @@ function costOf(item: unknown, { items, characters }: Limits): number {
   return OBJECT + charactersOf(item, items);
 }
 
-/** The time that its decimal digits take grows with the square of their number; the hexadecimal ones are cheap. */
+/** Making decimal digits takes time that grows with the square of their number. Hexadecimal digits are cheap. */
 function digitsOf(number: bigint): number {
   return number.toString(16).length ** 2 / 1_000;
 }
@@ -87,7 +100,10 @@ function charactersOf(object: object, items: number): number {
   return isInstance(object, Error) ? keys + String(property(object, 'stack')).length : keys;
 }
 
-/** What is shown within an object. Getters are not asked, as `inspect` asks none; a proxy, which no store holds, is not looked into. */
+/**
+ * Yields the values that are shown within an object. Getters are not called, as `inspect` calls none. A proxy, which no
+ * store holds, is not looked into.
+ */
 function* itemsOf(object: unknown, { items }: Limits): Generator<unknown> {
   if (typeof object !== 'object' || object === null || types.isProxy(object) || types.isBoxedPrimitive(object)) return;
   let left = items;
@@ -112,7 +128,7 @@ function* itemsOf(object: unknown, { items }: Limits): Generator<unknown> {
     }
   } else {
     for (const key of Object.keys(object)) yield valueAt(object, key);
-    // Shown also where they are not enumerable.
+    // Shown even if they are not enumerable.
     if (isInstance(object, Error)) yield* [property(object, 'cause'), property(object, 'errors')];
     if (types.isDataView(object)) yield object.buffer;
   }

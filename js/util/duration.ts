@@ -12,7 +12,7 @@ import { show } from './show.ts';
  */
 export type Duration = number | string;
 
-/** Longest delay of `setTimeout` and `setInterval`, ms (24.8 days): with a longer one they fire at once. */
+/** Longest delay of `setTimeout` and `setInterval`, in ms (24.8 days). With a longer delay they fire at once. */
 export const TIMER_MAX_MS = 0x7fff_ffff;
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -29,10 +29,10 @@ const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 const MAX_MS = 8.64e15;
 
 /**
- * The milliseconds of a duration, rounded to a whole number.
+ * Returns the milliseconds of a duration, rounded to a whole number.
  *
  * @param value - the duration as the user gave it
- * @param option - what the user calls it, for the error: `retry.maxInterval`
+ * @param option - the user's name for it, for the error: `retry.maxInterval`
  * @throws TypeError when it is no finite number >= 0 and no text of the form `'1.5s'`
  */
 export function parseDuration(value: Duration, option: string): number {

@@ -1,4 +1,4 @@
-// A line: whoever came first is first, and anyone may leave.
+// A line: first come, first served, and any member may leave.
 
 /** A place in a {@link Line}, for leaving it. */
 export interface Place<T> {
@@ -7,7 +7,10 @@ export interface Place<T> {
   after: Place<T> | null;
 }
 
-/** First in, first out; to join, to leave from anywhere and to look at the first take the same short time at any length. */
+/**
+ * First in, first out. Joining, leaving from anywhere and looking at the first member take the same short time at any
+ * length.
+ */
 export class Line<T> {
   private head: Place<T> | null = null;
   private tail: Place<T> | null = null;
@@ -30,7 +33,7 @@ export class Line<T> {
     return place;
   }
 
-  /** A place is left once. */
+  /** Leaves the line. Call this once per place. */
   leave(place: Place<T>): void {
     const { before, after } = place;
     if (before === null) this.head = after;

@@ -1,18 +1,18 @@
-// Validation of what users hand over: a TypeError names the option, and the one that was probably meant.
+// Validation of values that users hand over: a TypeError names the option, and the one that was probably meant.
 
 import { types } from 'node:util';
 
 import { type Duration, parseDuration } from './duration.ts';
 import { isInstance, isList, isRecord, property, show } from './show.ts';
 
-/** A table of the options that an object may hold: what each is checked by. */
+/** The options that an object may hold, each with its check. */
 export type OptionTable = Readonly<Record<string, (value: unknown, path: string) => void>>;
 
 /**
- * Check an options object against its table. `undefined` stands for no options, and for an option that is left out.
+ * Checks an options object against its table. `undefined` stands for no options, and for an option that is left out.
  *
- * @param where - how the error begins: `new Runtime`
- * @returns what was checked: the options as they were read, once, so that no getter gives something else later
+ * @param where - the beginning of the error: `new Runtime`
+ * @returns the checked options as they were read, once, so that no getter gives something else later
  * @throws TypeError naming the first option that is unknown or has a wrong value
  */
 export function checkOptions<T>(options: T, table: OptionTable, where: string): T {
@@ -29,7 +29,7 @@ function checkEach(options: object, table: OptionTable, prefix: string): void {
     try {
       table[name]?.(value, prefix + name);
     } catch (error) {
-      // A check says which option it is of; anything else comes from a value that did not let itself be looked at.
+      // The error of a check names its option. Any other error comes from a value that cannot be looked at.
       if (error instanceof TypeError && error.message.includes(name)) throw error;
       throw new TypeError(`${prefix}${name} cannot be read`, { cause: error });
     }
@@ -56,12 +56,12 @@ export function checkKeys(options: object, known: readonly string[], where: stri
   return read;
 }
 
-/** So much is shown of a key that is none. */
+/** The number of characters that are shown of an unknown key. */
 const KEY_SHOWN = 60;
 
-/** The names that `name` may be a slip for, the nearest first. */
+/** Returns the names that `name` may be a misspelling of, the nearest first. */
 export function nearest(name: string, known: Iterable<string>): string[] {
-  // Nobody slips for so long, and comparing costs the product of the lengths.
+  // No misspelling is that long, and comparing costs the product of the lengths.
   if (name.length > NAME_MAX) return [];
   const lower = name.toLowerCase();
   const far = Math.max(2, Math.floor(name.length / 3)) + 1;
@@ -76,10 +76,13 @@ export function nearest(name: string, known: Iterable<string>): string[] {
     .map(({ candidate }) => candidate);
 }
 
-/** From so many characters on, a part of a name may be meant as the whole: `name` for `workerName`. */
+/** The number of characters from which a part of a name may be meant as the whole: `name` for `workerName`. */
 const PART_MIN = 4;
 
-/** Insertions, deletions, substitutions and swaps of neighbours that lead from one text to the other (optimal string alignment). */
+/**
+ * Returns the number of insertions, deletions, substitutions and swaps of neighbours that lead from one text to the
+ * other (optimal string alignment).
+ */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, i) => i);
@@ -102,10 +105,10 @@ function editDistance(a: string, b: string): number {
 const NAME_MAX = 256;
 
 /**
- * Check an id or a name: 1 to 256 characters, no NUL, no lone surrogate.
+ * Checks an id or a name: 1 to 256 characters, no NUL, no lone surrogate.
  *
- * @param what - what it is, for the error: `instance id`
- * @throws TypeError when it is none
+ * @param what - the kind of value, for the error: `instance id`
+ * @throws TypeError when it is no such id or name
  */
 export function checkName(value: unknown, what: string): asserts value is string {
   if (typeof value !== 'string') throw new TypeError(`the ${what} must be a string, got ${show(value)}`);
@@ -116,7 +119,7 @@ export function checkName(value: unknown, what: string): asserts value is string
   if (!value.isWellFormed()) throw new TypeError(`the ${what} must not contain a lone surrogate`);
 }
 
-/** A whole number within bounds. */
+/** Returns the check of a whole number within bounds. */
 export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): (value: unknown, path: string) => void {
   return (value, path) => {
     if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return;
@@ -125,7 +128,7 @@ export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): (valu
   };
 }
 
-/** A finite number within bounds. */
+/** Returns the check of a finite number within bounds. */
 export function finite(min: number, max: number = Number.MAX_VALUE): (value: unknown, path: string) => void {
   return (value, path) => {
     if (typeof value === 'number' && value >= min && value <= max) return;
@@ -134,7 +137,7 @@ export function finite(min: number, max: number = Number.MAX_VALUE): (value: unk
   };
 }
 
-/** One of some words. */
+/** Returns the check of one of some words. */
 export function oneOf(...words: readonly string[]): (value: unknown, path: string) => void {
   return (value, path) => {
     if (typeof value === 'string' && words.includes(value)) return;
@@ -146,7 +149,7 @@ export function oneOf(...words: readonly string[]): (value: unknown, path: strin
   };
 }
 
-/** A duration of at least `min` ms. */
+/** Returns the check of a duration of at least `min` ms. */
 export function duration(min = 0): (value: unknown, path: string) => void {
   return (value, path) => {
     if (parseDuration(value as Duration, path) < min)
@@ -154,11 +157,11 @@ export function duration(min = 0): (value: unknown, path: string) => void {
   };
 }
 
-/** How a time as text begins, which no duration does. */
+/** The beginning of a time as text. No duration begins like that. */
 export const ISO_TIME = /^[+-]?\d{4,6}-/;
 
 /**
- * The ms since 1970 of a time.
+ * Returns the ms since 1970 of a time.
  *
  * @throws TypeError when it is neither a valid `Date` nor ISO text
  */
@@ -172,12 +175,12 @@ export function timeOf(value: unknown, path: string): number {
   return at;
 }
 
-/** A proxy of a `Date` is one by its prototype alone. */
+/** A proxy of a `Date` has its prototype, but its time cannot be read. */
 function timeIn(date: Date): number {
   return types.isDate(date) ? date.getTime() : Number.NaN;
 }
 
-/** A time; see {@link timeOf}. */
+/** Checks a time; see {@link timeOf}. */
 export function time(value: unknown, path: string): void {
   timeOf(value, path);
 }
@@ -194,10 +197,10 @@ export function text(value: unknown, path: string): void {
   if (typeof value !== 'string') throw new TypeError(`${path} must be a string, got ${show(value)}`);
 }
 
-/** Where work waits, higher ones go first; a 32-bit integer in the store. */
+/** Checks a priority. Waiting work of higher priority goes first. The store holds a 32-bit integer. */
 export const priority = whole(-0x8000_0000, 0x7fff_ffff);
 
-/** An id or a name; see {@link checkName}. */
+/** Checks an id or a name; see {@link checkName}. */
 export function named(value: unknown, path: string): void {
   try {
     checkName(value, 'value');
@@ -211,19 +214,19 @@ export function listOfTexts(value: unknown, path: string): void {
   for (const [i, item] of value.entries()) text(item, `${path}[${i}]`);
 }
 
-/** A list of names. */
+/** Checks a list of names. */
 export function listOfNames(value: unknown, path: string): void {
   if (!isList(value)) throw new TypeError(`${path} must be a list of names, got ${show(value)}`);
   for (const [i, item] of value.entries()) checkName(item, `${path}[${i}]`);
 }
 
-/** An object whose values are all strings. */
+/** Checks an object whose values are all strings. */
 export function textsByName(value: unknown, path: string): void {
   if (!isRecord(value)) throw new TypeError(`${path} must be an object of strings, got ${show(value)}`);
   for (const [name, item] of Object.entries(value)) text(item, `${path}.${name}`);
 }
 
-/** An object with options of its own. */
+/** Returns the check of an object with options of its own. */
 export function nested(table: OptionTable): (value: unknown, path: string) => void {
   return (value, path) => {
     if (!isRecord(value)) throw new TypeError(`${path} must be an object, got ${show(value)}`);
@@ -231,7 +234,7 @@ export function nested(table: OptionTable): (value: unknown, path: string) => vo
   };
 }
 
-/** A check of an object of somebody else's: it has these methods. */
+/** Returns the check of a foreign object, which must have these methods. */
 export function hasMethods(...methods: readonly string[]): (value: unknown, path: string) => void {
   return (value, path) => {
     for (const method of methods) {

@@ -4,24 +4,24 @@ import { types } from 'node:util';
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 /**
- * The deepest nesting that is stored, plain or not. Well below what a JavaScript stack can walk, so that a value that
- * was written can also be read by a caller that is deep in its own recursion.
+ * The deepest nesting that is stored, plain or not. It is well below the depth that a JavaScript stack can walk, so
+ * that a value that was written can also be read by a caller that is deep in its own recursion.
  */
 export const MAX_DEPTH = 500;
 
 interface Walk {
   /** Characters that the value may still take up. */
   left: number;
-  /** The objects that the walk is inside of. */
+  /** The objects around the value that the walk is at. */
   readonly ancestors: object[];
 }
 
 /**
- * Whether `JSON.parse(JSON.stringify(value))` gives the same value back: objects and arrays without anything special
+ * True if `JSON.parse(JSON.stringify(value))` gives the same value back: objects and arrays without anything special
  * about them, finite numbers other than -0, strings, booleans and null.
  *
- * False also for what would take more than `maxChars` characters or is nested deeper than {@link MAX_DEPTH}, so it
- * ends in bounded time for cycles and for graphs whose JSON text would be exponentially large.
+ * Also false for a value that would take more than `maxChars` characters or is nested deeper than {@link MAX_DEPTH}.
+ * The check therefore ends in bounded time for cycles and for graphs whose JSON text would be exponentially large.
  */
 export function isPlain(value: unknown, maxChars: number): value is Json {
   return walk(value, { left: maxChars, ancestors: [] });
@@ -45,7 +45,7 @@ function walk(value: unknown, state: Walk): boolean {
 function walkObject(value: object, state: Walk): boolean {
   const { ancestors } = state;
   if (ancestors.length >= MAX_DEPTH || ancestors.includes(value)) return false;
-  // JSON.stringify would ask these for other content than the walk sees.
+  // JSON.stringify would read other content from these objects than the walk sees.
   if (types.isProxy(value) || typeof (value as { toJSON?: unknown }).toJSON === 'function') return false;
   if (Object.getOwnPropertySymbols(value).length > 0) return false;
   ancestors.push(value);

@@ -1,4 +1,5 @@
-// What runs now on this thread: a slot, which is empty while nothing runs. driver/current.ts says what is put into it, and why one is enough.
+// The slot of the work that runs now on this thread; empty while nothing runs. driver/current.ts says which object is
+// put into it, and why one slot is enough.
 
 let running: object | null = null;
 
@@ -10,7 +11,7 @@ export function setRunning(next: object | null): void {
   running = next;
 }
 
-/** Runs work as if nothing else was running. */
+/** Runs work as if nothing else were running. */
 export function apart<T>(work: () => T): T {
   const before = running;
   running = null;

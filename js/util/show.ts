@@ -1,18 +1,18 @@
-// A value of the user's that may be anything: looked at without harm, and told in a message without what is in it.
+// Users' values of any type: looked at without harm, and described in a message without their content.
 
 import { types } from 'node:util';
 
-/** Longest text that is shown of one. */
+/** The number of characters that are shown of a text. */
 const TEXT_MAX = 60;
 
-/** So many objects of a refused value are searched for promises. */
+/** The number of objects of a refused value that are searched for promises. */
 const SEARCHED_MAX = 10_000;
 
 const { then } = Promise.prototype;
 
 /**
- * Handles the rejections of all promises in a refused value: nobody else will, and Node would end the process. Promises in arrays, Maps, Sets and
- * properties are found. No getter and no proxy is run.
+ * Handles the rejections of all promises in a refused value. No other code will, and Node would end the process. Finds
+ * promises in arrays, Maps, Sets and properties. Runs no getter and no proxy.
  */
 export function disregardPromises(refused: unknown): void {
   const found = new Set<unknown>([refused]);
@@ -30,7 +30,7 @@ function disregard(promise: Promise<unknown>): void {
   try {
     then.call(promise, undefined, () => {});
   } catch {
-    // One whose class does not let itself be waited for.
+    // The class of the promise does not let it be awaited.
   }
 }
 
@@ -41,7 +41,7 @@ function partsOf(value: object): Iterable<unknown> {
   return Object.values(Object.getOwnPropertyDescriptors(value)).map((part) => part.value as unknown);
 }
 
-/** Names a refused value in a message: a short text or a number as it is, of anything else only its kind. */
+/** Names a refused value in a message: a short text or a number as it is, any other value only by its kind. */
 export function show(value: unknown): string {
   switch (typeof value) {
     case 'string':
@@ -61,7 +61,10 @@ export function show(value: unknown): string {
   }
 }
 
-/** Whether it looks like what `defineActivity` or `defineOrchestration` returned, here or in another copy of this package. */
+/**
+ * True if a value looks like a result of `defineActivity` or `defineOrchestration`, here or in another copy of this
+ * package.
+ */
 export function isDefined(value: unknown, kind: 'activity' | 'orchestration'): boolean {
   return (
     property(value, 'kind') === kind &&
@@ -70,7 +73,7 @@ export function isDefined(value: unknown, kind: 'activity' | 'orchestration'): b
   );
 }
 
-/** Whether it is an array; a proxy that was revoked is none. */
+/** True if a value is an array; false for a revoked proxy. */
 export function isList(value: unknown): value is unknown[] {
   try {
     return Array.isArray(value);
@@ -79,12 +82,12 @@ export function isList(value: unknown): value is unknown[] {
   }
 }
 
-/** An object that may hold options. */
+/** True if a value is an object that may hold options. */
 export function isRecord(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !isList(value);
 }
 
-/** `value instanceof type`; a proxy that does not tell its prototype is none. */
+/** True if `value instanceof type`; false for a proxy that does not tell its prototype. */
 export function isInstance<T>(value: unknown, type: abstract new (...args: never[]) => T): value is T {
   try {
     return value instanceof type;
@@ -93,7 +96,7 @@ export function isInstance<T>(value: unknown, type: abstract new (...args: never
   }
 }
 
-/** A property of it, `undefined` when it has none, or throws when it is asked. */
+/** Returns a property of a value; `undefined` if there is none, or if reading it throws. */
 export function property(value: unknown, key: PropertyKey): unknown {
   try {
     return (value as Record<PropertyKey, unknown> | null | undefined)?.[key];

@@ -1,22 +1,23 @@
-// Timers: how long something may take. A process has those of Node; a test has its own, which go by its clock.
+// Timers, which limit how long something may take. A process has those of Node; a test has its own, which follow its
+// clock.
 
 import { TIMER_MAX_MS } from './duration.ts';
 
-/** Something that is to happen after a time. */
+/** A timer that calls a function after a time. */
 export interface Timer {
-  /** The time begins anew. */
+  /** Begins the time anew. */
   refresh(): void;
-  /** It does not happen, unless it has. */
+  /** Cancels the timer, unless it has fired. */
   clear(): void;
 }
 
-/** Where timers are had. */
+/** A source of timers. */
 export interface Timers {
-  /** @param keepsAlive - whether the process is kept alive by it */
+  /** @param keepsAlive - true if the timer keeps the process alive */
   after(ms: number, then: () => void, keepsAlive: boolean): Timer;
 }
 
-/** One that may last longer than those of Node, and is never early. */
+/** A timer that may last longer than those of Node, and is never early. */
 class NodeTimer implements Timer {
   private readonly ms: number;
   private readonly then: () => void;
@@ -53,7 +54,7 @@ class NodeTimer implements Timer {
   };
 }
 
-/** Those of the process. */
+/** The timers of the process. */
 export const NODE_TIMERS: Timers = {
   after: (ms, then, keepsAlive) => new NodeTimer(ms, then, keepsAlive),
 };

@@ -3,13 +3,13 @@
 interface Entry<T> {
   readonly item: T;
   readonly rank: number;
-  /** How many were added before it. */
+  /** The number of entries that were added before it. */
   readonly place: number;
 }
 
 /**
- * Work that makes more of its kind. Whoever calls `run` first does all of it, one by one: lower ranks first, then in the
- * order in which it was added; a call from within leaves it to that one.
+ * Work that makes more of its kind. The first caller of `run` does all of it, one by one: lower ranks first, then in
+ * the order in which it was added. A call from within leaves the work to that first caller.
  */
 export class WorkList<T> {
   /** A heap: entry n comes before entries 2n + 1 and 2n + 2. */
@@ -42,7 +42,7 @@ export class WorkList<T> {
     if (!this.isRunning && this.heap.length > 0) this.runFrom(this.take());
   }
 
-  /** `add` and `run`. Most often there is nothing else to do, and nothing has to be put into an order. */
+  /** Calls `add` and `run`. Most often there is no other work, and nothing has to be put into an order. */
   do(item: T, rank = 0): void {
     if (!this.isRunning && this.heap.length === 0) {
       this.runFrom(item);
@@ -59,7 +59,7 @@ export class WorkList<T> {
       this.work(first);
       while (heap.length > 0) this.work(this.take());
     } finally {
-      // Only after a throw is something left.
+      // Entries are left only after a throw.
       if (heap.length > 0) heap.length = 0;
       this.added = 0;
       this.isRunning = false;
