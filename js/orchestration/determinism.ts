@@ -1,19 +1,21 @@
-// The determinism guard: what an orchestration gets from the clock, from randomness, and from what starts work outside
-// of its history.
+// The determinism guard of the clock, of randomness, and of functions that start work outside of an orchestration's
+// history.
 //
-// While a fiber of a guarded runtime runs, the clock and randomness are those of its instance, and what could not be
-// repeated throws. The globals are replaced once per thread, when the first guarded runtime starts, by functions that
-// look at the current-fiber slot (current.ts) and otherwise call what was there before.
+// While a fiber of a guarded runtime runs, the clock and randomness are those of its instance, and a call that could
+// not be repeated throws. The globals are replaced once per thread, when the first guarded runtime starts, by functions
+// that look at the current-fiber slot (current.ts) and otherwise call the function that was there before.
 //
 // Invariants:
 //
 //   D1. Outside of a guarded fiber a replacement does what the original does: one look at the slot is all that it adds.
-//   D2. Installed while at least one guarded runtime is started, restored with the last: the same property descriptors.
-//   D3. What somebody else has put over a replacement meanwhile (fake timers) stays. Should they put ours back later, it
-//       passes everything on, and the next install takes it up again in place of wrapping it twice.
-//   D4. Fibers of a runtime with `determinism: 'off'` are outside, whatever else is installed.
+//   D2. The guard is installed while at least one guarded runtime is started. It is restored with the last one: the
+//       same property descriptors.
+//   D3. A function that other code (fake timers) has put over a replacement meanwhile stays. If that code puts our
+//       replacement back later, the replacement passes every call on, and the next install takes it up again in place
+//       of wrapping it twice.
+//   D4. Fibers of a runtime with `determinism: 'off'` are outside, no matter what else is installed.
 //
-// Code that took a function out of its object before the install (`const { now } = Date`) keeps the original: lane.ts
+// Code that took a function out of its object before the install (`const { now } = Date`) keeps the original. lane.ts
 // does so on purpose.
 
 import { syncBuiltinESMExports } from 'node:module';
@@ -24,7 +26,7 @@ import type { FiberScheduler } from '../driver/scheduler.ts';
 import { DeterminismError, RuntimeStateError } from '../errors/errors.ts';
 import type { OrchestrationFunction, RunnableOrchestration } from './orchestration.ts';
 
-/** A function of any sort, called with any `this`. */
+/** A function of any kind, called with any `this`. */
 type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
 
 /** One property that is replaced. */
@@ -33,31 +35,31 @@ interface Patch {
   readonly key: string;
   readonly original: PropertyDescriptor;
   readonly mine: unknown;
-  /** Restored only together with this one. */
+  /** The patch without which this one is not restored. */
   readonly follows?: Patch;
 }
 
-/** A property to be replaced, and by what. */
+/** A property to be replaced, and its replacement. */
 interface Point {
   readonly target: object;
   readonly key: string;
   guard(original: AnyFunction): AnyFunction;
 }
 
-/** Started runtimes that want the guard. */
+/** The number of started runtimes that want the guard. */
 let users = 0;
-/** What is installed, in order. */
+/** The installed patches, in order. */
 let patches: Patch[] = [];
 /** Replacements that could not be restored, because something else was in their place. */
 let orphans: Patch[] = [];
 
-/** Those of runtimes with `determinism: 'off'`. */
+/** The schedulers of runtimes with `determinism: 'off'`. */
 const exempt = new WeakSet<FiberScheduler>();
-/** What `performance.now()` counts from, of the instances that have asked: the deterministic time of the first call. */
+/** The origin of `performance.now()` for the instances that have asked: the deterministic time of the first call. */
 const origins = new WeakMap<FiberScheduler, number>();
 
 /**
- * A guarded runtime starts: each call must be met by one of {@link releaseGuard}.
+ * Acquires the guard for a guarded runtime that starts. Each call must be met by one of {@link releaseGuard}.
  *
  * @throws RuntimeStateError when a global is frozen; nothing is replaced then
  */
@@ -66,16 +68,16 @@ export function acquireGuard(): void {
   users += 1;
 }
 
-/** A guarded runtime has stopped. */
+/** Releases the guard of a guarded runtime that has stopped. */
 export function releaseGuard(): void {
   users -= 1;
   if (users === 0) restore();
 }
 
-/** An orchestration that is not to be guarded, whatever other runtimes of this thread want. */
+/** Returns an orchestration that is not guarded, no matter what other runtimes of this thread want. */
 export function withoutGuard({ fn, ...rest }: RunnableOrchestration): RunnableOrchestration {
   const unguarded: OrchestrationFunction = (ctx, input) => {
-    // The main fiber calls it when it begins.
+    // The main fiber calls this function when it begins.
     const fiber = currentFiber();
     if (fiber !== null) exempt.add(fiber.scheduler);
     return fn(ctx, input);
@@ -83,13 +85,13 @@ export function withoutGuard({ fn, ...rest }: RunnableOrchestration): RunnableOr
   return { ...rest, fn: unguarded };
 }
 
-/** The scheduler of the guarded fiber that is running, if one is. */
+/** Returns the scheduler of the running guarded fiber; `null` if none is running. */
 function guarded(): FiberScheduler | null {
   const fiber = currentFiber();
   return fiber === null || exempt.has(fiber.scheduler) ? null : fiber.scheduler;
 }
 
-/** What stands for each forbidden call. */
+/** The remedy for each forbidden call. */
 const FORBIDDEN: Readonly<Record<string, string>> = {
   setTimeout: 'yield ctx.scheduleTimer(ms)',
   setInterval: 'a loop with yield ctx.scheduleTimer(ms)',
@@ -102,10 +104,13 @@ const TIMER = 'yield ctx.scheduleTimer(ms)';
 const RANDOM = 'ctx.random() or ctx.randomUUID()';
 const CLOCK = 'Date.now() or performance.now()';
 
-/** Of `node:crypto`. The last three are old names of the first. */
+/** Functions of `node:crypto`. The last three are old names of the first. */
 const OF_CRYPTO = ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng'];
 
-/** What else is forbidden, where it is there: by its object, its name in a message, and what stands for it. */
+/**
+ * Returns the other forbidden functions, as far as they exist here: the object, the key, the name in a message, and the
+ * remedy.
+ */
 function forbiddenElsewhere(): [target: object, key: string, name: string, instead: string][] {
   const crypto = process.getBuiltinModule('node:crypto');
   const { scheduler, ...promises } = process.getBuiltinModule('node:timers/promises');
@@ -138,7 +143,7 @@ function forbiddenElsewhere(): [target: object, key: string, name: string, inste
   ];
 }
 
-/** Of `process`: Node itself calls these by that name, such as when a line is written to stdout. */
+/** Functions of `process`. Node itself calls these by that name, such as when a line is written to stdout. */
 const OF_PROCESS = { nextTick: 'ctx.spawn(function* () {…})', hrtime: CLOCK } as const;
 
 function points(): Point[] {
@@ -151,7 +156,7 @@ function points(): Point[] {
   for (const target of [crypto, ownerOf(globalThis.crypto, 'randomUUID')])
     found.push({ target, key: 'randomUUID', guard: guardRandomUuid });
   for (const [key, instead] of Object.entries(FORBIDDEN)) {
-    // Once per function, which node:timers shares with the globals: what was equal stays equal.
+    // Once per function, which node:timers shares with the globals: functions that were equal stay equal.
     const made = new Map<AnyFunction, AnyFunction>();
     const guard = (original: AnyFunction): AnyFunction => {
       const replacement = made.get(original) ?? forbid(original, key, instead);
@@ -181,7 +186,7 @@ function install(): void {
   syncBuiltinESMExports();
 }
 
-/** Replace one property. Nothing happens where there is no function. */
+/** Replaces one property. Does nothing where there is no function. */
 function patch({ target, key, guard }: Point, follows?: Patch): Patch | undefined {
   const descriptor = Object.getOwnPropertyDescriptor(target, key);
   const value: unknown = (target as Record<string, unknown>)[key];
@@ -223,7 +228,7 @@ function restore(): void {
   syncBuiltinESMExports();
 }
 
-/** The object that holds a property: the one itself, or what it inherits it from. */
+/** Returns the object that holds a property: `object` itself, or the object that it inherits the property from. */
 function ownerOf(object: object, key: string): object {
   for (let at: object | null = object; at !== null; at = Object.getPrototypeOf(at) as object | null) {
     if (Object.hasOwn(at, key)) return at;
@@ -269,7 +274,9 @@ function guardRandomUuid(original: AnyFunction): AnyFunction {
   });
 }
 
-/** `isNodes`: Node may call it, whatever runs. */
+/**
+ * Returns a replacement that throws in a guarded fiber. With `isNodes`, Node itself may call the function even then.
+ */
 function forbid(original: AnyFunction, name: string, instead: string, isNodes = false): AnyFunction {
   const replacement = function (this: unknown, ...args: unknown[]): unknown {
     if (currentFiber() !== null && guarded() !== null && !(isNodes && isCalledByNode(replacement))) {
@@ -277,14 +284,14 @@ function forbid(original: AnyFunction, name: string, instead: string, isNodes = 
         `${name} was called in an orchestration, and a replay could not repeat what it does: use ${instead}`,
         { called: name, instead },
       );
-      // What the reader looks for is the line that called it.
+      // The reader looks for the line of the call.
       Error.captureStackTrace(error, replacement);
       throw error;
     }
     return original.apply(this, args);
   };
   dressAs(original, replacement);
-  // `process.hrtime.bigint` hangs on it, and is as much of a clock.
+  // `process.hrtime.bigint` is a property of `process.hrtime`, and is as much of a clock.
   const bigint: unknown = Object.getOwnPropertyDescriptor(original, 'bigint')?.value;
   if (typeof bigint === 'function')
     Object.defineProperty(replacement, 'bigint', {
@@ -293,7 +300,7 @@ function forbid(original: AnyFunction, name: string, instead: string, isNodes = 
   return replacement;
 }
 
-/** Whether the caller of a function is of Node's own modules. */
+/** True if the caller of a function is one of Node's own modules. */
 function isCalledByNode(below: AnyFunction): boolean {
   const { stackTraceLimit } = Error;
   const at: { stack?: unknown } = {};
@@ -303,15 +310,16 @@ function isCalledByNode(below: AnyFunction): boolean {
   return /\bnode:/.test(String(at.stack));
 }
 
-/** `Date`, whose instances are those of the original: both have one prototype. */
+/** Returns the replacement of `Date`. Its instances are those of the original: both have one prototype. */
 function guardDate(original: AnyFunction): AnyFunction {
   const Original = original as unknown as DateConstructor;
   const Guarded = function (...args: unknown[]): unknown {
-    // An argument is a time of its own: only without one is the clock asked.
+    // An argument is a time of its own: the clock is asked only without one.
     const scheduler = currentFiber() === null || (new.target !== undefined && args.length > 0) ? null : guarded();
     if (new.target === undefined) return scheduler === null ? Original() : new Original(scheduler.now).toString();
     if (scheduler !== null) return Reflect.construct(Original, [scheduler.now], new.target) as Date;
-    // What `Reflect.construct` would do as well, and the most frequent cases by themselves: that is several times as fast.
+    // `Reflect.construct` would do for all cases. The most frequent cases go without it, which is several times as
+    // fast.
     if (new.target !== (Guarded as unknown)) return Reflect.construct(Original, args, new.target) as Date;
     if (args.length === 0) return new Original();
     return args.length === 1 ? new Original(args[0] as number) : new Original(...(args as [number, number]));
@@ -322,7 +330,7 @@ function guardDate(original: AnyFunction): AnyFunction {
   return Guarded;
 }
 
-/** Give a replacement the name, the length and whatever else hangs on the original. */
+/** Gives a replacement the name, the length and all other own properties of the original. */
 function dressAs(original: AnyFunction, replacement: AnyFunction): AnyFunction {
   Object.defineProperties(replacement, Object.getOwnPropertyDescriptors(original));
   return replacement;

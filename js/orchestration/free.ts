@@ -1,8 +1,8 @@
 /**
- * What a context does, as functions that find it: `perdure/orchestration`.
+ * The methods of a context as functions that find the context themselves: `perdure/orchestration`.
  *
- * Each does what the method of {@link OrchestrationContext} of its name does, for the orchestration whose code is running,
- * so that helpers need no `ctx` handed down. Outside of one they throw `DeterminismError`.
+ * Each function does what the method of {@link OrchestrationContext} of its name does, for the orchestration whose code
+ * is running, so that helpers need no `ctx` handed down. Outside of one they throw `DeterminismError`.
  */
 
 import { currentFiber } from '../driver/current.ts';
@@ -16,15 +16,15 @@ export type { FiberFuture, Future } from '../driver/future.ts';
 
 type AnyFunction = (...args: any[]) => unknown;
 
-/** The names of the methods; the others are facts. */
+/** The names of the methods. The other members are facts. */
 type MethodName = {
   [Name in keyof OrchestrationContext]: OrchestrationContext[Name] extends AnyFunction ? Name : never;
 }[keyof OrchestrationContext];
 
 /**
- * The context of the orchestration whose code is running: for facts such as `instanceId` and `isReplaying`.
+ * Returns the context of the orchestration whose code is running, for facts such as `instanceId` and `isReplaying`.
  *
- * @throws DeterminismError when none is running
+ * @throws DeterminismError when no orchestration is running
  *
  * @example
  * ```ts
@@ -45,7 +45,7 @@ function contextFor(name: string): OrchestrationContext {
   );
 }
 
-/** A method as a function, of its type. */
+/** Returns a method as a function of the same type. */
 function free<Name extends MethodName>(name: Name): OrchestrationContext[Name] {
   const found: AnyFunction = (...args) => {
     const context = contextFor(name);
@@ -56,7 +56,7 @@ function free<Name extends MethodName>(name: Name): OrchestrationContext[Name] {
 }
 
 /**
- * Run an activity by name. As {@link OrchestrationContext.scheduleActivity}.
+ * Runs an activity by name. Same as {@link OrchestrationContext.scheduleActivity}.
  *
  * @example
  * ```ts
@@ -66,7 +66,7 @@ function free<Name extends MethodName>(name: Name): OrchestrationContext[Name] {
 export const scheduleActivity = free('scheduleActivity');
 
 /**
- * Run an activity by its definition. As {@link OrchestrationContext#call}.
+ * Runs an activity by its definition. Same as {@link OrchestrationContext#call}.
  *
  * @example
  * ```ts
@@ -76,7 +76,7 @@ export const scheduleActivity = free('scheduleActivity');
 export const call = free('call');
 
 /**
- * Run an inline activity. As {@link OrchestrationContext.run}.
+ * Runs an inline activity. Same as {@link OrchestrationContext.run}.
  *
  * @example
  * ```ts
@@ -86,7 +86,7 @@ export const call = free('call');
 export const run = free('run');
 
 /**
- * Run another orchestration as a child. As {@link OrchestrationContext.scheduleSubOrchestration}.
+ * Runs another orchestration as a child. Same as {@link OrchestrationContext.scheduleSubOrchestration}.
  *
  * @example
  * ```ts
@@ -96,7 +96,7 @@ export const run = free('run');
 export const scheduleSubOrchestration = free('scheduleSubOrchestration');
 
 /**
- * Run another orchestration as a child by its definition. As {@link OrchestrationContext.callOrchestration}.
+ * Runs another orchestration as a child by its definition. Same as {@link OrchestrationContext.callOrchestration}.
  *
  * @example
  * ```ts
@@ -106,7 +106,7 @@ export const scheduleSubOrchestration = free('scheduleSubOrchestration');
 export const callOrchestration = free('callOrchestration');
 
 /**
- * Start an instance that goes its own way. As {@link OrchestrationContext.startOrchestration}.
+ * Starts a detached instance. Same as {@link OrchestrationContext.startOrchestration}.
  *
  * @example
  * ```ts
@@ -116,7 +116,7 @@ export const callOrchestration = free('callOrchestration');
 export const startOrchestration = free('startOrchestration');
 
 /**
- * Raise an event in another instance. As {@link OrchestrationContext.raiseEvent}.
+ * Raises an event in another instance. Same as {@link OrchestrationContext.raiseEvent}.
  *
  * @example
  * ```ts
@@ -126,7 +126,7 @@ export const startOrchestration = free('startOrchestration');
 export const raiseEvent = free('raiseEvent');
 
 /**
- * Put a message into a queue of another instance. As {@link OrchestrationContext.enqueueEvent}.
+ * Puts a message into a queue of another instance. Same as {@link OrchestrationContext.enqueueEvent}.
  *
  * @example
  * ```ts
@@ -136,7 +136,7 @@ export const raiseEvent = free('raiseEvent');
 export const enqueueEvent = free('enqueueEvent');
 
 /**
- * A durable timer. As {@link OrchestrationContext.scheduleTimer}.
+ * Creates a durable timer. Same as {@link OrchestrationContext.scheduleTimer}.
  *
  * @example
  * ```ts
@@ -146,7 +146,7 @@ export const enqueueEvent = free('enqueueEvent');
 export const scheduleTimer = free('scheduleTimer');
 
 /**
- * A durable timer. As {@link OrchestrationContext.sleep}.
+ * Creates a durable timer. Same as {@link OrchestrationContext.sleep}.
  *
  * @example
  * ```ts
@@ -156,7 +156,7 @@ export const scheduleTimer = free('scheduleTimer');
 export const sleep = free('sleep');
 
 /**
- * The next event of a name. As {@link OrchestrationContext.waitForEvent}.
+ * Returns a future of the next event of a name. Same as {@link OrchestrationContext.waitForEvent}.
  *
  * @example
  * ```ts
@@ -166,7 +166,7 @@ export const sleep = free('sleep');
 export const waitForEvent = free('waitForEvent');
 
 /**
- * The next message of a FIFO queue. As {@link OrchestrationContext.dequeueEvent}.
+ * Returns a future of the next message of a FIFO queue. Same as {@link OrchestrationContext.dequeueEvent}.
  *
  * @example
  * ```ts
@@ -176,7 +176,7 @@ export const waitForEvent = free('waitForEvent');
 export const dequeueEvent = free('dequeueEvent');
 
 /**
- * All values, in the order of the branches. As {@link OrchestrationContext.all}.
+ * Gives the values of all branches, in their order. Same as {@link OrchestrationContext.all}.
  *
  * @example
  * ```ts
@@ -186,7 +186,7 @@ export const dequeueEvent = free('dequeueEvent');
 export const all = free('all');
 
 /**
- * What became of each branch. As {@link OrchestrationContext.allSettled}.
+ * Gives the outcome of each branch. Same as {@link OrchestrationContext.allSettled}.
  *
  * @example
  * ```ts
@@ -196,7 +196,7 @@ export const all = free('all');
 export const allSettled = free('allSettled');
 
 /**
- * The value of the first branch that succeeds. As {@link OrchestrationContext.any}.
+ * Gives the value of the first branch that succeeds. Same as {@link OrchestrationContext.any}.
  *
  * @example
  * ```ts
@@ -206,7 +206,7 @@ export const allSettled = free('allSettled');
 export const any = free('any');
 
 /**
- * The first branch that settles, as `{ index, value }`. As {@link OrchestrationContext.race}.
+ * Gives the first branch that settles, as `{ index, value }`. Same as {@link OrchestrationContext.race}.
  *
  * @example
  * ```ts
@@ -216,7 +216,7 @@ export const any = free('any');
 export const race = free('race');
 
 /**
- * The first branch that settles, and what became of it, by its index. As {@link OrchestrationContext.raceSettled}.
+ * Gives the first branch that settles, and its outcome, by its index. Same as {@link OrchestrationContext.raceSettled}.
  *
  * @example
  * ```ts
@@ -226,7 +226,7 @@ export const race = free('race');
 export const raceSettled = free('raceSettled');
 
 /**
- * The first branch that settles, as `{ tag, value }`. As {@link OrchestrationContext.select}.
+ * Gives the first branch that settles, as `{ tag, value }`. Same as {@link OrchestrationContext.select}.
  *
  * @example
  * ```ts
@@ -236,7 +236,7 @@ export const raceSettled = free('raceSettled');
 export const select = free('select');
 
 /**
- * The first branch that settles, and what became of it, by its tag. As {@link OrchestrationContext.selectSettled}.
+ * Gives the first branch that settles, and its outcome, by its tag. Same as {@link OrchestrationContext.selectSettled}.
  *
  * @example
  * ```ts
@@ -246,7 +246,7 @@ export const select = free('select');
 export const selectSettled = free('selectSettled');
 
 /**
- * Start a fiber. As {@link OrchestrationContext.spawn}.
+ * Starts a fiber. Same as {@link OrchestrationContext.spawn}.
  *
  * @example
  * ```ts
@@ -258,7 +258,7 @@ export const selectSettled = free('selectSettled');
 export const spawn = free('spawn');
 
 /**
- * A future that the code settles itself. Synchronous. As {@link OrchestrationContext.deferred}.
+ * Makes a future that the code settles itself. Synchronous. Same as {@link OrchestrationContext.deferred}.
  *
  * @example
  * ```ts
@@ -268,7 +268,7 @@ export const spawn = free('spawn');
 export const deferred = free('deferred');
 
 /**
- * A channel between fibers. As {@link OrchestrationContext.channel}.
+ * Makes a channel between fibers. Same as {@link OrchestrationContext.channel}.
  *
  * @example
  * ```ts
@@ -278,7 +278,7 @@ export const deferred = free('deferred');
 export const channel = free('channel');
 
 /**
- * A branch with a limit of time. As {@link OrchestrationContext.withTimeout}.
+ * Limits a branch in time. Same as {@link OrchestrationContext.withTimeout}.
  *
  * @example
  * ```ts
@@ -288,7 +288,7 @@ export const channel = free('channel');
 export const withTimeout = free('withTimeout');
 
 /**
- * Run a block that no cancellation interrupts. As {@link OrchestrationContext.uncancellable}.
+ * Runs a block that no cancellation interrupts. Same as {@link OrchestrationContext.uncancellable}.
  *
  * @example
  * ```ts
@@ -301,7 +301,8 @@ export const withTimeout = free('withTimeout');
 export const uncancellable = free('uncancellable');
 
 /**
- * End this execution and go on as the next one of the same instance. As {@link OrchestrationContext.continueAsNew}.
+ * Ends this execution and goes on as the next one of the same instance. Same as
+ * {@link OrchestrationContext.continueAsNew}.
  *
  * @example
  * ```ts
@@ -311,7 +312,7 @@ export const uncancellable = free('uncancellable');
 export const continueAsNew = free('continueAsNew');
 
 /**
- * Show a status. Synchronous. As {@link OrchestrationContext.setCustomStatus}.
+ * Shows a status. Synchronous. Same as {@link OrchestrationContext.setCustomStatus}.
  *
  * @example
  * ```ts
@@ -321,7 +322,7 @@ export const continueAsNew = free('continueAsNew');
 export const setCustomStatus = free('setCustomStatus');
 
 /**
- * Take the custom status away. Synchronous. As {@link OrchestrationContext.resetCustomStatus}.
+ * Removes the custom status. Synchronous. Same as {@link OrchestrationContext.resetCustomStatus}.
  *
  * @example
  * ```ts
@@ -331,7 +332,7 @@ export const setCustomStatus = free('setCustomStatus');
 export const resetCustomStatus = free('resetCustomStatus');
 
 /**
- * The custom status that was set last. Synchronous. As {@link OrchestrationContext.getCustomStatus}.
+ * Returns the custom status that was set last. Synchronous. Same as {@link OrchestrationContext.getCustomStatus}.
  *
  * @example
  * ```ts
@@ -341,7 +342,7 @@ export const resetCustomStatus = free('resetCustomStatus');
 export const getCustomStatus = free('getCustomStatus');
 
 /**
- * Log a line at level debug. Synchronous; silent while replaying. As {@link OrchestrationContext.traceDebug}.
+ * Logs a line at level debug. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceDebug}.
  *
  * @example
  * ```ts
@@ -351,7 +352,7 @@ export const getCustomStatus = free('getCustomStatus');
 export const traceDebug = free('traceDebug');
 
 /**
- * Log a line at level info. Synchronous; silent while replaying. As {@link OrchestrationContext.traceInfo}.
+ * Logs a line at level info. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceInfo}.
  *
  * @example
  * ```ts
@@ -361,7 +362,7 @@ export const traceDebug = free('traceDebug');
 export const traceInfo = free('traceInfo');
 
 /**
- * Log a line at level warn. Synchronous; silent while replaying. As {@link OrchestrationContext.traceWarn}.
+ * Logs a line at level warn. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceWarn}.
  *
  * @example
  * ```ts
@@ -371,7 +372,7 @@ export const traceInfo = free('traceInfo');
 export const traceWarn = free('traceWarn');
 
 /**
- * Log a line at level error. Synchronous; silent while replaying. As {@link OrchestrationContext.traceError}.
+ * Logs a line at level error. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceError}.
  *
  * @example
  * ```ts
@@ -381,7 +382,7 @@ export const traceWarn = free('traceWarn');
 export const traceError = free('traceError');
 
 /**
- * The deterministic time, in ms since 1970. Synchronous. As {@link OrchestrationContext.now}.
+ * Returns the deterministic time, in ms since 1970. Synchronous. Same as {@link OrchestrationContext.now}.
  *
  * @example
  * ```ts
@@ -391,7 +392,7 @@ export const traceError = free('traceError');
 export const now = free('now');
 
 /**
- * A number in 0..1, the same in every replay. Synchronous. As {@link OrchestrationContext.random}.
+ * Returns a number in 0..1, the same in every replay. Synchronous. Same as {@link OrchestrationContext.random}.
  *
  * @example
  * ```ts
@@ -401,7 +402,7 @@ export const now = free('now');
 export const random = free('random');
 
 /**
- * A UUID of version 4, the same in every replay. Synchronous. As {@link OrchestrationContext.randomUUID}.
+ * Returns a UUID of version 4, the same in every replay. Synchronous. Same as {@link OrchestrationContext.randomUUID}.
  *
  * @example
  * ```ts
@@ -411,7 +412,7 @@ export const random = free('random');
 export const randomUUID = free('randomUUID');
 
 /**
- * Whether this execution has a change of its code. Synchronous. As {@link OrchestrationContext.patched}.
+ * Returns true if this execution has a change of its code. Synchronous. Same as {@link OrchestrationContext.patched}.
  *
  * @example
  * ```ts

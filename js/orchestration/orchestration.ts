@@ -1,4 +1,4 @@
-// Orchestrations: how they are defined, and the context that their code works with.
+// Orchestrations: their definition, and the context that their code works with.
 
 import { types } from 'node:util';
 import { type ActivityDefinition, isActivity } from '../activity/activity.ts';
@@ -54,7 +54,7 @@ import { toPayload } from '../values/payload.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
 import { fingerprintOf } from './fingerprint.ts';
 
-/** What an orchestration function returns when it is called. */
+/** The generator that an orchestration function returns. */
 export type OrchestrationGenerator<O = any> = Generator<any, O, any>;
 
 /** The function of an orchestration: a `function*` that yields futures. */
@@ -65,17 +65,20 @@ export type OrchestrationFunction<I = any, O = any> = (
 
 /** Options of {@link defineOrchestration} and `runtime.registerOrchestration`. */
 export interface OrchestrationOptions {
-  /** Its version, such as `'1.2.0'`. Instances stay with the version they were started with. Default `'1.0.0'`. */
+  /** Its version, such as `'1.2.0'`. Instances stay with the version that they were started with. Default `'1.0.0'`. */
   version?: string;
   /**
-   * How long an instance may go on once it was asked to cancel: after that it ends as Cancelled, whatever its code does, and cleanup that has
-   * not ended is dropped. The time counts from when its code hears of the request, and is the one of the code that runs then. Default: as long as it takes.
+   * The time for which an instance may go on after it was asked to cancel. The instance then ends as Cancelled, no
+   * matter what its code does, and cleanup that has not ended is dropped. The time counts from when the code hears of
+   * the request, and is the one of the code that runs then. Default: no limit.
    */
   cancelGrace?: Duration;
   /**
-   * What becomes of fibers that have not ended when the function returns or throws, and before the next execution begins, if it continued as new.
-   * `'drop'` (default): they end where they are, without their cleanup. `'cancel'`: they are cancelled, and the instance ends when they have cleaned up.
-   * `'join'`: it ends when they have ended. With these two the instance fails with the first error of such a fiber, unless its function threw.
+   * The policy for fibers that have not ended when the function returns or throws. If the execution continued as new,
+   * the policy applies before the next execution begins. `'drop'` (default): the fibers end where they are, without
+   * their cleanup. `'cancel'`: they are cancelled, and the instance ends when they have cleaned up. `'join'`: the
+   * instance ends when they have ended. With `'cancel'` and `'join'` the instance fails with the first error of such a
+   * fiber, unless its function threw.
    */
   onEnd?: OnEnd;
 }
@@ -86,33 +89,37 @@ export interface OrchestrationDefinition<I = any, O = any> {
   readonly name: string;
   readonly version: string;
   readonly fn: OrchestrationFunction<I, O>;
-  /** Of the text of the function that it was defined with: an instance that this code does not fit goes on once it is another. */
+  /**
+   * The fingerprint of the text of the function that it was defined with. An instance that this code does not fit goes
+   * on once the fingerprint is another.
+   */
   readonly fingerprint: string;
-  /** How long it may go on once it was asked to cancel, in ms; `undefined`: as long as it takes. */
+  /** The time for which an instance may go on after it was asked to cancel, in ms; `undefined` for no limit. */
   readonly cancelGraceMs?: number | undefined;
-  /** What becomes of fibers that are left when its function has ended; `undefined`: they are dropped. */
+  /** The policy for fibers that are left when the function has ended; `undefined` drops them. */
   readonly onEnd?: OnEnd | undefined;
-  /** What its input is checked by, if anything. */
+  /** The schema that checks the input, if there is one. */
   readonly input?: StandardSchema | undefined;
 }
 
-/** What it takes to run one. */
+/** The parts of a definition that running it needs. */
 export type RunnableOrchestration = Pick<OrchestrationDefinition, 'fn' | 'cancelGraceMs' | 'onEnd'>;
 
 /** Options of an instance that is started. */
 export interface InstanceOptions {
   /**
-   * Version of its orchestration. Default: the highest that a runtime of this process has registered; where none has that orchestration, the newest
-   * that any live worker of the store has, settled when a worker comes by the instance, which may be started later.
+   * Version of its orchestration. Default: the highest version that a runtime of this process has registered. If no
+   * such runtime has that orchestration, the default is the newest version that any live worker of the store has. That
+   * version is settled when a worker comes by the instance, and the worker may be started later.
    */
   version?: string;
-  /** Higher ones are taken first. Default 0. */
+  /** Instances of higher priority are taken first. Default 0. */
   priority?: number;
   /** Texts to find the instance by. */
   tags?: Readonly<Record<string, string>>;
 }
 
-/** What they are checked by. */
+/** The checks of {@link InstanceOptions}. */
 export const INSTANCE_OPTIONS = {
   version: named,
   priority,
@@ -121,7 +128,7 @@ export const INSTANCE_OPTIONS = {
 
 /** Options of a child. */
 export interface ChildOptions extends InstanceOptions {
-  /** Its id. Default: that of the parent, a slash, and a UUID. */
+  /** The child's id. Default: the id of the parent, a slash, and a UUID. */
   id?: string;
 }
 
@@ -132,31 +139,36 @@ const ID_MAX = 256;
 
 /** Options of {@link OrchestrationContext.continueAsNew}. */
 export interface ContinueAsNewOptions {
-  /** Version of the orchestration that the next execution runs. Default: that of this one. */
+  /** Version of the orchestration that the next execution runs. Default: the version of this execution. */
   version?: string;
 }
 
 const CONTINUE_OPTIONS: OptionTable = { version: named };
 
-/** Operations open at once whose lines in the code are kept: a line costs more time and memory than the operation itself. */
+/**
+ * The number of open operations up to which the source lines of new ones are kept. A line costs more time and memory
+ * than the operation itself.
+ */
 const SOURCES_MAX = 10_000;
 
-/** From so many events on an execution is advised to continue as new. It is part of the format: replays decide by it. */
+/**
+ * The number of events from which an execution is advised to continue as new. Part of the format: replays decide by it.
+ */
 const LONG_HISTORY = 10_000;
 
 /** The version of an orchestration that names none. */
 export const DEFAULT_VERSION = '1.0.0';
 
 /**
- * Define an orchestration: register it with `runtime.register`, start it with `client.start`.
+ * Defines an orchestration: register it with `runtime.register`, start it with `client.start`.
  *
  * @param name - 1 to 256 characters
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
- * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws
- *   `PayloadError` for an input that does not fit it, and an execution that was started with one by name fails with it;
- *   `fn` gets what the schema makes of the input. That is made anew in each replay, so the schema must answer at once (no
- *   promise) and always alike
+ * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`: a Standard Schema (Zod, Valibot, ArkType
+ *   …). `client.start` throws `PayloadError` for an input that does not fit the schema. An execution that was started
+ *   by name with such an input fails with that error. `fn` gets the schema's output for the input. The output is made
+ *   anew in each replay, so the schema must answer at once (no promise) and always alike
  * @throws TypeError when an argument is wrong
  *
  * @example
@@ -207,7 +219,7 @@ export function defineOrchestration(
   return Object.freeze({ ...common, fn: checked, input: schema });
 }
 
-/** Whether it is what {@link defineOrchestration} returns, here or in another copy of this package. */
+/** True if a value is a result of {@link defineOrchestration}, here or in another copy of this package. */
 export function isOrchestration(value: unknown): value is OrchestrationDefinition {
   return (
     isDefined(value, 'orchestration') &&
@@ -227,7 +239,7 @@ function checkOrchestrationFunction(fn: unknown, name: string): void {
   if (refusal !== undefined) throw new TypeError(`orchestration '${name}' must be a function*, got ${refusal}`);
 }
 
-/** What sort of function it is, in JavaScript's words; a proxy may not tell. */
+/** Returns the kind of a function, in JavaScript's words; a proxy may not tell. */
 function tagOf(fn: unknown): string {
   try {
     return Object.prototype.toString.call(fn);
@@ -236,7 +248,7 @@ function tagOf(fn: unknown): string {
   }
 }
 
-/** Checks the block that a method was given to run as a fiber, and claims a generator for it. */
+/** Checks the block that a method was given to run as a fiber, and claims it if it is a generator. */
 function checkBlock(body: unknown, method: string): void {
   if (typeof body !== 'function' && isGenerator(body)) return claim(body, `ctx.${method}: the block`);
   const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
@@ -250,7 +262,7 @@ function checkInlineFunction(fn: unknown, name: string): void {
   throw new TypeError(`inline activity '${name}' must be a function, often an async one, got ${got}`);
 }
 
-/** The last arguments of a call: the input may be left out where it may be `undefined`. */
+/** The last arguments of a call. The input may be left out where it may be `undefined`. */
 export type InputArguments<I, Options> = undefined extends I
   ? [input?: I, options?: Options]
   : [input: I, options?: Options];
@@ -264,26 +276,26 @@ export interface OrchestrationFacts {
   readonly parentId: string | undefined;
 }
 
-/** What a context needs of the runtime that it runs in. */
+/** The part of the runtime that a context needs. */
 export interface OrchestrationHost {
   /**
-   * The JSON to record with a schedule: the options of the call over those that the activity is registered with here, or
-   * over `defined` when it is not.
+   * Returns the JSON to record with a schedule: the options of the call over those of the activity's registration here,
+   * or over `defined` if the activity is not registered here.
    */
   recordedOptions(
     name: string,
     called: ActivityOptions | undefined,
     defined: ActivityOptions | undefined,
   ): string | null;
-  /** Whether futures remember the line that made them. */
+  /** True if futures remember the line that made them. */
   readonly sourceStacks: boolean;
   readonly limits: Required<RuntimeLimits>;
 }
 
 /**
- * What an orchestration works with. Its methods schedule work at once and return a {@link Future}, unless they are said
- * to be synchronous; two calls before the first `yield` run in parallel. They work only inside the `function*` that was
- * given this context.
+ * The context of an orchestration. Its methods schedule work at once and return a {@link Future}, unless they are said
+ * to be synchronous. Two calls before the first `yield` run in parallel. The methods work only inside the `function*`
+ * that was given this context.
  */
 export class OrchestrationContext {
   readonly #scheduler: FiberScheduler;
@@ -332,23 +344,26 @@ export class OrchestrationContext {
   }
 
   /**
-   * Whether this execution has become so long (10 000 events) that it should {@link continueAsNew} at its next convenience. The
-   * same in every replay.
+   * True once this execution has become so long (10 000 events) that it should {@link continueAsNew} at its next
+   * convenience. The same in every replay.
    */
   get continueAsNewSuggested(): boolean {
     return this.historyLength >= LONG_HISTORY;
   }
 
-  /** Whether the code is being taken through what it did before. For logging only: whatever depends on it breaks the replay. */
+  /**
+   * True while a replay takes the code through the steps that it took before. For logging only: all else that depends
+   * on it breaks the replay.
+   */
   get isReplaying(): boolean {
     this.#scheduler.assertRunning('isReplaying');
     return this.#scheduler.port.isReplaying();
   }
 
   /**
-   * Run an activity: at least once, its result is recorded once.
+   * Runs an activity: at least once, and its result is recorded once.
    *
-   * @param name - the name that it is registered under
+   * @param name - the name that the activity is registered under
    * @param input - any value that can be stored
    * @param options - over those of the registration
    * @returns a future of its output; it fails with `ActivityError` (`cause` is what the activity threw)
@@ -367,7 +382,7 @@ export class OrchestrationContext {
   }
 
   /**
-   * Run an activity by its definition; otherwise as {@link scheduleActivity}, with types.
+   * Runs an activity by its definition. Otherwise the same as {@link scheduleActivity}, with types.
    *
    * @example
    * ```ts
@@ -387,16 +402,18 @@ export class OrchestrationContext {
   }
 
   /**
-   * An inline activity: run a function right here, in this process, and record its result. It may do what an orchestration may not
-   * (IO, clocks, randomness) and is given the context of an activity. At least once, as any activity, with the same options; what it
-   * returns and what it takes from around itself must not depend on it being called only once. It cannot use this `ctx`.
+   * Runs a function as an inline activity: right here, in this process, and records its result. The function may do
+   * what an orchestration may not (IO, clocks, randomness) and is given the context of an activity. It runs at least
+   * once, as any activity does, with the same options. Its result, and what it takes from the code around it, must not
+   * depend on it being called only once. It cannot use this `ctx`.
    *
-   * While it is open the orchestration stays in memory. Another process that goes on with the instance runs it there.
+   * While the activity is open, the orchestration stays in memory. Another process that goes on with the instance runs
+   * the activity there.
    *
-   * @param name - 1 to 256 characters; what is recorded in histories, so it must stay the same over versions
-   * @param fn - often `async`; what it returns is recorded, and must be a value that can be stored
-   * @param options - as of any activity but for its queue; none are registered
-   * @returns a future of its output; it fails with `ActivityError` (`cause` is what it threw)
+   * @param name - 1 to 256 characters; recorded in histories, so it must stay the same over versions
+   * @param fn - often `async`; its result is recorded, and must be a value that can be stored
+   * @param options - the same as of any activity, except for the queue; none are registered
+   * @returns a future of its output; it fails with `ActivityError` (`cause` is what the function threw)
    * @throws TypeError when an argument is wrong
    *
    * @example
@@ -418,14 +435,14 @@ export class OrchestrationContext {
   }
 
   /**
-   * Run another orchestration as a child: an instance of its own, whose end this one waits for. Cancelling the future or this instance
-   * cancels it, and so does the end of this execution.
+   * Runs another orchestration as a child: an instance of its own, whose end this instance waits for. The child is
+   * cancelled when the future or this instance is cancelled, and when this execution ends.
    *
-   * @param name - the name that it is registered under, here or in another process
+   * @param name - the name that the orchestration is registered under, here or in another process
    * @param input - any value that can be stored
    * @param options - its `id`, `version`, `tags` and `priority`
-   * @returns a future of its output; it fails with `SubOrchestrationError` (`cause` is what the child ended with, or
-   *   `InstanceExistsError` when the id is in use)
+   * @returns a future of its output; it fails with `SubOrchestrationError` (`cause` is the error that the child ended
+   *   with, or `InstanceExistsError` when the id is in use)
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when a name or an option is wrong
    *
@@ -441,8 +458,8 @@ export class OrchestrationContext {
   }
 
   /**
-   * Run another orchestration as a child by its definition, in that version unless told otherwise; otherwise as
-   * {@link scheduleSubOrchestration}, with types.
+   * Runs another orchestration as a child by its definition, in the version of the definition unless the options name
+   * another. Otherwise the same as {@link scheduleSubOrchestration}, with types.
    *
    * @example
    * ```ts
@@ -467,14 +484,15 @@ export class OrchestrationContext {
   }
 
   /**
-   * Start an instance that goes its own way: its end is not told, and neither the end nor a cancellation of this one reaches it.
+   * Starts a detached instance: this instance does not learn of its end, and neither the end nor a cancellation of this
+   * instance reaches it.
    *
-   * @param name - the name that it is registered under, here or in another process
+   * @param name - the name that the orchestration is registered under, here or in another process
    * @param id - its id
    * @param input - any value that can be stored
    * @param options - its `version`, `tags` and `priority`
-   * @returns a future of the id, for when the start is durable; it fails with `InstanceExistsError` when the id is in use. It is started
-   *   whether or not anybody waits
+   * @returns a future of the id, which settles when the start is durable; it fails with `InstanceExistsError` when the
+   *   id is in use. The instance is started whether or not a fiber waits
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when a name, an id or an option is wrong
    *
@@ -494,10 +512,10 @@ export class OrchestrationContext {
   }
 
   /**
-   * Raise an event in another instance, once, as `client.raiseEvent` does.
+   * Raises an event in another instance, once, as `client.raiseEvent` does.
    *
-   * @returns a future for when it is durable; it fails with `InstanceNotFoundError`, or `RuntimeStateError` when that instance has
-   *   ended. The event is sent whether or not anybody waits
+   * @returns a future that settles when the event is durable; it fails with `InstanceNotFoundError`, or with
+   *   `RuntimeStateError` when that instance has ended. The event is sent whether or not a fiber waits
    * @throws PayloadError when the data cannot be stored
    * @throws TypeError when the id or the name is wrong
    *
@@ -513,7 +531,8 @@ export class OrchestrationContext {
   }
 
   /**
-   * Put a message into a queue of another instance, once, as `client.enqueueEvent` does; otherwise as {@link raiseEvent}.
+   * Puts a message into a queue of another instance, once, as `client.enqueueEvent` does. Otherwise the same as
+   * {@link raiseEvent}.
    *
    * @example
    * ```ts
@@ -527,7 +546,7 @@ export class OrchestrationContext {
   }
 
   /**
-   * A durable timer. When it is due is fixed now. A timer that no fiber waits for wakes nobody.
+   * Creates a durable timer. Its due time is fixed now. A timer that no fiber waits for wakes no fiber.
    *
    * @param due - a duration (ms, or text such as `'24h'`), or a time (a `Date`, or ISO text)
    * @throws TypeError when it is neither
@@ -550,9 +569,9 @@ export class OrchestrationContext {
   }
 
   /**
-   * The next event of a name, raised with `client.raiseEvent`. One that was raised early is kept until it is waited for.
-   * An event is consumed only by a future that a fiber is waiting on, the one that has waited longest first: one that
-   * lost a race eats nothing, and can be waited for again.
+   * Returns a future of the next event of a name, raised with `client.raiseEvent`. An event that was raised early is
+   * kept until it is waited for. An event is consumed only by a future that a fiber waits on; of several, by the one
+   * that has waited longest. A future that lost a race consumes no event, and can be waited for again.
    *
    * @throws TypeError when the name is wrong
    *
@@ -563,11 +582,11 @@ export class OrchestrationContext {
    */
   waitForEvent<T = any>(name: string): Future<T>;
   /**
-   * The same, checked.
+   * The same, with a schema that checks the event.
    *
-   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives what it makes of the event. An event that
-   *   it refuses is consumed, and the future fails with `PayloadError`. It runs again in every replay, so it must answer at
-   *   once (no promise) and always alike
+   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives its output for the event. An event
+   *   that the schema refuses is consumed, and the future fails with `PayloadError`. The schema runs again in every
+   *   replay, so it must answer at once (no promise) and always alike
    * @throws TypeError when the name is wrong, or the schema is none
    *
    * @example
@@ -585,8 +604,8 @@ export class OrchestrationContext {
   }
 
   /**
-   * The next message of a FIFO queue, fed by `client.enqueueEvent`. Each message goes to exactly one dequeue, and only
-   * to one that a fiber is waiting on.
+   * Returns a future of the next message of a FIFO queue, which `client.enqueueEvent` feeds. Each message goes to
+   * exactly one dequeue, and only to one that a fiber waits on.
    *
    * @throws TypeError when the name is wrong
    *
@@ -605,10 +624,10 @@ export class OrchestrationContext {
   }
 
   /**
-   * All values, in the order of the branches; fails with the first failure. Branches are futures, other combinators and
-   * generators (which become fibers).
+   * Gives the values of all branches, in the order of the branches; fails with the first failure. Branches are futures,
+   * other combinators and generators (which become fibers).
    *
-   * @throws TypeError when a branch is none
+   * @throws TypeError when one of the branches is no branch
    *
    * @example
    * ```ts
@@ -621,9 +640,9 @@ export class OrchestrationContext {
   }
 
   /**
-   * What became of each branch, in their order, as `Promise.allSettled` gives it. Fails only when it is cancelled.
+   * Gives the outcome of each branch, in their order, as `Promise.allSettled` does. Fails only when it is cancelled.
    *
-   * @throws TypeError when a branch is none
+   * @throws TypeError when one of the branches is no branch
    *
    * @example
    * ```ts
@@ -641,9 +660,9 @@ export class OrchestrationContext {
   }
 
   /**
-   * The value of the first branch that succeeds; fails with an `AggregateError` when all have failed.
+   * Gives the value of the first branch that succeeds; fails with an `AggregateError` when all have failed.
    *
-   * @throws TypeError when a branch is none, or there is none
+   * @throws TypeError when one of the branches is no branch, or there is none
    *
    * @example
    * ```ts
@@ -656,10 +675,10 @@ export class OrchestrationContext {
   }
 
   /**
-   * The first branch that settles, as `{ index, value }`; fails if it failed. The others go on, unless
+   * Gives the first branch that settles, as `{ index, value }`; fails if that branch failed. The others go on, unless
    * `{ cancelLosers: true }` is the last argument. Branches are given one by one or as a list.
    *
-   * @throws TypeError when a branch is none, or there is none
+   * @throws TypeError when one of the branches is no branch, or there is none
    *
    * @example
    * ```ts
@@ -678,10 +697,11 @@ export class OrchestrationContext {
   }
 
   /**
-   * The first branch that settles, and what became of it: `{ index, status: 'fulfilled', value }` or `{ index, status: 'rejected', reason }`. So it
-   * never fails, and tells which branch did. Otherwise as {@link race}.
+   * Gives the first branch that settles, and its outcome: `{ index, status: 'fulfilled', value }` or
+   * `{ index, status: 'rejected', reason }`. So a failed branch does not make it fail, and the result tells which
+   * branch failed. Otherwise the same as {@link race}.
    *
-   * @throws TypeError when a branch is none, or there is none
+   * @throws TypeError when one of the branches is no branch, or there is none
    *
    * @example
    * ```ts
@@ -700,9 +720,10 @@ export class OrchestrationContext {
   }
 
   /**
-   * The first branch that settles, as `{ tag, value }`; fails if it failed. Otherwise as {@link race}.
+   * Gives the first branch that settles, as `{ tag, value }`; fails if that branch failed. Otherwise the same as
+   * {@link race}.
    *
-   * @throws TypeError when a branch is none, or there is none
+   * @throws TypeError when one of the branches is no branch, or there is none
    *
    * @example
    * ```ts
@@ -719,10 +740,11 @@ export class OrchestrationContext {
   }
 
   /**
-   * The first branch that settles, and what became of it: `{ tag, status: 'fulfilled', value }` or `{ tag, status: 'rejected', reason }`. So it
-   * never fails, and tells which branch did. Otherwise as {@link select}.
+   * Gives the first branch that settles, and its outcome: `{ tag, status: 'fulfilled', value }` or
+   * `{ tag, status: 'rejected', reason }`. So a failed branch does not make it fail, and the result tells which branch
+   * failed. Otherwise the same as {@link select}.
    *
-   * @throws TypeError when a branch is none, or there is none
+   * @throws TypeError when one of the branches is no branch, or there is none
    *
    * @example
    * ```ts
@@ -741,12 +763,12 @@ export class OrchestrationContext {
   }
 
   /**
-   * Start a fiber: a strand of this orchestration that runs beside the others. It begins when the code that spawned it
-   * waits. When the orchestration returns or throws, fibers that have not ended are dropped, unless its `onEnd` says otherwise; when it was cancelled, it ends after they have
-   * cleaned up.
+   * Starts a fiber: a strand of this orchestration that runs beside the others. The fiber begins when the code that
+   * spawned it waits. When the orchestration returns or throws, fibers that have not ended are dropped, unless its
+   * `onEnd` says otherwise. When the orchestration was cancelled, it ends after the fibers have cleaned up.
    *
-   * @param body - a `function*`, or what a call of one returned
-   * @returns a future of what it returns, with `interrupt`
+   * @param body - a `function*`, or the generator that a call of one returned
+   * @returns a future of its result, with `interrupt`
    * @throws TypeError when `body` is neither
    *
    * @example
@@ -765,7 +787,7 @@ export class OrchestrationContext {
   }
 
   /**
-   * A future that this orchestration settles itself, once, for any number of fibers. In memory. Synchronous.
+   * Makes a future that this orchestration settles itself, once, for any number of fibers. In memory. Synchronous.
    *
    * @example
    * ```ts
@@ -784,10 +806,10 @@ export class OrchestrationContext {
   }
 
   /**
-   * A channel between the fibers of this orchestration, in memory. Synchronous.
+   * Makes a channel between the fibers of this orchestration, in memory. Synchronous.
    *
-   * @param capacity - values that it holds before a `send` waits; without one it holds any number. With 0 every `send`
-   *   waits until its value is received
+   * @param capacity - the number of values that the channel holds before a `send` waits; without one it holds any
+   *   number. With 0 every `send` waits until its value is received
    * @throws TypeError when the capacity is no whole number >= 0
    *
    * @example
@@ -807,11 +829,12 @@ export class OrchestrationContext {
   }
 
   /**
-   * A branch with a limit of time: its value, or a `TimeoutError` when it has not settled by then. The branch is cancelled when the
-   * time is up, and the error comes when it has cleaned up; the timer is cancelled when the branch is first. The time runs from now on, whether or not anybody waits.
+   * Limits a branch in time: gives its value, or a `TimeoutError` when it has not settled by then. When the time is up,
+   * the branch is cancelled, and the error comes when the branch has cleaned up. When the branch is first, the timer is
+   * cancelled. The time runs from now on, whether or not a fiber waits.
    *
    * @param duration - from now on
-   * @param branch - a future, a combinator, or what a call of a `function*` returned, which becomes a fiber
+   * @param branch - a future, a combinator, or the result of calling a `function*`, which becomes a fiber
    * @throws TypeError when an argument is wrong
    *
    * @example
@@ -829,14 +852,16 @@ export class OrchestrationContext {
   }
 
   /**
-   * Run a block that no cancellation interrupts, neither of the instance nor of a fiber. What it schedules and the fibers
-   * that it starts are not given up either, and a cancelled instance ends only when its blocks have. Who waits for the block gets
-   * its outcome first; the cancellation comes at the next `yield` after it that would wait. Blocks may nest.
+   * Runs a block that no cancellation interrupts, neither of the instance nor of a fiber. The work that it schedules
+   * and the fibers that it starts are not cancelled either, and a cancelled instance ends only when its blocks have. A
+   * waiter of the block gets the block's outcome first. The cancellation comes at the next `yield` after it that would
+   * wait. Blocks may nest.
    *
-   * Futures from outside that the block waits for are cancelled as ever, and `client.terminateInstance` ends it.
+   * Futures from outside that the block waits for are cancelled as usual, and `client.terminateInstance` ends the
+   * block.
    *
-   * @param body - a `function*`, or what a call of one returned
-   * @returns a future of what it returns; to cancel it does nothing
+   * @param body - a `function*`, or the generator that a call of one returned
+   * @returns a future of its result; cancelling the future does nothing
    * @throws TypeError when `body` is neither
    *
    * @example
@@ -854,12 +879,13 @@ export class OrchestrationContext {
   }
 
   /**
-   * End this execution and go on as the next one of the same instance, with an empty history: for instances that live long. The next
-   * one begins where the function begins, with `input`. Messages that were not read, the custom status, tags and parent stay; activities,
-   * timers and fibers that have not ended are given up, as when the function returns.
+   * Ends this execution and goes on as the next one of the same instance, with an empty history: for instances that
+   * live long. The next execution begins where the function begins, with `input`. Messages that were not read, the
+   * custom status, tags and parent stay. Activities, timers and fibers that have not ended are given up, as when the
+   * function returns.
    *
-   * To wait for the future ends the execution there: `finally` blocks run, nothing behind the `yield` does. Without a wait it ends
-   * when the function returns. If the function throws instead, the instance fails.
+   * Waiting for the future ends the execution there: `finally` blocks run, the code after the `yield` does not. Without
+   * a wait the execution ends when the function returns. If the function throws instead, the instance fails.
    *
    * @param input - any value that can be stored
    * @throws PayloadError when the input cannot be stored
@@ -882,8 +908,8 @@ export class OrchestrationContext {
   }
 
   /**
-   * Show a status to whoever asks for this instance. Synchronous; stored with the turn, and its version goes up by one
-   * with each stored change. `undefined` is the same as {@link resetCustomStatus}.
+   * Shows a status to any client that asks for this instance. Synchronous. The status is stored with the turn, and its
+   * version goes up by one with each stored change. `undefined` is the same as {@link resetCustomStatus}.
    *
    * @throws PayloadError when the value cannot be stored
    *
@@ -897,41 +923,44 @@ export class OrchestrationContext {
     this.#setCustomStatus(toPayload(value, 'status', this.#host.limits));
   }
 
-  /** Take the custom status away. Synchronous. */
+  /** Removes the custom status. Synchronous. */
   resetCustomStatus(): void {
     this.#scheduler.assertRunning('resetCustomStatus');
     this.#setCustomStatus(null);
   }
 
-  /** The custom status that was set last, in a replay too; a copy, `undefined` when there is none. Synchronous. */
+  /**
+   * Returns a copy of the custom status that was set last, in a replay too; `undefined` when there is none.
+   * Synchronous.
+   */
   getCustomStatus<T = any>(): T | undefined {
     this.#scheduler.assertRunning('getCustomStatus');
     return getCustomStatus(this.#scheduler) as T | undefined;
   }
 
-  /** Log a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
+  /** Logs a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
   traceDebug(message: string, fields?: TraceFields): void {
     this.#trace('debug', message, fields);
   }
 
-  /** Log a line at level info. Synchronous; silent while replaying. */
+  /** Logs a line at level info. Synchronous; silent while replaying. */
   traceInfo(message: string, fields?: TraceFields): void {
     this.#trace('info', message, fields);
   }
 
-  /** Log a line at level warn. Synchronous; silent while replaying. */
+  /** Logs a line at level warn. Synchronous; silent while replaying. */
   traceWarn(message: string, fields?: TraceFields): void {
     this.#trace('warn', message, fields);
   }
 
-  /** Log a line at level error. Synchronous; silent while replaying. */
+  /** Logs a line at level error. Synchronous; silent while replaying. */
   traceError(message: string, fields?: TraceFields): void {
     this.#trace('error', message, fields);
   }
 
   /**
-   * The deterministic time, in ms since 1970 as `Date.now()` gives it: that of what was delivered last, so it stands still
-   * until the next `yield`. Synchronous.
+   * Returns the deterministic time, in ms since 1970 as `Date.now()` gives it. It is the time of the last delivery, so
+   * it stands still until the next `yield`. Synchronous.
    *
    * @example
    * ```ts
@@ -943,25 +972,26 @@ export class OrchestrationContext {
     return this.#scheduler.now;
   }
 
-  /** A number in 0..1, the same in every replay. Synchronous. */
+  /** Returns a number in 0..1, the same in every replay. Synchronous. */
   random(): number {
     this.#scheduler.assertRunning('random');
     return this.#scheduler.port.random();
   }
 
-  /** A UUID of version 4, the same in every replay. Synchronous. */
+  /** Returns a UUID of version 4, the same in every replay. Synchronous. */
   randomUUID(): string {
     this.#scheduler.assertRunning('randomUUID');
     return this.#scheduler.port.randomUuid();
   }
 
   /**
-   * Whether this execution has a change of its code. Synchronous. A new execution has it, which is recorded where it first asks; one
-   * that passed here before the change was deployed has not, and stays with the old code until it ends. Asked again, the answer
-   * is the same.
+   * Returns true if this execution has a change of its code. Synchronous. A new execution has the change, which is
+   * recorded where the execution first asks. An execution that passed this place before the change was deployed does
+   * not have it, and stays with the old code until it ends. Asked again, the answer is the same.
    *
-   * When no execution is left that runs the old code, delete the question and the old code with it: histories in which the
-   * change is recorded fit code that does not ask. Give every change an id of its own, and do not use one again elsewhere.
+   * When no execution is left that runs the old code, delete the question and the old code with it: histories in which
+   * the change is recorded fit code that does not ask. Give every change an id of its own, and do not use one again
+   * elsewhere.
    *
    * @param id - names the change, 1 to 256 characters
    * @throws TypeError when the id is wrong
@@ -987,7 +1017,10 @@ export class OrchestrationContext {
     }
   }
 
-  /** Whether it matters where the code asked for the operation that was issued last. That is shown when it fails, or when the code waits elsewhere. */
+  /**
+   * True if the place where the code asked for the operation that was issued last matters. The place is shown when the
+   * operation fails, or when the code waits elsewhere.
+   */
   get #marks(): boolean {
     const scheduler = this.#scheduler;
     return this.#host.sourceStacks && scheduler.operations.size <= SOURCES_MAX && !scheduler.port.succeedsNext();
@@ -1018,7 +1051,7 @@ export class OrchestrationContext {
     return new ChildFuture<T>(scheduler, operation, name, id);
   }
 
-  /** Not the same for any two children, and the same in every replay. */
+  /** Returns an id that differs for any two children, and is the same in every replay. */
   #childId(): string {
     const uuid = this.#scheduler.port.randomUuid();
     const below = `${this.instanceId}/${uuid}`;
@@ -1067,7 +1100,7 @@ export class OrchestrationContext {
   }
 }
 
-/** The time that `due` names, ms since 1970; `undefined` when it is a duration (or neither). */
+/** Returns the time that `due` names, in ms since 1970; `undefined` when `due` is a duration (or neither). */
 function timeOf(due: unknown, method: string): number | undefined {
   let at: number;
   if (types.isDate(due)) at = due.getTime();
