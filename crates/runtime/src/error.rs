@@ -1,4 +1,4 @@
-//! What a call into the runtime can answer besides its result.
+//! Errors of calls into the runtime.
 
 use perdure_engine::{Fault, LimitReached, Mismatch};
 use perdure_provider::{ProviderError, ProviderErrorKind, Status};
@@ -6,13 +6,13 @@ use perdure_provider::{ProviderError, ProviderErrorKind, Status};
 /// An error of the runtime. Each kind becomes one error class of the public API.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RuntimeError {
-    /// A start found its id in use.
+    /// The id of a start is in use.
     #[error("an instance with the id '{id}' exists already")]
     InstanceExists {
         /// The id.
         id: String,
     },
-    /// There is no such instance.
+    /// There is no instance with this id.
     #[error("there is no instance with the id '{id}'")]
     InstanceNotFound {
         /// The id.
@@ -23,17 +23,17 @@ pub enum RuntimeError {
     ExecutionNotFound {
         /// The id.
         id: String,
-        /// What was asked for.
+        /// The execution that was asked for.
         execution: u64,
-        /// Number of its last execution.
+        /// Number of the instance's last execution.
         last: u64,
     },
-    /// The history of the execution is no more.
+    /// The history of the execution was pruned.
     #[error("the history of execution {execution} of instance '{id}' was pruned")]
     ExecutionPruned {
         /// The id.
         id: String,
-        /// What was asked for.
+        /// The execution that was asked for.
         execution: u64,
     },
     /// The instance has ended and takes no more messages.
@@ -41,33 +41,33 @@ pub enum RuntimeError {
     InstanceEnded {
         /// The id.
         id: String,
-        /// How it ended.
+        /// The status in which it ended.
         status: Status,
     },
-    /// A resumed instance is not suspended.
+    /// The instance to resume is not suspended.
     #[error("instance '{id}' is not suspended, it is {status}")]
     NotSuspended {
         /// The id.
         id: String,
-        /// What it is.
+        /// The status that it has.
         status: Status,
     },
-    /// An instance to suspend has ended.
+    /// The instance to suspend has ended.
     #[error("instance '{id}' has ended ({status}) and cannot be suspended")]
     NotHeld {
         /// The id.
         id: String,
-        /// How it ended.
+        /// The status in which it ended.
         status: Status,
     },
-    /// An instance to delete has not ended.
+    /// The instance to delete has not ended.
     #[error(
         "instance '{id}' is {status} and cannot be deleted: only what has ended can, so cancel or terminate it first"
     )]
     NotEnded {
         /// The id.
         id: String,
-        /// What it is.
+        /// The status that it has.
         status: Status,
     },
     /// Code and history disagree.
@@ -76,7 +76,7 @@ pub enum RuntimeError {
     /// The execution has reached a limit.
     #[error("{0}")]
     Limit(LimitReached),
-    /// As many messages wait for an instance as the sender allows.
+    /// The instance has as many unread messages as the sender allows.
     #[error(
         "instance '{id}' has reached its limit of {max} unread messages (limits.mailboxMessages): send again when it has read some, \
          or raise the limit"
@@ -93,17 +93,17 @@ pub enum RuntimeError {
          another program can read it. Store large values elsewhere, and hand over where they are"
     )]
     TooLong {
-        /// What it was to be: begins the sentence.
+        /// The name of the value. The message begins with it.
         what: &'static str,
-        /// Its length in UTF-16 units.
+        /// Length of the value in UTF-16 units.
         characters: usize,
-        /// The longest string.
+        /// Length of the longest string.
         max: usize,
     },
     /// The call does not fit the state that the runtime is in.
     #[error("{0}")]
     State(&'static str),
-    /// What was handed over is not what the call takes.
+    /// The call does not take this argument.
     #[error("{0}")]
     Argument(String),
     /// The store refused or failed.
@@ -112,7 +112,7 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// The stable code of the error class.
+    /// Returns the stable code of the error class.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

@@ -1,7 +1,8 @@
 //! The runtime: workers, committer, timers, leases, activity attempts and client operations around the pure engine.
 //!
-//! It knows nothing of napi or SQL. User code is run by a [`Host`] that drains a lane on a thread of its own: it asks for a [`Job`], drives it
-//! by synchronous calls, and never blocks a thread of this crate. The invariants of ARCHITECTURE.md are cited here by number.
+//! The runtime knows nothing of napi or SQL. A [`Host`] runs user code: it drains a lane on a thread of its own. The
+//! host asks for a [`Job`], drives the job by synchronous calls, and never blocks a thread of this crate. Comments cite
+//! the invariants of ARCHITECTURE.md by number.
 
 mod activity;
 mod client;

@@ -1,4 +1,5 @@
-//! Counters of a runtime. They are written on hot paths: each is an atomic of its own, and nothing here takes a lock.
+//! Counters of a runtime. They are written on hot paths: each counter is a separate atomic, and nothing here takes a
+//! lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,25 +7,25 @@ use std::time::Duration;
 use perdure_provider::Status;
 use perdure_scheduler::LaneStats;
 
-/// Upper ends of the buckets of every [`Histogram`], µs; what took longer is in one more.
+/// Upper ends of the buckets of every [`Histogram`], µs. One more bucket holds longer durations.
 pub const BUCKETS_US: [u64; 17] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
     5_000_000, 10_000_000, 60_000_000,
 ];
 
-/// How long something took, by how often.
+/// Counts of durations, by bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Histogram {
     counts: [AtomicU64; BUCKETS_US.len() + 1],
     sum_us: AtomicU64,
 }
 
-/// What a histogram holds.
+/// The contents of a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// How many there are in each bucket, in the order of [`BUCKETS_US`].
+    /// Number of durations in each bucket, in the order of [`BUCKETS_US`].
     pub counts: Vec<u64>,
-    /// All of them together, µs.
+    /// Sum of all durations, µs.
     pub sum_us: u64,
 }
 
@@ -80,20 +81,20 @@ pub(crate) struct Counters {
     pub(crate) step_latency: Histogram,
 }
 
-/// What a runtime has done and what it holds now.
+/// Counts of the work that a runtime has done, and of the things that it holds now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Turns committed.
     pub turns: u64,
-    /// Instances whose first turn was here.
+    /// Instances whose first turn was committed here.
     pub started: u64,
     /// Instances that ended here.
     pub ended: u64,
-    /// Those of them that returned.
+    /// Ended instances that returned.
     pub completed: u64,
-    /// Those of them that threw.
+    /// Ended instances that threw.
     pub failed: u64,
-    /// Those of them that were cancelled.
+    /// Ended instances that were cancelled.
     pub cancelled: u64,
     /// Executions that were followed by the next one of their instance.
     pub continued_as_new: u64,
@@ -101,11 +102,11 @@ pub struct Metrics {
     pub suspended: u64,
     /// Turns that were fenced off.
     pub fenced: u64,
-    /// Instances that were made again from their history.
+    /// Instances that were rebuilt from their history.
     pub replays: u64,
-    /// Events that were read for that.
+    /// Events that were read for replays.
     pub replayed_events: u64,
-    /// Released instances that came back and whose generator was still here.
+    /// Released instances that came back while their generator was still here.
     pub cache_hits: u64,
     /// Attempts of activities started.
     pub attempts: u64,
@@ -113,11 +114,12 @@ pub struct Metrics {
     pub attempts_completed: u64,
     /// Attempts that threw or ran out of time.
     pub attempts_failed: u64,
-    /// Dead workers whose instances this one released.
+    /// Dead workers whose instances this worker released.
     pub takeovers: u64,
-    /// From when an attempt could begin until a thread began it: for want of a slot, or of a thread.
+    /// Time from when an attempt could begin until a thread began it. The attempt waits for a slot or for a thread.
     pub queue_age: Durations,
-    /// From when an attempt could begin, because its schedule was durable or its delay over, until its end was handed in.
+    /// Time from when an attempt could begin, because its schedule was durable or its delay over, until its end was
+    /// reported.
     pub step_latency: Durations,
     /// Instances owned now.
     pub owned_instances: u64,
@@ -125,38 +127,38 @@ pub struct Metrics {
     pub cached_instances: u64,
     /// Activities that have a slot now.
     pub running_activities: u64,
-    /// Activities known now, with those that wait for a slot or a retry.
+    /// Activities known now, including those that wait for a slot or a retry.
     pub open_activities: u64,
-    /// Jobs that wait in the lanes and for any of them now.
+    /// Jobs that wait now, in one lane's queue or for any lane.
     pub queued_jobs: u64,
-    /// Of each lane.
+    /// Statistics of each lane.
     pub lanes: Vec<LaneStats>,
     /// Turns in progress now.
     pub turns_in_progress: u64,
     /// Batches written to the store by this process.
     pub commit_batches: u64,
-    /// Writes in them.
+    /// Writes in these batches.
     pub commit_writes: u64,
     /// Batches that failed and were tried again.
     pub commit_retries: u64,
-    /// From when a batch was handed to the store until it was durable.
+    /// Time from when a batch was handed to the store until it was durable.
     pub commit_latency: Durations,
 }
 
 impl Counters {
-    /// An instance has ended, or was suspended.
+    /// Counts an instance that has ended or was suspended.
     pub(crate) fn ended(&self, status: Status) {
         match status {
             Status::Completed => self.completed.add(1),
             Status::Failed => self.failed.add(1),
             Status::Cancelled => self.cancelled.add(1),
             Status::Suspended => self.suspended.add(1),
-            // What else becomes of an instance is no doing of a runtime.
+            // A runtime does not bring these statuses about.
             Status::Pending | Status::Running | Status::Terminated => {}
         }
     }
 
-    /// The counters; what is held now is the caller's to fill in.
+    /// Returns the counters. The caller fills in the numbers of the things that are held now.
     pub(crate) fn read(&self) -> Metrics {
         let [completed, failed, cancelled] = [&self.completed, &self.failed, &self.cancelled].map(Counter::get);
         Metrics {

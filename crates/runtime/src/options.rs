@@ -8,31 +8,33 @@ use perdure_provider::PageLimit;
 /// Options of a runtime.
 #[derive(Clone, Debug)]
 pub struct RuntimeOptions {
-    /// Threads that run user code besides the one that made the runtime.
+    /// Number of threads that run user code besides the thread that made the runtime.
     pub threads: usize,
-    /// Activities that run at once.
+    /// Highest number of activities that run at once.
     pub activity_concurrency: usize,
-    /// Instances whose generator is kept alive while they wait.
+    /// Highest number of waiting instances whose generators are kept alive.
     pub cached_instances_max: usize,
-    /// How long this worker may be silent before others take its instances over.
+    /// Time that this worker may be silent before other workers take its instances over.
     pub lease: Duration,
-    /// How long a turn may hold the lane's thread before what waits behind it is others'.
+    /// Time that a turn may hold the lane's thread. After that, other workers may take the work that waits behind the
+    /// turn.
     pub turn_deadline: Duration,
-    /// A turn that takes longer ends where the code waits next, and another one follows when the lane has done other things.
+    /// A turn that takes longer than this ends at the next wait of the code. The instance gets another turn when the
+    /// lane has done other things.
     pub turn_slice: Duration,
-    /// An instance whose timer is due sooner than this stays where it is; one that sleeps longer is released.
+    /// An instance whose timer is due sooner than this stays loaded. An instance that sleeps longer is released.
     pub hold_timer: Duration,
     /// The user's name for the worker.
     pub worker_name: String,
-    /// Version of what runs its code, as it tells others.
+    /// Version of the program that runs the worker's code, as the worker reports it to others.
     pub node_version: String,
-    /// Queues whose activities it runs.
+    /// Queues whose activities this worker runs.
     pub queues: Vec<String>,
-    /// How many messages may wait for an instance when one of this worker's sends to it.
+    /// Highest number of messages that may wait for an instance when an instance of this worker sends to it.
     pub mailbox_messages: u64,
     /// Budget of a turn.
     pub budget: Budget,
-    /// How large an execution may grow.
+    /// Highest size of an execution.
     pub limits: Limits,
 }
 
@@ -57,7 +59,7 @@ impl Default for RuntimeOptions {
 }
 
 impl RuntimeOptions {
-    /// At least 1: within one millisecond no time passes.
+    /// Returns the turn slice in ms. The result is at least 1, because no time passes within one millisecond.
     pub(crate) fn turn_slice_ms(&self) -> i64 {
         i64::try_from(self.turn_slice.as_millis()).unwrap_or(i64::MAX).max(1)
     }
@@ -65,102 +67,110 @@ impl RuntimeOptions {
 
 const MIB: usize = 1024 * 1024;
 
-/// How soon the timer of an instance is due that stays where it is, unless the options say otherwise.
+/// Default of [`RuntimeOptions::hold_timer`].
 const HOLD_TIMER: Duration = Duration::from_secs(1);
-/// How long a turn may hold the lane's thread, unless the options say otherwise.
+/// Default of [`RuntimeOptions::turn_deadline`].
 const TURN_DEADLINE: Duration = Duration::from_secs(5);
-/// How long a turn goes on where there is more to hand over, unless the options say otherwise.
+/// Default of [`RuntimeOptions::turn_slice`].
 const TURN_SLICE: Duration = Duration::from_millis(10);
-/// Looks at a lane's thread that a turn deadline is divided into.
+/// Number of looks at a lane's thread that a turn deadline is divided into.
 pub(crate) const LOOKS: u32 = 5;
-/// Suspects that are tried together.
+/// Highest number of suspects that are tried together.
 pub(crate) const TRIED_MAX: usize = 16;
-/// How long a suspect's activities run before it is taken that they do not take their worker down, ms.
+/// Time that a suspect's activities run before they count as harmless to their worker, ms.
 pub(crate) const PROBATION_MS: i64 = 500;
-/// Instances that a worker owns at once; the rest waits in the store.
+/// Highest number of instances that a worker owns at once. The other instances wait in the store.
 pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
-/// Instances taken with one request for work.
+/// Number of instances taken with one request for work.
 pub(crate) const ACQUIRE_BATCH: usize = 64;
-/// Suspended instances that are resumed with one write when other code is registered.
+/// Number of suspended instances that are resumed with one write when other code is registered.
 pub(crate) const RESUME_BATCH: usize = 500;
-/// Owned instances of a worker that are listed with one read, when they are compared with those that it knows.
+/// Number of a worker's owned instances that one read lists, when they are compared with those that the worker knows.
 pub(crate) const OWNED_PAGE: usize = 5_000;
-/// Instances and tasks that a line of the log names when a worker releases what it does not know.
+/// Number of instances and tasks that one line of the log names when a worker releases those that it does not know.
 pub(crate) const ORPHANS_NAMED: usize = 10;
-/// How often a suspension is written that the store refuses for good; then the instance is released.
+/// Number of times that a suspension is written although the store refuses it for good. Then the instance is released.
 pub(crate) const SUSPENSION_TRIES: u32 = 3;
-/// History read at once for an instance, or for a client.
+/// Limit of one read of a history, for an instance or for a client.
 pub(crate) const HISTORY_PAGE: PageLimit = PageLimit {
     rows: 2_000,
     bytes: 4 * MIB,
 };
-/// Bytes of histories that were read and not replayed yet, of all instances of a worker: as many are acquired at once as fit.
+/// Bytes of histories that were read and not replayed yet, of all instances of a worker. An acquisition takes as many
+/// instances as fit.
 pub(crate) const LOAD_BYTES_MAX: usize = 32 * MIB;
-/// Instances that one read of a list looks at: some 20 ms of a thread that others read with, too.
+/// Number of instances that one read of a list looks at. This takes some 20 ms of a thread that others read with, too.
 pub(crate) const LIST_WALK: usize = 10_000;
-/// Rows whose texts are encoded anew with one read and one write, at most; their instances are locked meanwhile.
+/// Highest number of rows whose texts are encoded anew with one read and one write. Their instances are locked
+/// meanwhile.
 pub(crate) const TEXTS_WALK: usize = 500;
-/// Bytes of these texts; one always passes.
+/// Highest number of bytes of these texts. One text always passes.
 pub(crate) const TEXTS_BYTES: usize = 1 << 20;
-/// Instances that are deleted with one write when many are.
+/// Number of instances that one write of a prune deletes.
 pub(crate) const PRUNE_BATCH: usize = 200;
-/// Ended instances that one such write looks at.
+/// Number of ended instances that one such write looks at.
 pub(crate) const PRUNE_WALK: usize = 2_000;
-/// Events of deleted instances that are taken away with one write.
+/// Number of events of deleted instances that one write removes.
 pub(crate) const SWEEP_EVENTS: usize = 2_000;
-/// Messages of its mailboxes that an instance holds; the others wait in the store.
+/// Highest number of messages of its mailboxes that an instance holds. The others wait in the store.
 pub(crate) const MESSAGES_HELD_MAX: usize = 1_024;
-/// Bytes of the values in messages that an instance holds; the others wait in the store.
+/// Highest number of bytes of the values in messages that an instance holds. The others wait in the store.
 pub(crate) const MESSAGE_BYTES_HELD_MAX: usize = 4 * MIB;
-/// Messages of its mailboxes that are read at once for an instance.
+/// Limit of one read of the messages of an instance's mailboxes.
 pub(crate) const MESSAGE_PAGE: PageLimit = PageLimit { rows: 256, bytes: MIB };
-/// Mailboxes that the store is searched for at once: an instance that waits for more looks first at what has waited for it longest.
+/// Highest number of mailboxes that one search of the store covers. An instance that waits for more first looks at the
+/// messages that have waited for it longest.
 pub(crate) const SEARCHED_MAX: usize = 64;
-/// Messages read at once for all instances of a worker.
+/// Limit of one read of the messages of all instances of a worker.
 pub(crate) const INBOX_PAGE: PageLimit = PageLimit {
     rows: 1_000,
     bytes: 4 * MIB,
 };
-/// Bytes of what attempts are given that are taken at once for other workers' instances.
+/// Highest number of bytes of inputs of attempts that are taken at once for other workers' instances.
 pub(crate) const TASK_BYTES_MAX: usize = 8 * MIB;
-/// A batch that has failed so often is tried write by write, because one of them may be why.
+/// A batch that has failed this many times is tried write by write, because one of its writes may be the cause.
 pub(crate) const BATCH_TRIES_MAX: u32 = 3;
-/// Instances remembered because messages came for them before they did; with more, every instance that comes is looked after.
+/// Highest number of instances that are remembered because messages came for them before they did. Beyond this, the
+/// messages of every instance that comes are read again.
 pub(crate) const EARLY_MAX: usize = 10_000;
-/// How long a generator is kept alive that is not used, ms.
+/// Time that an unused generator is kept alive, ms.
 pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
-/// Events of an execution up to which that holds: a longer one takes long to replay, and stays while the cache has room.
+/// Number of events of an execution up to which [`CACHE_IDLE_MS`] holds. A longer execution takes long to replay, and
+/// stays while the cache has room.
 pub(crate) const CACHE_IDLE_EVENTS: u64 = 200;
-/// Generators that are set aside at once because they were not used.
+/// Number of unused generators that are set aside at once.
 pub(crate) const SET_ASIDE_MAX: usize = 500;
-/// Generators that a turn may set aside when there are more than the cache may hold.
+/// Number of generators that one turn may set aside when the cache holds too many.
 pub(crate) const TRIM_MAX: usize = 16;
-/// How long a shutdown waits for the store to release what is left, after it has waited for what runs.
+/// Time that a shutdown waits for the store to release what is left, after it has waited for running work.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Statuses read at once for those who wait for them.
+/// Number of statuses that one read gets for clients that wait.
 pub(crate) const STATUS_PAGE: usize = 500;
-/// An activity that would have a slot here within this is not offered to other workers, because that way takes longer: two commits, and a notification
-/// each way.
+/// An activity that would have a slot here within this time is not offered to other workers, because an offer takes
+/// longer: two commits, and a notification each way.
 pub(crate) const SLOT_SOON: Duration = Duration::from_millis(20);
-/// From one write of an activity's heartbeats to its next, ms: in between the latest details are kept in memory.
+/// Time from one write of an activity's heartbeats to the next, ms. The latest details are kept in memory in between.
 pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
-/// How often a worker looks for due work and dead workers although nothing told it to.
+/// Interval at which a worker looks for due work and dead workers without being told to.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
-/// How soon the workers of the store are looked at again: no sooner than the first, no later than the second.
+/// Time until the workers of the store are looked at again: at least the first value, at most the second.
 pub(crate) const WORKERS_LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// Lanes that a worker tells of with its heartbeats: the first ones of them. With [`HOST_NAME_MAX`], what limits that text to some KB.
+/// Highest number of lanes that a worker reports with its heartbeats. The first lanes are reported. Together with
+/// [`HOST_NAME_MAX`], this limits the report to some KB.
 pub(crate) const ABOUT_LANES_MAX: usize = 64;
-/// Longest name of a machine that a worker tells, characters.
+/// Longest name of a machine that a worker reports, in characters.
 pub(crate) const HOST_NAME_MAX: usize = 255;
-/// A batch takes no more writes once their payloads have so many bytes.
+/// A batch takes no more writes once their payloads have this many bytes.
 pub(crate) const BATCH_BYTES_MAX: usize = 8 * MIB;
-/// Delay before a failed write or read is tried again: doubles from the first to the second.
+/// Delay before a failed write or read is tried again. The delay doubles from the first value to the second.
 pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
-/// How long an instance is read again and again that this process has not the memory for; then it is suspended.
+/// Time that an instance is read again and again when this process does not have the memory for it. Then the instance
+/// is suspended.
 pub(crate) const NO_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
-/// How long instances that were acquired together are read together while that fails; then each is read by itself, and the one to blame is alone.
+/// Time that instances which were acquired together are read together while the reads fail. Then each instance is read
+/// by itself, so that the one at fault is alone.
 pub(crate) const TOGETHER_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a client's request waits for a store that is busy or gone, before the caller is told.
+/// Time that a client's request waits for a store that is busy or gone, before the caller is told.
 pub(crate) const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
-/// How often those that wait are looked at for it.
+/// Interval at which waiting requests are checked against [`CLIENT_PATIENCE`].
 pub(crate) const CLIENT_LOOK: Duration = Duration::from_millis(250);

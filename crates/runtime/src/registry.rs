@@ -1,26 +1,28 @@
-//! What a runtime can run.
+//! The orchestrations and activities that a runtime can run.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt;
 
 use perdure_provider::{Newest, OPEN_VERSION, compare_versions};
 
-/// Orchestrations by name, each with its versions, and names of activities.
+/// Orchestrations by name, each with its versions, and the names of activities.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     orchestrations: BTreeMap<String, Vec<Version>>,
     activities: BTreeSet<String>,
-    /// Those of both that every thread has, not the first alone: name and version, and name.
+    /// The orchestrations (name and version) and the activities (name) that every thread has, not the first thread
+    /// alone.
     orchestrations_of_all: HashSet<(String, String)>,
     activities_of_all: HashSet<String>,
-    /// Orchestrations that were registered, and nobody has looked yet whether suspended instances wait for their code.
+    /// Orchestrations that were registered and not yet compared with the suspended instances, which may wait for their
+    /// code.
     news: VecDeque<Registered>,
 }
 
 #[derive(Debug)]
 struct Version {
     version: String,
-    /// Fingerprint of its code.
+    /// Fingerprint of the version's code.
     code: String,
 }
 
@@ -29,7 +31,7 @@ struct Version {
 pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Fingerprint of its code.
+    /// Fingerprint of the orchestration's code.
     pub(crate) code: String,
 }
 
@@ -40,7 +42,7 @@ impl fmt::Display for Registered {
 }
 
 impl Registry {
-    /// `false`: that name and version is registered already.
+    /// Adds an orchestration. Returns `false` if this name and version is registered already.
     pub(crate) fn add(&mut self, new: Registered) -> bool {
         if self.has(&new.name, &new.version) {
             return false;
@@ -57,7 +59,7 @@ impl Registry {
         self.code(name, version).is_some()
     }
 
-    /// Fingerprint of the code that runs a version.
+    /// Returns the fingerprint of the code that runs a version.
     pub(crate) fn code(&self, name: &str, version: &str) -> Option<&str> {
         let versions = self.orchestrations.get(name)?;
         let found = versions.iter().find(|v| v.version == version)?;
@@ -79,25 +81,25 @@ impl Registry {
         self.activities.contains(name)
     }
 
-    /// Every thread has an orchestration.
+    /// Notes that every thread has an orchestration.
     pub(crate) fn share(&mut self, name: String, version: String) {
         self.orchestrations_of_all.insert((name, version));
     }
 
-    /// Every thread has an activity.
+    /// Notes that every thread has an activity.
     pub(crate) fn share_activity(&mut self, name: String) {
         self.activities_of_all.insert(name);
     }
 
-    /// Whether any thread can run an instance.
+    /// Returns true if every thread can run an orchestration.
     pub(crate) fn all_have(&self, name: &str, version: &str) -> bool {
-        // Few are registered, so that a walk costs less than two texts to look one up with.
+        // Few orchestrations are registered, so a walk costs less than making the two strings of a key.
         self.orchestrations_of_all
             .iter()
             .any(|(n, v)| n == name && v == version)
     }
 
-    /// Whether any thread can run an activity.
+    /// Returns true if every thread can run an activity.
     pub(crate) fn all_have_activity(&self, name: &str) -> bool {
         self.activities_of_all.contains(name)
     }
@@ -106,7 +108,7 @@ impl Registry {
         self.activities.iter().cloned().collect()
     }
 
-    /// The newest version of each orchestration.
+    /// Returns the newest version of each orchestration.
     pub(crate) fn newest(&self) -> Newest {
         let names = self.orchestrations.keys();
         Newest(
@@ -116,7 +118,8 @@ impl Registry {
         )
     }
 
-    /// What instances can be acquired: those of all versions, and those whose version is open.
+    /// Returns the orchestrations whose instances can be acquired: all registered versions, and the open version of
+    /// each name.
     pub(crate) fn acquirable(&self) -> Vec<(String, String)> {
         let open = self
             .orchestrations
@@ -132,7 +135,7 @@ impl Registry {
             .collect()
     }
 
-    /// The runtime starts: everything is news to the store.
+    /// Puts every registered orchestration into `news`: when the runtime starts, all of them are new to the store.
     pub(crate) fn renew(&mut self) {
         self.news.clear();
         for (name, versions) in &self.orchestrations {
@@ -144,12 +147,13 @@ impl Registry {
         }
     }
 
-    /// The oldest news. It stays until [`heard`](Self::heard), so that a worker which ends on the way leaves it to the next one.
+    /// Returns the oldest registration in `news`. The registration stays until [`heard`](Self::heard), so that a worker
+    /// that ends on the way leaves it to the next worker.
     pub(crate) fn news(&self) -> Option<Registered> {
         self.news.front().cloned()
     }
 
-    /// The oldest news is none any more, unless another worker has heard it already.
+    /// Removes the oldest registration from `news`, unless another worker has removed it already.
     pub(crate) fn heard(&mut self, news: &Registered) {
         if self.news.front() == Some(news) {
             self.news.pop_front();

@@ -1,4 +1,4 @@
-//! A runtime: what it can run, its lane, and its session while it is started.
+//! A runtime: its registered code, its lanes, and its session while it is started.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,17 +31,17 @@ use crate::worker::session::Session;
 enum Phase {
     Stopped,
     Starting,
-    /// Which start this is, so that what an earlier one left behind can tell that it is over.
+    /// Number of this start, by which the remains of an earlier start can tell that they are over.
     Started(u64),
     Stopping,
 }
 
-/// What the host must know of an instance to make its generator.
+/// The facts that the host needs about an instance to make its generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Facts {
     /// Id of the instance.
     pub instance_id: String,
-    /// Its execution.
+    /// Number of its execution.
     pub execution: u64,
     /// Name of the orchestration.
     pub name: String,
@@ -55,11 +55,11 @@ pub struct Facts {
     pub custom_status: Payload,
     /// Deterministic time at the start, ms since 1970.
     pub time_ms: i64,
-    /// What its start was part of.
+    /// Trace context of the start.
     pub trace: TraceContext,
 }
 
-/// Sizes of the maps that are keyed by instance or attempt; all 0 when nothing is loaded.
+/// Sizes of the maps that are keyed by instance or attempt. All sizes are 0 when nothing is loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapSizes {
     /// Loaded instances.
@@ -70,31 +70,33 @@ pub struct MapSizes {
     pub activities: usize,
 }
 
-/// A runtime. What it does for a turn in progress is for the thread of the lane that was given it, and so is what names a lane.
+/// A runtime. Methods about a turn in progress are for the thread of the lane that was given the turn. Methods that
+/// name a lane are for the thread of that lane, except [`lose`](Self::lose), which says that this thread is gone.
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
     state: Arc<State>,
     turns: Turns,
 }
 
-/// Whether it is started, and its session then.
+/// The phase of the runtime, and the session while it is started.
 struct State {
     phase: Mutex<Phase>,
     starts: AtomicU64,
     session: RwLock<Option<Arc<Session>>>,
-    /// What starts over when a session has ended.
+    /// The task that starts a new session when the last one has ended.
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl State {
-    /// What the lane's calls find from now on. Before the session is set going: a job that came before would be taken for an old one.
+    /// Makes this session the one that the lane's calls find. This happens before the session is set going: a job that
+    /// came earlier would be taken for an old one.
     fn publish(&self, session: &Arc<Session>) {
         *self.session.write() = Some(Arc::clone(session));
     }
 }
 
 impl Runtime {
-    /// A runtime on a store, not started.
+    /// Creates a runtime on a store. The runtime is not started.
     #[must_use]
     pub fn new(store: Arc<Store>, options: RuntimeOptions) -> Self {
         let state = State {
@@ -114,12 +116,13 @@ impl Runtime {
         self.state.session.read().clone()
     }
 
-    /// Say that the host can run an orchestration, before or after the start. `code` is a fingerprint of its code: when that did not
-    /// fit the history of an instance, which is suspended then, the instance goes on when another one is registered or started with.
+    /// Registers an orchestration that the host can run, before or after the start. `code` is a fingerprint of the
+    /// code. An instance whose history did not fit its code is suspended, and goes on when code with another
+    /// fingerprint is registered or started with.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Argument`] when that name and version is registered already.
+    /// [`RuntimeError::Argument`] when this name and version is registered already.
     pub fn register(&self, name: String, version: String, code: String) -> Result<(), RuntimeError> {
         let new = Registered { name, version, code };
         let duplicate = format!("{new} is registered already");
@@ -133,7 +136,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Say that this host can run an activity.
+    /// Registers an activity that this host can run.
     pub fn register_activity(&self, name: String) {
         self.shared.registry.lock().add_activity(name);
         if let Some(session) = self.session() {
@@ -141,17 +144,17 @@ impl Runtime {
         }
     }
 
-    /// Say that every thread can run an orchestration that is registered, not the first one alone.
+    /// Notes that every thread, not the first one alone, can run a registered orchestration.
     pub fn share(&self, name: String, version: String) {
         self.shared.registry.lock().share(name, version);
     }
 
-    /// Say that every thread can run an activity that is registered.
+    /// Notes that every thread can run a registered activity.
     pub fn share_activity(&self, name: String) {
         self.shared.registry.lock().share_activity(name);
     }
 
-    /// The thread of a lane besides the first is there, and takes jobs from now on.
+    /// Attaches the thread of a lane besides the first. The thread takes jobs from now on.
     ///
     /// # Errors
     ///
@@ -167,10 +170,10 @@ impl Runtime {
         Ok(())
     }
 
-    /// The thread of a lane is gone, whatever it was in. What it did not end is done by others: its instances are replayed, and its
-    /// activities get another attempt.
+    /// Gives up the thread of a lane, which is gone, in any state. Others do the work that the thread did not finish:
+    /// its instances are replayed, and its activities get another attempt.
     pub fn lose(&self, lane: LaneId) {
-        // Those jobs belong to generators and attempts of that thread alone.
+        // The jobs in this lane belong to generators and attempts of this thread alone.
         drop(self.shared.lanes.detach(lane));
         self.turns.drop_all_at(lane);
         if let Some(session) = self.session() {
@@ -179,11 +182,12 @@ impl Runtime {
         self.shared.pulse(lane).beat();
     }
 
-    /// Register a worker and begin to take work. Returns the worker's id.
+    /// Registers a worker and begins to take work. Returns the worker's id.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::State`] unless it is stopped; what the store answers.
+    /// [`RuntimeError::State`] unless the runtime is stopped; the error of the store if the worker cannot be
+    /// registered.
     pub async fn start(&self, host: Arc<dyn Host>) -> Result<String, RuntimeError> {
         self.change_phase(
             |phase| phase == Phase::Stopped,
@@ -217,11 +221,11 @@ impl Runtime {
         }
     }
 
-    /// From here on take no new work and start no activity; [`finish_shutdown`](Self::finish_shutdown) does the rest.
+    /// Stops taking new work and starting activities. [`finish_shutdown`](Self::finish_shutdown) does the rest.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::State`] unless it is started.
+    /// [`RuntimeError::State`] unless the runtime is started.
     pub fn begin_shutdown(&self) -> Result<(), RuntimeError> {
         self.change_phase(
             |phase| matches!(phase, Phase::Started(_)),
@@ -234,8 +238,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// After [`begin_shutdown`](Self::begin_shutdown): let running turns and activities finish until `timeout`, abort the rest, hand over
-    /// what is left. Returns as soon as that is done. When the store does not answer, the worker's lease ends by itself.
+    /// Finishes a shutdown after [`begin_shutdown`](Self::begin_shutdown). Lets running turns and activities finish
+    /// until `timeout`, aborts the rest, and hands over what is left. Returns as soon as that is done. When the store
+    /// does not answer, the worker's lease ends by itself.
     pub async fn finish_shutdown(&self, timeout: Duration) {
         if let Some(session) = self.session() {
             tokio::select! {
@@ -251,7 +256,7 @@ impl Runtime {
                 () = crate::platform::time::sleep(RELEASE_TIMEOUT) => {}
             }
         }
-        // It may be registering another worker, which it releases then.
+        // The keeper may be registering another worker. It then releases that worker.
         let keeper = self.state.keeper.lock().take();
         if let Some(keeper) = keeper {
             tokio::select! {
@@ -261,7 +266,7 @@ impl Runtime {
             }
         }
         *self.state.session.write() = None;
-        // Whoever it wakes would otherwise be kept for as long as the runtime is, which it may keep itself.
+        // The host may keep the runtime alive, and the runtime would keep the host: each would keep the other for ever.
         self.shared.let_go_of_host(MAIN);
         *self.state.phase.lock() = Phase::Stopped;
     }
@@ -280,7 +285,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// What it has done and holds.
+    /// Returns counts of the work that the runtime has done and of the things that it holds.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = self.shared.metrics.read();
@@ -304,12 +309,13 @@ impl Runtime {
         metrics
     }
 
-    /// Say how much of its time the thread of each lane has worked lately, 0 to 1: its worker tells it with the next heartbeat.
+    /// Notes the share of its time that the thread of each lane has worked lately, 0 to 1. The worker reports the
+    /// shares with its next heartbeat.
     pub fn note_busy(&self, shares: &[f64]) {
         self.shared.note_busy(shares);
     }
 
-    /// Sizes of the maps keyed by instance.
+    /// Returns the sizes of the maps that are keyed by instance or attempt.
     #[must_use]
     pub fn map_sizes(&self) -> MapSizes {
         let session = self.session();
@@ -320,7 +326,7 @@ impl Runtime {
         }
     }
 
-    /// Whether its worker knows an instance as its own: one that it owns, or that is on its way out.
+    /// Returns true if the runtime's worker knows an instance as its own: the worker owns it, or is releasing it.
     #[must_use]
     pub fn knows(&self, key: InstanceKey) -> bool {
         let Some(session) = self.session() else { return false };
@@ -328,19 +334,20 @@ impl Runtime {
         is_owned || session.is_leaving(key)
     }
 
-    /// Where its tasks run.
+    /// Returns the handle of the tokio runtime that the tasks run on.
     #[must_use]
     pub fn tokio(&self) -> &Handle {
         &self.shared.store.tokio
     }
 
-    /// Whether its lanes have nothing to do.
+    /// Returns true if the lanes have nothing to do.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.shared.lanes.is_empty() && self.turns.len() == 0
     }
 
-    /// When something is due that was not due so far, a timer or a wait between attempts, ms since 1970.
+    /// Returns the time at which a timer or a wait between attempts is due next, ms since 1970. Times that have passed
+    /// do not count.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<i64> {
         let session = self.session()?;
@@ -350,22 +357,23 @@ impl Runtime {
         due.filter(|at_ms| *at_ms > now_ms).min()
     }
 
-    /// Lose everything, as a process does that is killed: what is stored stays, what runs comes to nothing. As with a lost lease another worker
-    /// follows, which goes on from what is stored.
+    /// Loses everything, as a killed process does: stored data stays, and running work comes to nothing. As after a
+    /// lost lease, another worker follows and goes on from the stored data.
     pub fn crash(&self) {
         if let Some(session) = self.session() {
             session.end(AbortReason::LeaseLost);
         }
     }
 
-    /// Whether the host is told of instances that end ([`Job::Ended`]); at first it is not.
+    /// Sets whether the host is told of instances that end ([`Job::Ended`]). At first the host is not told.
     pub fn report_ends(&self, wanted: bool) {
         self.shared.reports_ends.store(wanted, Ordering::Relaxed);
     }
 
     // ---- the lane ----
 
-    /// What a lane does next; `None` parks it until its host is woken, unless it `looks_again` soon by itself.
+    /// Returns the next job of a lane. `None` parks the lane until its host is woken, unless the lane `looks_again`
+    /// soon by itself.
     pub fn next_job(&self, lane: LaneId, looks_again: bool) -> Option<Job> {
         let pulse = self.shared.pulse(lane);
         pulse.beat();
@@ -402,12 +410,12 @@ impl Runtime {
         }
     }
 
-    /// The host of a lane lets its event loop in before it takes the next job.
+    /// Notes that the host of a lane lets its event loop in before it takes the next job.
     pub fn pause(&self, lane: LaneId) {
         self.shared.pulse(lane).beat();
     }
 
-    /// The code of a turn is no longer at work.
+    /// Ends a turn whose code is no longer at work.
     fn turn_over(&self, turn: &Turn) {
         self.turns.end(turn.instance.token);
         self.shared.pulse(turn.lane).leave();
@@ -415,7 +423,7 @@ impl Runtime {
 
     fn activity_job(&self, token: ActivityToken, lane: LaneId) -> Option<ActivityJob> {
         let session = self.session()?;
-        // A process that stood still may come here before it hears that it was taken over: its session is about to end.
+        // A process that stood still may come here before it hears that it was taken over. Its session is about to end.
         if !session.lease.holds() {
             return None;
         }
@@ -458,7 +466,7 @@ impl Runtime {
         turn::in_progress(self.turns.get(token))
     }
 
-    /// What the host must know to make an instance's generator.
+    /// Returns the facts that the host needs to make an instance's generator.
     ///
     /// # Errors
     ///
@@ -483,23 +491,23 @@ impl Runtime {
         })
     }
 
-    /// Version of an orchestration that an instance gets whose start names none.
+    /// Returns the version that an instance of an orchestration gets if its start names none.
     #[must_use]
     pub fn version_to_start(&self, name: &str) -> String {
         self.shared.store.version_to_start(name)
     }
 
-    /// The code asks for something; the id of the operation.
+    /// Issues a command of the code. Returns the id of the operation.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::Limit`] when it would grow too much;
-    /// [`RuntimeError::State`] outside a turn.
+    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::Limit`] when it would grow
+    /// too much; [`RuntimeError::State`] outside a turn.
     pub fn issue(&self, token: Token, command: Command) -> Result<Issued, RuntimeError> {
         turn::issue(&self.turn(token)?, command)
     }
 
-    /// The fiber of what was issued or delivered last, for those who look at the history.
+    /// Names the fiber of the last event that was issued or delivered, for readers of the history.
     ///
     /// # Errors
     ///
@@ -508,12 +516,12 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.of_fiber(fiber))
     }
 
-    /// All fibers wait: what is next?
+    /// Returns what the code is handed next, once all its fibers wait, or says that the turn is over.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow too much;
-    /// [`RuntimeError::State`] outside a turn.
+    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow
+    /// too much; [`RuntimeError::State`] outside a turn.
     pub fn step(&self, token: Token, waits: impl Into<Waits>) -> Result<Next, RuntimeError> {
         let turn = self.turn(token)?;
         if let Some(delivered) = turn::step(&turn, waits.into())? {
@@ -524,8 +532,8 @@ impl Runtime {
         Ok(Next::Over { sleeps })
     }
 
-    /// Before the first step of an execution, and after many commands without a wait: a request to cancel that has come. Code that never waits
-    /// hears of it by that.
+    /// Returns a request to cancel, if one has come. The host calls this before the first step of an execution, and
+    /// after many commands without a wait, so that code that never waits hears of the request.
     ///
     /// # Errors
     ///
@@ -534,7 +542,7 @@ impl Runtime {
         turn::interrupt(&self.turn(token)?)
     }
 
-    /// The code has ended; the turn is over and on its way to the store.
+    /// Finishes the execution, whose code has ended. The turn is over and on its way to the store.
     ///
     /// # Errors
     ///
@@ -547,8 +555,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// The code does not fit its history, or cannot be run: end the turn, store nothing of it, suspend the instance.
-    /// `source` says where in the code that showed; `report` why, as JSON of an error, unless it is a mismatch.
+    /// Suspends an instance whose code does not fit its history, or cannot be run. The turn ends, and nothing of it is
+    /// stored. `source` is the place in the code where that showed. `report` is the reason, as JSON of an error, unless
+    /// the reason is a mismatch.
     ///
     /// # Errors
     ///
@@ -560,7 +569,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Events recorded so far at this point of the code.
+    /// Returns the number of events recorded up to this point of the code.
     ///
     /// # Errors
     ///
@@ -569,7 +578,7 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.history_length())
     }
 
-    /// A deterministic number in 0..1.
+    /// Returns a deterministic number in 0..1.
     ///
     /// # Errors
     ///
@@ -578,7 +587,7 @@ impl Runtime {
         self.turn(token)?.with_engine(perdure_engine::Engine::random)
     }
 
-    /// A deterministic version 4 UUID.
+    /// Returns a deterministic version 4 UUID.
     ///
     /// # Errors
     ///
@@ -587,14 +596,14 @@ impl Runtime {
         self.turn(token)?.with_engine(perdure_engine::Engine::random_uuid)
     }
 
-    /// A running attempt tells of its progress.
+    /// Reports the progress of a running attempt.
     pub fn heartbeat(&self, token: ActivityToken, details: String) {
         if let Some(session) = self.session() {
             session.heartbeat(token, details);
         }
     }
 
-    /// The value that history holds for what the code does next, if any.
+    /// Returns the value that history holds for the next command of the code, if any.
     ///
     /// # Errors
     ///
@@ -603,7 +612,7 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.recorded_payload())
     }
 
-    /// The event that the code's next command, or its end, is in history, or will be.
+    /// Returns the id of the event that the next command of the code, or its end, has or will have in history.
     ///
     /// # Errors
     ///
@@ -612,7 +621,7 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.next_command_id())
     }
 
-    /// Whether the instance was asked to cancel, which lets it exceed its limits.
+    /// Returns true if the instance was asked to cancel, which lets it exceed its limits.
     ///
     /// # Errors
     ///
@@ -621,7 +630,7 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.is_cancelling())
     }
 
-    /// Whether the execution has a patch of its code; recorded when it gets it.
+    /// Returns true if the execution has a patch of its code. The patch is recorded when the execution gets it.
     ///
     /// # Errors
     ///
@@ -630,23 +639,26 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.patched(patch))
     }
 
-    /// A timer that limits how long the execution may go on once it is cancelled; its id, unless there is no limit. See [`Engine::grace_timer`](perdure_engine::Engine::grace_timer).
+    /// Starts a timer that limits how long the execution may go on once it is cancelled. Returns the timer's id, or
+    /// `None` if there is no limit. See [`Engine::grace_timer`](perdure_engine::Engine::grace_timer).
     ///
     /// # Errors
     ///
-    /// As of [`issue`](Self::issue).
+    /// Those of [`issue`](Self::issue).
     pub fn grace_timer(&self, token: Token, delay_ms: Option<i64>) -> Result<Option<EventId>, RuntimeError> {
         self.turn(token)?
             .with_engine(|engine| engine.grace_timer(delay_ms))?
             .map_err(RuntimeError::from)
     }
 
-    /// An attempt succeeded. `true`: the lane was parked and has work now; the caller must drain it.
+    /// Reports that an attempt succeeded. Returns `true` if the lane was parked and has work now: the caller must drain
+    /// it.
     pub fn complete_activity(&self, lane: LaneId, token: ActivityToken, output: Payload) -> bool {
         self.settle(lane, token, AttemptResult::Completed(output))
     }
 
-    /// An attempt failed. `true`: the lane was parked and has work now; the caller must drain it.
+    /// Reports that an attempt failed. Returns `true` if the lane was parked and has work now: the caller must drain
+    /// it.
     pub fn fail_activity(&self, lane: LaneId, token: ActivityToken, failure: Failure) -> bool {
         let Failure {
             error,
@@ -667,7 +679,8 @@ impl Runtime {
     }
 
     fn settle(&self, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
-        // Before the attempt is over: who does not find it finds that the thread has come by.
+        // The beat comes before the attempt is over: a check that does not find the attempt finds that the thread has
+        // come by.
         self.shared.pulse(lane).beat();
         let drain = self
             .session()
@@ -679,8 +692,8 @@ impl Runtime {
     }
 }
 
-/// While the runtime is started: each time its session has ended (it lost its lease), begin another one as a new worker, as soon as the
-/// store answers.
+/// Begins another session as a new worker each time a session has ended because it lost its lease, while the runtime is
+/// started. A failed registration is tried again until the store answers.
 async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, first: Arc<Session>) {
     let mut session = first;
     let (mut delay, most) = RETRY_DELAYS;
@@ -714,22 +727,22 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
             is_wanted
         };
         if !is_wanted {
-            // It was shut down meanwhile.
+            // The runtime was shut down meanwhile.
             return worker::release(&shared, &session.worker).await;
         }
         worker::set_going(&session);
     }
 }
 
-/// Why an attempt failed.
+/// The failure of an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// The error as the driver encoded it.
     pub error: Payload,
-    /// Its name.
+    /// Name of the error.
     pub error_name: String,
-    /// Whether it says that another attempt is useless.
+    /// True if the error says that another attempt is useless.
     pub non_retryable: bool,
-    /// When to try again, ms from now, if it says so.
+    /// Delay before the next attempt, ms from now, if the error names one.
     pub retry_after_ms: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! What a runtime shares with its sessions.
+//! The state that a runtime shares with its sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -27,12 +27,12 @@ pub(crate) const MAIN: LaneId = LaneId(0);
 #[derive(Default)]
 struct Thread {
     pulse: Pulse,
-    /// How much of its time it has worked lately, in percent.
+    /// Share of its time that the thread has worked lately, in percent.
     busy: AtomicU8,
     host: Mutex<Option<Arc<dyn Host>>>,
 }
 
-/// Which instance a line of the log is about.
+/// The instance that a line of the log is about.
 pub(crate) struct About<'a> {
     instance_id: &'a str,
     execution: u64,
@@ -74,15 +74,16 @@ pub(crate) struct Shared {
     pub(crate) options: RuntimeOptions,
     pub(crate) clock: Arc<StoreClock>,
     pub(crate) lanes: Lanes<Queued>,
-    /// Of each lane.
+    /// The threads, by lane.
     threads: Box<[Thread]>,
     pub(crate) registry: Mutex<Registry>,
-    /// What the store knows of it.
+    /// The newest versions, as the store knows them.
     pub(crate) told_newest: Mutex<Newest>,
     pub(crate) metrics: Counters,
-    /// Whether the host wants to be told of instances that end.
+    /// True if the host wants to be told of instances that end.
     pub(crate) reports_ends: AtomicBool,
-    /// A process that lives for years never comes to the end of these, which JavaScript holds exactly up to 2^53.
+    /// Counters of the tokens. A process that lives for years does not use them up, and JavaScript holds them exactly
+    /// up to 2^53.
     tokens: AtomicU64,
     activities: AtomicU64,
 }
@@ -109,12 +110,12 @@ impl Shared {
         &self.threads[lane.0].pulse
     }
 
-    /// All lanes, the first one first.
+    /// Returns all lanes, the first one first.
     pub(crate) fn all_lanes(&self) -> impl Iterator<Item = LaneId> + use<> {
         (0..self.lanes.count()).map(LaneId)
     }
 
-    /// How much of its time each lane's thread has worked lately, 0 to 1; of those that are not named, nothing.
+    /// Notes the share of its time that each lane's thread has worked lately, 0 to 1. Lanes without a share get 0.
     pub(crate) fn note_busy(&self, shares: &[f64]) {
         let shares = shares.iter().copied().chain(std::iter::repeat(0.0));
         for (thread, share) in self.threads.iter().zip(shares) {
@@ -122,13 +123,13 @@ impl Shared {
         }
     }
 
-    /// What was [noted](Self::note_busy) last of each lane, to a hundredth.
+    /// Returns the share of each lane that was [noted](Self::note_busy) last, to a hundredth.
     pub(crate) fn busy_shares(&self) -> impl Iterator<Item = f64> + '_ {
         let shares = self.threads.iter().map(|thread| thread.busy.load(Ordering::Relaxed));
         shares.map(|percent| f64::from(percent) / 100.0)
     }
 
-    /// A lane's thread is this host's from now on.
+    /// Makes a host the host of a lane's thread from now on.
     pub(crate) fn attach(self: &Arc<Self>, lane: LaneId, host: Arc<dyn Host>) {
         *self.threads[lane.0].host.lock() = Some(Arc::clone(&host));
         let weak = Arc::downgrade(self);
@@ -141,18 +142,19 @@ impl Shared {
         self.lanes.attach(lane, Box::new(wake));
     }
 
-    /// A lane's host is not to be woken any more, nor kept.
+    /// Stops waking the host of a lane, and drops it.
     pub(crate) fn let_go_of_host(&self, lane: LaneId) {
         self.lanes.silence(lane);
         *self.threads[lane.0].host.lock() = None;
     }
 
-    /// Hand a job to a lane that may run it. From any thread.
+    /// Hands a job to a lane that may run it. May be called from any thread.
     pub(crate) fn push(&self, class: Class, job: Queued) {
         self.lanes.push(self.place(&job), class, job);
     }
 
-    /// Hand a job over from the thread of a lane. `true`: that lane was parked and has work now; the caller must see to it that it is drained.
+    /// Hands over a job from the thread of a lane. Returns `true` if that lane was parked and has work now: the caller
+    /// must see to it that the lane is drained.
     pub(crate) fn push_from(&self, lane: LaneId, class: Class, job: Queued) -> bool {
         self.lanes.push_from(lane, self.place(&job), class, job)
     }
@@ -162,12 +164,13 @@ impl Shared {
             Queued::Turn(instance) => self.place_of_turn(instance),
             Queued::Activity(_, place) => *place,
             Queued::Abort(_, _, lane) | Queued::Drop(_, lane) => Place::At(*lane),
-            // The logger and the listeners are the first one's.
+            // The logger and the listeners belong to the first lane.
             Queued::Log(_) | Queued::Ended(_) => Place::At(MAIN),
         }
     }
 
-    /// A generator stays with its thread; one that is still to be made may be anywhere where its code is.
+    /// Returns the place of an instance's turn. A generator stays with its thread. A generator that is still to be made
+    /// may be on any thread that has its code.
     pub(crate) fn place_of_turn(&self, instance: &Instance) -> Place {
         match instance.seat() {
             Some(lane) => Place::At(lane),
@@ -179,7 +182,7 @@ impl Shared {
 
     pub(crate) fn place_of_attempt(&self, attempt: &Attempt) -> Place {
         match &attempt.origin {
-            // Its function is a closure of the generator.
+            // The function of an inline activity is a closure of the generator.
             Origin::Instance(instance) if attempt.task.options.inline => {
                 instance.seat().map_or(Place::At(MAIN), Place::At)
             }
@@ -188,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// Say something while a lane's thread cannot.
+    /// Reports a message to a lane's host while the thread of the lane cannot.
     pub(crate) fn tell_host(&self, lane: LaneId, message: &str) {
         let host = self.threads[lane.0].host.lock().clone();
         if let Some(host) = host {
@@ -204,7 +207,7 @@ impl Shared {
         ActivityToken(self.activities.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// As many instances were loaded, and attempts taken in, as 32 bits can number.
+    /// Sets the counters as if as many instances had been loaded, and attempts taken in, as 32 bits can number.
     #[cfg(test)]
     pub(crate) fn has_worked_for_years(&self) {
         for count in [&self.tokens, &self.activities] {
@@ -212,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// An instance has ended or was suspended, and that is durable.
+    /// Reports that an instance has ended or was suspended, which is durable.
     pub(crate) fn ended(&self, instance: &Instance, status: Status) {
         self.metrics.ended(status);
         if self.reports_ends.load(Ordering::Relaxed) {
@@ -227,7 +230,7 @@ impl Shared {
         }
     }
 
-    /// An instance was suspended because too much speaks against it, and that is durable.
+    /// Reports that an instance was suspended because of the evidence against it, which is durable.
     pub(crate) fn convicted(&self, convict: Convict) {
         let message = format!(
             "instance '{}' is suspended: it has taken down or held up its workers again and again",
@@ -252,7 +255,7 @@ impl Shared {
         self.log_with(level, message, None);
     }
 
-    /// Say something about an instance, with what the lines of its own code carry.
+    /// Logs a line about an instance, with the fields that the lines of its own code carry.
     pub(crate) fn log_about<'a>(&self, about: impl Into<About<'a>>, level: Level, message: String) {
         let About {
             instance_id,
