@@ -1,4 +1,4 @@
-//! Clients hold instances and let them go on.
+//! Operations of clients that suspend instances and resume them.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::error::RuntimeError;
 use crate::poison::report::Report;
 
 impl Store {
-    /// Hold an instance until it is resumed, whoever owns it. Neither its code is needed for that nor anything it was given. One that
-    /// is suspended already stays as it is.
+    /// Suspends an instance until it is resumed, regardless of its owner. This needs neither its code nor its inputs.
+    /// An instance that is suspended already stays as it is.
     pub fn suspend(self: &Arc<Self>, id: String, reason: Payload, reply: Reply<()>) {
         let write = Write::Suspend(Suspend {
             id: id.clone(),
@@ -30,7 +30,7 @@ impl Store {
         });
     }
 
-    /// Let a suspended instance go on.
+    /// Resumes a suspended instance.
     pub fn resume(self: &Arc<Self>, id: String, reply: Reply<()>) {
         let write = Write::Resume {
             id: id.clone(),

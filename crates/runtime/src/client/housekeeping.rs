@@ -1,7 +1,7 @@
-//! Clients throw away what has ended, and count what is there.
+//! Operations of clients that delete ended instances and old histories, and that count the contents of the store.
 //!
-//! A deletion is answered when its history is swept away, too. A process that ends in between leaves the rest to the next deletion
-//! of whichever process.
+//! A deletion is answered when the deleted history is swept away, too. A process that ends in between leaves the rest
+//! to the next deletion of any process.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::RuntimeError;
 use crate::options::{PRUNE_BATCH, PRUNE_WALK, SWEEP_EVENTS};
 
 impl Store {
-    /// Delete an instance that has ended.
+    /// Deletes an instance that has ended.
     pub fn delete(self: &Arc<Self>, id: String, reply: Reply<()>) {
         let this = Arc::clone(self);
         self.write(Write::Delete { id: id.clone() }, move |outcome| match outcome {
@@ -27,7 +27,8 @@ impl Store {
         });
     }
 
-    /// Delete ended instances that match, the longest ended first and `limit` at most; how many those were.
+    /// Deletes ended instances that match, those that ended longest ago first and `limit` at most. Replies with the
+    /// number of deleted instances.
     pub fn prune(self: &Arc<Self>, filter: Filter, limit: Option<u64>, reply: Reply<u64>) {
         let this = Arc::clone(self);
         self.tokio
@@ -59,7 +60,8 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Delete the histories of former executions of instances that match, but the last `keep` of each; how many executions those were.
+    /// Deletes the histories of former executions of instances that match, except for the last `keep` of each instance.
+    /// Replies with the number of these executions.
     pub fn prune_executions(self: &Arc<Self>, filter: Filter, keep: u64, reply: Reply<u64>) {
         let this = Arc::clone(self);
         self.tokio
@@ -86,13 +88,13 @@ impl Store {
         }
     }
 
-    /// Step by step, so that turns are committed in between.
+    /// Sweeps step by step, so that turns are committed in between.
     pub(crate) async fn sweep(&self) -> Result<(), RuntimeError> {
         while self.provider.sweep(SWEEP_EVENTS).await? {}
         Ok(())
     }
 
-    /// How much the store holds.
+    /// Counts the contents of the store.
     pub fn stats(self: &Arc<Self>, reply: Reply<StoreStats>) {
         let this = Arc::clone(self);
         self.tokio

@@ -1,7 +1,7 @@
 //! Operations of clients, and the store as one process uses it.
 //!
-//! This room owns starts, messages, holds, deletions, lists, histories and the waits for a status. It runs no instance: a worker that
-//! attaches itself to the store is told what concerns it, through a trait.
+//! This room owns starts, messages, suspensions, deletions, lists, histories and the waits for a status. It runs no
+//! instance. A worker attaches itself to the store, which tells it through a trait about changes that concern it.
 
 pub(crate) mod holding;
 pub(crate) mod housekeeping;

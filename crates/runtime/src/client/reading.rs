@@ -1,4 +1,4 @@
-//! Clients read lists of instances and histories, page by page: nothing here holds more than a page.
+//! Operations of clients that read lists of instances and histories page by page. No more than a page is held here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ use crate::options::{HISTORY_PAGE, LIST_WALK};
 pub struct HistoryRequest {
     /// Id of the instance.
     pub id: String,
-    /// The very instance that an earlier page was of; `None`: whoever has the id.
+    /// The instance that an earlier page was of; `None`: the instance that has the id now.
     pub key: Option<InstanceKey>,
-    /// Which execution; `None`: the current one.
+    /// The execution; `None`: the current one.
     pub execution: Option<ExecutionId>,
     /// The first event.
     pub from: EventId,
-    /// At most so many events, and never more than a [page](HISTORY_PAGE), of which the bytes are limited, too.
+    /// Highest number of events, and never more than a [page](HISTORY_PAGE), which limits the bytes, too.
     pub limit: usize,
 }
 
 /// A page of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryPage {
-    /// Of which instance it is.
+    /// The instance of the history.
     pub key: InstanceKey,
-    /// Of which execution.
+    /// The execution of the history.
     pub execution: ExecutionId,
-    /// In order.
+    /// The events, in order.
     pub events: Vec<EventRecord>,
-    /// No others were there.
+    /// True if there were no further events.
     pub is_last: bool,
 }
 
 impl Store {
-    /// Status of an instance; `None` when there is none of that id.
+    /// Reads the status of an instance; `None` if there is no instance with this id.
     pub fn status(self: &Arc<Self>, id: String, reply: Reply<Option<InstanceStatus>>) {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
@@ -51,7 +51,8 @@ impl Store {
         });
     }
 
-    /// Instances that match, the newest first: `limit` of them where there are as many, fewer only where their results are large.
+    /// Lists instances that match, the newest first. The page has `limit` instances if there are as many, and fewer
+    /// only if their results are large.
     pub fn list(self: &Arc<Self>, filter: Filter, after: Option<Place>, limit: usize, reply: Reply<ListPage>) {
         let this = Arc::clone(self);
         self.tokio
@@ -65,7 +66,7 @@ impl Store {
         };
         let mut bytes = 0;
         loop {
-            // A walk over many that do not match lets others read in between.
+            // The limit of the walk lets others read in between, where many instances do not match.
             let request = ListRequest {
                 filter: filter.clone(),
                 after: found.next,
@@ -82,7 +83,7 @@ impl Store {
         }
     }
 
-    /// A page of the history of an instance's execution.
+    /// Reads a page of the history of an instance's execution.
     pub fn history(self: &Arc<Self>, request: HistoryRequest, reply: Reply<HistoryPage>) {
         let this = Arc::clone(self);
         self.tokio.spawn(async move { reply(this.history_page(request).await) });
@@ -126,28 +127,28 @@ impl Store {
         })
     }
 
-    /// What nobody takes, by orchestration and version.
+    /// Reads the instances that are overdue, by orchestration and version.
     pub fn overdue(self: &Arc<Self>, reply: Reply<Vec<Overdue>>) {
         let this = Arc::clone(self);
         self.tokio
             .spawn(async move { reply(this.provider.overdue().await.map_err(RuntimeError::from)) });
     }
 
-    /// A step of the check of the store's rows.
+    /// Does one step of the check of the store's rows.
     pub fn check(self: &Arc<Self>, request: CheckRequest, reply: Reply<Checked>) {
         let this = Arc::clone(self);
         self.tokio
             .spawn(async move { reply(this.provider.check(request).await.map_err(RuntimeError::from)) });
     }
 
-    /// Copy the store into another file while it is in use.
+    /// Copies the store into another file while it is in use.
     pub fn back_up(self: &Arc<Self>, to: PathBuf, replace: bool, reply: Reply<u64>) {
         let this = Arc::clone(self);
         self.tokio
             .spawn(async move { reply(this.provider.back_up(to, replace).await.map_err(RuntimeError::from)) });
     }
 
-    /// How the store is set up and who works on it.
+    /// Reads the setup of the store and the workers that use it.
     pub fn inspect(self: &Arc<Self>, reply: Reply<(ProviderInfo, Inspection)>) {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {

@@ -1,4 +1,4 @@
-//! All texts of a store are encoded anew by a client, page by page, while workers run.
+//! Operations of a client that encodes all texts of a store anew, page by page, while workers run.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::client::store::{Reply, Store};
 use crate::options::{TEXTS_BYTES, TEXTS_WALK};
 
 impl Store {
-    /// The next texts of a table after a row, but those that begin with `except`; of each no more than `head` characters.
+    /// Reads the next texts of a table after a row, except for those that begin with `except`. No text is longer than
+    /// `head` characters.
     pub fn texts(
         self: &Arc<Self>,
         table: TextTable,
@@ -30,14 +31,14 @@ impl Store {
             .spawn(async move { reply(this.provider.stored_texts(request).await.map_err(Into::into)) });
     }
 
-    /// Put texts in the place of others that are still as they were read; how many were.
+    /// Replaces texts that are still as they were read. Replies with the number of replaced texts.
     pub fn replace_texts(self: &Arc<Self>, changes: Vec<TextChange>, reply: Reply<usize>) {
         let this = Arc::clone(self);
         self.tokio
             .spawn(async move { reply(this.provider.replace_texts(changes).await.map_err(Into::into)) });
     }
 
-    /// Take away what deleted instances have left.
+    /// Removes the remains of deleted instances.
     pub fn sweep_all(self: &Arc<Self>, reply: Reply<()>) {
         let this = Arc::clone(self);
         self.tokio.spawn(async move { reply(this.sweep().await) });

@@ -1,5 +1,5 @@
-//! A store as one process uses it: its committer, those who wait on it, and the operations of clients that start, send, wait and
-//! terminate. The others are in `holding.rs`, `reading.rs` and `housekeeping.rs`.
+//! A store as one process uses it: its committer, its waits, and the operations of clients that start, send, wait and
+//! terminate. The other operations are in `holding.rs`, `reading.rs` and `housekeeping.rs`.
 
 use std::sync::{Arc, Weak};
 
@@ -17,39 +17,40 @@ use crate::error::RuntimeError;
 use crate::platform::machine::{Machine, new_start};
 use crate::platform::store_clock::StoreClock;
 
-/// Told the answer of a client operation, on any thread; it must not block.
+/// The callback that receives the answer of a client operation. It is called on any thread and must not block.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, RuntimeError>) + Send>;
 
-/// An instance that has ended is acquired no more.
+/// No acquisition has a later epoch: an instance that has ended is not acquired again.
 const NEVER_AGAIN: Epoch = Epoch(u64::MAX);
 
-/// A client's start.
+/// A client's request to start an instance.
 #[derive(Clone, Debug)]
 pub struct StartRequest {
     /// Id of the instance.
     pub id: String,
     /// Name of the orchestration.
     pub name: String,
-    /// Its version; `None`: the highest registered in this process, else it is [open](OPEN_VERSION).
+    /// Version of the orchestration; `None`: the highest that is registered in this process, or else
+    /// [open](OPEN_VERSION).
     pub version: Option<String>,
     /// Its input.
     pub input: Payload,
     /// Tags as a JSON object of strings.
     pub tags: Option<String>,
-    /// Higher is acquired first.
+    /// Instances with a higher priority are acquired first.
     pub priority: i32,
-    /// What it is part of, for those who trace.
+    /// Trace context of the start.
     pub trace: TraceContext,
-    /// What to do when the id is in use.
+    /// Behaviour when the id is in use.
     pub conflict: Conflict,
 }
 
-/// What a start does when its id is in use.
+/// Behaviour of a start whose id is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conflict {
     /// Fail with `InstanceExists`.
     Fail,
-    /// Succeed: the instance is there.
+    /// Succeed, because the instance is there.
     Return,
     /// Replace an instance that has ended; fail otherwise.
     RestartIfTerminal,
@@ -58,24 +59,25 @@ pub enum Conflict {
 /// A worker of this process, as its store sees it.
 pub(crate) trait LocalWorker: Send + Sync {
     fn worker(&self) -> &WorkerId;
-    /// Whether it can run an orchestration and has room for an instance.
+    /// Returns true if the worker can run an orchestration and has room for an instance.
     fn can_take(&self, name: &str, version: &str) -> bool;
     fn highest_version(&self, name: &str) -> Option<String>;
-    /// Start an instance; it is its from the first moment. `done` is told what came of that.
+    /// Starts an instance, which is this worker's from the first moment. `done` receives the outcome.
     fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone);
-    /// Whether its thread is held up, which all workers of a store share.
+    /// Returns true if the worker's thread is held up. All workers of a store share that thread.
     fn is_held_up(&self) -> bool;
-    /// Whether an instance is among its own.
+    /// Returns true if an instance is among the worker's own.
     fn runs(&self, id: &str) -> bool;
-    /// An instance is not its any more if it acquired it in this epoch or before: it was terminated, or suspended from outside.
+    /// Takes an instance away if the worker acquired it in this epoch or before. The instance was terminated, or
+    /// suspended from outside.
     fn taken_away(self: Arc<Self>, key: InstanceKey, until: Epoch);
-    /// Messages may have come for its instances.
+    /// Looks for messages, which may have come for the worker's instances.
     fn look_for_messages(&self);
-    /// Its lease may be gone.
+    /// Looks at the worker's lease, which may be gone.
     fn look_at_lease(&self);
-    /// Instances may be due.
+    /// Looks for instances that may be due.
     fn look_for_work(&self);
-    /// Tasks may have been offered or withdrawn.
+    /// Looks for tasks that may have been offered or withdrawn.
     fn look_at_tasks(&self);
 }
 
@@ -92,7 +94,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Use an opened provider, on a machine. What runs for it are tasks of `tokio`.
+    /// Uses an opened provider on a machine. The work of the store runs in tasks of `tokio`.
     pub fn new(provider: Arc<dyn Provider>, machine: Arc<dyn Machine>, tokio: Handle) -> Arc<Self> {
         let watch = Arc::new(Watch::default());
         let store = Arc::new(Self {
@@ -114,12 +116,13 @@ impl Store {
         store
     }
 
-    /// Call `listener` when the answer to what is waited for is about to be told: see [`Provider::on_answer_coming`].
+    /// Registers a listener that is called when the answer to a waiting request is about to be told. See
+    /// [`Provider::on_answer_coming`].
     pub fn on_answer_coming(&self, listener: AnswerListener) {
         self.provider.on_answer_coming(listener);
     }
 
-    /// Another process did something to the store.
+    /// Tells the watch and the workers what another process has changed in the store.
     fn changed(&self, change: &Change) {
         if change.statuses {
             self.watch.look_at_all();
@@ -154,23 +157,24 @@ impl Store {
         self.workers.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Whether the thread of its workers is held up.
+    /// Returns true if the thread of the store's workers is held up.
     pub(crate) fn is_held_up(&self) -> bool {
         self.workers().iter().any(|worker| worker.is_held_up())
     }
 
-    /// Whether a worker is one of this thread.
+    /// Returns true if a worker is attached to this store.
     pub(crate) fn has_worker(&self, worker: &WorkerId) -> bool {
         self.workers().iter().any(|local| local.worker() == worker)
     }
 
-    /// Whether a runtime of this process uses the store.
+    /// Returns true if a runtime of this process uses the store.
     #[must_use]
     pub fn in_use(&self) -> bool {
         !self.workers().is_empty()
     }
 
-    /// Start an instance. When a runtime of this process can run it, it is that runtime's from the first moment.
+    /// Starts an instance. If a runtime of this process can run the instance, the instance is that runtime's from the
+    /// first moment.
     pub fn start(self: &Arc<Self>, request: StartRequest, reply: Reply<()>) {
         let StartRequest {
             id,
@@ -237,8 +241,8 @@ impl Store {
         }
     }
 
-    /// Version of an orchestration that an instance gets whose start names none: the highest registered in this process, else it is
-    /// [open](OPEN_VERSION) until a worker comes by it.
+    /// Returns the version that an instance of an orchestration gets if its start names none: the highest that is
+    /// registered in this process, or else [open](OPEN_VERSION) until a worker comes by it.
     #[must_use]
     pub fn version_to_start(&self, name: &str) -> String {
         let workers = self.workers();
@@ -246,9 +250,9 @@ impl Store {
         highest.unwrap_or_else(|| OPEN_VERSION.to_owned())
     }
 
-    /// Send a message to an instance for which no more than `unread_max` wait then; a request to cancel
-    /// is always taken. To cancel one that has ended is no error: there is nothing left to cancel. One that is suspended ends at once, because
-    /// none of its code can run.
+    /// Sends a message to an instance, for which no more than `unread_max` messages wait then. A request to cancel is
+    /// always taken. A request to cancel an instance that has ended is no error, because nothing is left to cancel. A
+    /// suspended instance that is cancelled ends at once, because none of its code can run.
     pub fn send(self: &Arc<Self>, id: String, body: MessageBody, unread_max: u64, reply: Reply<()>) {
         let is_cancel = matches!(body, MessageBody::Cancel { .. });
         let message = NewMessage {
@@ -275,7 +279,7 @@ impl Store {
         });
     }
 
-    /// End an instance at once, whoever owns it. One that has ended already stays as it is.
+    /// Ends an instance at once, regardless of its owner. An instance that has ended already stays as it is.
     pub fn terminate(self: &Arc<Self>, id: String, reason: Payload, reply: Reply<()>) {
         let write = Write::Terminate(Terminate {
             id: id.clone(),
@@ -300,17 +304,19 @@ impl Store {
         });
     }
 
-    /// An instance was ended by a client. `stops`: others run attempts that nobody waits for any more.
+    /// Tells workers and waiters that a client has ended an instance. `stops` is true if other workers run attempts
+    /// that no instance waits for any more.
     fn ended_from_outside(&self, receivers: &[Option<WorkerId>], stops: bool) {
         self.told(receivers);
         if stops {
             self.look_at_tasks();
         }
-        // And suspended children with it.
+        // Suspended children ended with the instance.
         self.watch.look_at_all();
     }
 
-    /// Wait until an instance has ended or its custom status has changed; the status then, or `InstanceNotFound`.
+    /// Waits until an instance has ended or its custom status has changed. Replies with the status, or with
+    /// `InstanceNotFound`.
     pub fn wait(&self, wait: WaitId, id: String, awaiting: Awaiting, reply: Reply<InstanceStatus>) {
         let not_found = RuntimeError::InstanceNotFound { id: id.clone() };
         let done = Box::new(move |answer: Result<Option<InstanceStatus>, _>| {
@@ -321,19 +327,20 @@ impl Store {
             );
         });
         self.watch.add(wait, id.clone(), awaiting, done);
-        // The end of an instance that is here will be told; whatever takes it away from here makes its waiters look.
+        // The end of an instance that runs here will be told. Each step that takes the instance away from here makes
+        // its waiters look.
         let will_be_told = awaiting == Awaiting::End && self.workers().iter().any(|worker| worker.runs(&id));
         if !will_be_told {
             self.watch.look(&id);
         }
     }
 
-    /// Forget a wait; its reply never comes.
+    /// Forgets a wait. Its reply never comes.
     pub fn abandon(&self, wait: WaitId) {
         self.watch.remove(wait);
     }
 
-    /// Close the store, once no runtime uses it.
+    /// Closes the store. No runtime may be using it.
     pub fn close(self: &Arc<Self>, reply: Reply<()>) {
         if self.in_use() {
             return reply(Err(RuntimeError::State(
@@ -343,13 +350,13 @@ impl Store {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
             this.provider.close().await;
-            // Those who still wait are told that the store is closed.
+            // The remaining waits are told that the store is closed.
             this.watch.look_at_all();
             reply(Ok(()));
         });
     }
 
-    /// Instances got messages: these are their owners.
+    /// Tells workers that their instances got messages. `receivers` are the owners of these instances.
     pub(crate) fn told(&self, receivers: &[Option<WorkerId>]) {
         if receivers.contains(&None) {
             self.work_is_due();
@@ -361,7 +368,8 @@ impl Store {
         }
     }
 
-    /// An instance is nobody's any more, until it is acquired in a later epoch. Its owner finds in its inbox what it has to let go of.
+    /// Tells workers that an instance has no owner until it is acquired in a later epoch. The former owner finds in its
+    /// inbox what it has to release.
     pub(crate) fn taken_away(&self, key: InstanceKey, until: Epoch, owner: Option<&WorkerId>) {
         for worker in self.workers() {
             if owner == Some(worker.worker()) {
@@ -371,27 +379,29 @@ impl Store {
         }
     }
 
-    /// Tasks were offered or withdrawn.
+    /// Tells workers that tasks were offered or withdrawn.
     pub(crate) fn look_at_tasks(&self) {
         for worker in self.workers() {
             worker.look_at_tasks();
         }
     }
 
-    /// Some instance is due: whoever can run it should look.
+    /// Tells workers that an instance is due.
     pub(crate) fn work_is_due(&self) {
         for worker in self.workers() {
             worker.look_for_work();
         }
     }
 
-    /// What a worker owned or ran may be due. Other processes are told by the provider, and this one by nobody else.
+    /// Tells workers that instances or tasks of another worker may be due. The provider tells other processes. Nothing
+    /// else tells this process.
     pub(crate) fn some_was_released(&self) {
         self.work_is_due();
         self.look_at_tasks();
     }
 
-    /// The thread that all workers of this store share is held up no longer: each may take work of every kind again.
+    /// Tells workers that the thread which they share is no longer held up. Each worker may take work of every kind
+    /// again.
     pub(crate) fn takes_work_again(&self) {
         for worker in self.workers() {
             worker.look_for_work();

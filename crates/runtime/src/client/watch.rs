@@ -1,7 +1,7 @@
-//! Those who wait for an instance to end or for its custom status to change.
+//! Waits for the end of an instance or for a change of its custom status.
 //!
-//! Whoever waits is told by the commit that brings the change when that happens in this process; the store's sign of a foreign
-//! change makes them look otherwise. One query serves all who wait.
+//! If the change happens in this process, the commit that brings it tells the waits. Otherwise the store's sign of a
+//! foreign change makes them look. One query serves all waits.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use tokio::sync::Notify;
 use crate::options::{RETRY_DELAYS, STATUS_PAGE};
 use crate::platform::retry::is_final;
 
-/// What somebody waits for.
+/// The condition that ends a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaiting {
     /// The instance has ended.
     End,
-    /// The version of its custom status is above this one, or it has ended.
+    /// The version of its custom status is above this one, or the instance has ended.
     StatusAfter(u64),
 }
 
-/// Told the status that ended a wait; `None` when there is no such instance.
+/// The callback that receives the status that ended a wait; `None` if there is no such instance.
 pub(crate) type WaitDone = Box<dyn FnOnce(Result<Option<InstanceStatus>, ProviderError>) + Send>;
 
-/// Name of a wait, given by the caller: who it is, and its number there.
+/// Name of a wait, given by the caller: the caller's number, and the number of the wait there.
 pub type WaitId = (u32, u64);
 
 struct Waiter {
     id: WaitId,
-    /// It came as the so-many-th: a read that had begun before says nothing about it.
+    /// Position among all waits. A read that began before this wait came says nothing about it.
     number: u64,
     awaiting: Awaiting,
     done: WaitDone,
@@ -41,9 +41,9 @@ struct State {
     waiters: HashMap<String, Vec<Waiter>>,
     instance_of: HashMap<WaitId, String>,
     dirty: BTreeSet<String>,
-    /// Read together with others, the status could not be read at all: each of these is read by itself.
+    /// Instances whose statuses could not be read together. Each of them is read by itself.
     suspects: Vec<String>,
-    /// How many waits there were.
+    /// Number of waits that were ever added.
     added: u64,
 }
 
@@ -52,7 +52,7 @@ impl State {
         if let Some(suspect) = self.suspects.pop() {
             return vec![suspect];
         }
-        // Those that were told meanwhile have nobody who waits.
+        // Instances whose waits were told meanwhile have no waits left.
         let State { waiters, dirty, .. } = self;
         dirty.retain(|id| waiters.contains_key(id));
         let page: Vec<String> = self.dirty.iter().take(STATUS_PAGE).cloned().collect();
@@ -71,7 +71,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Wait. Unless it is known that nothing can have happened yet, a [`look`](Self::look) must follow.
+    /// Adds a wait. A [`look`](Self::look) must follow, unless it is known that nothing can have happened yet.
     pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
         let mut state = self.state.lock();
         let number = state.added;
@@ -85,7 +85,7 @@ impl Watch {
         });
     }
 
-    /// Forget a wait; its `done` is never called.
+    /// Forgets a wait. Its `done` is never called.
     pub(crate) fn remove(&self, id: WaitId) {
         let mut state = self.state.lock();
         let Some(instance) = state.instance_of.remove(&id) else {
@@ -99,12 +99,12 @@ impl Watch {
         }
     }
 
-    /// Whether anybody waits for an instance.
+    /// Returns true if an instance has waits.
     pub(crate) fn awaits(&self, instance: &str) -> bool {
         self.state.lock().waiters.contains_key(instance)
     }
 
-    /// An instance changed, and this is its status since.
+    /// Tells the waits of an instance its status after a change.
     pub(crate) fn changed(&self, status: InstanceStatus) {
         let id = status.id.clone();
         self.settle(
@@ -115,7 +115,7 @@ impl Watch {
         );
     }
 
-    /// An instance may have ended or changed its custom status.
+    /// Marks an instance that may have ended or changed its custom status.
     pub(crate) fn look(&self, instance: &str) {
         let mut state = self.state.lock();
         if state.waiters.contains_key(instance) && state.dirty.insert(instance.to_owned()) {
@@ -124,7 +124,7 @@ impl Watch {
         }
     }
 
-    /// Anything may have changed.
+    /// Marks all instances that have waits, because any of them may have changed.
     pub(crate) fn look_at_all(&self) {
         let mut state = self.state.lock();
         if state.waiters.is_empty() {
@@ -136,7 +136,7 @@ impl Watch {
         self.changed.notify_one();
     }
 
-    /// Serve the waits until the store is closed.
+    /// Serves the waits until the store is closed.
     pub(crate) async fn run(self: Arc<Self>, provider: Arc<dyn Provider>) {
         let mut delay = RETRY_DELAYS.0;
         loop {
@@ -151,7 +151,7 @@ impl Watch {
             match provider.statuses(page.clone()).await {
                 Ok(statuses) => {
                     delay = RETRY_DELAYS.0;
-                    // Of some ids alone, where more would be too large for one answer.
+                    // The answer may cover only the first ids, if more statuses would be too large for one answer.
                     let untold = page.iter().skip(statuses.len()).cloned();
                     self.state.lock().dirty.extend(untold);
                     for (id, status) in page.iter().zip(statuses) {
@@ -181,7 +181,7 @@ impl Watch {
         }
     }
 
-    /// End those waits for an instance that are over, among the first `asked` ones.
+    /// Ends the waits for an instance that are over, among the first `asked` waits.
     fn settle(
         &self,
         instance: &str,
@@ -210,7 +210,7 @@ impl Watch {
         }
     }
 
-    /// Waits, and what is kept for them.
+    /// Returns the number of waits and of the entries kept for them.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
