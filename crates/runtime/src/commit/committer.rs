@@ -1,10 +1,11 @@
-//! Group commit over instances and clients: whatever waits goes into the next batch, with no delay added.
+//! Group commit over instances and clients: all waiting writes go into the next batch, with no delay added.
 //!
-//! - **C1** A batch that fails for now is tried again, and goes on before what came after it. After [`BATCH_TRIES_MAX`] failures in a row it is tried
-//!   write by write, because one of them may be why.
-//! - **C2** A write that fails by itself is set aside for a while, with an increasing delay, and the others pass it. It is never given up for that:
-//!   the store may be away, and then each of them fails.
-//! - **C3** Nothing passes a write of the same subject that is set aside, an instance by its id or by its key.
+//! - **C1** A batch that fails for now is tried again, before the writes that came after it. After [`BATCH_TRIES_MAX`]
+//!   failures in a row, the writes are tried one by one, because one of them may be the cause.
+//! - **C2** A write that fails by itself is set aside for a while, with an increasing delay, and the other writes pass
+//!   it. The write is never given up for that: the store may be away, and then each write fails.
+//! - **C3** No write passes a write of the same subject that is set aside. The subject is an instance, by its id or by
+//!   its key.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,41 +23,45 @@ use crate::options::{BATCH_BYTES_MAX, BATCH_TRIES_MAX, CLIENT_LOOK, CLIENT_PATIE
 use crate::platform::panics::contained;
 use crate::platform::retry::is_final;
 
-/// Told what came of a write, from where the provider answers.
+/// The callback that receives the outcome of a write. The provider's answer calls it.
 pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Send>;
 
-/// Whether a write is given up when the store stays busy.
+/// Time that a write is tried while the store stays busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Tried until it is written or the store is closed: nothing is failed because a store was slow, busy or gone for a while.
+    /// The write is tried until it is written or the store is closed. Nothing fails because a store was slow, busy or
+    /// gone for a while.
     Endless,
-    /// Tried for [`CLIENT_PATIENCE`]; then the caller is told. One that is under way by then waits until the store says what came of it.
+    /// The write is tried for [`CLIENT_PATIENCE`]. Then the caller is told. A write that is under way by then waits for
+    /// the store's answer.
     Limited,
 }
 
 struct Item {
     write: Write,
-    /// When it is given up, if it still waits.
+    /// Time at which the write is given up if it still waits.
     until: Option<Instant>,
-    /// A batch with it was refused for good, perhaps because of another write in it, or it has failed by itself: it goes by itself.
+    /// True if the write goes in a batch of its own. A batch with this write was refused for good, perhaps because of
+    /// another write in it, or the write has failed by itself.
     alone: bool,
-    /// What was answered when it may have been written. The same again is written once at most, but a process that ends meanwhile may find it written.
+    /// The error of a try that may have written the write. A further try writes it at most once, but after the process
+    /// has ended meanwhile, the write may turn out to be written.
     unknown: Option<ProviderError>,
-    /// How often it has failed by itself.
+    /// Number of times that the write has failed by itself.
     failures: u32,
-    /// Until when it is set aside.
+    /// Time until which the write is set aside.
     aside_until: Option<Instant>,
     done: WriteDone,
 }
 
 impl Item {
-    /// It is not tried any more. The last error may be that of others.
+    /// Ends the tries with an error. `last` may be the error of other writes.
     fn give_up(self, last: &ProviderError) {
         let error = self.unknown.unwrap_or_else(|| ProviderError {
             outcome: CommitOutcome::NotCommitted,
             ..last.clone()
         });
-        // Whoever panics over its answer must not keep the others from theirs.
+        // A callback that panics must not keep the other writes from their answers.
         drop(contained(|| (self.done)(Err(error))));
     }
 
@@ -69,7 +74,7 @@ impl Item {
     }
 }
 
-/// What a write is about (C3).
+/// The subject of a write (C3).
 #[derive(PartialEq, Eq, Hash)]
 enum Subject<'w> {
     Id(&'w str),
@@ -109,21 +114,21 @@ pub(crate) struct Committer {
 struct State {
     waiting: VecDeque<Item>,
     in_flight: usize,
-    /// Batches that failed in a row, and how the last of them did.
+    /// Number of batches that failed in a row, and the error of the last of them.
     failures: u32,
     failure: Option<ProviderError>,
-    /// A batch failed and the next one waits for its time.
+    /// True while the next batch waits because a batch failed.
     backing_off: bool,
-    /// A thread hands batches over. One at a time does, so that they go in order, and so that a provider which answers at once is
-    /// not called again from within its answer.
+    /// True while a thread hands over batches. One thread at a time does, so that the batches go in order, and so that
+    /// a provider that answers at once is not called again from within its answer.
     pumping: bool,
-    /// A task looks after what waits with limited patience.
+    /// True while a task looks after the writes with limited patience.
     looking: bool,
     stats: CommitStats,
 }
 
 impl State {
-    /// The waiting writes that make the next batch; none when all that wait are set aside.
+    /// Takes the waiting writes that make the next batch. The batch is empty if all waiting writes are set aside.
     fn take_batch(&mut self, most: usize) -> Vec<Item> {
         if self.failures >= BATCH_TRIES_MAX {
             return Vec::from_iter(self.take_probe());
@@ -150,7 +155,8 @@ impl State {
         taken
     }
 
-    /// The first of those writes that have failed by themselves the least often: each has its turn, however many others always fail.
+    /// Takes the first of the writes that have failed by themselves the least often. So each write gets its turn, even
+    /// if many others always fail.
     fn take_probe(&mut self) -> Option<Item> {
         let now = Instant::now();
         let mut subjects = HashSet::new();
@@ -170,7 +176,8 @@ impl State {
         self.waiting.remove(place)
     }
 
-    /// Whether the write after the first ones, which are passed, has the subject of one of them.
+    /// Returns true if the write at this position has the subject of a write before it. All writes before it are
+    /// passed.
     fn follows_passed(&self, passed: usize) -> bool {
         if passed == 0 {
             return false;
@@ -181,19 +188,20 @@ impl State {
     }
 }
 
-/// Counts of what was committed.
+/// Counts of committed writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommitStats {
     /// Batches written.
     pub batches: u64,
-    /// Writes in them.
+    /// Writes in these batches.
     pub writes: u64,
     /// Batches that failed and were tried again.
     pub retries: u64,
 }
 
-/// A batch is at the provider. If that drops it, the tokio runtime has ended that the answer was to come from. Then what waits behind it is
-/// never written, and those who wait for it would keep the store, and with it this, for ever.
+/// A batch that is at the provider. If the provider drops the batch, the tokio runtime that the answer was to come from
+/// has ended. The writes that wait behind it are then never written, and their waiters would keep the store, and with
+/// it this committer, for ever.
 struct Unanswered(Option<Arc<Committer>>);
 
 impl Unanswered {
@@ -206,7 +214,7 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         if let Some(committer) = self.0.take() {
             let waiting = std::mem::take(&mut committer.state.lock().waiting);
-            // Not locked: those who wait may let go of more.
+            // The state is not locked here: the waiters may release more.
             drop(waiting);
         }
     }
@@ -242,7 +250,7 @@ impl Committer {
         }
     }
 
-    /// Give up what has waited for too long, until nothing waits that may be.
+    /// Gives up writes that have waited for too long, until no write with a limit waits.
     fn look_after_clients(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
@@ -271,7 +279,7 @@ impl Committer {
         });
     }
 
-    /// The store is neither gone nor does it come to what waits.
+    /// Returns the error of a store that is not gone but does not come to the waiting writes.
     fn busy(&self) -> ProviderError {
         let info = self.provider.info();
         ProviderError::new(
@@ -289,7 +297,7 @@ impl Committer {
         self.state.lock().stats
     }
 
-    /// How long batches took that were written.
+    /// Returns the durations of batches that were written.
     pub(crate) fn latency(&self) -> Durations {
         self.latency.read()
     }
@@ -300,7 +308,7 @@ impl Committer {
             let items = {
                 let mut state = self.state.lock();
                 if state.pumping && !is_mine {
-                    // Whoever does it looks again before it stops.
+                    // The thread that pumps looks again before it stops.
                     return;
                 }
                 let items = if state.in_flight < self.concurrent && !state.backing_off {
@@ -365,9 +373,9 @@ impl Committer {
             state.stats.batches += 1;
             state.stats.writes += items.len() as u64;
         }
-        // The answers first: what they set going may be in time for the next batch.
+        // The answers come first: the writes that they cause may be in time for the next batch.
         for (item, outcome) in items.into_iter().zip(outcomes) {
-            // Whoever panics in its answer sees to that itself; the others must have theirs.
+            // A callback that panics sees to that itself. The other writes must get their answers.
             drop(contained(|| (item.done)(Ok(outcome))));
         }
         self.pump();
@@ -384,7 +392,8 @@ impl Committer {
             let was_alone = items.len() == 1;
             let is_tried_alone = was_alone && state.failures + 1 >= BATCH_TRIES_MAX;
             for mut item in items.into_iter().rev() {
-                // Refused for good, perhaps because of one write in it: the others must not suffer for that.
+                // The batch was refused for good, perhaps because of one write in it. The other writes must not suffer
+                // for that.
                 item.alone |= is_final;
                 if error.outcome == CommitOutcome::Unknown {
                     item.unknown = Some(error.clone());
@@ -431,14 +440,14 @@ impl Committer {
     }
 }
 
-/// How long to wait after so many failures in a row.
+/// Returns the delay after this many failures in a row.
 fn delay_after(failures: u32) -> Duration {
     let (first, most) = RETRY_DELAYS;
     let doubled = first.saturating_mul(1 << failures.clamp(1, 16).saturating_sub(1));
     doubled.min(most)
 }
 
-/// Stands in an item for a write that is under way.
+/// Placeholder in an item for a write that is under way.
 const PLACEHOLDER: Write = Write::Resume {
     id: String::new(),
     time_ms: 0,

@@ -1,6 +1,7 @@
-//! The committer: writes of turns and of clients become batches, and each batch becomes one transaction of the provider.
+//! The committer: writes of turns and of clients become batches, and each batch becomes one transaction of the
+//! provider.
 //!
-//! This room owns the order of writes, their retries and how long a caller waits for them. It does not know what a write means, nor what
-//! follows from its outcome: whoever hands a write over brings a function that is told.
+//! This room owns the order of writes, their retries and the time that a caller waits for them. It does not know the
+//! meaning of a write or the consequences of its outcome: each caller brings a callback that receives the outcome.
 
 pub(crate) mod committer;

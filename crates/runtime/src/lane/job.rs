@@ -1,4 +1,4 @@
-//! What a lane hands to its thread, and how the thread is woken.
+//! The jobs that a lane hands to its thread, and the trait that wakes the thread.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::activity::attempt::{AbortReason, ActivityToken};
 use crate::instance::{Instance, Token};
 use crate::lane::log_record::LogRecord;
 
-/// Runs user code: it drains the lane on a thread of its own and must never block the caller of `wake`.
+/// Runs user code. A host drains the lane on a thread of its own and must never block the caller of `wake`.
 pub trait Host: Send + Sync + 'static {
-    /// The lane was parked and has work now. Called from any thread.
+    /// Tells the host that the lane was parked and has work now. Called from any thread.
     fn wake(&self);
 
-    /// The thread has been held up for long and cannot say so itself. Called from another one.
+    /// Tells the host that its thread has been held up for long and cannot say so itself. Called from another thread.
     fn held_up(&self, message: &str);
 }
 
-/// What waits in a lane.
+/// A job that waits in a lane.
 pub(crate) enum Queued {
     Turn(Arc<Instance>),
     Activity(ActivityToken, Place),
-    /// Of an attempt that this lane was given.
+    /// Aborts an attempt that this lane was given.
     Abort(ActivityToken, AbortReason, LaneId),
-    /// Of a generator that this lane has.
+    /// Drops a generator that this lane has.
     Drop(Token, LaneId),
     Log(LogRecord),
     Ended(EndedInstance),
 }
 
-/// What the host is to do next.
+/// The next job of the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Job {
     /// Drive an instance until all its fibers wait and [`step`](crate::Runtime::step) says that the turn is over.
@@ -40,16 +40,16 @@ pub enum Job {
     Activity(Box<ActivityJob>),
     /// Abort an attempt.
     Abort {
-        /// Which one.
+        /// The attempt.
         activity: ActivityToken,
-        /// Why.
+        /// The reason.
         reason: AbortReason,
     },
     /// Forget an instance's generator, without running its `finally` blocks.
     Drop(Token),
     /// Write a log record.
     Log(LogRecord),
-    /// Tell that an instance has ended or was suspended here.
+    /// Tell the listeners that an instance has ended or was suspended here.
     Ended(EndedInstance),
 }
 
@@ -64,42 +64,44 @@ pub struct EndedInstance {
     pub name: String,
     /// Version of its orchestration.
     pub version: String,
-    /// What it is now.
+    /// Status of the instance now.
     pub status: Status,
 }
 
 /// An attempt to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActivityJob {
-    /// Name of the attempt.
+    /// Name of the attempt between the runtime and the host.
     pub token: ActivityToken,
     /// Name of the activity.
     pub name: String,
-    /// Its input.
+    /// Input of the activity.
     pub input: Payload,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// How long it may take, ms.
+    /// Longest time that the attempt may take, ms.
     pub timeout_ms: Option<u64>,
-    /// How long all attempts and the waits between them may take, ms, and what is left of that now: nothing when it is not positive.
+    /// Longest time that all attempts and the waits between them may take, ms, and the part of it that is left now.
+    /// Nothing is left if that part is not positive.
     pub total_timeout: Option<(u64, i64)>,
-    /// How long it may be silent, ms.
+    /// Longest time that the attempt may be silent, ms.
     pub heartbeat_timeout_ms: Option<u64>,
-    /// What the activity told last of its progress, in an earlier attempt.
+    /// Last progress that the activity reported in an earlier attempt.
     pub last_heartbeat: Payload,
-    /// The instance that asked for it, when it is one of this worker.
+    /// The instance that scheduled the activity, if this worker owns it.
     pub owner: Option<Token>,
-    /// The instance whose generator holds its function, when it is inline.
+    /// The instance whose generator holds the activity's function, if the activity is inline.
     pub inline: Option<Token>,
-    /// The queue that it was scheduled for; `None`: the default one.
+    /// The queue that the activity was scheduled for; `None`: the default queue.
     pub queue: Option<String>,
-    /// What it was scheduled in.
+    /// Trace context of the schedule.
     pub trace: TraceContext,
     /// Id of the instance.
     pub instance_id: String,
     /// Its execution.
     pub execution: u64,
-    /// Which start of that id the instance comes from; `None`: it was started before starts had this.
+    /// The start of the id that the instance comes from; `None`: the instance was started before starts had
+    /// incarnations.
     pub incarnation: Option<Incarnation>,
     /// Name of its orchestration.
     pub orchestration: String,

@@ -3,18 +3,18 @@
 /// Level of a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// For whoever develops.
+    /// For developers.
     Debug,
-    /// For whoever looks.
+    /// For readers of the log.
     Info,
-    /// Something to look at.
+    /// For events that deserve a look.
     Warn,
-    /// Something to act on.
+    /// For events that call for action.
     Error,
 }
 
 impl Level {
-    /// Its text.
+    /// Returns the text of the level.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Level {
         }
     }
 
-    /// The level of a text.
+    /// Returns the level that a text names.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Level::Debug, Level::Info, Level::Warn, Level::Error]
@@ -37,12 +37,12 @@ impl Level {
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
-    /// How important it is.
+    /// Level of the line.
     pub level: Level,
     /// What happened.
     pub message: String,
-    /// More about it, as JSON text of an object.
+    /// Further fields, as JSON text of an object.
     pub fields: Option<String>,
-    /// Whether it is the runtime's own, not an orchestration's.
+    /// True if the line is the runtime's own, not an orchestration's.
     pub internal: bool,
 }

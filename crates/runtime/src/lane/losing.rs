@@ -1,8 +1,9 @@
-//! The thread of a lane is gone, whatever it was in: nothing else notices.
+//! Loss of the thread of a lane, in any state: nothing else notices the loss.
 //!
-//! What it had a generator of is given back, as if a worker had died that owned it, and taken again by whoever is first; what it ran for
-//! others is run again. What it was in the middle of is the first that comes to mind when one asks why it has ended: a turn, or the call of an
-//! activity, or the only activity that it had begun. That is evidence (P14), so that code which takes each thread down that comes to it does
+//! Instances whose generators the thread had are given back, as if a worker that owned them had died, and the first
+//! worker that asks takes them again. Activities that the thread ran are run again. The instance that the thread was in
+//! the middle of is the first suspect for its end: the instance of a turn, of the call of an activity, or of the only
+//! activity that the thread had begun. That is evidence (P14), so that code that takes down each thread it runs on does
 //! not do that for ever.
 
 use std::sync::Arc;
@@ -29,7 +30,7 @@ impl Session {
             if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
                 continue;
             }
-            // One lock after the other: they would be taken in the wrong order.
+            // The locks are taken one after the other: together they would be taken in the wrong order.
             let epoch = instance.lock().epoch;
             let is_owned = self.table.lock().owns(&instance);
             self.forget(&instance, AbortReason::LeaseLost);
@@ -45,7 +46,7 @@ impl Session {
             self.spawn(async move { this.accuse(&suspect, leaving).await });
         }
         {
-            // What it was given is given to another one.
+            // Attempts that the thread was given are given to another thread.
             let mut activities = self.activities.lock();
             for token in activities.take_from(lane) {
                 self.hand_out(&activities, token);
@@ -54,12 +55,12 @@ impl Session {
         self.draining.tell();
     }
 
-    /// The instance that the thread was in the middle of.
+    /// Returns the instance that the thread was in the middle of.
     fn suspect(&self, lane: LaneId) -> Option<Arc<Instance>> {
         let activities = self.activities.lock();
         let instance_of = |origin: &Origin| match origin {
             Origin::Instance(instance) => Some(Arc::clone(instance)),
-            // Its owner is another worker.
+            // The instance is owned by another worker.
             Origin::Task(_) => None,
         };
         let suspect = match self.shared.pulse(lane).doing() {
@@ -75,12 +76,12 @@ impl Session {
         suspect.filter(|instance| instance.key() != NO_KEY && self.table.lock().owns(instance))
     }
 
-    /// Give an instance back with evidence against it.
+    /// Gives an instance back with evidence against it.
     async fn accuse(self: &Arc<Self>, suspect: &Instance, leaving: Leaving) {
         let epoch = suspect.lock().epoch;
         let open = self.open_request();
         let kept: Vec<InstanceKey> = self.table.lock().owned().map(|instance| instance.key()).collect();
-        // In this order: an attempt that ends meanwhile is among those on their way before it is no longer among those that run.
+        // The order matters: an attempt that ends meanwhile joins those on their way before it leaves those that run.
         let mut kept_tasks = self.activities.lock().borrowed();
         kept_tasks.extend(self.leaving_tasks());
         let request = GiveBack {
@@ -92,7 +93,7 @@ impl Session {
         };
         open.keep(&request);
         match self.give_back_to_store(open, request).await {
-            // Perhaps also what this worker did not know of.
+            // The store may also have released work that this worker did not know of.
             Ok(()) => self.shared.store.some_was_released(),
             Err(error) => {
                 let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);

@@ -1,4 +1,5 @@
-//! Signs of life of a lane's thread, and what it is doing: written by that thread, read by the [watchdog](crate::poison::watchdog).
+//! Signs of life of a lane's thread, and its current work. The thread writes them, and the
+//! [watchdog](crate::poison::watchdog) reads them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,27 +11,28 @@ use tokio::sync::Notify;
 use crate::activity::attempt::ActivityToken;
 use crate::instance::Instance;
 
-/// What the thread is in.
+/// The work that the thread is in.
 #[derive(Clone)]
 pub(crate) enum Doing {
     /// A turn.
     Turn(Arc<Instance>),
-    /// The function of an activity, from its call to its return. What an asynchronous one does after that belongs to the next.
+    /// The function of an activity, from its call to its return. The later work of an asynchronous function belongs to
+    /// `Else`.
     Activity(ActivityToken),
-    /// Anything else, which nobody here knows of.
+    /// Anything else, of which the runtime does not know.
     Else,
 }
 
-/// Nobody has found it held up.
+/// The thread was never found held up.
 const NEVER: u64 = u64::MAX;
 
 pub(crate) struct Pulse {
-    /// How often the thread has come by.
+    /// Number of times that the thread has come by.
     beats: AtomicU64,
     /// The beat after which it was found to be held up.
     held_up_at: AtomicU64,
     doing: Mutex<Doing>,
-    /// Nobody looks until the lane is no longer parked.
+    /// True while no check of the thread runs, until the lane is no longer parked.
     is_unwatched: AtomicBool,
     stirred: Notify,
 }
@@ -50,24 +52,24 @@ impl Default for Pulse {
 impl Pulse {
     // ---- the thread ----
 
-    /// It takes the next job, or lets its event loop in before that.
+    /// Notes that the thread takes the next job, or lets its event loop in before that.
     pub(crate) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::AcqRel);
         self.leave();
         self.stir();
     }
 
-    /// It begins something.
+    /// Notes that the thread begins work.
     pub(crate) fn enter(&self, doing: Doing) {
         *self.doing.lock() = doing;
     }
 
-    /// That is over.
+    /// Notes that this work is over.
     pub(crate) fn leave(&self) {
         *self.doing.lock() = Doing::Else;
     }
 
-    /// The lane is no longer parked: the thread owes a beat. From any thread.
+    /// Notes that the lane is no longer parked: the thread owes a beat. May be called from any thread.
     pub(crate) fn stir(&self) {
         if self.is_unwatched.load(Ordering::SeqCst) && self.is_unwatched.swap(false, Ordering::SeqCst) {
             self.stirred.notify_one();
@@ -84,18 +86,18 @@ impl Pulse {
         self.doing.lock().clone()
     }
 
-    /// It has not come by for long since this beat.
+    /// Notes that the thread has not come by for long since this beat.
     pub(crate) fn hold_up(&self, beat: u64) {
         self.held_up_at.store(beat, Ordering::Release);
     }
 
-    /// Whether it was found to be held up and has not come by since.
+    /// Returns true if the thread was found to be held up and has not come by since.
     pub(crate) fn is_held_up(&self) -> bool {
         self.held_up_at.load(Ordering::Acquire) == self.beats()
     }
 
-    /// Until the lane is not parked. Whoever unparks it does that before [`stir`](Self::stir), and this looks after it has said that nobody does; so
-    /// one of the two sees the other.
+    /// Waits until the lane is not parked. A thread that unparks the lane does so before it calls [`stir`](Self::stir).
+    /// This method sets `is_unwatched` before it looks at the lane. So one of the two sees the other.
     pub(crate) async fn while_parked<J>(&self, lanes: &Lanes<J>, lane: LaneId) {
         loop {
             self.is_unwatched.store(true, Ordering::SeqCst);
