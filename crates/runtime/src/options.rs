@@ -126,7 +126,8 @@ pub(crate) const INBOX_PAGE: PageLimit = PageLimit {
     rows: 1_000,
     bytes: 4 * MIB,
 };
-/// Highest number of bytes of inputs of attempts that are taken at once for other workers' instances.
+/// Highest number of bytes of inputs and kept heartbeats of attempts that are taken at once for other workers'
+/// instances.
 pub(crate) const TASK_BYTES_MAX: usize = 8 * MIB;
 /// A batch that has failed this many times is tried write by write, because one of its writes may be the cause.
 pub(crate) const BATCH_TRIES_MAX: u32 = 3;

@@ -170,8 +170,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Gives up the thread of a lane, which is gone, in any state. Others do the work that the thread did not finish:
-    /// its instances are replayed, and its activities get another attempt.
+    /// Gives up the thread of a lane. The thread is gone, perhaps in the middle of a job. Others do the work that the
+    /// thread did not finish: its instances are replayed, and its activities get another attempt.
     pub fn lose(&self, lane: LaneId) {
         // The jobs in this lane belong to generators and attempts of this thread alone.
         drop(self.shared.lanes.detach(lane));

@@ -39,7 +39,7 @@ impl Level {
 pub struct LogRecord {
     /// Level of the line.
     pub level: Level,
-    /// What happened.
+    /// Description of the event.
     pub message: String,
     /// Further fields, as JSON text of an object.
     pub fields: Option<String>,

@@ -1,4 +1,4 @@
-//! Loss of the thread of a lane, in any state: nothing else notices the loss.
+//! Loss of a lane's thread, which may end in the middle of any work. Nothing else notices the loss.
 //!
 //! Instances whose generators the thread had are given back, as if a worker that owned them had died, and the first
 //! worker that asks takes them again. Activities that the thread ran are run again. The instance that the thread was in

@@ -23,7 +23,7 @@ pub(crate) enum Doing {
     Else,
 }
 
-/// The thread was never found held up.
+/// Value of `held_up_at` while the thread was never found to be held up.
 const NEVER: u64 = u64::MAX;
 
 pub(crate) struct Pulse {
@@ -32,7 +32,7 @@ pub(crate) struct Pulse {
     /// The beat after which it was found to be held up.
     held_up_at: AtomicU64,
     doing: Mutex<Doing>,
-    /// True while no check of the thread runs, until the lane is no longer parked.
+    /// True while the watchdog does not check the thread, until the lane is no longer parked.
     is_unwatched: AtomicBool,
     stirred: Notify,
 }
