@@ -1,24 +1,28 @@
-//! What waits for an instance in the store beyond what it holds.
+//! The backlog: messages that wait for an instance in the store beyond those that it holds.
 //!
-//! An instance holds [`MESSAGES_HELD_MAX`](crate::options::MESSAGES_HELD_MAX) messages of its mailboxes; what comes then is left in the store
-//! until the code waits for it. Invariants:
+//! An instance holds [`MESSAGES_HELD_MAX`](crate::options::MESSAGES_HELD_MAX) messages of its mailboxes. Messages that
+//! come then are left in the store until the code waits for them. Invariants:
 //!
-//! - **B1** Without a backlog every message up to `seen` was handed over. With one, nothing that comes is handed over as it comes, but for
-//!   what is no mail (a request to cancel, what became of a child): that is never left.
-//! - **B2** Of each mailbox the instance holds the oldest messages that wait, or none: FIFO whatever was left.
-//! - **B3** When it waits for mailboxes of which it holds nothing, the store is searched for these mailboxes alone. It sleeps only when
-//!   that search found nothing, and nothing has come for them since: whatever the store holds of other mailboxes, it wakes for its own.
-//!   Where these are many, what waits for it longest of any mailbox is read first: it mostly holds some of theirs, and costs no more when they are more.
-//! - **B4** A search is made between turns, when nothing that was consumed is still in the store.
+//! - **B1** Without a backlog, every message up to `seen` was handed over. With a backlog, no message is handed over as
+//!   it comes, except for those that are no mail (a request to cancel, the end of a child): these never become part of
+//!   the backlog.
+//! - **B2** Of each mailbox, the instance holds the oldest messages that wait, or none. So the order stays FIFO,
+//!   regardless of the messages that were left.
+//! - **B3** When the instance waits for mailboxes of which it holds nothing, the store is searched for these mailboxes
+//!   alone. The instance sleeps only when that search found nothing and nothing has come for these mailboxes since. It
+//!   wakes for its own mailboxes, regardless of the messages that the store holds for others. If it waits for many
+//!   mailboxes, the messages of any mailbox that have waited longest are read first: they mostly include some for these
+//!   mailboxes, and that read costs no more when the mailboxes are more.
+//! - **B4** A search is made between turns, when no consumed message is still in the store.
 
 use perdure_engine::Mailbox;
 
 #[derive(Default)]
 pub(crate) struct Backlog {
     exists: bool,
-    /// The mailboxes, in order, of which the store holds nothing up to `seen` that is not here.
+    /// The mailboxes, in order, of which the store holds no message up to `seen` that is not here.
     searched: Option<Vec<Mailbox>>,
-    /// How many messages were left in the store: tells whether one was while it was read.
+    /// Number of messages that were left in the store. A change tells that a message was left while the store was read.
     left: u64,
 }
 
@@ -27,7 +31,7 @@ impl Backlog {
         self.exists
     }
 
-    /// A message of a mailbox came and was left.
+    /// Notes that a message of a mailbox came and was left in the store.
     pub(crate) fn leave(&mut self, mailbox: &Mailbox) {
         self.exists = true;
         self.left += 1;
@@ -35,19 +39,21 @@ impl Backlog {
             .take_if(|searched| searched.binary_search(mailbox).is_ok());
     }
 
-    /// To be handed to [`read`](Self::read) when the store was read, with what it was before.
+    /// Returns the number of messages that were left. The value from before a read of the store is passed to
+    /// [`read`](Self::read).
     pub(crate) const fn left(&self) -> u64 {
         self.left
     }
 
-    /// The store was read. `more`: it holds others; `none_of`: the mailboxes, in order, of which it holds none.
+    /// Notes that the store was read. `more` is true if the store holds other messages. `none_of` are the mailboxes, in
+    /// order, of which the store holds none.
     pub(crate) fn read(&mut self, left_before: u64, more: bool, none_of: Option<Vec<Mailbox>>) {
         let is_current = self.left == left_before;
         self.exists = more || !is_current;
         self.searched = none_of.filter(|_| is_current);
     }
 
-    /// Whether the store may hold messages of these mailboxes, which come in order.
+    /// Returns true if the store may hold messages of these mailboxes, which come in order.
     pub(crate) fn may_hold<'a>(&self, mailboxes: impl Iterator<Item = &'a Mailbox>) -> bool {
         self.exists && self.searched.as_ref().is_none_or(|searched| !mailboxes.eq(searched))
     }

@@ -1,5 +1,6 @@
-//! Which generators are kept alive while their instances wait: as many as the cache may hold, and none that was not used for a while and is
-//! soon made again. Those in use stay. An instance that is set aside comes back by replay.
+//! The cache of generators that are kept alive while their instances wait. It keeps as many as its limit, and drops a
+//! generator that was not used for a while and is soon made again. Generators in use stay. An instance that is set
+//! aside comes back by replay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,12 @@ use crate::lane::job::Queued;
 use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
 use crate::worker::session::Session;
 
-/// About how many bytes the first page of an instance's history has.
+/// Returns the approximate number of bytes of the first page of an instance's history.
 fn page_bytes(engine: &Engine) -> usize {
     usize::try_from(engine.history_bytes()).map_or(HISTORY_PAGE.bytes, |bytes| bytes.min(HISTORY_PAGE.bytes))
 }
 
-/// Set aside what is not used, until the session ends.
+/// Sets unused generators aside until the session ends.
 pub(crate) async fn run(session: Arc<Session>) {
     loop {
         session.cache_used.notified().await;
@@ -29,15 +30,16 @@ pub(crate) async fn run(session: Arc<Session>) {
 }
 
 impl Session {
-    /// The instance has a generator and is used now.
+    /// Notes that an instance has a generator and is used now.
     pub(crate) fn touch(&self, table: &mut Table, instance: &Arc<Instance>) {
         if table.touch(instance, self.now_ms()) {
             self.cache_used.notify_one();
         }
     }
 
-    /// Set aside what the cache has no room for. Only a few are looked at each time: each turn does that again, and a cache that is smaller
-    /// than what runs at once must not cost every turn a walk over all of it.
+    /// Sets aside the generators that the cache has no room for. Each call looks at only a few, because each turn calls
+    /// this again, and a cache that is smaller than the number of running instances must not cost every turn a walk
+    /// over all of it.
     pub(crate) fn trim(&self, table: &mut Table) {
         for _ in 0..TRIM_MAX {
             let Some(instance) = table.take_surplus(self.shared.options.cached_instances_max) else {
@@ -47,8 +49,9 @@ impl Session {
         }
     }
 
-    /// Set aside what was not used for [`CACHE_IDLE_MS`], unless it takes long to replay: that counts as used again. The time until
-    /// this is to be done again; `None`: not before the cache is [used](Self::touch).
+    /// Sets aside the generators that were not used for [`CACHE_IDLE_MS`]. A generator that takes long to replay counts
+    /// as used again. Returns the time until the next such call; `None`: no call is needed before the cache is
+    /// [used](Self::touch).
     fn set_idle_aside(&self) -> Option<Duration> {
         let mut table = self.table.lock();
         let before = self.now_ms() - CACHE_IDLE_MS;
@@ -64,20 +67,22 @@ impl Session {
         Some(Duration::from_millis(u64::try_from(used_ms - before).unwrap_or(0)))
     }
 
-    /// An instance that was taken out of the cache loses its generator, or goes back because it is in use.
+    /// Drops the generator of an instance that was taken out of the cache, or puts the instance back because it is in
+    /// use.
     fn set_aside(&self, table: &mut Table, instance: &Arc<Instance>) {
         let mut core = instance.lock();
         let is_released = table.is_released(instance);
         if core.control.is_idle() || is_released {
             if core.engine.as_ref().is_some_and(Engine::has_inline_activity) {
-                // The activity's function is a closure of the generator, which stays for the next attempt and does not count until its
-                // next turn.
+                // The activity's function is a closure of the generator. The generator stays for the next attempt, and
+                // does not count until its next turn.
                 return;
             }
             core.page_bytes = core.engine.as_ref().map_or(0, page_bytes);
             core.engine = None;
             if let Some(lane) = instance.stand() {
-                // Before anything can load it again: its next turn on this lane must find no generator.
+                // The drop is queued before anything can load the instance again: its next turn on this lane must find
+                // no generator.
                 self.shared.push(Class::First, Queued::Drop(instance.token, lane));
             }
             drop(core);

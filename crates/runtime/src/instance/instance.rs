@@ -1,4 +1,4 @@
-//! One instance that this worker owns.
+//! An instance that this worker owns.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
 use crate::turn::pending_start::PendingStart;
 
-/// Name of a loaded instance between the runtime and its host; never used again within a process.
+/// Name of a loaded instance between the runtime and its host. No name is used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
@@ -32,10 +32,10 @@ impl fmt::Display for Token {
     }
 }
 
-/// No lane.
+/// Value of `seat` while no lane has the generator.
 const NO_SEAT: usize = usize::MAX;
 
-/// Keys of stores begin with 1.
+/// Key of an instance that has none yet. Keys of stores begin with 1.
 pub(crate) const NO_KEY: InstanceKey = InstanceKey(0);
 
 /// A loaded instance.
@@ -47,58 +47,62 @@ pub(crate) struct Instance {
     pub(crate) version: String,
     pub(crate) parent_id: Option<String>,
     pub(crate) execution: ExecutionId,
-    /// Which start of its id it comes from, which its first event says: known once that is read.
+    /// The start of its id that the instance comes from. The first event names it, so it is known once that event is
+    /// read.
     incarnation: OnceLock<Incarnation>,
-    /// The lane that has its generator, while one has: no other may run its turns. Changes under the lock of the core.
+    /// The lane that has the instance's generator: no other lane may run its turns. The seat changes under the lock of
+    /// the core.
     seat: AtomicUsize,
     core: Mutex<Core>,
 }
 
-/// What changes about a loaded instance.
+/// The changing state of a loaded instance.
 pub(crate) struct Core {
-    /// Its events are what came while the engine was busy or absent.
+    /// Scheduling state. Its events came while the engine was busy or absent.
     pub(crate) control: Control<Completion>,
     pub(crate) epoch: Epoch,
-    /// `None`: it was set aside to save memory and comes back from history.
+    /// The engine; `None`: the instance was set aside to save memory, and comes back from its history.
     pub(crate) engine: Option<Engine>,
-    /// The page of its history that its replay comes to next, being read.
+    /// The next page of its history for its replay, which is being read.
     pub(crate) ahead: Option<PageAhead>,
-    /// What of its history is in memory and not replayed yet.
+    /// Memory of the history that is loaded and not replayed yet.
     pub(crate) held: Option<Held>,
-    /// Bytes of the first page of its history, as far as that is known.
+    /// Bytes of the first page of its history, as far as they are known.
     pub(crate) page_bytes: usize,
-    /// What is stored besides its history was taken in since it was acquired.
+    /// True if the stored data besides the history was taken in since the instance was acquired.
     pub(crate) is_read: bool,
-    /// No turn of the execution was committed yet.
+    /// True if no turn of the execution was committed yet.
     pub(crate) is_fresh: bool,
-    /// Id of the next event, as the store has it.
+    /// Id of the next event in the store.
     pub(crate) next_event_id: EventId,
-    /// The alarm set for its earliest awaited timer.
+    /// The alarm for the earliest timer that the instance waits for.
     pub(crate) alarm: Option<AlarmId>,
-    /// The engine was made again from history while attempts of its activities may still run here.
+    /// True if the engine was rebuilt from history while attempts of the instance's activities may still run here.
     pub(crate) reloaded: bool,
-    /// Highest message that was loaded, or is known to be left in the store.
+    /// Number of the latest message that was loaded, or is known to be left in the store.
     pub(crate) seen: MessageSeq,
     pub(crate) backlog: Backlog,
     /// Bytes of the values in messages that the engine has not taken in.
     pending_bytes: usize,
-    /// Messages that are no mail were left in the store: it is read again when those that are here were consumed.
+    /// True if messages that are no mail were left in the store. The store is read again when the messages that are
+    /// here were consumed.
     left_settled: bool,
-    /// Messages wait in the store that were not handed over, or one that cannot be read: before anything else all that wait are read.
+    /// True if the store has messages that were not handed over, or one that cannot be read. All waiting messages are
+    /// then read before anything else.
     pub(crate) rereads: bool,
-    /// What its open activities have told of their progress.
+    /// Reported progress of its open activities.
     pub(crate) heartbeats: Heartbeats,
     /// Its open activities that other workers run, or have run attempts of.
     pub(crate) lent: Lent,
-    /// Its start, which is written with its first turn.
+    /// The start of the instance, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
-    /// Nothing of it was ever committed.
+    /// True if nothing of the instance was ever committed.
     pub(crate) is_new: bool,
-    /// A client of this process started it.
+    /// True if a client of this process started the instance.
     pub(crate) was_started_here: bool,
-    /// What speaks against it.
+    /// Evidence against the instance.
     pub(crate) suspicion: Suspicion,
-    /// It is tried (T1).
+    /// True while the instance is on trial (T1).
     pub(crate) on_trial: bool,
 }
 
@@ -127,7 +131,7 @@ impl Instance {
             suspicion,
         } = acquired;
         let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
-        // Without its first event it is not loaded.
+        // An instance without its first event is not loaded.
         let is_read = !history.is_empty();
         let engine = is_read.then(|| {
             caught(|| {
@@ -192,24 +196,25 @@ impl Instance {
         }
     }
 
-    /// The store's name of it. While its start is not written it has none, and this is a key that no instance has.
+    /// Returns the store's key of the instance. While the start is not written, this is a key that no instance has.
     pub(crate) fn key(&self) -> InstanceKey {
         self.key.get().copied().unwrap_or(NO_KEY)
     }
 
-    /// Which start of its id it comes from. No attempt of it begins before that is known.
+    /// Returns the start of its id that the instance comes from. No attempt of the instance begins before this is
+    /// known.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation.get().copied()
     }
 
-    /// Its first event was read, perhaps again.
+    /// Sets the incarnation after the first event was read, perhaps again.
     pub(crate) fn set_incarnation(&self, incarnation: Option<Incarnation>) {
         if let Some(incarnation) = incarnation {
             let _ = self.incarnation.set(incarnation);
         }
     }
 
-    /// Its start was written.
+    /// Sets the key after the start was written.
     pub(crate) fn set_key(&self, key: InstanceKey) {
         let first = self.key.set(key).is_ok();
         debug_assert!(first, "an instance is started once");
@@ -219,18 +224,18 @@ impl Instance {
         self.core.lock()
     }
 
-    /// The lane that has its generator. While it is queued, that does not change.
+    /// Returns the lane that has the generator. The seat does not change while the instance is queued.
     pub(crate) fn seat(&self) -> Option<LaneId> {
         let seat = self.seat.load(Ordering::Acquire);
         (seat != NO_SEAT).then_some(LaneId(seat))
     }
 
-    /// A lane has its generator from now on. The core is locked.
+    /// Gives the generator to a lane. The core must be locked.
     pub(crate) fn sit(&self, lane: LaneId) {
         self.seat.store(lane.0, Ordering::Release);
     }
 
-    /// No lane has its generator any more; the one that has had it is to be told. The core is locked.
+    /// Takes the generator from its lane. Returns that lane, which must be told. The core must be locked.
     pub(crate) fn stand(&self) -> Option<LaneId> {
         let seat = self.seat();
         self.seat.store(NO_SEAT, Ordering::Release);
@@ -239,7 +244,7 @@ impl Instance {
 }
 
 impl Core {
-    /// Hand over what came meanwhile.
+    /// Hands the events that came meanwhile to the engine.
     pub(crate) fn take_in(&mut self) {
         if let Some(engine) = &mut self.engine {
             self.pending_bytes = 0;
@@ -249,11 +254,12 @@ impl Core {
         }
     }
 
-    /// Keep something for the engine, or leave it in the store. `false`: it changes nothing, a message that was loaded before, that is about to be
-    /// read, or that nobody waits for.
+    /// Keeps a completion for the engine, or leaves it in the store. Returns `false` if the completion changes nothing:
+    /// a message that was loaded before, that is about to be read, or that the code does not wait for.
     pub(crate) fn keep(&mut self, completion: Completion) -> bool {
         if let Completion::Message(message) = &completion {
-            // What is to be read holds earlier ones: a turn that is under way must not come to this one first.
+            // The messages that are about to be read include earlier ones. A turn that is under way must not come to
+            // this message first.
             if self.rereads || message.seq <= self.seen {
                 return false;
             }
@@ -280,17 +286,17 @@ impl Core {
         true
     }
 
-    /// At most so many messages of its mailboxes are in memory.
+    /// Returns the highest possible number of messages of the instance's mailboxes in memory.
     pub(crate) fn held_messages(&self) -> usize {
         self.control.events().len() + self.engine.as_ref().map_or(0, Engine::held_messages)
     }
 
-    /// Bytes of the values in the messages that are in memory.
+    /// Returns the bytes of the values in the messages that are in memory.
     fn held_bytes(&self) -> usize {
         self.pending_bytes + self.engine.as_ref().map_or(0, Engine::held_bytes)
     }
 
-    /// So much of its history is in memory and not replayed yet.
+    /// Sets the held memory to the bytes of history that are in memory and not replayed yet.
     pub(crate) fn settle_held(&mut self) {
         match self.engine.as_ref().map_or(0, Engine::unreplayed_bytes) {
             0 => self.held = None,
@@ -302,7 +308,8 @@ impl Core {
         }
     }
 
-    /// What it needs before its code can run at all. Nothing of a suspect is read before its trial is announced (T1).
+    /// Returns the first need of the instance before its code can run at all. Nothing of a suspect is read before its
+    /// trial is announced (T1).
     pub(crate) fn lacks(&self) -> Option<Needs> {
         if self.awaits_trial() {
             return Some(Needs::Trial);
@@ -316,8 +323,8 @@ impl Core {
         }
     }
 
-    /// What it does about what has come, which is taken in. A message that nobody waits for, or a timer that nobody waits for any more,
-    /// wakes nobody.
+    /// Takes in the events that have come, and returns the next step of the instance. A message or a timer that the
+    /// code does not wait for does not wake the instance.
     pub(crate) fn next(&mut self, now_ms: i64) -> Then<Needs> {
         self.take_in();
         match &self.engine {
@@ -336,7 +343,7 @@ impl Core {
         }
     }
 
-    /// A released instance is this worker's again.
+    /// Reuses a released instance that this worker owns again.
     pub(crate) fn reuse(&mut self, acquired: AcquiredInstance) {
         self.control.renew();
         self.epoch = acquired.epoch;
@@ -344,8 +351,9 @@ impl Core {
         (self.suspicion, self.on_trial) = (acquired.suspicion, false);
     }
 
-    /// Take in what is stored of it besides its history. All messages, also those below `seen`: a later one can have been read from the inbox
-    /// before an earlier one is loaded. `left`: what the backlog had before.
+    /// Takes in the stored data of the instance besides its history. All messages are taken, also those below `seen`: a
+    /// later message can have been read from the inbox before an earlier one is loaded. `left` is the backlog's number
+    /// from before the read.
     pub(crate) fn take_stored(&mut self, loaded: Loaded, left: u64) {
         if !self.is_read {
             self.is_read = true;
@@ -357,12 +365,12 @@ impl Core {
         self.take_messages(loaded.messages, left);
     }
 
-    /// Its turn cannot begin before that is announced.
+    /// Returns true if the trial of a suspect is not announced yet. Its turn cannot begin before that.
     pub(crate) fn awaits_trial(&self) -> bool {
         self.suspicion.is_suspect() && !self.on_trial
     }
 
-    /// A turn of it is durable.
+    /// Notes that a turn of the instance is durable.
     pub(crate) fn committed(&mut self, next_event_id: EventId) {
         if next_event_id > self.next_event_id {
             (self.suspicion, self.on_trial) = (Suspicion::default(), false);
@@ -371,7 +379,7 @@ impl Core {
         self.is_fresh = false;
     }
 
-    /// Whether messages came that the engine has not taken in.
+    /// Returns true if messages came that the engine has not taken in.
     pub(crate) fn has_pending_messages(&self) -> bool {
         self.backlog.exists()
             || self
@@ -381,10 +389,11 @@ impl Core {
                 .any(|c| matches!(c, Completion::Message(_)))
     }
 
-    /// Take in the messages of any mailbox that were read from the store, whatever was known of them. `left`: what the backlog had before.
+    /// Takes in messages that were read from the store for all mailboxes, regardless of the former knowledge about the
+    /// mailboxes. `left` is the backlog's number from before the read.
     pub(crate) fn take_messages(&mut self, page: MessagePage, left: u64) {
         if page.more_up_to.is_some() {
-            // What is held may be newer than what the page ends with (B2).
+            // Held messages may be newer than the end of the page (B2).
             self.forget_mail();
         }
         self.backlog.read(left, page.more_up_to.is_some(), None);
@@ -392,7 +401,7 @@ impl Core {
         self.take_page(page);
     }
 
-    /// Take in the messages of the mailboxes that the store was searched for, of which none is held.
+    /// Takes in messages of the mailboxes that the store was searched for. The instance holds no message of these.
     pub(crate) fn take_found(&mut self, page: MessagePage, mailboxes: Vec<Mailbox>, left: u64) {
         let is_mail = |message: &Message| matches!(message.body, MessageBody::Mail { .. });
         let none_of = (!page.messages.iter().any(is_mail)).then_some(mailboxes);
@@ -421,7 +430,7 @@ impl Core {
             .collect();
         let last = messages.last().map(|last| last.seq);
         self.seen = self.seen.max(last.max(more_up_to).unwrap_or(MessageSeq(0)));
-        // The engine puts them in order, and takes none twice.
+        // The engine puts the messages in order, and takes none twice.
         for message in messages {
             if !known.contains(&message.seq) {
                 self.pending_bytes += message.body.bytes();
@@ -446,17 +455,17 @@ impl Core {
     }
 }
 
-/// What an instance needs before its turn.
+/// The need of an instance before its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// All messages that wait for it: some came before it was here, or cannot be read.
+    /// All messages that wait for the instance: some came before the instance was here, or cannot be read.
     Messages,
-    /// The messages of the mailboxes that it waits for, for which the store is to be searched (B3).
+    /// The messages of the mailboxes that the instance waits for. The store is to be searched for them (B3).
     Found,
-    /// The first page of its history, unless it has its engine, and what else is stored of it.
+    /// The first page of its history, unless the instance has its engine, and its other stored data.
     Stored,
     /// The page of its history that begins with this event.
     History(EventId),
-    /// That its trial is announced (T1).
+    /// The announcement of its trial (T1).
     Trial,
 }

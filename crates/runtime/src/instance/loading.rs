@@ -1,5 +1,6 @@
-//! What is read from the store for an instance: what is stored of it when it comes, pages of its history, and messages that came before it was
-//! here or were left there. Histories keep to the session's [budget](Session::loads): docs/internals/memory.md.
+//! Reads from the store for instances: the stored data of an instance that comes, pages of its history, and messages
+//! that came before the instance was here or were left in the store. Histories keep to the session's
+//! [budget](Session::loads): docs/internals/memory.md.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ fn bytes_of(events: &[EventRecord]) -> usize {
 }
 
 impl Session {
-    /// Read all messages that wait for a blocked instance; it is ready afterwards, or reads its history.
+    /// Reads all messages that wait for a blocked instance. Afterwards the instance is ready, or reads its history.
     pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.spawn(async move {
@@ -44,7 +45,8 @@ impl Session {
         });
     }
 
-    /// Search the store for messages of the mailboxes that a blocked instance waits for (B3); it is ready afterwards.
+    /// Searches the store for messages of the mailboxes that a blocked instance waits for (B3). Afterwards the instance
+    /// is ready.
     pub(crate) fn search(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.spawn(async move {
@@ -91,8 +93,8 @@ impl Session {
         Ok(())
     }
 
-    /// Read what is stored of instances that were acquired together, which is no more than the acquisition was limited to; they are ready
-    /// afterwards.
+    /// Reads the stored data of instances that were acquired together. The acquisition limited how much that is.
+    /// Afterwards the instances are ready.
     pub(crate) fn load_all(self: &Arc<Self>, instances: Vec<Arc<Instance>>) {
         if instances.is_empty() {
             return;
@@ -105,7 +107,7 @@ impl Session {
         self.spawn(async move { this.read_stored(instances, held).await });
     }
 
-    /// Read what is stored of one instance, when there is room for it.
+    /// Reads the stored data of one instance when there is room for it.
     pub(crate) fn load_one(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
         self.spawn(async move {
@@ -143,7 +145,7 @@ impl Session {
         };
         let loaded = match loaded {
             Ok(loaded) => loaded,
-            // Perhaps one of them is too large, or fails the server, and the others do not.
+            // One of the instances may be too large, or fail the server, while the others do not.
             Err(error) if !is_final(&error) && !is_alone => {
                 let message = format!(
                     "{} instances could not be read together, each is read by itself: {error}",
@@ -163,7 +165,7 @@ impl Session {
         }
     }
 
-    /// What is stored of an instance is here.
+    /// Takes in the stored data of an instance.
     fn take_stored(self: &Arc<Self>, instance: &Arc<Instance>, mut loaded: Loaded, mut held: Held, left: u64) {
         let mut core = instance.lock();
         let engine = if core.engine.is_none() {
@@ -207,7 +209,7 @@ impl Session {
         self.go_on(instance);
     }
 
-    /// Read a page of history for a blocked instance; it is ready afterwards.
+    /// Reads a page of history for a blocked instance. Afterwards the instance is ready.
     pub(crate) fn load(self: &Arc<Self>, instance: Arc<Instance>, from: EventId) {
         let this = Arc::clone(self);
         self.spawn(async move {
@@ -235,8 +237,8 @@ impl Session {
         });
     }
 
-    /// Begin to read the page that the replay of an instance comes to after those it has, if there is room for it. One at a time: a second would
-    /// be memory, and no faster.
+    /// Begins to read the next page for the replay of an instance, if there is room for it. Only one page is read
+    /// ahead: a second one would take memory and be no faster.
     fn read_ahead(&self, instance: &Instance, core: &mut Core) {
         let Some(from) = core.engine.as_ref().and_then(Engine::next_page) else {
             return;
@@ -249,7 +251,8 @@ impl Session {
         core.ahead = Some(PageAhead { from, page });
     }
 
-    /// A page of an instance's history. It does not wait for room, because the instance holds some already (Y3).
+    /// Reads a page of an instance's history. The read does not wait for room, because the instance holds some already
+    /// (Y3).
     fn read_page(
         &self,
         instance: &Instance,
@@ -281,7 +284,8 @@ impl Session {
         self.read_page(instance, from).await
     }
 
-    /// What an instance was blocked for is here: it is given what it lacks besides, or has its turn. `false`: it is over meanwhile.
+    /// Goes on with an instance whose need is met: provides its next need, or queues its turn. Returns `false` if the
+    /// instance is over meanwhile.
     pub(crate) fn go_on(self: &Arc<Self>, instance: &Arc<Instance>) -> bool {
         let lacks = {
             let core = instance.lock();
@@ -299,7 +303,7 @@ impl Session {
         }
     }
 
-    /// The store cannot give what an instance needs: hold it for somebody to look at.
+    /// Suspends an instance whose data the store cannot provide, so that an operator can look at it.
     fn unreadable(self: &Arc<Self>, instance: &Arc<Instance>, error: &ProviderError) {
         if error.kind == ProviderErrorKind::Closed {
             return self.forget(instance, AbortReason::LeaseLost);

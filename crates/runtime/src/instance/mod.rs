@@ -1,7 +1,7 @@
-//! Instances in memory: their state, the table that they are found in, and their way into memory and out of it.
+//! Instances in memory: their state, the table in which they are found, and their way into memory and out of it.
 //!
-//! This room owns loading from the store, the backlog of messages, the cache of generators, and the instance as a process of the scheduler.
-//! It runs no turn and commits nothing.
+//! This room owns loading from the store, the backlog of messages, the cache of generators, and the instance as a
+//! process of the scheduler. It runs no turn and commits nothing.
 
 pub(crate) mod backlog;
 pub(crate) mod cache;

@@ -6,7 +6,8 @@ use tokio::task::JoinHandle;
 
 use crate::platform::byte_budget::Held;
 
-/// The page of an instance's history that follows those it has: it is read while they are replayed. Dropped, it is not.
+/// The page of an instance's history that follows the pages it has. The page is read while those are replayed. A drop
+/// aborts the read.
 pub(crate) struct PageAhead {
     pub(super) from: EventId,
     pub(super) page: JoinHandle<Result<Page, ProviderError>>,

@@ -1,4 +1,4 @@
-//! An instance as the scheduler sees it: a turn is a step, and what the engine is told are its events.
+//! An instance as the scheduler sees it: a turn is a step, and the completions for the engine are its events.
 
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ impl Process for Instance {
         &mut core.control
     }
 
-    /// It has a turn whatever it waits for: it is released again at the end of that if nothing has come.
+    /// The instance has a turn regardless of what it waits for. At the end of the turn it is released again if nothing
+    /// has come.
     fn init(&self, core: &mut Core) -> Option<Needs> {
         core.lacks()
     }
@@ -66,7 +67,8 @@ impl Process for Instance {
 }
 
 impl Table {
-    /// Something came for an instance: which one that is, and what becomes of it. `None`: it is not here, and is looked after when it is.
+    /// Hands a completion to an instance. Returns the instance and its next step. `None`: the instance is not here, and
+    /// its messages are read again when it comes.
     #[must_use]
     pub(crate) fn send(
         &mut self,
@@ -83,13 +85,13 @@ impl Table {
 }
 
 impl Session {
-    /// Something happened to an instance.
+    /// Wakes an instance to which something has happened.
     pub(crate) fn wake(self: &Arc<Self>, instance: &Arc<Instance>) {
         let then = instance.wake(&mut instance.lock(), self);
         self.follow(instance, then);
     }
 
-    /// See to what becomes of an instance. Its core is not locked.
+    /// Carries out the next step of an instance. The core must not be locked.
     pub(crate) fn follow(self: &Arc<Self>, instance: &Arc<Instance>, then: Then<Needs>) {
         match then {
             Then::Rest => {}
@@ -98,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Give a blocked instance what it needs; it goes on afterwards.
+    /// Provides the need of a blocked instance, which goes on afterwards.
     pub(crate) fn provide(self: &Arc<Self>, instance: Arc<Instance>, needs: Needs) {
         match needs {
             Needs::Messages => self.load_messages(instance),
@@ -109,7 +111,7 @@ impl Session {
         }
     }
 
-    /// What an instance was blocked for is here. `false`: it is over meanwhile.
+    /// Queues the turn of an instance whose need is met. Returns `false` if the instance is over meanwhile.
     pub(crate) fn resume(&self, instance: &Arc<Instance>) -> bool {
         let is_ready = instance.lock().control.resume();
         if is_ready {

@@ -1,4 +1,4 @@
-//! The instances that this worker has loaded, and which of them may be set aside.
+//! The table of instances that this worker has loaded. It also knows which of them may be set aside.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;
@@ -14,17 +14,18 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use crate::instance::{Instance, Token};
 use crate::options::EARLY_MAX;
 
-/// Instances by key, and those with a live generator by how long they were not used.
+/// Instances by key, and those with a live generator in the order of their last use.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(super) owned: Directory<InstanceKey, Instance, FxBuildHasher>,
-    /// The same by id.
+    /// The owned instances by id.
     ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
     released: FxHashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
-    /// Owned and released instances with a generator, least recently used first, and when each was used, ms since 1970.
+    /// Owned and released instances with a generator, least recently used first, and the time of each one's last use,
+    /// ms since 1970.
     hot: LinkedHashMap<Token, (Arc<Instance>, i64)>,
-    /// An alarm is set for the first of them.
+    /// True while a look at the first of them is due.
     is_hot_watched: bool,
     early: Early,
 }
@@ -52,30 +53,32 @@ impl Hash for ById {
     }
 }
 
-/// Instances for which messages came before they were in the table: what waits for them must be read again when they are.
+/// Instances for which messages came before they were in the table. Their waiting messages must be read again when they
+/// come.
 #[derive(Default)]
 struct Early {
     keys: FxHashSet<InstanceKey>,
-    /// There were more than [`EARLY_MAX`]: it may be any.
+    /// True if there were more than [`EARLY_MAX`]: any instance may be one of them.
     any: bool,
 }
 
 impl Table {
-    /// The instance is owned from now on. `true`: messages came for it before.
+    /// Adds an instance that is owned from now on. Returns `true` if messages came for the instance before.
     pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
         let key = instance.key();
         self.ids.replace(ById(Arc::clone(&instance)));
-        // One that is replaced was released and does not know it yet; what came since may have gone to it.
+        // A replaced instance was released and does not know that yet. Messages that came since may have gone to it.
         let replaced = self.owned.insert(key, instance).is_some();
         self.early.keys.remove(&key) || self.early.any || replaced
     }
 
-    /// Whether an instance is owned by a later acquisition: what comes late of an earlier one does not take its place.
+    /// Returns true if the instance is owned by a later acquisition. A late result of an earlier acquisition does not
+    /// take its place.
     pub(crate) fn has_later(&self, key: InstanceKey, epoch: Epoch) -> bool {
         self.owned.get(&key).is_some_and(|owned| owned.lock().epoch > epoch)
     }
 
-    /// A message came for an instance that is not here.
+    /// Notes that a message came for an instance that is not here.
     pub(crate) fn came_early(&mut self, key: InstanceKey) {
         if self.early.keys.len() < EARLY_MAX {
             self.early.keys.insert(key);
@@ -88,21 +91,21 @@ impl Table {
         self.owned.get(&key)
     }
 
-    /// An instance that is owned, or whose generator was kept.
+    /// Returns an instance that is owned, or whose generator was kept.
     pub(crate) fn any(&self, key: InstanceKey) -> Option<&Arc<Instance>> {
         self.owned
             .get(&key)
             .or_else(|| self.released.get(&key).map(|(instance, _, _)| instance))
     }
 
-    /// Whether it is this very instance that is owned, and not a later one with its key.
+    /// Returns true if this very instance is owned, and not a later one with its key.
     pub(crate) fn owns(&self, instance: &Instance) -> bool {
         self.owned
             .get(&instance.key())
             .is_some_and(|i| i.token == instance.token)
     }
 
-    /// Whether the instance of an id is owned.
+    /// Returns true if the instance with this id is owned.
     pub(crate) fn owns_id(&self, id: &str) -> bool {
         self.ids.contains(id)
     }
@@ -120,7 +123,7 @@ impl Table {
         }
     }
 
-    /// Forget an instance altogether.
+    /// Forgets an instance altogether.
     pub(crate) fn remove(&mut self, instance: &Instance) {
         self.disown(instance);
         if self
@@ -133,14 +136,15 @@ impl Table {
         self.hot.remove(&instance.token);
     }
 
-    /// The instance is released but keeps its generator.
+    /// Releases an instance that keeps its generator.
     pub(crate) fn keep_released(&mut self, instance: Arc<Instance>, epoch: Epoch, next_event_id: EventId) {
         self.disown(&instance);
         self.released.insert(instance.key(), (instance, epoch, next_event_id));
     }
 
-    /// An instance was acquired: its kept generator, and whether that is still right. It is exactly when nobody owned the instance since
-    /// (the epoch went up by this acquisition alone) and nothing was appended.
+    /// Takes out the kept generator of an instance that was acquired. The flag is true if the generator is still right.
+    /// That is so exactly if no worker owned the instance since (this acquisition alone raised the epoch) and nothing
+    /// was appended.
     pub(crate) fn take_released(
         &mut self,
         key: InstanceKey,
@@ -152,20 +156,22 @@ impl Table {
         Some((instance, valid))
     }
 
-    /// The instance has a generator and is used now. `true`: the caller must see to it that somebody [looks](Self::take_idle) at the cache.
+    /// Notes that an instance has a generator and is used now. Returns `true` if the caller must see to it that a task
+    /// [looks](Self::take_idle) at the cache.
     #[must_use]
     pub(crate) fn touch(&mut self, instance: &Arc<Instance>, now_ms: i64) -> bool {
         self.hot.insert(instance.token, (Arc::clone(instance), now_ms));
         !std::mem::replace(&mut self.is_hot_watched, true)
     }
 
-    /// The least recently used instance with a generator, when that was at `before_ms` at the latest. It is taken out.
+    /// Takes out the least recently used instance with a generator, if its last use was at `before_ms` or earlier.
     pub(crate) fn take_idle(&mut self, before_ms: i64) -> Option<Arc<Instance>> {
         let (_, (_, used_ms)) = self.hot.front()?;
         (*used_ms <= before_ms).then(|| self.take_oldest()).flatten()
     }
 
-    /// When the cache is to be looked at again is when the first of it was used; `None`: nobody has to, until it is [touched](Self::touch).
+    /// Returns the last use of the first instance in the cache, from which the time of the next look follows. `None`:
+    /// no look is needed until the cache is [touched](Self::touch).
     pub(crate) fn look_again(&mut self) -> Option<i64> {
         let first = self.hot.front().map(|(_, (_, used_ms))| *used_ms);
         self.is_hot_watched = first.is_some();
@@ -176,7 +182,7 @@ impl Table {
         self.hot.pop_front().map(|(_, (instance, _))| instance)
     }
 
-    /// The least recently used instance with a generator, when there are more of these than `max`. It is taken out.
+    /// Takes out the least recently used instance with a generator, if there are more than `max` of these.
     pub(crate) fn take_surplus(&mut self, max: usize) -> Option<Arc<Instance>> {
         if self.hot.len() <= max {
             return None;
@@ -194,12 +200,12 @@ impl Table {
         self.owned.iter()
     }
 
-    /// Whether no instance that is owned has a turn, or will have one by itself.
+    /// Returns true if no owned instance has a turn, or will have one by itself.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.owned.is_at_rest()
     }
 
-    /// Owned, or released with their generator kept.
+    /// Returns the instances that are owned, or released with their generators kept.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Instance>> {
         self.owned
             .iter()
@@ -210,7 +216,7 @@ impl Table {
         self.owned.count()
     }
 
-    /// Instances loaded: owned, or released with their generator kept.
+    /// Returns the number of loaded instances: owned, or released with their generators kept.
     pub(crate) fn loaded(&self) -> usize {
         self.owned.count() + self.released.len()
     }
@@ -219,7 +225,7 @@ impl Table {
         self.hot.len()
     }
 
-    /// Forget everything; returns all that was loaded.
+    /// Forgets everything. Returns all instances that were loaded.
     pub(crate) fn clear(&mut self) -> Vec<Arc<Instance>> {
         self.hot.clear();
         self.ids.clear();
