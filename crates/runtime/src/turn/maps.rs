@@ -1,4 +1,4 @@
-//! Turns in progress, keyed by instance: what the host's synchronous calls find their engine through.
+//! Turns in progress, keyed by instance. The host's synchronous calls find their engine through this map.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::worker::session::Session;
 pub(crate) struct Turn {
     pub(crate) session: Arc<Session>,
     pub(crate) instance: Arc<Instance>,
-    /// Whose thread runs it.
+    /// The lane whose thread runs the turn.
     pub(crate) lane: LaneId,
-    /// When it began, ms since 1970.
+    /// Start of the turn, ms since 1970.
     pub(crate) began_ms: i64,
 }
 
-/// The map of turns; an entry lives from [`begin`](Turns::begin) to [`end`](Turns::end) and never longer.
+/// The map of turns. An entry lives from [`begin`](Turns::begin) to [`end`](Turns::end) and never longer.
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<FxHashMap<Token, Turn>>);
 
@@ -37,7 +37,7 @@ impl Turns {
         self.0.lock().remove(&token);
     }
 
-    /// A generator is dropped: so is the turn that it is in, which may have been another's by now.
+    /// Removes the turn that a dropped generator is in. A turn of the same instance on another lane stays.
     pub(crate) fn drop_at(&self, token: Token, lane: LaneId) {
         let mut turns = self.0.lock();
         if turns.get(&token).is_some_and(|turn| turn.lane == lane) {
@@ -45,7 +45,7 @@ impl Turns {
         }
     }
 
-    /// The thread of a lane is gone, with the turns that it was in.
+    /// Removes the turns of a lane whose thread is gone.
     pub(crate) fn drop_all_at(&self, lane: LaneId) {
         self.0.lock().retain(|_, turn| turn.lane != lane);
     }

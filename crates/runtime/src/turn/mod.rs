@@ -1,7 +1,8 @@
 //! Turns: from the job that begins a turn to the commit that ends it.
 //!
-//! This room owns turns in progress, starts that are run before they are written, what a turn does to other instances, and what follows
-//! once the turn is durable. Replay and its check belong to the engine crate, batches to the committer.
+//! This room owns turns in progress, starts that are run before they are written, the effects of a turn on other
+//! instances, and the work that follows once the turn is durable. Replay and its check belong to the engine crate,
+//! batches to the committer.
 
 pub(crate) mod maps;
 pub(crate) mod others;

@@ -1,4 +1,5 @@
-//! What a turn does to other instances: starts and messages, written with it, and what follows once that is durable.
+//! Effects of a turn on other instances: starts and messages that are written with the turn, and the work that follows
+//! once they are durable.
 
 use std::sync::Arc;
 
@@ -12,10 +13,11 @@ use crate::instance::Instance;
 use crate::platform::machine::new_start;
 use crate::worker::session::Session;
 
-/// The starts of a turn, in order; those that are left to whoever acquires them are `None`.
+/// The starts of a turn, in order. A start that is left to the worker that acquires it is `None`.
 pub(crate) type Claimed = Vec<Option<NewInstance>>;
 
-/// As the store takes it. What this worker can run, and has room for, is its own from the first moment.
+/// Converts the effects of a turn on other instances for the store. A started instance that this worker can run and has
+/// room for is its own from the first moment.
 pub(crate) fn prepare(
     session: &Session,
     instance: &Instance,
@@ -124,7 +126,7 @@ fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::O
     }
 }
 
-/// It is durable: own what was claimed, and let those know who have something to do now.
+/// Follows up on durable effects: takes the claimed instances, and tells those that have work to do now.
 pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) {
     let mut left = false;
     for (new, outcome) in claimed.into_iter().zip(others.started) {

@@ -7,11 +7,11 @@ use perdure_provider::{NewInstance, Write};
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::lane::log_record::LogRecord;
 
-/// A start that waits for the first turn of its instance. Dropped, it is written without one.
+/// A start that waits for the first turn of its instance. A dropped start is written without a turn.
 pub(crate) struct PendingStart {
-    /// `None`: it was taken.
+    /// The start; `None`: it was taken.
     start: Option<(Box<NewInstance>, WriteDone)>,
-    /// What the turn logged.
+    /// Lines that the turn logged.
     pub(crate) logs: Vec<LogRecord>,
     committer: Arc<Committer>,
 }
@@ -25,7 +25,7 @@ impl PendingStart {
         }
     }
 
-    /// The start, to be written by the caller.
+    /// Takes the start, which the caller must write.
     pub(crate) fn take(mut self) -> (Box<NewInstance>, WriteDone, Vec<LogRecord>) {
         let (new, done) = self.start.take().expect("it is taken once");
         (new, done, std::mem::take(&mut self.logs))

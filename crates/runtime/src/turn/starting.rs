@@ -1,7 +1,8 @@
-//! Starts of instances that this worker runs itself: the first turn is run before anything is written, and both are one commit.
+//! Starts of instances that this worker runs itself: the first turn is run before anything is written, and both are one
+//! commit.
 //!
-//! Nothing of the turn leaves the process before that (invariant 1). A start that is refused, because its id is in use, takes its turn
-//! with it; one that the session cannot bring to its end is written without a turn.
+//! Nothing of the turn leaves the process before that (invariant 1). A start that is refused because its id is in use
+//! takes its turn with it. A start that the session cannot finish is written without a turn.
 
 use std::sync::Arc;
 
@@ -19,11 +20,11 @@ use crate::turn::pending_start::PendingStart;
 use crate::worker::session::Session;
 
 impl Session {
-    /// Start an instance here. `done` is told what came of it.
+    /// Starts an instance here. `done` receives the outcome.
     pub(crate) fn start_here(self: &Arc<Self>, mut new: Box<NewInstance>, done: WriteDone) {
         new.claim = Some(self.worker.clone());
         let fresh = AcquiredInstance {
-            // The store has given it neither.
+            // The store has not given the instance a key or an epoch yet.
             key: NO_KEY,
             epoch: Epoch(0),
             id: new.id.clone(),
@@ -43,7 +44,7 @@ impl Session {
         };
         let start = PendingStart::new(new, done, Arc::clone(&self.shared.store.committer));
         let Ok(instance) = Instance::new(self.shared.next_token(), fresh, &self.shared.options) else {
-            // Whoever acquires it suspends it.
+            // The worker that acquires the instance suspends it.
             return drop(start);
         };
         {
@@ -62,8 +63,9 @@ impl Session {
         self.shared.push(Class::New, Queued::Turn(instance));
     }
 
-    /// A start was answered. Whether the instance is this worker's from now on, and not another's, lost with its thread, or terminated,
-    /// suspended or acquired again already; and in either case what came of its first turn, if that was written with it.
+    /// Handles the answer to a start. Returns true if the instance is this worker's from now on. The result is false if
+    /// the instance is another worker's, was lost with its thread, or was already terminated, suspended or acquired
+    /// again. Also returns the outcome of the first turn, if that turn was written with the start.
     pub(crate) fn started(
         self: &Arc<Self>,
         instance: &Arc<Instance>,
@@ -86,7 +88,7 @@ impl Session {
         }
         let is_taken_away = self.starting.lock().remove(instance);
         if is_taken_away && matches!(turn, Some(Outcome::Committed { .. })) {
-            // No other turn says that again.
+            // No other turn logs these lines again.
             self.tell(logs);
             self.forget(instance, AbortReason::Cancelled);
             done(answer);
@@ -97,7 +99,7 @@ impl Session {
             done(answer);
             return (false, turn);
         }
-        // The thread that ran its first turn is gone, and its generator with it.
+        // The thread that ran the first turn is gone, and the generator with it.
         let is_lost = instance.lock().control.state() == State::Complete && !self.has_ended();
         if is_lost {
             let epoch = instance.lock().epoch;
@@ -118,7 +120,8 @@ impl Session {
         }
     }
 
-    /// The first turn of a start ended in no way that can be stored: write the start alone, then suspend the instance.
+    /// Suspends an instance whose first turn ended in no way that can be stored: writes the start alone, then suspends
+    /// the instance.
     pub(crate) fn suspend_start(self: &Arc<Self>, instance: &Arc<Instance>, start: PendingStart, report: Report) {
         let (new, done, logs) = start.take();
         let (this, instance) = (Arc::clone(self), Arc::clone(instance));
@@ -136,7 +139,8 @@ impl Session {
         );
     }
 
-    /// The thread does not come to run first turns: their starts are left to whoever acquires them. One that is being written stays.
+    /// Leaves the starts that wait for their first turns to the workers that acquire them, because the thread does not
+    /// come to run these turns. A start that is being written stays.
     pub(crate) fn leave_starts(self: &Arc<Self>) {
         let waiting: Vec<Arc<Instance>> = {
             let mut starting = self.starting.lock();
@@ -152,8 +156,9 @@ impl Session {
         }
     }
 
-    /// The thread of a lane is gone, which has run first turns, or is in one. What is being written is given up when that is [known](Self::started);
-    /// the others are left to whoever acquires them.
+    /// Gives up starts of a lane whose thread is gone, and which has run their first turns or is in one. A start that
+    /// is being written is given up when its answer is [known](Self::started). The others are left to the workers that
+    /// acquire them.
     pub(crate) fn lose_starts(self: &Arc<Self>, lane: LaneId) {
         let seated: Vec<Arc<Instance>> = {
             let starting = self.starting.lock();
@@ -171,7 +176,8 @@ impl Session {
         }
     }
 
-    /// The session has ended: starts that wait for their first turn are left to whoever acquires them.
+    /// Leaves the starts that wait for their first turns to the workers that acquire them, because the session has
+    /// ended.
     pub(crate) fn end_starts(self: &Arc<Self>) {
         let starting = std::mem::take(&mut self.starting.lock().instances);
         for instance in starting.into_values() {

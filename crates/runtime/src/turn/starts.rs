@@ -1,4 +1,5 @@
-//! Instances of a session whose start is not written yet. [`starting`](crate::turn::starting) brings them to their end.
+//! Instances of a session whose starts are not written yet. The module [`starting`](crate::turn::starting) finishes
+//! these starts.
 
 use std::sync::Arc;
 
@@ -7,11 +8,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::instance::{Instance, Token};
 
-/// Instances whose start is not written, or not known here to be.
+/// Instances whose starts are not written, or not known here to be written.
 #[derive(Default)]
 pub(crate) struct Starting {
     pub(super) instances: FxHashMap<Token, Arc<Instance>>,
-    /// What was terminated, suspended or acquired again meanwhile: any of them may have one of these keys.
+    /// Keys of instances that were terminated, suspended or acquired again meanwhile. Each instance that is being
+    /// started may have one of these keys.
     taken_away: FxHashSet<InstanceKey>,
 }
 
@@ -26,7 +28,7 @@ impl Starting {
         }
     }
 
-    /// Forget an instance, whose start is written or refused. `true`: it was taken away already.
+    /// Forgets an instance whose start is written or refused. Returns `true` if the instance was taken away already.
     pub(super) fn remove(&mut self, instance: &Instance) -> bool {
         self.instances.remove(&instance.token);
         let taken_away = self.taken_away.remove(&instance.key());

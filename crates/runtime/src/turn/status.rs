@@ -1,4 +1,5 @@
-//! The custom status: it finds its instance through the map of turns, and is stored with the turn.
+//! The custom status of an instance. Calls find the instance through the map of turns, and the status is stored with
+//! the turn.
 
 use perdure_engine::Payload;
 
@@ -7,7 +8,8 @@ use crate::instance::Token;
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// Set the custom status, or reset it with `None`; stored with the turn unless the instance is replaying.
+    /// Sets the custom status, or resets it with `None`. The status is stored with the turn, unless the instance is
+    /// replaying.
     ///
     /// # Errors
     ///

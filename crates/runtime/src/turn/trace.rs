@@ -1,4 +1,4 @@
-//! Trace lines of orchestrations: they find their instance through the map of turns, and are silent in a replay.
+//! Trace lines of orchestrations. Calls find the instance through the map of turns, and write nothing in a replay.
 
 use perdure_scheduler::Class;
 
@@ -9,7 +9,7 @@ use crate::lane::log_record::{Level, LogRecord};
 use crate::runtime::Runtime;
 
 impl Runtime {
-    /// Write a line to the log, unless the instance is replaying. `fields` is JSON text of an object.
+    /// Writes a line to the log, unless the instance is replaying. `fields` is JSON text of an object.
     ///
     /// # Errors
     ///
@@ -32,14 +32,14 @@ impl Runtime {
             internal: false,
         };
         match &mut turn.instance.lock().start {
-            // Whether there is such an instance at all is not known yet.
+            // The start may still be refused, so there may be no such instance.
             Some(start) => start.logs.push(record),
             None => self.shared.push(Class::First, Queued::Log(record)),
         }
         Ok(())
     }
 
-    /// Whether the code is being taken through what it did before.
+    /// Returns true if the code is being replayed.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! A turn, from the job to its commit (architecture, section 2). Everything here but the commit's answer runs on the lane's thread.
+//! A turn, from the job to its commit (architecture, section 2). Everything here but the commit's answer runs on the
+//! lane's thread.
 
 use std::sync::Arc;
 
@@ -24,28 +25,28 @@ use crate::turn::others::{self, Claimed};
 use crate::worker::alarm::Alarm;
 use crate::worker::session::Session;
 
-/// What the code of a turn is handed next.
+/// The next delivery to the code of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivered {
-    /// What it is.
+    /// The delivery.
     pub delivery: Delivery,
     /// The deterministic time from here on, ms since 1970.
     pub time_ms: i64,
 }
 
-/// How a turn goes on.
+/// The next state of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// With this.
+    /// The turn goes on with this delivery.
     Delivered(Delivered),
-    /// It is over, and on its way to the store.
+    /// The turn is over, and on its way to the store.
     Over {
-        /// Whether the instance is released with it, and sleeps in the store from then on.
+        /// True if the instance is released with the turn, and sleeps in the store from then on.
         sleeps: bool,
     },
 }
 
-/// What the code has asked for.
+/// An operation that the code has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issued {
     /// The operation's id.
@@ -61,19 +62,21 @@ impl Turn {
     pub(crate) fn with_engine<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> Result<T, RuntimeError> {
         let mut core = self.instance.lock();
         match &mut core.engine {
-            // Also when its session has ended: the code goes on to its next wait, and nothing of that is stored.
+            // This holds also when the session has ended: the code goes on to its next wait, and nothing of that is
+            // stored.
             Some(engine) => Ok(f(engine)),
             None => Err(NO_TURN),
         }
     }
 }
 
-/// The turn of a token, or the error that says that there is none.
+/// Returns the turn of a token, or the error that says that there is none.
 pub(crate) fn in_progress(turn: Option<Turn>) -> Result<Turn, RuntimeError> {
     turn.ok_or(NO_TURN)
 }
 
-/// A queued turn has come to the front. `None`: its instance is gone or another's meanwhile.
+/// Begins a queued turn that has come to the front. `None`: the instance is gone or another's meanwhile, or needs
+/// something before its turn.
 pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId) -> Option<Turn> {
     {
         let mut table = session.table.lock();
@@ -110,8 +113,8 @@ pub(crate) fn issue(turn: &Turn, command: Command) -> Result<Issued, RuntimeErro
     issued.map_err(|fault: Fault| fault.into())
 }
 
-/// What is next, if anything; the turn goes on when there is. A turn that has gone on for long ends here, for the lane to do other things
-/// before its instance goes on.
+/// Returns the next delivery, if any: the turn goes on when there is one. A turn that has gone on for long ends here,
+/// so that the lane does other things before the instance goes on.
 pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
     let now = turn.session.now_ms();
     let mut core = turn.instance.lock();
@@ -127,7 +130,7 @@ pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, Runti
     }
 }
 
-/// A request to cancel that is handed over although the code does not wait.
+/// Returns a request to cancel, which is delivered although the code does not wait.
 pub(crate) fn interrupt(turn: &Turn) -> Result<Option<Delivered>, RuntimeError> {
     let now = turn.session.now_ms();
     let mut core = turn.instance.lock();
@@ -142,7 +145,8 @@ pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
         .map_err(RuntimeError::from)
 }
 
-/// All fibers wait, or the code has ended: commit what the turn did. `true`: the instance is released with it.
+/// Commits the work of a turn after all fibers wait, or after the code has ended. Returns `true` if the instance is
+/// released with the turn.
 pub(crate) fn end(turn: Turn) -> bool {
     let Turn { session, instance, .. } = turn;
     let now = session.now_ms();
@@ -157,8 +161,9 @@ pub(crate) fn end(turn: Turn) -> bool {
     core.settle_held();
     let is_runnable = core.next(now) != Then::Rest;
     if core.reloaded && is_live {
-        // The engine names every open activity once it is past its history; those that run here already must not be started
-        // again. One that has ended was taken in above, or is still there: both change under the lock of the core.
+        // The engine names every open activity once it is past its history. Activities that run here already must not
+        // be started again. An activity that has ended was taken in above, or is still there: both change under the
+        // lock of the core.
         let activities = session.activities.lock();
         let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key(), instance.execution, task.scheduled));
         output.effects.retain(|effect| !runs(effect));
@@ -181,7 +186,7 @@ pub(crate) fn end(turn: Turn) -> bool {
             (Some(status), _) => AfterTurn::End { status },
             (None, next) => AfterTurn::ContinueAsNew(Box::new(next.expect("it continued as new"))),
         },
-        // Those that others run are theirs to tell of.
+        // Other workers run these activities and report their ends.
         Waiting::Outside {
             open_activities,
             timer_at_ms,
@@ -246,7 +251,7 @@ pub(crate) fn end(turn: Turn) -> bool {
     sleeps
 }
 
-/// A start with its first turn was answered.
+/// Handles the answer to a start with its first turn.
 fn first_turn_answered(
     session: &Arc<Session>,
     instance: &Arc<Instance>,
@@ -257,7 +262,7 @@ fn first_turn_answered(
 ) {
     match session.started(instance, logs, done, answer) {
         (true, Some(committed)) => answered(session, instance, kept, Ok(committed)),
-        // What it started and claimed is this worker's although it is not itself.
+        // The instances that the turn started and claimed are this worker's, although the instance itself is not.
         (
             false,
             Some(Outcome::Committed {
@@ -271,7 +276,8 @@ fn first_turn_answered(
     }
 }
 
-/// The code does not fit its history, or cannot be run: suspend the instance and tell where in the code that showed.
+/// Suspends an instance whose code does not fit its history, or cannot be run. The report names the place in the code
+/// where that showed.
 pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
     let report = {
         let core = turn.instance.lock();
@@ -288,7 +294,7 @@ pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
     turn.session.suspend(&turn.instance, report);
 }
 
-/// What an instance is after the end of an execution; `None`: it goes on.
+/// Returns the status of an instance after the end of an execution; `None`: the instance goes on.
 const fn status_of(terminal: Terminal) -> Option<Status> {
     match terminal {
         Terminal::Completed => Some(Status::Completed),
@@ -298,7 +304,8 @@ const fn status_of(terminal: Terminal) -> Option<Status> {
     }
 }
 
-/// The execution that begins with an event. It stays here if this worker can run its version and is to go on at all.
+/// Returns the execution that begins with an event. The execution stays here if this worker can run its version and is
+/// not shutting down.
 fn next_execution(session: &Session, first: &Event, now: i64) -> NextExecution {
     let Event::ExecutionStarted { name, version, .. } = first else {
         unreachable!("an execution begins with its start")
@@ -310,17 +317,17 @@ fn next_execution(session: &Session, first: &Event, now: i64) -> NextExecution {
     }
 }
 
-/// What is needed of a turn when its commit is answered.
+/// The parts of a turn that are needed when its commit is answered.
 struct Kept {
     after: AfterTurn,
     effects: Vec<Effect>,
     waiting: Waiting,
     next_event_id: EventId,
-    /// Somebody may wait for what it changes.
+    /// True if clients may wait for a change that the turn makes.
     changes_status: bool,
-    /// What it started and claimed.
+    /// The instances that the turn started and claimed.
     claimed: Claimed,
-    /// It has offered attempts to other workers.
+    /// True if the turn has offered attempts to other workers.
     has_offered: bool,
 }
 
@@ -358,7 +365,7 @@ fn commit_of(
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         to_others: None,
-        // Whoever started it here waits for its end, or is about to.
+        // A client that started the instance here waits for its end, or is about to.
         tell_status: kept.changes_status
             && (session.shared.store.watch.awaits(&instance.id)
                 || core.was_started_here && matches!(kept.after, AfterTurn::End { .. })),
@@ -367,7 +374,7 @@ fn commit_of(
     }
 }
 
-/// The commit was answered; called from where the provider answers.
+/// Handles the answer to a commit. The provider's answer calls this.
 fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, answer: Result<Outcome, ProviderError>) {
     let store = &session.shared.store;
     match answer {
@@ -392,7 +399,8 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             match kept.after {
                 AfterTurn::Hold => go_on(session, instance, core, kept),
                 AfterTurn::Release { .. } => {
-                    // It starts nothing here. But what it gave up is told so by nobody else: an instance that is kept is not forgotten.
+                    // The turn starts nothing here. But the operations that it gave up are told by nothing else,
+                    // because a kept instance is not forgotten.
                     session.carry_out(instance, &core.heartbeats, std::mem::take(&mut kept.effects));
                     drop(core);
                     released(session, instance);
@@ -402,15 +410,16 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 }
                 AfterTurn::End { status: end } => {
                     drop(core);
-                    // Before those who wait for the end can hear of it.
+                    // This comes before the waits for the end can be told.
                     session.shared.ended(instance, end);
-                    // Before the instance is forgotten, which makes those look who were not told.
+                    // This comes before the instance is forgotten, which makes those waits look that were not told.
                     if let Some(status) = status.take() {
                         store.watch.changed(*status);
                     }
                     session.forget(instance, AbortReason::Cancelled);
                 }
-                // Forgotten meanwhile: its next execution is another's, or it is this worker's by a later acquisition.
+                // The instance was forgotten meanwhile. Its next execution is another worker's, or this worker's by a
+                // later acquisition.
                 AfterTurn::ContinueAsNew(_) if core.control.state() == State::Complete => {
                     drop(core);
                     session.forget(instance, AbortReason::LeaseLost);
@@ -432,7 +441,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                 None => {}
             }
         }
-        // It was terminated or suspended in this process, or the session is over.
+        // The instance was terminated or suspended in this process, or the session is over.
         Ok(Outcome::Fenced) if instance.lock().control.state() == State::Complete => {
             session.shared.metrics.fenced.add(1)
         }
@@ -451,7 +460,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             session.let_go(instance.key(), epoch);
         }
         Err(error) if error.kind == ProviderErrorKind::Closed => session.forget(instance, AbortReason::LeaseLost),
-        // Not for want of trying: the store refuses what the turn did, and would refuse it again.
+        // Another try would not help: the store refuses the work of the turn, and would refuse it again.
         Err(error) => unstorable(session, instance, &error.to_string()),
         Ok(other) => unstorable(session, instance, &format!("the store answered {other:?}")),
     }
@@ -466,10 +475,11 @@ fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
     );
 }
 
-/// What the turn did is durable, and the instance stays: start what it asked for, then let it wait, or have its next turn.
+/// Goes on with an instance that stays and whose turn is durable: starts the operations that the turn issued, then lets
+/// the instance wait, or have its next turn.
 fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<'_, Core>, kept: Kept) {
     if core.control.state() == State::Complete {
-        // Forgotten meanwhile: nobody waits for what it asked for.
+        // The instance was forgotten meanwhile: nothing waits for its operations.
         return;
     }
     session.carry_out(instance, &core.heartbeats, kept.effects);
@@ -481,7 +491,7 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
         }
         core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
     }
-    // If the store is searched: what the turn consumed is gone from it by now (B4).
+    // A search of the store may follow: the messages that the turn consumed are gone from the store by now (B4).
     let then = instance.rest(&mut core, session, kept.waiting == Waiting::More);
     drop(core);
     if then == Then::Rest {
@@ -491,7 +501,8 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
     session.follow(instance, then);
 }
 
-/// The instance sleeps in the store. If it waits for a message its generator is kept for as long as the cache has room.
+/// Lets go of an instance that sleeps in the store now. If the instance waits for a message, or for an activity that
+/// was offered to other workers, its generator is kept for as long as the cache has room.
 fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
     let is_kept = {
         let mut table = session.table.lock();
@@ -503,11 +514,11 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
         if is_kept {
             table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);
         } else if is_owned && core.has_pending_messages() {
-            // They may be for its next owner, which this worker may be already in the store.
+            // The messages may be for the next owner of the instance. In the store, that may be this worker already.
             table.came_early(instance.key());
         }
         if !is_kept {
-            // In one go with the above: what comes from here on comes early, too.
+            // This happens under the same lock as the above: messages that come from here on are early, too.
             drop(core);
             table.remove(instance);
         } else {
