@@ -1,10 +1,10 @@
 //! Loss of a lane's thread, which may end in the middle of any work. Nothing else notices the loss.
 //!
 //! Instances whose generators the thread had are given back, as if a worker that owned them had died, and the first
-//! worker that asks takes them again. Activities that the thread ran are run again. The instance that the thread was in
-//! the middle of is the first suspect for its end: the instance of a turn, of the call of an activity, or of the only
-//! activity that the thread had begun. That is evidence (P14), so that code that takes down each thread it runs on does
-//! not do that for ever.
+//! worker that asks takes them again. Activities that the thread ran for other instances are run again. The instance
+//! that the thread was in the middle of is the first suspect for its end: the instance of a turn, of the call of an
+//! activity, or of the only activity that the thread had begun. That is evidence (P14), so that code that takes down
+//! each thread it runs on does not do that for ever.
 
 use std::sync::Arc;
 
