@@ -1,47 +1,49 @@
-//! How often and when an activity is tried again.
+//! Retries of an activity: their number and their delays.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::mix;
 use crate::{Bug, EventId, TraceContext, is_planted};
 
-/// Options of one scheduled activity, as recorded with its schedule. The driver merges registration and call before.
+/// Options of one scheduled activity, as recorded with its schedule. The driver has already merged the options of the
+/// registration and of the call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ActivityOptions {
-    /// When a failed attempt is followed by another.
+    /// Policy for attempts after a failed one.
     pub retry: RetryPolicy,
-    /// How long one attempt may take, ms. `None`: no limit.
+    /// Maximum duration of one attempt, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How long all attempts and the waits between them may take, ms. `None`: no limit.
+    /// Maximum duration of all attempts and the waits between them, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_timeout_ms: Option<u64>,
-    /// How long an attempt may be silent, ms. `None`: no limit.
+    /// Maximum time without a heartbeat in an attempt, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout_ms: Option<u64>,
-    /// Only workers that serve this queue run it. `None`: `default`.
+    /// Queue of the activity: only workers that serve this queue run it. `None`: `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Higher goes first where attempts wait.
+    /// Priority. Where attempts wait, higher priorities go first.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
-    /// Its function is a closure of the orchestration: it runs only where that is in memory.
+    /// True if the function is a closure of the orchestration: it runs only where the orchestration is in memory.
     #[serde(skip_serializing_if = "is_false")]
     pub inline: bool,
-    /// What it was scheduled in.
+    /// Trace context of the schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: TraceContext,
-    /// Which fiber scheduled it, in what is read of a history ([`crate::EventRecord::set_fiber`]). A replay does not look at it.
+    /// Fiber that scheduled the activity, for readers of a history ([`crate::EventRecord::set_fiber`]). A replay does
+    /// not look at it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fiber: Option<u32>,
 }
 
-/// The queue of activities that name none.
+/// Queue of activities that name no queue.
 pub const DEFAULT_QUEUE: &str = "default";
 
 impl ActivityOptions {
-    /// The queue that it waits in.
+    /// The queue in which the activity waits.
     #[must_use]
     pub fn queue(&self) -> &str {
         self.queue.as_deref().unwrap_or(DEFAULT_QUEUE)
@@ -58,13 +60,12 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Delay before attempt n+1: `min(initial × backoff^(n-1), max)`, spread by ± `jitter`.
-///
-/// JSON has no infinity: a number that is none is written as `null` and read as infinity, which the arithmetic bears.
+/// JSON has neither infinity nor NaN: both are written as `null` and read as infinity, with which the arithmetic can
+/// cope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RetryPolicy {
-    /// Attempts in all; 1 means never again.
+    /// Maximum number of attempts; 1 means no retry.
     pub max_attempts: u32,
     /// Delay before the second attempt, ms.
     #[serde(deserialize_with = "null_as_infinity")]
@@ -78,7 +79,7 @@ pub struct RetryPolicy {
     /// Share of the delay by which it is spread, 0 to 1.
     #[serde(deserialize_with = "null_as_infinity")]
     pub jitter: f64,
-    /// Names of errors that are never tried again.
+    /// Names of errors that are never retried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_retryable: Vec<String>,
 }
@@ -87,7 +88,7 @@ fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
-/// A part of the format of histories: what equals the default is left out there.
+/// The defaults are a part of the format of histories: a value that equals the default is left out there.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
@@ -105,7 +106,8 @@ impl Default for RetryPolicy {
 const DELAY_MAX_MS: f64 = 365.0 * 24.0 * 3_600_000.0;
 
 impl RetryPolicy {
-    /// Delay in ms before the attempt that follows failed attempt number `attempt` (from 1), or `None` when that was the last.
+    /// Returns the delay in ms before the attempt that follows failed attempt number `attempt` (from 1), or `None` if
+    /// that was the last attempt.
     ///
     /// The jitter is a function of `seed`, the schedule and the attempt, so that the same history gives the same delay.
     pub(crate) fn delay_after(&self, attempt: u32, seed: u64, scheduled: EventId) -> Option<i64> {
@@ -121,7 +123,7 @@ impl RetryPolicy {
     }
 }
 
-/// A number in 0..1 that looks random over its arguments.
+/// Returns a number in 0..1 that looks random over its arguments.
 fn unit_interval(seed: u64, scheduled: u64, attempt: u32) -> f64 {
     let z = mix(seed
         .wrapping_add(scheduled.wrapping_mul(0x9E37_79B9_7F4A_7C15))

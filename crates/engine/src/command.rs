@@ -1,8 +1,8 @@
-//! What an orchestration asks for.
+//! The commands of an orchestration.
 
 use crate::{ActivityOptions, Event, EventId, InstanceStart, Mailbox, Payload};
 
-/// One request of the orchestration; recorded as an event, whose id becomes the name of the operation.
+/// One command of the orchestration. It is recorded as an event, whose id becomes the name of the operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Run an activity.
@@ -14,38 +14,38 @@ pub enum Command {
         /// Its effective options.
         options: ActivityOptions,
     },
-    /// A timer that is due `delay_ms` after the deterministic time of now.
+    /// Create a timer that is due `delay_ms` after the current deterministic time.
     CreateTimer {
         /// Delay, ms.
         delay_ms: i64,
     },
-    /// A timer that is due at a time.
+    /// Create a timer that is due at a given time.
     CreateTimerAt {
-        /// When, ms since 1970.
+        /// Due time, ms since 1970.
         fire_at_ms: i64,
     },
     /// Start an instance and wait for its end.
     StartChild(InstanceStart),
-    /// Start an instance that goes its own way.
+    /// Start a detached instance.
     StartInstance(InstanceStart),
     /// Send a message to another instance.
     SendMessage {
-        /// Its id.
+        /// Id of the other instance.
         instance: String,
-        /// Which mailbox of it.
+        /// Mailbox of that instance.
         mailbox: Mailbox,
         /// The value.
         payload: Payload,
     },
     /// Give up an operation that has not settled.
     CancelOperation {
-        /// Its schedule.
+        /// Event that scheduled the operation.
         scheduled: EventId,
     },
 }
 
 impl Command {
-    /// The event that records this command when the deterministic time is `now_ms`.
+    /// Returns the event that records this command when the deterministic time is `now_ms`.
     pub(crate) fn into_event(self, now_ms: i64) -> Event {
         match self {
             Command::ScheduleActivity { name, input, options } => Event::ActivityScheduled { name, input, options },

@@ -1,8 +1,9 @@
-//! One execution: replayed from its history first, then live.
+//! The engine of one execution: it replays the history first and is live from then on.
 //!
-//! It owns the phase, the deterministic time, the order of events and what the turn in progress has done. What is open
-//! (`operations`), what has come from outside (`inbox`) and the history that is still ahead (`tape`) have their own files,
-//! and so has what the engine does in each of its two working phases.
+//! This file owns the phase, the deterministic time, the order of events and the state of the turn in progress. Other
+//! files own the open operations (`operations`), the completions that were not delivered yet (`inbox`) and the history
+//! that is still to be replayed (`tape`). Each of the two working phases also has a file of its own (`replaying`,
+//! `live`).
 
 mod live;
 mod replaying;
@@ -21,8 +22,8 @@ use crate::{
     TurnMessage, TurnOutput, TurnStart, Waiting, Waits, is_planted,
 };
 
-/// How much one turn may do before others get theirs. A turn can end only where the code waits, so the last thing that it
-/// is handed may take it beyond.
+/// Budget of one turn: the work that it may do before other instances get their turns. A turn can end only where the
+/// code waits, so its last delivery may exceed the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Completions delivered in one turn while live.
@@ -46,26 +47,26 @@ impl Default for Budget {
     }
 }
 
-/// What an engine starts from.
+/// Arguments of [`Engine::new`].
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Which execution of its instance it is.
+    /// Number of the execution within its instance.
     pub execution: ExecutionId,
     /// First page of the history, from `ExecutionStarted` on.
     pub history: Vec<EventRecord>,
-    /// Whether that page is all of it.
+    /// True if that page is the whole history.
     pub complete: bool,
-    /// Whether no turn was committed yet: nothing after event 1 has run.
+    /// True if no turn was committed yet: nothing after event 1 has run.
     pub fresh: bool,
     /// Budget of each turn.
     pub budget: Budget,
 }
 
-/// A first turn that comes so much later than the start, ms, or, where the clock of whoever started it is ahead, earlier, is recorded with
-/// its time.
+/// Difference between the start and the first turn, in ms, above which the time of the first turn is recorded. The
+/// first turn comes later than the start, or earlier if the clock of the process that started the instance is ahead.
 const LATE_MS: u64 = 1_000;
 
-/// The patch that is recorded before the timer of [`Engine::grace_timer`].
+/// Patch that is recorded before the timer of [`Engine::grace_timer`].
 const GRACE_PATCH: &str = "perdure.cancelGrace";
 
 #[derive(Clone, Debug)]
@@ -76,9 +77,9 @@ enum Phase {
     Broken(Box<Fault>),
     /// The code ended.
     Ended(Terminal),
-    /// The code ended, and goes on as the next execution, which begins with this event.
+    /// The code ended, and the instance continues with the next execution, which begins with this event.
     Continued(Box<Event>),
-    /// The execution was ended from outside where the replay is now.
+    /// The execution was ended from outside at the event that the replay has reached.
     Terminated,
 }
 
@@ -92,7 +93,7 @@ pub struct Engine {
     limits: Limits,
     name: String,
     version: String,
-    /// The version, where the start had left it open and no turn has recorded it yet.
+    /// The version, if the start left it open and no turn has recorded it yet.
     settled_version: Option<String>,
     input: Payload,
     parent: Option<Box<ParentLink>>,
@@ -107,38 +108,39 @@ pub struct Engine {
     operations: Operations,
     custom_status: Payload,
     trace: Option<Box<str>>,
-    /// What the code was told of its patches. History decides: false becomes true where a replay finds the patch recorded.
+    /// Answers of [`Engine::patched`] so far, by patch. History decides: false becomes true when a replay finds the
+    /// patch recorded.
     patches: BTreeMap<String, bool>,
     inbox: Inbox,
-    /// Whether the code has come to its first wait.
+    /// True if the code has reached its first wait.
     has_waited: bool,
-    /// Whether a request to cancel was delivered.
+    /// True if a request to cancel was delivered.
     was_cancelled: bool,
     turn: Turn,
 }
 
-/// What the turn in progress has done so far.
+/// State of the turn in progress.
 #[derive(Clone, Debug, Default)]
 struct Turn {
     events: Vec<EventRecord>,
     consumed: Vec<MessageSeq>,
     to_others: ToOthers,
-    /// Children that it has asked for and given up.
+    /// Children that this turn has both scheduled and given up.
     never_started: BTreeSet<EventId>,
-    /// The custom status before the first change.
+    /// The custom status before its first change in this turn.
     status_before: Option<Payload>,
     deliveries: u32,
     commands: u32,
-    /// Of the values in its events.
+    /// Bytes of the values in `events`.
     bytes: u64,
     replayed: u32,
-    /// It has gone on for long.
+    /// True if the turn has taken long ([`Engine::hurry`]).
     was_long: bool,
     stopped: Stopped,
 }
 
 impl Turn {
-    /// A child is given up: one that was not started yet never is.
+    /// Gives up a child. A child that was not started yet is never started.
     fn cancel_child(&mut self, scheduled: EventId) {
         if self.to_others.starts(scheduled) {
             self.never_started.insert(scheduled);
@@ -147,13 +149,14 @@ impl Turn {
         }
     }
 
-    /// Whether it is to end because it has gone on for long. One that has handed nothing over goes on: each turn gets the code further.
+    /// True if the turn must end because it has taken long. A turn without a delivery goes on, so that each turn makes
+    /// progress.
     const fn is_long(&self) -> bool {
         self.was_long && self.deliveries + self.replayed > 0
     }
 }
 
-/// Why a turn is over.
+/// Reasons for the end of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stopped {
     #[default]
@@ -163,11 +166,12 @@ enum Stopped {
 }
 
 impl Engine {
-    /// An engine at the beginning of an execution. Ask [`needs_history`](Self::needs_history) before the code runs.
+    /// Creates an engine at the beginning of an execution. Call [`needs_history`](Self::needs_history) before the code
+    /// runs.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] when the history cannot be read or does not begin with `ExecutionStarted`.
+    /// [`RecordError`] if the history cannot be read or does not begin with `ExecutionStarted`.
     pub fn new(start: Start) -> Result<Self, RecordError> {
         let kind = start
             .history
@@ -232,14 +236,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The engine with other limits than the default ones.
+    /// Replaces the default limits.
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The engine of an execution that runs this version, if its start left that open: its first turn records it.
+    /// Sets the version of the orchestration if the start left it open. The first turn records this version.
     #[must_use]
     pub fn with_version(mut self, version: &str) -> Self {
         if self.version.is_empty() && !version.is_empty() {
@@ -249,7 +253,7 @@ impl Engine {
         self
     }
 
-    /// Which start of its id the instance comes from.
+    /// Incarnation of the instance: the number that tells this start of its id from other starts of the same id.
     #[must_use]
     pub const fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation
@@ -273,7 +277,7 @@ impl Engine {
         &self.input
     }
 
-    /// Deterministic time, ms since 1970: that of the last event delivered.
+    /// Deterministic time, ms since 1970: the time of the last delivered event.
     #[must_use]
     pub const fn time_ms(&self) -> i64 {
         self.time_ms
@@ -291,19 +295,19 @@ impl Engine {
         self.history_bytes
     }
 
-    /// Id that the next event will get, or that the replay has come to.
+    /// Id that the next event gets, or that the replay has reached.
     #[must_use]
     pub const fn next_event_id(&self) -> EventId {
         self.next_event_id
     }
 
-    /// Whether the code is being taken through what it did before (E3).
+    /// True while the engine takes the code through its recorded history (E3).
     #[must_use]
     pub const fn is_replaying(&self) -> bool {
         matches!(self.phase, Phase::Replaying(_) | Phase::Terminated)
     }
 
-    /// What broke this engine, if anything did.
+    /// The fault that broke this engine, if it is broken.
     #[must_use]
     pub fn fault(&self) -> Option<&Fault> {
         match &self.phase {
@@ -325,12 +329,12 @@ impl Engine {
         self.random.uuid()
     }
 
-    /// Whether this execution has a patch of its code: it has unless it passed here before the patch was there. The same patch gets
-    /// the same answer from then on.
+    /// Returns true if this execution has a patch of its code. It has the patch unless it passed this point before the
+    /// patch was there. The same patch gets the same answer from then on.
     ///
-    /// Recorded history always reaches up to a wait (E3), so code that asks while it is replaying was here before, and had the
-    /// patch only if that is recorded. A recorded patch that the code does not ask for any more is no mismatch: what it does instead
-    /// is compared as ever.
+    /// Recorded history always reaches up to a wait (E3), so code that asks while it is replaying was here before, and
+    /// had the patch only if the patch is recorded. A recorded patch that the code no longer asks for is no mismatch;
+    /// the commands that the code issues instead are compared as always.
     pub fn patched(&mut self, patch: &str) -> bool {
         let known = self.patches.get(patch).copied();
         let has_it = match (&self.phase, known) {
@@ -348,12 +352,13 @@ impl Engine {
         has_it
     }
 
-    /// A timer that limits how long the execution may go on once it is cancelled: `delay_ms` from now, where the code has such a limit. A replay
-    /// takes the timer that history holds, or none: another limit of the code holds for what is cancelled from then on.
+    /// Creates the timer that limits how long the execution may go on once it is cancelled. The timer is due `delay_ms`
+    /// from now; `None`: the code has no such limit. A replay takes the timer that history holds, or none if history
+    /// holds none. A limit that the code has changed since then applies to later cancellations.
     ///
     /// # Errors
     ///
-    /// [`Fault`] as of [`issue`](Self::issue).
+    /// [`Fault`] as in [`issue`](Self::issue).
     pub fn grace_timer(&mut self, delay_ms: Option<i64>) -> Result<Option<EventId>, Fault> {
         let is_there = (delay_ms.is_some() || self.is_replaying()) && self.patched(GRACE_PATCH);
         let command = match self.recorded_timer() {
@@ -366,33 +371,35 @@ impl Engine {
             .transpose()
     }
 
-    /// The value that history holds for what the code does next; `None` where it holds none. It is compared with what the code has
-    /// byte by byte, so a driver that does not write a value twice alike asks for it first.
+    /// Returns the value that history holds for the next command or end of the code; `None` if it holds none. The
+    /// engine compares this value byte by byte with the value of the code. A driver that may encode a value differently
+    /// each time therefore asks for it first.
     #[must_use]
     pub fn recorded_payload(&self) -> Payload {
         self.replay_payload().cloned()
     }
 
-    /// The custom status as the code sees it here.
+    /// The custom status as the code sees it at this point.
     #[must_use]
     pub const fn custom_status(&self) -> &Payload {
         &self.custom_status
     }
 
-    /// What the start of the instance was part of.
+    /// Trace context of the start of the instance.
     #[must_use]
     pub fn trace(&self) -> Option<&str> {
         self.trace.as_deref()
     }
 
-    /// What was recorded last is of this fiber (see [`EventRecord::set_fiber`]); nothing while replaying.
+    /// Notes the fiber of the last recorded event (see [`EventRecord::set_fiber`]). Does nothing while replaying.
     pub fn of_fiber(&mut self, fiber: u32) {
         if let (Phase::Live, Some(last)) = (&self.phase, self.turn.events.last_mut()) {
             last.set_fiber(fiber);
         }
     }
 
-    /// Set or reset the custom status. It is stored with the turn if it is another then, unless this is a replay.
+    /// Sets or resets the custom status. It is stored with the turn if it differs at the end of the turn, unless this
+    /// is a replay.
     pub fn set_custom_status(&mut self, value: Payload) {
         let before = mem::replace(&mut self.custom_status, value);
         if matches!(self.phase, Phase::Live) {
@@ -400,8 +407,8 @@ impl Engine {
         }
     }
 
-    /// First event of the page that must be here before the code may run: after [`Engine::new`] and after each page, until
-    /// it is `None`. Commands up to the next wait are checked without waiting for a page.
+    /// Returns the first event of the page that must be here before the code may run. To be asked after [`Engine::new`]
+    /// and after each page, until it is `None`. Commands up to the next wait are checked without waiting for a page.
     #[must_use]
     pub fn needs_history(&self) -> Option<EventId> {
         match &self.phase {
@@ -410,11 +417,11 @@ impl Engine {
         }
     }
 
-    /// Append a page of history, after [`Step::NeedHistory`] or when [`needs_history`](Self::needs_history) says so.
+    /// Appends a page of history, after [`Step::NeedHistory`] or when [`needs_history`](Self::needs_history) says so.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] when the page cannot be read or does not follow the one before.
+    /// [`RecordError`] if the page cannot be read or does not follow the one before.
     pub fn extend_history(&mut self, page: Vec<EventRecord>, complete: bool) -> Result<(), RecordError> {
         match &mut self.phase {
             Phase::Replaying(tape) => tape.extend(page, complete)?,
@@ -424,8 +431,9 @@ impl Engine {
         Ok(())
     }
 
-    /// A turn begins at `now_ms`. If it is the first and comes notably later than the start, or the start had left the version open, that is recorded: timers and times of the code
-    /// count from when it runs, not from when a client asked for it.
+    /// Begins a turn at `now_ms`. Records `ExecutionBegan` in the first turn if that comes notably later than the
+    /// start, or if the start left the version open. Timers and times of the code then count from when the code runs,
+    /// not from when a client asked for it.
     pub fn begin_turn(&mut self, now_ms: i64) {
         let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
         if is_planted(Bug::StartTimeForFirstTurn) {
@@ -439,19 +447,19 @@ impl Engine {
         }
     }
 
-    /// The turn has gone on for long: it ends as if its budget were used up.
+    /// Notes that the turn has taken long: it ends as if its budget were used up.
     pub const fn hurry(&mut self) {
         self.turn.was_long = true;
     }
 
-    /// Take in something that happened outside; it is delivered when its turn comes.
+    /// Takes in a completion from outside. It is delivered when its turn comes.
     pub fn offer(&mut self, completion: Completion) {
         if matches!(self.phase, Phase::Replaying(_) | Phase::Live) {
             self.inbox.offer(completion);
         }
     }
 
-    /// Whether a turn would have anything to do at `now_ms`.
+    /// Returns true if a turn at `now_ms` would have anything to do.
     #[must_use]
     pub fn is_runnable(&self, now_ms: i64) -> bool {
         match &self.phase {
@@ -461,82 +469,83 @@ impl Engine {
         }
     }
 
-    /// Whether it was asked to cancel, delivered or not: it may exceed its limits by [`CANCEL_GRACE`](crate::CANCEL_GRACE) then.
+    /// True if the instance was asked to cancel, even if the request was not delivered yet. It may then exceed its
+    /// limits by [`CANCEL_GRACE`](crate::CANCEL_GRACE).
     #[must_use]
     pub fn is_cancelling(&self) -> bool {
         self.was_cancelled || self.inbox.has_cancel()
     }
 
-    /// The mailboxes that fibers wait on, in order.
+    /// Mailboxes that fibers wait on, in order.
     pub fn awaited_mailboxes(&self) -> impl Iterator<Item = &Mailbox> {
         self.inbox.awaited().iter()
     }
 
-    /// How many these are.
+    /// Number of mailboxes that fibers wait on.
     #[must_use]
     pub fn awaited_mailboxes_len(&self) -> usize {
         self.inbox.awaited().len()
     }
 
-    /// Whether a fiber waits on a mailbox.
+    /// Returns true if a fiber waits on this mailbox.
     #[must_use]
     pub fn awaits_mailbox(&self, mailbox: &Mailbox) -> bool {
         self.inbox.awaited().contains(mailbox)
     }
 
-    /// Whether fibers wait on mailboxes and it holds no message of these.
+    /// True if the engine is live, fibers wait on mailboxes and the engine holds no message of these mailboxes.
     #[must_use]
     pub fn lacks_message(&self) -> bool {
         matches!(self.phase, Phase::Live) && !self.inbox.awaited().is_empty() && !self.inbox.has_awaited_mail()
     }
 
-    /// Messages of mailboxes that it holds.
+    /// Number of mailbox messages that the engine holds.
     #[must_use]
     pub const fn held_messages(&self) -> usize {
         self.inbox.mail_len()
     }
 
-    /// Bytes of the values in the messages that it holds.
+    /// Bytes of the values in the messages that the engine holds.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.inbox.message_bytes()
     }
 
-    /// Forget the messages of mailboxes that it holds: they wait in the store, and are offered again.
+    /// Drops the mailbox messages that the engine holds. They are still in the store, and are offered again.
     pub fn forget_messages(&mut self) {
         self.inbox.forget_mail();
     }
 
-    /// Whether a message may wake it: a fiber waits on a mailbox, or a child has not ended.
+    /// True if a message may wake the instance: a fiber waits on a mailbox, or a child has not ended.
     #[must_use]
     pub const fn awaits_message(&self) -> bool {
         !self.inbox.awaited().is_empty() || self.operations.children() > 0
     }
 
-    /// Whether an activity is open, as far as that is known: a replay may not have come to its schedule.
+    /// Returns true if an activity is open or may be open: a replay may not have reached its schedule yet.
     #[must_use]
     pub fn may_await_activity(&self, scheduled: EventId) -> bool {
         self.is_replaying() || self.operations.activity(scheduled).is_some()
     }
 
-    /// Whether an inline activity is open: its function is part of what the code holds in memory.
+    /// True if an inline activity is open. Its function is a part of the code's memory.
     #[must_use]
     pub const fn has_inline_activity(&self) -> bool {
         self.operations.has_inline()
     }
 
-    /// The code asks for something.
+    /// Issues a command of the code. Returns its id.
     ///
     /// # Errors
     ///
-    /// [`Fault`] when history holds something else here, or a limit is reached; the engine is broken from then on (E4).
+    /// [`Fault`] if history holds something else here, or a limit is reached; the engine is broken from then on (E4).
     pub fn issue(&mut self, command: Command) -> Result<EventId, Fault> {
         let event = command.into_event(self.time_ms);
         let id = self.next_event_id;
         match &mut self.phase {
             Phase::Broken(fault) => return Err(fault.as_ref().clone()),
             Phase::Replaying(_) => return Ok(self.replay_command(&event)?),
-            // What is issued after the end has no effect: the code can still run `finally` blocks.
+            // A command after the end has no effect: the code can still run `finally` blocks.
             Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => return Ok(id),
             Phase::Live => {}
         }
@@ -547,11 +556,12 @@ impl Engine {
         Ok(id)
     }
 
-    /// All fibers wait, for what `waits` tells besides open activities and children: what is next?
+    /// Returns the next step, once all fibers wait. `waits` lists the awaited mailboxes, timers and sent operations;
+    /// open activities and children are always awaited.
     ///
     /// # Errors
     ///
-    /// [`Fault`] when history went on differently here, or a limit is reached; the engine is broken from then on (E4).
+    /// [`Fault`] if history went on differently here, or a limit is reached; the engine is broken from then on (E4).
     pub fn next(&mut self, waits: impl Into<Waits>, now_ms: i64) -> Result<Step, Fault> {
         match self.next_recorded(waits)? {
             Some(step) => Ok(step),
@@ -559,12 +569,12 @@ impl Engine {
         }
     }
 
-    /// As [`next`](Self::next), of what history holds alone; `None`: the code has been through all of it. Whoever only replays an execution
-    /// stops there, before anything that is due would be delivered.
+    /// Returns the next step as [`next`](Self::next) does, but from history alone; `None`: the code has been through
+    /// all of it. A caller that only replays an execution stops there, before anything that is due would be delivered.
     ///
     /// # Errors
     ///
-    /// [`Fault`] as of `next`.
+    /// [`Fault`] as in `next`.
     pub fn next_recorded(&mut self, waits: impl Into<Waits>) -> Result<Option<Step>, Fault> {
         self.wait(waits.into());
         self.has_waited = true;
@@ -577,10 +587,12 @@ impl Engine {
         }
     }
 
-    /// A request to cancel that has come, delivered although the code does not wait; and the deterministic time from here on.
+    /// Delivers a waiting request to cancel although the code does not wait. Returns the delivery and the deterministic
+    /// time from here on.
     ///
-    /// Code that never waits would never hear of it: executions that follow each other, or commands without a wait between them. The driver
-    /// asks at the same points of the code each time: history tells at which of them there was a request, and a replay finds it there.
+    /// Code that never waits would never hear of the request, for example executions that follow each other, or
+    /// commands without a wait between them. The driver calls this at the same points of the code each time. History
+    /// holds the point at which there was a request, and a replay delivers the request at that point.
     pub fn interrupt(&mut self, now_ms: i64) -> Option<(Delivery, i64)> {
         match &self.phase {
             Phase::Live => self.live_interruption(now_ms),
@@ -589,11 +601,11 @@ impl Engine {
         }
     }
 
-    /// The code returned or threw.
+    /// Ends the execution: the code returned or threw.
     ///
     /// # Errors
     ///
-    /// [`Fault`] when history goes on here; the engine is broken from then on (E4).
+    /// [`Fault`] if history goes on here; the engine is broken from then on (E4).
     pub fn finish(&mut self, outcome: Outcome) -> Result<(), Fault> {
         let (event, ended) = match outcome {
             Outcome::Completed(output) => (Event::ExecutionCompleted { output }, Phase::Ended(Terminal::Completed)),
@@ -641,7 +653,7 @@ impl Engine {
         )
     }
 
-    /// First event of the execution that follows this one, when it [continued as new](Terminal::ContinuedAsNew).
+    /// First event of the next execution, if this one [continued as new](Terminal::ContinuedAsNew).
     #[must_use]
     pub fn next_execution(&self) -> Option<&Event> {
         match &self.phase {
@@ -650,7 +662,7 @@ impl Engine {
         }
     }
 
-    /// End the turn and take what it did.
+    /// Ends the turn and returns its output.
     pub fn end_turn(&mut self) -> TurnOutput {
         let Turn {
             events,
@@ -694,7 +706,7 @@ impl Engine {
         }
     }
 
-    // ---- what live and replaying share ----
+    // ---- shared by live and replaying ----
 
     fn go_live(&mut self) {
         self.phase = Phase::Live;
@@ -702,7 +714,8 @@ impl Engine {
         self.operations.go_live();
     }
 
-    /// A clock that was set back must not make time run backwards inside an execution.
+    /// Returns `now_ms`, or the deterministic time if that is later. A clock that was set back must not make time run
+    /// backwards inside an execution.
     fn monotonic(&self, now_ms: i64) -> i64 {
         now_ms.max(self.time_ms)
     }
@@ -741,8 +754,8 @@ impl Engine {
         }
     }
 
-    /// What is awaited and can be handed over without anything having come: what was sent before and is durable by now, then the
-    /// earliest timer that is due.
+    /// Returns the next awaited event that needs no completion from outside. A confirmation comes first: that of a
+    /// start or message which is durable by now. Then comes the timer that has been due for longest.
     fn due(&self, now_ms: i64) -> Option<Event> {
         let sent = self.operations.first_sent().filter(|id| *id < self.durable_to);
         let confirmed = sent.map(|scheduled| Event::OperationConfirmed { scheduled });
@@ -802,7 +815,7 @@ impl Engine {
         }
     }
 
-    /// Deliveries and bookkeeping; the former are handed to the code.
+    /// Applies a delivery or a bookkeeping event. Returns the delivery, which is for the code; `None` for bookkeeping.
     fn apply_delivery(&mut self, event: Event) -> Option<Delivery> {
         Some(match event {
             Event::ActivityCompleted { scheduled, output } => {
@@ -824,7 +837,7 @@ impl Engine {
                     attempt,
                 }
             }
-            // Taken before the code runs; one that follows a page which was refused changes nothing any more.
+            // The event is taken before the code runs. One that follows a refused page no longer changes anything.
             Event::ExecutionBegan { .. } => return None,
             Event::ActivityAttemptFailed {
                 scheduled,

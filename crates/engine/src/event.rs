@@ -1,4 +1,4 @@
-//! What a history is made of.
+//! The events of a history.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,13 +6,14 @@ use crate::{
     ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, MessageSeq, Refusal, Settlement,
 };
 
-/// A value as text, made and read by the driver alone; `None` is JavaScript's `undefined`.
+/// A value as text, which only the driver writes and reads; `None` is JavaScript's `undefined`.
 pub type Payload = Option<String>;
 
-/// What a start or a schedule was part of, for those who trace: text made and read by the driver alone. A replay does not look at it.
+/// Trace context in which an instance was started or an operation scheduled: text that only the driver writes and
+/// reads. A replay does not look at it.
 pub type TraceContext = Option<String>;
 
-/// Where a child reports to.
+/// The parent to which a child reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentLink {
@@ -33,43 +34,43 @@ pub enum Mailbox {
     Queue(String),
 }
 
-/// What waits in the store for an instance.
+/// A message that waits in the store for an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its place in the store's order.
     pub seq: MessageSeq,
-    /// What it says.
+    /// Content of the message.
     pub body: MessageBody,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageBody {
     /// A value for a mailbox.
     Mail {
-        /// Which one.
+        /// The mailbox.
         mailbox: Mailbox,
         /// The value.
         payload: Payload,
     },
     /// A request to cancel the instance.
     Cancel {
-        /// What the canceller gave as the reason.
+        /// Reason given by the canceller.
         reason: Payload,
     },
-    /// What became of something that the instance asked of others.
+    /// The result of an operation that the instance requested from another instance or worker.
     Settled {
-        /// The execution that asked.
+        /// Execution that requested it.
         execution: ExecutionId,
-        /// The event that asked.
+        /// Event that requested it.
         scheduled: EventId,
-        /// What became of it.
+        /// The result.
         settlement: Settlement,
     },
 }
 
 impl MessageBody {
-    /// Bytes of the value in it: what bounds a page besides the number of its messages.
+    /// Bytes of the value in the message. They limit a page, as does the number of its messages.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let value = match self {
@@ -93,19 +94,20 @@ pub enum Event {
         input: Payload,
         /// Seed of the execution's random numbers.
         seed: u64,
-        /// Which start of its id the instance comes from; `None`: it was started before starts had this.
+        /// Incarnation of the instance; `None`: it was started before instances had incarnations.
         incarnation: Option<Incarnation>,
-        /// The parent that waits for it.
+        /// The parent that waits for the end of this instance.
         parent: Option<ParentLink>,
-        /// The custom status that the execution before it left.
+        /// The custom status at the end of the previous execution.
         custom_status: Payload,
-        /// What its start was part of.
+        /// Trace context of the start.
         trace: TraceContext,
     },
-    /// Bookkeeping, event 2 if it is there: the first turn came notably later than the start (there was no worker), and the deterministic
-    /// time begins with it. Or the start had left the version open.
+    /// Bookkeeping: the beginning of the first turn. It is event 2 or absent. It is recorded if the first turn came
+    /// notably later than the start (there was no worker); the deterministic time then begins with it. It is also
+    /// recorded if the start left the version open.
     ExecutionBegan {
-        /// The version that it runs, where the start had left it open.
+        /// Version of the orchestration, if the start left it open.
         version: Option<String>,
     },
     /// Command: run an activity.
@@ -121,32 +123,32 @@ pub enum Event {
     ActivityCompleted {
         /// The schedule.
         scheduled: EventId,
-        /// What the function returned.
+        /// Return value of the function.
         output: Payload,
     },
     /// Bookkeeping: an attempt failed and another follows. User code does not see it.
     ActivityAttemptFailed {
         /// The schedule.
         scheduled: EventId,
-        /// Which attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
         /// The error as the driver encoded it.
         error: Payload,
-        /// When the next attempt may start, ms since 1970.
+        /// Earliest start of the next attempt, ms since 1970.
         retry_at_ms: i64,
     },
     /// Delivery: the last attempt failed.
     ActivityFailed {
         /// The schedule.
         scheduled: EventId,
-        /// Which attempt, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
         /// The error as the driver encoded it.
         error: Payload,
     },
     /// Command: a durable timer.
     TimerCreated {
-        /// When it is due, ms since 1970.
+        /// Due time, ms since 1970.
         fire_at_ms: i64,
     },
     /// Delivery: an awaited timer was due.
@@ -160,30 +162,30 @@ pub enum Event {
     ChildCompleted {
         /// The schedule.
         scheduled: EventId,
-        /// What it returned.
+        /// Return value of the child.
         output: Payload,
     },
-    /// Delivery: the child ended otherwise.
+    /// Delivery: the child ended without completing.
     ChildFailed {
         /// The schedule.
         scheduled: EventId,
-        /// How it ended.
+        /// Terminal status of the child.
         failure: ChildFailure,
-        /// The error as the driver encoded it; of a termination the reason.
+        /// The error as the driver encoded it, or the reason of a termination.
         error: Payload,
     },
-    /// Command: start an instance that goes its own way.
+    /// Command: start a detached instance.
     InstanceStarted(InstanceStart),
     /// Command: send a message to another instance.
     MessageSent {
-        /// Its id.
+        /// Id of the other instance.
         instance: String,
-        /// Which mailbox of it.
+        /// Mailbox of that instance.
         mailbox: Mailbox,
         /// The value.
         payload: Payload,
     },
-    /// Delivery: a start or message that is awaited is durable.
+    /// Delivery: an awaited start or message is durable.
     OperationConfirmed {
         /// Its schedule.
         scheduled: EventId,
@@ -192,7 +194,7 @@ pub enum Event {
     OperationRefused {
         /// Its schedule.
         scheduled: EventId,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
     /// Command: give up an operation that has not settled.
@@ -205,9 +207,9 @@ pub enum Event {
         /// The patch, as the code names it.
         patch: String,
     },
-    /// Delivery: a message reached a mailbox that was awaited.
+    /// Delivery: a message reached an awaited mailbox.
     MessageReceived {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: Mailbox,
         /// The value.
         payload: Payload,
@@ -216,54 +218,55 @@ pub enum Event {
     CancelRequested {
         /// The canceller's reason.
         reason: Payload,
-        /// Where the code was then.
+        /// State of the code at that moment.
         at: CancelPoint,
     },
     /// Terminal: the function returned.
     ExecutionCompleted {
-        /// What it returned.
+        /// Return value of the function.
         output: Payload,
     },
     /// Terminal: the function threw.
     ExecutionFailed {
-        /// What it threw.
+        /// The error that the function threw.
         error: Payload,
     },
     /// Terminal: a cancellation left the function.
     ExecutionCancelled {
-        /// The `CancelledError`; nothing when the code had no part in it.
+        /// The `CancelledError`; `None` if the code had no part in the end.
         error: Payload,
-        /// Whether it was ended from outside while it was suspended: none of its code ran.
+        /// True if the instance was ended from outside while it was suspended: none of its code ran.
         outside: bool,
     },
-    /// Terminal: the next execution of the instance begins where this one ends.
+    /// Terminal: the next execution of the instance follows.
     ExecutionContinuedAsNew {
         /// The next execution's input.
         input: Payload,
-        /// Version of the orchestration that it runs.
+        /// Version of the orchestration that the next execution runs.
         version: String,
     },
-    /// Terminal: ended from outside, at once.
+    /// Terminal: the instance was ended from outside, at once.
     ExecutionTerminated {
         /// The reason given.
         reason: Payload,
     },
 }
 
-/// Where the code was when a request to cancel came to it.
+/// State of the code when a request to cancel came to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CancelPoint {
-    /// It waited.
+    /// The code waited.
     #[default]
     Wait,
-    /// It did not wait: before its first step, or after a command. See [`Engine::interrupt`](crate::Engine::interrupt).
+    /// The code did not wait: the request came before its first step, or after a command. See
+    /// [`Engine::interrupt`](crate::Engine::interrupt).
     Step,
-    /// It was suspended and never heard of it: the end follows.
+    /// The instance was suspended and its code never heard of the request: the end follows.
     Suspended,
 }
 
-/// The part an event plays in a replay.
+/// Role of an event in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Event 1.
@@ -274,7 +277,7 @@ pub(crate) enum Role {
     Delivery,
     /// Recorded when it was handed to the code, which did not wait.
     Interruption,
-    /// Neither: the code may do without it.
+    /// Neither command nor delivery: the code may do without it.
     Bookkeeping,
     /// The last event, recorded when the code ended.
     End,
@@ -283,7 +286,7 @@ pub(crate) enum Role {
 }
 
 impl Event {
-    /// The value that it carries, if it has one.
+    /// Returns the value that the event carries, if it has one.
     pub(crate) fn payload(&self) -> Option<&str> {
         match self {
             Event::ExecutionStarted { input: value, .. }
@@ -313,7 +316,7 @@ impl Event {
         }
     }
 
-    /// Bytes of that.
+    /// Bytes of the value that the event carries.
     pub(crate) fn payload_bytes(&self) -> usize {
         self.payload().map_or(0, str::len)
     }

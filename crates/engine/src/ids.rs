@@ -29,7 +29,7 @@ macro_rules! number {
 }
 
 number! {
-    /// Place of an event in the history of one execution, from 1. It is also the name of the operation that the event scheduled.
+    /// Place of an event in the history of one execution, from 1. It also names the operation that the event scheduled.
     EventId
 }
 number! {
@@ -37,12 +37,13 @@ number! {
     ExecutionId
 }
 number! {
-    /// Place of a message in the order in which the store accepted messages; rises over the whole store.
+    /// Place of a message in the order in which the store accepted messages. The numbers rise over the whole store.
     MessageSeq
 }
 
-/// Tells one start of an instance from every other start of the same id: drawn at random for each, recorded with its first event and kept over
-/// `continueAsNew`. What outlives an instance, as an idempotency key does, names it.
+/// Number that tells one start of an instance from every other start of the same id. It is drawn at random for each
+/// start, recorded with the first event and kept over `continueAsNew`. Names that outlive an instance, such as
+/// idempotency keys, contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incarnation(pub u64);
 
@@ -52,7 +53,7 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// As text: JSON readers lose the low bits of large numbers.
+/// An incarnation is written as text: JSON readers lose the low bits of large numbers.
 impl Serialize for Incarnation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -73,6 +74,6 @@ impl EventId {
 }
 
 impl ExecutionId {
-    /// The execution that a start begins with.
+    /// The first execution of an instance.
     pub const FIRST: Self = Self(1);
 }

@@ -1,7 +1,8 @@
-//! What has come from outside and was not delivered yet.
+//! Completions from outside that were not delivered yet.
 //!
-//! It owns the order among what waits: requests to cancel, then activities as they came, then what became of children and of what was
-//! sent, then the oldest message of the mailboxes that are awaited. It does not own whether something is still wanted, which is the engine's (E5).
+//! This file owns their order: requests to cancel, then activities in the order of arrival, then results of children,
+//! sent operations and attempts of other workers, then the oldest message of the awaited mailboxes. It does not own the
+//! decision if a completion is still wanted, which is the engine's (E5).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -13,10 +14,10 @@ use crate::{
 /// Messages in the store's order.
 type Queue<T = Payload> = VecDeque<(MessageSeq, T)>;
 
-/// What became of something that an execution asked of others.
+/// Result of an operation that an execution requested from another instance or worker.
 type Settled = (ExecutionId, EventId, Settlement);
 
-/// The next thing that waits.
+/// The next completion to deliver.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Arrival {
     Cancel {
@@ -40,15 +41,15 @@ pub(crate) enum Arrival {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox {
     cancels: Queue,
-    /// Never a message.
+    /// Completions of activities; never messages.
     activities: VecDeque<Completion>,
     settled: Queue<Settled>,
-    /// No queue in it is empty.
+    /// Messages by mailbox. None of these queues is empty.
     mail: HashMap<Mailbox, Queue>,
     awaited: SmallSet<Mailbox>,
-    /// Of each awaited mailbox that has mail, the number of its oldest message.
+    /// The awaited mailboxes that have messages, by the number of their oldest message.
     ready: BTreeMap<MessageSeq, Mailbox>,
-    /// Messages in `mail`.
+    /// Number of messages in `mail`.
     mail_len: usize,
     /// Bytes of the values in `mail`, `settled` and `cancels`.
     message_bytes: usize,
@@ -97,7 +98,7 @@ impl Inbox {
         is_new
     }
 
-    /// A mailbox is awaited from now on.
+    /// Notes that a mailbox is awaited from now on.
     pub(crate) fn wait_for(&mut self, mailbox: Mailbox) {
         if let Some(oldest) = self.oldest_of(&mailbox) {
             self.ready.insert(oldest, mailbox.clone());
@@ -105,7 +106,7 @@ impl Inbox {
         self.awaited.insert(mailbox);
     }
 
-    /// A mailbox is awaited no longer.
+    /// Notes that a mailbox is no longer awaited.
     pub(crate) fn forget(&mut self, mailbox: &Mailbox) {
         if self.awaited.remove(mailbox)
             && let Some(oldest) = self.oldest_of(mailbox)
@@ -114,7 +115,7 @@ impl Inbox {
         }
     }
 
-    /// No mailbox is awaited.
+    /// Notes that no mailbox is awaited.
     pub(crate) fn forget_awaited(&mut self) {
         self.awaited.clear();
         self.ready.clear();
@@ -128,7 +129,7 @@ impl Inbox {
         self.mail.get(mailbox)?.front().map(|(oldest, _)| *oldest)
     }
 
-    /// Whether [`take`](Self::take) would give anything.
+    /// True if [`take`](Self::take) would return a completion.
     pub(crate) fn has_any(&self) -> bool {
         !self.cancels.is_empty() || !self.activities.is_empty() || !self.settled.is_empty() || self.has_awaited_mail()
     }
@@ -158,7 +159,7 @@ impl Inbox {
         !self.cancels.is_empty()
     }
 
-    /// The oldest request to cancel.
+    /// Takes the oldest request to cancel.
     pub(crate) fn take_cancel(&mut self) -> Option<(MessageSeq, Payload)> {
         let cancel = self.cancels.pop_front();
         if let Some((_, reason)) = &cancel {
@@ -214,7 +215,7 @@ impl Inbox {
         self.activities.iter().filter_map(scheduled).chain(by_others).collect()
     }
 
-    /// Give memory back that an instance needs no more while it sleeps.
+    /// Returns memory that an instance does not need while it sleeps.
     pub(crate) fn shrink(&mut self) {
         if self.cancels.is_empty() {
             self.cancels = VecDeque::new();
@@ -231,7 +232,8 @@ impl Inbox {
     }
 }
 
-/// Keep the store's order, in whatever order messages were read; a message that is there already is not taken again. `false`: it was.
+/// Inserts a message in the store's order, in any order in which messages are read. Returns false if the message is
+/// already there; it is not inserted again.
 fn put<T>(queue: &mut Queue<T>, seq: MessageSeq, payload: T) -> bool {
     if queue.back().is_none_or(|(last, _)| *last < seq) {
         queue.push_back((seq, payload));

@@ -1,18 +1,19 @@
-//! The replay engine: what an orchestration did, what it asks for now, and whether the two agree.
+//! The replay engine: it compares the commands of an orchestration with its recorded history, and records new events.
 //!
 //! Owns history events, commands, replay with its determinism check, retry arithmetic and deterministic time and
-//! randomness. It is a value: input in, effects out. It knows nothing of tokio, SQL, napi, threads or clocks; times,
-//! seeds and ids are arguments.
+//! randomness. The engine is a value: input in, effects out. It knows nothing of tokio, SQL, napi, threads or clocks;
+//! times, seeds and ids are arguments.
 //!
 //! Invariants (cited by number in comments):
 //!
 //! - **E1** Event ids of an execution are 1..n without gap; event 1 is `ExecutionStarted`.
-//! - **E2** History is the exact interleaving of commands and deliveries: a delivery is recorded where it was delivered,
-//!   a command where it was issued. A replay therefore needs nothing but the history.
+//! - **E2** History is the exact interleaving of commands and deliveries: a delivery is recorded where it was
+//!   delivered, a command where it was issued. A replay therefore needs nothing but the history.
 //! - **E3** A turn ends only when the code waits, so recorded history always reaches up to a wait. The engine is
 //!   replaying until the code asks for the first delivery that history does not hold.
-//! - **E4** A broken engine (a mismatch was found, or a limit reached) stays broken: nothing it holds may be committed.
-//! - **E5** A schedule has at most one completion; what arrives for a closed operation is dropped.
+//! - **E4** A broken engine (a mismatch was found, or a limit was reached) stays broken: none of its state may be
+//!   committed.
+//! - **E5** A schedule has at most one completion; a completion of a closed operation is dropped.
 
 mod activity;
 mod command;

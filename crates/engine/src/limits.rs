@@ -1,20 +1,22 @@
-//! How large an execution may grow, and why it was refused to go on.
+//! The limits of an execution, and the faults for which it must not go on.
 //!
-//! Limits are options of whoever runs the execution and no part of its history, so they are looked at past the history alone: a replay
-//! under other limits comes to the same. An execution that reaches one is broken as by a mismatch (E4): nothing of its turn is stored.
+//! Limits are options of the process that runs the execution and no part of its history. They are checked only past the
+//! history, so a replay under other limits has the same result. An execution that reaches a limit is broken as by a
+//! mismatch (E4): nothing of its turn is stored.
 
 use crate::{Event, EventId, Mismatch};
 
-/// How large an execution may grow.
+/// Limits of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Events in its history, besides the one that ends it.
+    /// Maximum number of events in the history, besides the one that ends the execution.
     pub history_events: u64,
-    /// Bytes of the values in its history, besides that of the event that ends it.
+    /// Maximum bytes of the values in the history, besides that of the event that ends the execution.
     pub history_bytes: u64,
-    /// Bytes of the values that one turn records, besides that of the event that ends the execution. A single value always passes.
+    /// Maximum bytes of the values that one turn records, besides that of the event that ends the execution. A single
+    /// value always passes.
     pub turn_bytes: u64,
-    /// Activities that have not settled.
+    /// Maximum number of activities that have not settled.
     pub pending_activities: usize,
 }
 
@@ -31,7 +33,8 @@ impl Default for Limits {
 
 const MIB: u64 = 1024 * 1024;
 
-/// By how much an execution that is asked to cancel may exceed its limits of numbers: the request comes through, and the code cleans up.
+/// Amount by which an execution that is asked to cancel may exceed its limits of numbers: the request comes through,
+/// and the code cleans up.
 pub const CANCEL_GRACE: usize = 10_000;
 /// The same for the bytes of its history. A turn has no such grace: the code cleans up in as many turns as it needs.
 pub const CANCEL_GRACE_BYTES: u64 = 64 * MIB;
@@ -39,7 +42,7 @@ pub const CANCEL_GRACE_BYTES: u64 = 64 * MIB;
 /// A limit that an execution has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitReached {
-    /// Its history would get too long.
+    /// The history would get too long.
     #[error(
         "the history of this execution has reached its limit of {max} events (limits.historyEvents). Let the code go on with \
          ctx.continueAsNew before its history is so long, or raise the limit; then call client.resume(id)"
@@ -48,7 +51,7 @@ pub enum LimitReached {
         /// The limit.
         max: u64,
     },
-    /// Its history would get too large.
+    /// The history would get too large.
     #[error(
         "the values in the history of this execution have reached their limit of {max} bytes (limits.historyBytes). Let the code go on \
          with ctx.continueAsNew before its history is so large, store large values elsewhere and hand over where they are, or raise the \
@@ -80,7 +83,7 @@ pub enum LimitReached {
 }
 
 impl LimitReached {
-    /// Its name among the options.
+    /// Name of the limit among the options.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -91,7 +94,7 @@ impl LimitReached {
         }
     }
 
-    /// Its value.
+    /// Value of the limit.
     #[must_use]
     pub const fn max(&self) -> u64 {
         match self {
@@ -103,34 +106,34 @@ impl LimitReached {
     }
 }
 
-/// Why an execution must not go on.
+/// Reasons for which an execution must not go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The code does not fit its history.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
-    /// It has reached a limit.
+    /// The execution has reached a limit.
     #[error(transparent)]
     Limit(#[from] LimitReached),
 }
 
-/// How large an execution is, where an event is to be recorded.
+/// Size of an execution at the point where an event is to be recorded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grown {
-    /// The event's id.
+    /// Id of the event.
     pub(crate) next_event_id: EventId,
-    /// Bytes of the values in its history.
+    /// Bytes of the values in the history.
     pub(crate) history_bytes: u64,
-    /// Of these, what the turn in progress has recorded.
+    /// Bytes of the values that the turn in progress has recorded; a part of `history_bytes`.
     pub(crate) turn_bytes: u64,
-    /// Activities that are pending.
+    /// Activities that have not settled.
     pub(crate) pending_activities: usize,
-    /// It was asked to cancel.
+    /// True if the instance was asked to cancel.
     pub(crate) is_cancelling: bool,
 }
 
 impl Limits {
-    /// The limit that an event would exceed if it was recorded.
+    /// Returns the limit that an event would exceed if it were recorded.
     pub(crate) fn exceeded_by(&self, event: &Event, grown: Grown) -> Option<LimitReached> {
         let (grace, grace_bytes) = if grown.is_cancelling {
             (CANCEL_GRACE, CANCEL_GRACE_BYTES)

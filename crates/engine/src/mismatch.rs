@@ -1,4 +1,4 @@
-//! Code that does not fit its history, told to the person who has to mend it.
+//! The error for code that does not fit its history, written for the person who has to correct the code.
 
 use std::fmt;
 
@@ -9,24 +9,24 @@ use crate::{Awaited, Event, EventId, Mailbox, Payload};
 /// Longest value shown in a report, in characters.
 const SHOWN_MAX: usize = 200;
 
-/// How much of what two long values have in common is shown before they differ, in characters.
+/// Characters of the common beginning of two long values that are shown before the first difference.
 const SHOWN_BEFORE: usize = 40;
 
-/// How many mailboxes and timers a report names.
+/// Maximum number of mailboxes and timers that a report names.
 const WAITS_MAX: usize = 5;
 
 /// The code and its history disagree. Nothing was changed; the instance can go on with code that fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Event at which they part.
+    /// Event at which code and history part.
     pub event_id: EventId,
-    /// What history holds there.
+    /// The recorded event, in words.
     pub recorded: String,
-    /// What the code did instead.
+    /// The command, wait or end of the code instead, in words.
     pub attempted: String,
     /// The field that differs, when the kinds agree: name, recorded value, attempted value.
     pub field: Option<Box<FieldDifference>>,
-    /// What most often causes this.
+    /// The most frequent cause.
     pub hint: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub struct FieldDifference {
     pub recorded: String,
     /// Its attempted value.
     pub attempted: String,
-    /// Whether these are values of the user's, as text.
+    /// True if these are values of the user, as text.
     pub is_value: bool,
 }
 
@@ -58,14 +58,14 @@ impl fmt::Display for Mismatch {
 
 impl std::error::Error for Mismatch {}
 
-/// What the code did where it was compared with history.
+/// The action of the code that was compared with history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attempt<'a> {
-    /// It issued a command, which this event would record.
+    /// The code issued a command, which this event would record.
     Command(&'a Event),
-    /// It waited for these, besides open activities.
+    /// The code waited for these, besides open activities.
     Wait(&'a Awaited),
-    /// It ended, which this event would record.
+    /// The code ended, which this event would record.
     End(&'a Event),
 }
 
@@ -73,11 +73,11 @@ const HINT_CHANGED: &str = "Was the orchestration changed while instances were r
 const HINT_MORE: &str = "The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.";
 const HINT_FEWER: &str = "The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.";
 
-/// What is shown of a value that is not to be shown.
+/// Text shown in place of a hidden value.
 const HIDDEN: &str = "(a value that the codec of the store encodes)";
 
 impl Mismatch {
-    /// The same without values, for a store that is to hold none as they are.
+    /// Returns the mismatch without values of the user, for a store that must not hold them in the clear.
     #[must_use]
     pub fn without_values(&self) -> Self {
         let mut same = self.clone();
@@ -101,10 +101,10 @@ impl Mismatch {
             Attempt::Wait(_) => None,
         };
         let hint = match (recorded.map(Event::role), attempt) {
-            // It waited or ended then, and goes on now.
+            // The code waited or ended then, and goes on now.
             (None | Some(Role::Delivery | Role::End | Role::Termination), Attempt::Command(_))
             | (Some(Role::End), Attempt::Wait(_)) => HINT_MORE,
-            // It went on then, and waits or ends now.
+            // The code went on then, and waits or ends now.
             (Some(Role::Command | Role::Interruption), Attempt::Wait(_))
             | (None | Some(Role::Command | Role::Delivery), Attempt::End(_)) => HINT_FEWER,
             _ => HINT_CHANGED,
@@ -125,7 +125,7 @@ impl Mismatch {
     }
 }
 
-/// Two values as a report shows them: all of them, or where they begin to differ.
+/// Returns two values as a report shows them: each whole, or from shortly before the first difference.
 fn shown(recorded: &Payload, attempted: &Payload) -> [String; 2] {
     let values = [recorded, attempted];
     let mut same = 0;
@@ -164,10 +164,10 @@ fn excerpt(text: &str, begin: usize) -> String {
     format!("{before}{shown}{after}{size}")
 }
 
-/// A time as people write it: `2023-11-14T22:13:20.000Z`.
+/// A time as an ISO 8601 date: `2023-11-14T22:13:20.000Z`.
 fn time(ms: i64) -> String {
     let (days, of_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-    // Civil from days, by Howard Hinnant: years begin in March, so that the leap day is the last of one.
+    // Civil from days, by Howard Hinnant: years begin in March, so that the leap day is the last day of a year.
     let since_0000 = days + 719_468;
     let (era, of_era) = (since_0000.div_euclid(146_097), since_0000.rem_euclid(146_097));
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -263,9 +263,9 @@ fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
     }
 }
 
-/// Whether what the code did is what history holds: the same kind, name and input. What it threw and the options of an
-/// activity (but for whether it is inline) or an instance are not compared: a stack changes with every edit, and options are
-/// taken from history.
+/// Returns true if the action of the code equals the recorded event: the same kind, name and input. Two things are not
+/// compared: the error of the code, because a stack changes with every edit, and the options of an activity (except
+/// `inline`) or instance, because options are taken from history.
 pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
     match (recorded, attempted) {
         (
@@ -286,7 +286,7 @@ pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
     }
 }
 
-/// The first field that differs between two events of one kind; `None` when the kinds differ or nothing does.
+/// Returns the first field that differs between two events of one kind; `None` if the kinds or no fields differ.
 fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
     let field = |name, recorded: String, attempted: String| {
         (recorded != attempted).then_some(FieldDifference {

@@ -1,11 +1,11 @@
-//! The operations that have not settled, and what has to be done about them outside.
+//! The operations that have not settled, and the work outside that they require.
 //!
-//! It owns which attempt of an activity is due and who has heard of it, and in which order what is awaited is handed over: what was
-//! sent by its id, timers by when they are due, then by their id. It does not own when something settles: the engine tells it, live
-//! and in a replay alike.
+//! This file owns which attempt of an activity is due, and whether the outside was told of it. It owns the order in
+//! which awaited operations are delivered: sent operations by id, then timers by due time and id. It does not own when
+//! an operation settles: the engine says so, live and in a replay alike.
 //!
-//! Nothing is due outside before [`Operations::go_live`]: an activity that a replay finds open starts only when the replay
-//! has shown that the code still fits.
+//! No work outside is due before [`Operations::go_live`]: an activity that a replay finds open starts only when the
+//! replay has shown that the code still fits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -25,14 +25,14 @@ pub(crate) struct Activity {
     standing: Standing,
 }
 
-/// What the outside knows of an activity.
+/// State of an activity as the outside knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Nothing: it was scheduled in this turn.
+    /// The outside knows nothing: the activity was scheduled in this turn.
     Unknown,
-    /// It may know of an attempt, and is told of the next one when this turn ends.
+    /// The outside may know of an attempt, and is told of the next one when this turn ends.
     Due,
-    /// It was told of the attempt.
+    /// The outside was told of the attempt.
     Told,
 }
 
@@ -42,9 +42,9 @@ enum Operation {
     Timer {
         fire_at_ms: i64,
     },
-    /// Settled by a message when it has ended.
+    /// A child. A message settles it when the child has ended.
     Child,
-    /// A detached start or a message: settled once it is durable, when somebody waits for that.
+    /// A detached start or a message. It settles once it is durable, if a fiber waits for that.
     Sent,
 }
 
@@ -52,18 +52,18 @@ enum Operation {
 pub(crate) struct Operations {
     open: BTreeMap<EventId, Operation>,
     activities: usize,
-    /// Those of them that are inline.
+    /// The open activities that are inline.
     inline: usize,
     children: usize,
-    /// The open timers that are awaited, by when they are due.
+    /// The open timers that are awaited, by due time.
     awaited_timers: SmallSet<(i64, EventId)>,
-    /// What was sent, is open and awaited.
+    /// The sent operations that are open and awaited.
     awaited_sent: BTreeSet<EventId>,
     live: bool,
-    /// This turn began as a replay.
+    /// True if this turn began as a replay.
     was_replaying: bool,
-    /// Activities that are [`Standing::Unknown`] or [`Standing::Due`], in the order in which they became so, and some that
-    /// have settled since. Empty before `go_live`.
+    /// Activities that are [`Standing::Unknown`] or [`Standing::Due`], in the order in which they became so, and some
+    /// that have settled since. Empty before `go_live`.
     to_start: Vec<EventId>,
     to_abort: Vec<EventId>,
 }
@@ -105,18 +105,18 @@ impl Operations {
         self.open.insert(id, Operation::Timer { fire_at_ms });
     }
 
-    /// A child is to be started.
+    /// Adds a child that is to be started.
     pub(crate) fn start_child(&mut self, id: EventId) {
         self.open.insert(id, Operation::Child);
         self.children += 1;
     }
 
-    /// Something was sent to another instance.
+    /// Adds a start or message that is sent to another instance.
     pub(crate) fn send(&mut self, id: EventId) {
         self.open.insert(id, Operation::Sent);
     }
 
-    /// It has settled.
+    /// Removes an operation that has settled.
     pub(crate) fn close(&mut self, id: EventId) {
         self.take(id);
     }
@@ -135,7 +135,7 @@ impl Operations {
         Some(operation)
     }
 
-    /// It is given up. `true`: it is a child, which is to be cancelled.
+    /// Gives up an operation. `true`: it is a child, which is to be cancelled.
     pub(crate) fn cancel(&mut self, id: EventId) -> bool {
         match self.take(id) {
             Some(Operation::Activity(activity)) => {
@@ -149,13 +149,13 @@ impl Operations {
         }
     }
 
-    /// All that is open is given up. The children among it are to be cancelled.
+    /// Gives up all open operations. Returns the children among them that are to be cancelled.
     pub(crate) fn cancel_all(&mut self) -> Vec<EventId> {
         let open: Vec<EventId> = self.open.keys().copied().collect();
         open.into_iter().filter(|id| self.cancel(*id)).collect()
     }
 
-    /// An attempt of an activity failed; the next may start at `not_before_ms`.
+    /// Notes that an attempt of an activity failed; the next may start at `not_before_ms`.
     pub(crate) fn retry(&mut self, id: EventId, failed_attempt: u32, not_before_ms: i64) {
         let Some(Operation::Activity(activity)) = self.open.get_mut(&id) else {
             return;
@@ -175,32 +175,32 @@ impl Operations {
         }
     }
 
-    /// How many activities are open.
+    /// Number of open activities.
     pub(crate) const fn activities(&self) -> usize {
         self.activities
     }
 
-    /// Whether it is a child that has not ended.
+    /// Returns true if the operation is a child that has not ended.
     pub(crate) fn is_child(&self, id: EventId) -> bool {
         matches!(self.open.get(&id), Some(Operation::Child))
     }
 
-    /// Whether it is a start or message of which nothing was told yet.
+    /// Returns true if the operation is a start or message that has not settled.
     pub(crate) fn is_sent(&self, id: EventId) -> bool {
         matches!(self.open.get(&id), Some(Operation::Sent))
     }
 
-    /// How many children are open.
+    /// Number of open children.
     pub(crate) const fn children(&self) -> usize {
         self.children
     }
 
-    /// Whether an inline activity is open.
+    /// True if an inline activity is open.
     pub(crate) const fn has_inline(&self) -> bool {
         self.inline > 0
     }
 
-    /// It is awaited from now on, if it is open and settles only then.
+    /// Notes that an operation is awaited from now on, if it is open and settles only when awaited.
     pub(crate) fn wait_for(&mut self, id: EventId) {
         match self.open.get(&id) {
             Some(Operation::Timer { fire_at_ms }) => self.awaited_timers.insert((*fire_at_ms, id)),
@@ -209,7 +209,7 @@ impl Operations {
         }
     }
 
-    /// It is awaited no longer.
+    /// Notes that an operation is no longer awaited.
     pub(crate) fn forget(&mut self, id: EventId) {
         match self.open.get(&id) {
             Some(Operation::Timer { fire_at_ms }) => self.awaited_timers.remove(&(*fire_at_ms, id)),
@@ -218,13 +218,13 @@ impl Operations {
         };
     }
 
-    /// Nothing is awaited.
+    /// Notes that no operation is awaited.
     pub(crate) fn forget_awaited(&mut self) {
         self.awaited_timers.clear();
         self.awaited_sent.clear();
     }
 
-    /// Whether it is a timer that is open and awaited.
+    /// Returns true if the operation is a timer that is open and awaited.
     pub(crate) fn awaits_timer(&self, id: EventId) -> bool {
         let fire_at_ms = match self.open.get(&id) {
             Some(Operation::Timer { fire_at_ms }) => *fire_at_ms,
@@ -233,12 +233,12 @@ impl Operations {
         self.awaited_timers.contains(&(fire_at_ms, id))
     }
 
-    /// Whether it was sent, is open and awaited.
+    /// Returns true if the operation was sent, is open and is awaited.
     pub(crate) fn awaits_sent(&self, id: EventId) -> bool {
         self.awaited_sent.contains(&id)
     }
 
-    /// What is open and awaited, by id.
+    /// The timers and sent operations that are open and awaited, by id.
     pub(crate) fn awaited(&self) -> Vec<EventId> {
         let timers = self.awaited_timers.iter().map(|(_, id)| *id);
         let mut awaited: Vec<EventId> = timers.chain(self.awaited_sent.iter().copied()).collect();
@@ -246,12 +246,12 @@ impl Operations {
         awaited
     }
 
-    /// The first of what was sent and is awaited.
+    /// The first sent operation that is awaited.
     pub(crate) fn first_sent(&self) -> Option<EventId> {
         self.awaited_sent.first().copied()
     }
 
-    /// When the first of the awaited timers is due.
+    /// Due time of the first awaited timer.
     pub(crate) fn next_timer(&self) -> Option<i64> {
         self.first_timer().map(|(at_ms, _)| at_ms)
     }
@@ -268,7 +268,8 @@ impl Operations {
         Some((fire_at_ms - early_ms, id))
     }
 
-    /// The replay is over: what is open goes on. Its last attempt may still run in this process, so the outside may know it.
+    /// Ends the replay. The open operations go on. The last attempt of an activity may still run in this process, so
+    /// the outside may know of it.
     pub(crate) fn go_live(&mut self) {
         self.live = true;
         self.was_replaying = true;
@@ -280,8 +281,9 @@ impl Operations {
         }
     }
 
-    /// What has to be done outside at the end of a turn. `settled` gives the activities whose end has come from outside but
-    /// was not delivered yet: when a replay found one of them open, it ran on meanwhile and must not start again.
+    /// Returns the work to do outside at the end of a turn. `settled` gives the activities whose end has come from
+    /// outside but was not delivered yet. If a replay found such an activity open, it ran on in the meantime and must
+    /// not start again.
     pub(crate) fn take_effects(&mut self, settled: impl FnOnce() -> BTreeSet<EventId>) -> Vec<Effect> {
         let settled = if mem::take(&mut self.was_replaying) {
             settled()

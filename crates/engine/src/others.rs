@@ -1,4 +1,5 @@
-//! What an execution has to do with other instances: those that it starts, what it sends to them, and what they answer.
+//! Interaction of an execution with other instances: the instances that it starts, the messages that it sends, and
+//! their answers.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Completion, EventId, Mailbox, Payload, TraceContext};
 
-/// An instance that an execution starts: a child, which it hears of again, or a detached one.
+/// An instance that an execution starts: a child, whose end the execution receives, or a detached instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceStart {
     /// Its id.
@@ -20,42 +21,42 @@ pub struct InstanceStart {
     pub input: Payload,
     /// Tags as a JSON object of strings made by the driver.
     pub tags: Option<String>,
-    /// Higher is acquired first.
+    /// Priority. Higher priorities are acquired first.
     pub priority: i32,
-    /// What it was started in.
+    /// Trace context of the start.
     pub trace: TraceContext,
 }
 
-/// How a child ended that did not complete.
+/// Terminal status of a child that did not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChildFailure {
     /// Its function threw.
     Failed,
     /// A cancellation left its function.
     Cancelled,
-    /// It was ended from outside.
+    /// The instance was ended from outside.
     Terminated,
 }
 
-/// Why what was to reach another instance did not.
+/// Reasons for which a start or message did not reach another instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Refusal {
-    /// A start found its id in use.
+    /// The id of the start is in use.
     InstanceExists,
     /// There is no instance of that id.
     InstanceNotFound,
     /// The instance has ended.
     InstanceEnded,
-    /// As many messages wait for the instance as the sender's worker allows.
+    /// As many messages wait for the instance as the worker of the sender allows.
     MailboxFull {
-        /// How many that are.
+        /// Maximum number of messages.
         max: u64,
     },
 }
 
 impl Refusal {
-    /// The text that stores keep.
+    /// Returns the text under which stores keep the refusal.
     #[must_use]
     pub fn text(self) -> Cow<'static, str> {
         match self {
@@ -66,7 +67,7 @@ impl Refusal {
         }
     }
 
-    /// The reason of a text.
+    /// Returns the refusal of a text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ') {
@@ -79,48 +80,48 @@ impl Refusal {
     }
 }
 
-/// What became of a child, or of what could not reach another instance.
+/// Result of an operation that an execution requested from another instance or worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settlement {
     /// The child returned.
     Completed(Payload),
-    /// The child ended otherwise, with this error, or with the reason of its termination.
+    /// The child ended without completing, with this error or with the reason of its termination.
     Failed(ChildFailure, Payload),
     /// The start or the message was refused.
     Refused(Refusal),
-    /// An attempt of an activity is over that another worker ran.
+    /// An attempt of an activity that another worker ran is over.
     Attempted {
         /// Number of the attempt, from 1.
         attempt: u32,
-        /// What came of it.
+        /// Result of the attempt.
         result: AttemptResult,
     },
 }
 
-/// What came of an attempt of an activity.
+/// Result of an attempt of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptResult {
     /// The function returned.
     Completed(Payload),
-    /// It failed. Whether another attempt follows is decided by the execution that scheduled it.
+    /// The attempt failed. The execution that scheduled the activity decides if another attempt follows.
     Failed {
         /// The error as the driver encoded it.
         error: Payload,
         /// The error's name, for `nonRetryable`.
         error_name: String,
-        /// The error itself says that another attempt is useless.
+        /// True if the error itself says that another attempt is useless.
         non_retryable: bool,
-        /// The error itself says when to try again, ms from then.
+        /// Delay before the next attempt, ms from then, if the error itself gives one.
         retry_after_ms: Option<i64>,
     },
 }
 
-/// What stores keep of the end of an attempt besides its payload.
+/// The end of an attempt as stores keep it, besides its payload.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AttemptDetails {
     attempt: u32,
-    /// Only of a failed one.
+    /// Absent if the attempt succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error_name: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -130,7 +131,7 @@ struct AttemptDetails {
 }
 
 impl Settlement {
-    /// The value in it.
+    /// The value of the settlement.
     #[must_use]
     pub fn payload(&self) -> &Payload {
         match self {
@@ -142,7 +143,7 @@ impl Settlement {
 }
 
 impl AttemptResult {
-    /// Everything of the end of attempt number `attempt` but its payload, as JSON, for stores.
+    /// Returns all of the end of attempt number `attempt` but its payload, as JSON, for stores.
     #[must_use]
     pub fn details(&self, attempt: u32) -> String {
         let mut details = AttemptDetails {
@@ -172,7 +173,8 @@ impl AttemptResult {
         }
     }
 
-    /// The attempt that [`details`](Self::details) and its payload tell of: its number, and what came of it. `None`: it is none.
+    /// Reads the number and the result of an attempt from its [`details`](Self::details) and its payload. `None`: the
+    /// details are not those of an attempt.
     #[must_use]
     pub fn from_details(details: &str, payload: Payload) -> Option<(u32, Self)> {
         let details: AttemptDetails = serde_json::from_str(details).ok()?;
@@ -188,7 +190,7 @@ impl AttemptResult {
         Some((details.attempt, result))
     }
 
-    /// As it is told to the execution.
+    /// Returns the completion that the execution receives.
     #[must_use]
     pub fn into_completion(self, scheduled: EventId) -> Completion {
         match self {
@@ -214,9 +216,9 @@ impl AttemptResult {
 pub struct TurnStart {
     /// The event that asked for it.
     pub scheduled: EventId,
-    /// Whether it is a child, whose end is told to this execution.
+    /// True if the instance is a child, whose end is reported to this execution.
     pub is_child: bool,
-    /// What to start.
+    /// The instance to start.
     pub start: InstanceStart,
 }
 
@@ -227,13 +229,14 @@ pub struct TurnMessage {
     pub scheduled: EventId,
     /// Id of the receiver.
     pub instance: String,
-    /// Which mailbox of it.
+    /// Mailbox of the receiver.
     pub mailbox: Mailbox,
     /// The value.
     pub payload: Payload,
 }
 
-/// What a turn does to other instances, in the order in which it was asked for. It is written with the turn.
+/// Starts, messages and cancellations of a turn for other instances, each in the order in which the code asked for
+/// them. They are written with the turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToOthers {
     /// Instances to start.
@@ -245,19 +248,19 @@ pub struct ToOthers {
 }
 
 impl ToOthers {
-    /// Whether there is nothing to do.
+    /// True if there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty() && self.messages.is_empty() && self.cancelled.is_empty()
     }
 
-    /// Whether a child is among those to be started, which are in the order of their schedules.
+    /// Returns true if the turn starts this child. The starts are in the order of their schedules.
     pub(crate) fn starts(&self, scheduled: EventId) -> bool {
         let found = self.starts.binary_search_by_key(&scheduled, |start| start.scheduled);
         found.is_ok()
     }
 
-    /// These are not started.
+    /// Removes these starts.
     pub(crate) fn leave_out(&mut self, scheduled: &BTreeSet<EventId>) {
         if !scheduled.is_empty() {
             self.starts.retain(|start| !scheduled.contains(&start.scheduled));

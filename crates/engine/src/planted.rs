@@ -1,4 +1,5 @@
-//! Bugs on purpose: each shows that the simulator finds its like. Without the feature `planted` there is none, and no way to plant one.
+//! Bugs planted on purpose: each shows that the simulator finds bugs of its kind. Without the feature `planted` there
+//! are none, and no way to plant one.
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $bug:ident,)+) => {
@@ -12,7 +13,7 @@ macro_rules! bugs {
             /// Every bug.
             pub const ALL: &'static [Bug] = &[$(Bug::$bug),+];
 
-            /// What is wrong, for a report.
+            /// Description of the bug, for a report.
             #[must_use]
             pub fn what(self) -> &'static str {
                 match self { $(Bug::$bug => concat!($($doc),+).trim_ascii_start(),)+ }
@@ -24,7 +25,7 @@ macro_rules! bugs {
 bugs! {
     /// A timer fires a little before its time.
     EarlyTimer,
-    /// Of the messages of a mailbox the newest comes first.
+    /// The newest of the messages of a mailbox comes first.
     NewestMessageFirst,
     /// Random numbers are not those of the history's seed.
     OtherRandomNumbers,
@@ -34,7 +35,7 @@ bugs! {
     StartTimeForFirstTurn,
     /// A failed attempt is the last one.
     NoSecondAttempt,
-    /// The store takes a turn of whoever sends it.
+    /// The store takes a turn from a worker that does not own the instance.
     NoOwnerCheck,
     /// The store takes a turn of an earlier epoch.
     NoEpochCheck,
@@ -42,9 +43,9 @@ bugs! {
     NoEventIdCheck,
     /// An instance is acquired in the epoch that it had.
     EpochUsedAgain,
-    /// What waits for an instance is lost when it continues as new.
+    /// Messages that wait for an instance are lost when it continues as new.
     MessagesLostOnContinue,
-    /// What a turn consumed stays in the store.
+    /// Messages that a turn consumed stay in the store.
     ConsumedMessagesStay,
     /// An instance sleeps through a message that came before it was released.
     SleepsThroughMessage,
@@ -52,25 +53,25 @@ bugs! {
     ChildNotTold,
     /// A start of an id that is in use makes a second instance.
     TwoInstancesOfOneId,
-    /// What a dead worker owned stays its own.
+    /// Instances of a dead worker stay its own.
     DeadWorkerKeepsInstances,
-    /// What waits for an instance stays when that has ended.
+    /// Messages that wait for an instance stay when it has ended.
     MessagesOutliveInstance,
     /// A client is answered before its start is written.
     AnswerBeforeCommit,
     /// Activities begin before the turn that scheduled them is written.
     EffectsBeforeCommit,
-    /// What happens while a turn is written wakes nobody.
+    /// An event that happens while a turn is written causes no wakeup.
     LostWakeup,
     /// A notification that is lost is never made up for.
     NoSafetyPoll,
     /// A worker that has lost its lease goes on.
     LeaseNotHeeded,
-    /// Nobody looks for tasks when a slot is given back by what is given up.
+    /// No worker looks for tasks when an abandoned attempt gives its slot back.
     SlotsGivenBackInSilence,
     /// The end of a task takes along an attempt of the instance itself.
     WithdrawnTaskTakesAnother,
-    /// What a lost instance left is in the way of the same attempt.
+    /// The remains of a lost instance are in the way of the same attempt.
     AttemptInTheWay,
     /// The store answers a cancellation and forgets it.
     CancelForgotten,
@@ -78,21 +79,21 @@ bugs! {
     HeartbeatsStay,
     /// An instance whose turn holds up its thread stays where it is.
     HeldUpForEver,
-    /// An owner does not hear what is taken from it.
+    /// An owner does not hear of instances that are taken from it.
     RevocationUnheard,
-    /// What was given up comes to pass later, after it was answered with an error and written again.
+    /// A write that was given up comes to pass later, after it was answered with an error and written again.
     GivenUpComesToPass,
-    /// What a worker owns in the store is not compared with what it knows.
+    /// The instances that a worker owns in the store are not compared with those that it knows.
     OwnedNotCompared,
     /// A store that refuses its service for a moment is taken to refuse the write.
     RefusalBlamesRow,
     /// A message that overtakes an earlier one of its instance is handed over before it.
     OvertakingMessage,
-    /// A cancelled instance ends with its main fiber, and what others clean up is dropped.
+    /// A cancelled instance ends with its main fiber, and the cleanup of other fibers is dropped.
     CleanupDropped,
     /// A second request to cancel interrupts the cleanup.
     CleanupInterrupted,
-    /// A cancelled fiber gets its error while what it waits for cleans up.
+    /// A cancelled fiber gets its error while the operation that it waits for cleans up.
     ErrorBeforeCleanup,
     /// A race goes on while its losers clean up.
     LosersLeft,
@@ -103,20 +104,20 @@ thread_local! {
     static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
 }
 
-/// From here on this thread has a bug, or none.
+/// Plants a bug in this thread, or removes it.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<Bug>) {
     PLANTED.set(bug);
 }
 
-/// Whether this thread has a bug.
+/// Returns true if this thread has the bug.
 #[cfg(feature = "planted")]
 #[must_use]
 pub fn is_planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-/// Never: no bug can be planted here.
+/// Always false: no bug can be planted without the feature.
 #[cfg(not(feature = "planted"))]
 #[inline]
 #[must_use]

@@ -5,12 +5,12 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// The random numbers of one execution: the ChaCha8 stream whose key is the execution's seed.
 ///
-/// Stored executions depend on every bit of it. The key is therefore laid out here and not by the library, and a test
-/// holds the first numbers of a seed fast.
+/// Stored executions depend on every bit of the stream. The key is therefore laid out here and not by the library, and
+/// a test holds the first numbers of a seed fast.
 #[derive(Clone, Debug)]
 pub(crate) struct Random {
     seed: u64,
-    /// Made by the first draw: most executions never ask, and a sleeping one should be small.
+    /// The stream, made by the first draw: most executions never ask, and a sleeping one should be small.
     stream: Option<Box<ChaCha8Rng>>,
 }
 
@@ -28,7 +28,7 @@ impl Random {
         mix(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// A number in 0..1 with 53 random bits, as `Math.random` gives.
+    /// A number in 0..1 with 53 random bits, like that of `Math.random`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.stream().next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }

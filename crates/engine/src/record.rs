@@ -1,4 +1,4 @@
-//! Events as rows: the columns that every store keeps, and nothing of any store.
+//! Events as rows: the columns that every store keeps, and nothing that belongs to one store.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct EventRecord {
     pub event_id: EventId,
     /// When it was recorded, ms since 1970.
     pub time_ms: i64,
-    /// What it is.
+    /// Kind of the event.
     pub kind: EventKind,
     /// The earlier event it refers to (the schedule of a completion).
     pub ref_id: Option<EventId>,
@@ -24,7 +24,7 @@ pub struct EventRecord {
     pub name: Option<String>,
     /// Input, output, error or message, as the driver made it.
     pub payload: Payload,
-    /// What else belongs to it: a JSON object made by the engine.
+    /// Further fields of the event: a JSON object made by the engine.
     pub meta: Option<String>,
 }
 
@@ -90,15 +90,15 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// A row that is no event: the store was changed by something else than Perdure, or by a newer one.
+/// A row that is no event: the store was changed by another program than Perdure, or by a newer version of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event {event_id} ({kind}) cannot be read: {problem}")]
 pub struct RecordError {
-    /// Which event.
+    /// Id of the event.
     pub event_id: EventId,
     /// Its kind.
     pub kind: EventKind,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -118,11 +118,11 @@ struct StartMeta {
     trace: TraceContext,
 }
 
-/// Which start of its id an instance comes from, by the meta of an execution's first event.
+/// Reads the incarnation of an instance from the meta of the first event of an execution.
 ///
 /// # Errors
 ///
-/// What is wrong with the meta, when it is not that of an `ExecutionStarted`.
+/// The JSON error, if the meta is not that of an `ExecutionStarted`.
 pub fn incarnation_of(meta: &str) -> Result<Option<Incarnation>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Told {
@@ -197,14 +197,14 @@ fn json<T: Serialize>(meta: &T) -> Option<String> {
 }
 
 impl EventRecord {
-    /// Bytes of the texts in it that may be long: what bounds a page besides the number of its events.
+    /// Bytes of the texts in the row that may be long. They limit a page, as does the number of its events.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         len(&self.payload) + len(&self.meta)
     }
 
-    /// The row of an event.
+    /// Returns the row of an event.
     #[must_use]
     pub fn new(event_id: EventId, time_ms: i64, event: Event) -> Self {
         let mut row = Self {
@@ -386,8 +386,8 @@ impl EventRecord {
         row
     }
 
-    /// Note which fiber this is of, for those who look at a history: `fiber` of its meta. Only schedules, starts, and what is sent or received
-    /// have one, and those of the main fiber go without.
+    /// Notes the fiber of the event as `fiber` in its meta, for readers of a history. Only schedules, starts, and sent
+    /// or received messages have a fiber, and those of the main fiber go without.
     ///
     /// ```
     /// # use perdure_engine::{Event, EventId, EventRecord};
@@ -412,7 +412,7 @@ impl EventRecord {
             return;
         }
         let meta = self.meta.get_or_insert_with(|| "{}".into());
-        // It is an object, and this comes once.
+        // The meta is a JSON object, and this function is called once for a row.
         let comma = if meta.len() > 2 { "," } else { "" };
         meta.truncate(meta.len() - 1);
         meta.push_str(&format!("{comma}\"fiber\":{fiber}}}"));
@@ -439,11 +439,11 @@ impl EventRecord {
         });
     }
 
-    /// The event of a row.
+    /// Returns the event of a row.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] when a column that the kind needs is absent or no such value.
+    /// [`RecordError`] if a column that the kind needs is absent or has no valid value.
     pub fn into_event(self) -> Result<Event, RecordError> {
         let Self {
             event_id,

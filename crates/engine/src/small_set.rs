@@ -1,4 +1,4 @@
-//! An ordered set of which the first element takes no allocation: most instances that sleep wait for one thing of a kind.
+//! An ordered set whose first element takes no allocation: most sleeping instances wait for one thing of a kind.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -6,7 +6,7 @@ use std::mem;
 #[derive(Clone, Debug)]
 pub(crate) struct SmallSet<T> {
     first: Option<T>,
-    /// All greater than `first`; empty when there is none.
+    /// All elements are greater than `first`; empty if there is no `first`.
     rest: BTreeSet<T>,
 }
 
@@ -30,7 +30,7 @@ impl<T: Ord> SmallSet<T> {
         }
     }
 
-    /// Removes an element. Returns whether it was there.
+    /// Removes an element. Returns true if it was there.
     pub(crate) fn remove(&mut self, element: &T) -> bool {
         if self.first.as_ref() != Some(element) {
             return self.rest.remove(element);

@@ -1,4 +1,4 @@
-//! The part of history that the code has not been through yet.
+//! The part of history that is still to be replayed.
 
 use std::collections::VecDeque;
 
@@ -10,24 +10,24 @@ use crate::{Event, EventId, EventRecord, RecordError};
 pub(crate) struct Recorded {
     pub(crate) time_ms: i64,
     pub(crate) event: Event,
-    /// Of its record.
+    /// Bytes of the record.
     bytes: usize,
 }
 
 /// Pages of history, consumed from the front.
 ///
-/// The code runs, from its start or from a delivery, only when the commands that it issues up to its next wait are here
-/// too, that is when the last page is here or a later delivery. So a command never has to wait for a page, and checking it
-/// needs no crossing.
+/// The code may run, from its start or from a delivery, only when all commands up to its next wait are here: when the
+/// last page is here, or a later delivery. A command therefore never has to wait for a page, and checking it needs no
+/// crossing.
 #[derive(Clone, Debug)]
 pub(crate) struct Tape {
     events: VecDeque<Recorded>,
-    /// Bytes of these.
+    /// Bytes of `events`.
     bytes: usize,
-    /// Id that the next page begins with.
+    /// First id of the next page.
     next_page: EventId,
     deliveries: usize,
-    /// The code has run up to its first wait.
+    /// True if the code has run up to its first wait.
     begun: bool,
     complete: bool,
     ended: bool,
@@ -47,7 +47,7 @@ impl Tape {
         }
     }
 
-    /// Append a page; `complete` says that it reaches the end of history.
+    /// Appends a page. `complete`: the page reaches the end of history.
     pub(crate) fn extend(&mut self, page: Vec<EventRecord>, complete: bool) -> Result<(), RecordError> {
         self.events.reserve(page.len());
         for record in page {
@@ -93,13 +93,13 @@ impl Tape {
         self.events.front().map(|recorded| &recorded.event)
     }
 
-    /// What the code did next, if it is here.
+    /// Returns the next action of the code (or its end or delivery) that history holds, if it is here.
     pub(crate) fn next_attempted(&self) -> Option<&Event> {
         let mut events = self.events.iter().map(|recorded| &recorded.event);
         events.find(|event| event.role() != Role::Bookkeeping)
     }
 
-    /// How many events of bookkeeping stand before what the code did next.
+    /// Number of bookkeeping events before [`next_attempted`](Self::next_attempted).
     pub(crate) fn bookkeeping_ahead(&self) -> u64 {
         let ahead = self.events.iter();
         ahead
@@ -107,7 +107,7 @@ impl Tape {
             .count() as u64
     }
 
-    /// The patches that are recorded before anything else is.
+    /// Patches at the front of the tape, up to the first event of another kind.
     pub(crate) fn next_patches(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map_while(|recorded| match &recorded.event {
             Event::PatchApplied { patch } => Some(patch.as_str()),
@@ -127,19 +127,19 @@ impl Tape {
         self.bytes
     }
 
-    /// The code waits.
+    /// Notes that the code waits.
     pub(crate) const fn begin(&mut self) {
         self.begun = true;
     }
 
-    /// Whether the code has come to its first wait.
+    /// True if the code has reached its first wait.
     pub(crate) const fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether the code may run on, from its start or with the delivery at the front.
+    /// True if the code may run on, from its start or with the delivery at the front.
     pub(crate) const fn reaches_next_wait(&self) -> bool {
-        // One of the deliveries is the one that it goes on with.
+        // After the first wait, one of the deliveries is the one that the code goes on with.
         self.complete || self.deliveries > self.begun as usize
     }
 

@@ -1,12 +1,12 @@
-//! What goes into a turn and what comes out of it.
+//! Input and output of a turn.
 
 use std::sync::Arc;
 
 use crate::activity::ActivityOptions;
 use crate::{ChildFailure, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal, ToOthers};
 
-/// What the code waits for besides its activities and children. Nothing else is delivered: an unawaited message stays where it is, and an
-/// unawaited timer or confirmation wakes nobody.
+/// Mailboxes and operations that the code waits for, besides its activities and children. Nothing else is delivered: an
+/// unawaited message stays in its mailbox, and an unawaited timer or confirmation wakes no fiber.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
     /// Mailboxes that a fiber waits on.
@@ -15,16 +15,16 @@ pub struct Awaited {
     pub timers: Vec<EventId>,
 }
 
-/// How a driver tells what its code waits for.
+/// Waits of the code, as a driver reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// All of it.
+    /// All waits.
     All(Awaited),
-    /// What has changed since the driver last told: a wait costs what changed, however much else is awaited.
+    /// The changes since the last report. The cost of a report is that of its changes, not of all waits.
     Changed {
-        /// What was not awaited.
+        /// New waits.
         more: Awaited,
-        /// What is awaited no longer. An operation that has settled may be among it.
+        /// Waits that have ended. An operation that has settled may be among them.
         no_longer: Awaited,
     },
 }
@@ -35,17 +35,17 @@ impl From<Awaited> for Waits {
     }
 }
 
-/// Something that happened outside and concerns an execution.
+/// An event from outside that concerns an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Completion {
     /// An activity's function returned.
     ActivityCompleted {
         /// The schedule.
         scheduled: EventId,
-        /// What it returned.
+        /// The return value.
         output: Payload,
     },
-    /// An attempt of an activity failed. Whether another follows is decided here.
+    /// An attempt of an activity failed. The engine decides if another attempt follows.
     AttemptFailed {
         /// The schedule.
         scheduled: EventId,
@@ -53,37 +53,37 @@ pub enum Completion {
         error: Payload,
         /// The error's name, for `nonRetryable`.
         error_name: String,
-        /// The error itself says that another attempt is useless.
+        /// True if the error itself says that another attempt is useless.
         non_retryable: bool,
-        /// The error itself says when to try again, ms from now.
+        /// Delay before the next attempt, ms from now, if the error itself gives one.
         retry_after_ms: Option<i64>,
     },
     /// A message reached the instance.
     Message(Message),
 }
 
-/// What the driver is to do next.
+/// The next step of the driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Hand this to the code and let all fibers run until they wait.
+    /// Hand the delivery to the code and let all fibers run until they wait.
     Deliver {
-        /// What to hand over.
+        /// The delivery.
         delivery: Delivery,
         /// The deterministic time from here on, ms since 1970.
         time_ms: i64,
     },
-    /// Nothing to deliver: the turn is over.
+    /// There is nothing to deliver: the turn is over.
     Wait,
-    /// The turn's budget is used up: it is over, another follows.
+    /// The budget of the turn is used up: the turn is over, and another one follows.
     Budget,
-    /// The next page of history is needed first: the turn is over, another follows when the page is here.
+    /// The next page of history is needed first: the turn is over, and another one follows when the page is here.
     NeedHistory,
 }
 
-/// What is handed to the code.
+/// An event handed to the code.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delivery {
-    /// An operation succeeded (the value of a timer, a start or a sent message is `None`).
+    /// An operation succeeded. The value of a timer, a start or a sent message is `None`.
     Succeeded {
         /// Its schedule.
         operation: EventId,
@@ -103,51 +103,51 @@ pub enum Delivery {
     ChildFailed {
         /// Its schedule.
         operation: EventId,
-        /// How it ended.
+        /// Terminal status of the child.
         failure: ChildFailure,
-        /// Its error; of a termination the reason.
+        /// Its error, or the reason of its termination.
         error: Payload,
     },
     /// A start or message did not reach the other instance.
     Refused {
         /// Its schedule.
         operation: EventId,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// A message for the longest waiting future of its mailbox.
+    /// A message for the future that has waited longest on its mailbox.
     Message {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: Mailbox,
         /// The value.
         payload: Payload,
     },
     /// The instance is to cancel.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: Payload,
     },
 }
 
-/// How the code ended.
+/// Result of the code.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// It returned.
+    /// The code returned.
     Completed(Payload),
-    /// It threw.
+    /// The code threw.
     Failed(Payload),
-    /// A cancellation left it.
+    /// A cancellation left the code.
     Cancelled(Payload),
-    /// It goes on as the next execution of its instance.
+    /// The code continues as the next execution of its instance.
     ContinuedAsNew {
         /// The next execution's input.
         input: Payload,
-        /// Version that it runs; `None`: that of this one.
+        /// Version of the next execution; `None`: the version of this one.
         version: Option<String>,
     },
 }
 
-/// How an execution ended.
+/// Terminal status of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminal {
     /// The code returned.
@@ -156,7 +156,7 @@ pub enum Terminal {
     Failed,
     /// A cancellation left the code.
     Cancelled,
-    /// The next execution follows; [`Engine::next_execution`](crate::Engine::next_execution) tells what it starts from.
+    /// The next execution follows; [`Engine::next_execution`](crate::Engine::next_execution) is its first event.
     ContinuedAsNew,
 }
 
@@ -171,12 +171,12 @@ pub struct ActivityTask {
     pub input: Payload,
     /// Its options.
     pub options: ActivityOptions,
-    /// When its `total_timeout_ms` is over, ms since 1970. It runs from when the activity was scheduled, so a restart does not
-    /// begin it anew.
+    /// End of its `total_timeout_ms`, ms since 1970. The timeout runs from when the activity was scheduled, so a
+    /// restart does not begin it anew.
     pub deadline_ms: Option<i64>,
 }
 
-/// What must happen outside once the turn is durable.
+/// Work outside the engine once the turn is durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Run an attempt of an activity.
@@ -185,58 +185,58 @@ pub enum Effect {
         task: Arc<ActivityTask>,
         /// Number of the attempt, from 1.
         attempt: u32,
-        /// Not earlier than this, ms since 1970.
+        /// Earliest start of the attempt, ms since 1970.
         not_before_ms: i64,
     },
-    /// Nobody waits for this activity any more.
+    /// Abort an activity that the execution no longer waits for.
     AbortActivity {
         /// Its schedule.
         scheduled: EventId,
     },
 }
 
-/// Where a turn left the execution.
+/// State of the execution after a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It waits.
+    /// The execution waits.
     Outside {
         /// Activities that are not settled.
         open_activities: usize,
         /// Earliest awaited timer, ms since 1970.
         timer_at_ms: Option<i64>,
     },
-    /// It has more to do at once.
+    /// The execution has more to do at once.
     More,
-    /// It needs the next page of its history.
+    /// The execution needs the next page of its history.
     History {
         /// First event of that page.
         from: EventId,
     },
-    /// It has ended.
+    /// The execution has ended.
     Ended(Terminal),
 }
 
-/// What a turn did.
+/// Output of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutput {
-    /// Id of the first event, or of the next one when there is none.
+    /// Id of the first event, or of the next one if the turn has none.
     pub next_event_id: EventId,
     /// Events to append.
     pub events: Vec<EventRecord>,
-    /// Messages consumed.
+    /// Messages that the turn consumed.
     pub consumed: Vec<MessageSeq>,
     /// The new custom status, if it changed.
     pub custom_status: Option<Payload>,
-    /// What goes to other instances with it, if anything.
+    /// Starts, messages and cancellations for other instances, if there are any.
     pub to_others: Option<Box<ToOthers>>,
-    /// What to do once that is durable.
+    /// Work to do once the turn is durable.
     pub effects: Vec<Effect>,
-    /// Where the execution is now.
+    /// State of the execution now.
     pub waiting: Waiting,
 }
 
 impl TurnOutput {
-    /// Whether there is anything to store.
+    /// True if there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.consumed.is_empty() && self.custom_status.is_none()

@@ -1,4 +1,4 @@
-//! The engine past its history: what has come from outside is recorded and handed over.
+//! The engine past its history: it records completions from outside and delivers them.
 
 use super::{Engine, Phase, Stopped, Turn};
 use crate::inbox::Arrival;
@@ -34,7 +34,7 @@ impl Engine {
         Ok(Step::Wait)
     }
 
-    /// Hand over a request to cancel although the code does not wait.
+    /// Delivers a request to cancel although the code does not wait.
     pub(super) fn live_interruption(&mut self, now_ms: i64) -> Option<(Delivery, i64)> {
         let (seq, reason) = self.inbox.take_cancel()?;
         self.turn.consumed.push(seq);
@@ -48,7 +48,7 @@ impl Engine {
         Some((self.apply_delivery(event)?, self.time_ms))
     }
 
-    /// Whether an event can be recorded; the engine is broken when it cannot (E4).
+    /// Checks the limits before an event is recorded. The engine is broken if a limit is exceeded (E4).
     pub(super) fn check_limits(&mut self, event: &Event) -> Result<(), LimitReached> {
         let grown = Grown {
             next_event_id: self.next_event_id,
@@ -78,8 +78,8 @@ impl Engine {
         self.next_event_id = self.next_event_id.next();
     }
 
-    /// The next thing that can be recorded as delivered (or as bookkeeping) now: what the inbox gives, then what is
-    /// due.
+    /// Returns the next event that can be recorded now, a delivery or bookkeeping: first from the inbox, then an
+    /// operation that is due.
     fn take_deliverable(&mut self, now_ms: i64) -> Option<Event> {
         while let Some(arrival) = self.inbox.take() {
             match arrival {
@@ -117,7 +117,8 @@ impl Engine {
         self.due(now_ms)
     }
 
-    /// The event that records what became of a child, of what was sent, or of another worker's attempt; `None` when it has settled already (E5).
+    /// Returns the event that records the settlement of a child, a sent operation, or an attempt of another worker;
+    /// `None` if the operation has already settled (E5).
     fn event_of_settlement(&self, scheduled: EventId, settlement: Settlement, now_ms: i64) -> Option<Event> {
         if let Settlement::Attempted { attempt, result } = settlement {
             let is_current = self.operations.activity(scheduled)?.attempt == attempt;
@@ -141,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// The event that records what an activity did; `None` when nobody waits for it any more (E5).
+    /// Returns the event that records the completion of an activity; `None` if the activity is no longer open (E5).
     fn event_of(&self, completion: Completion, now_ms: i64) -> Option<Event> {
         match completion {
             Completion::ActivityCompleted { scheduled, output } => {

@@ -1,4 +1,4 @@
-//! The engine while it takes the code through what it did before: every command and every wait is compared with history.
+//! The engine while it replays: every command and every wait of the code is compared with history.
 
 use super::{Engine, Phase, Stopped};
 use crate::event::Role;
@@ -7,7 +7,7 @@ use crate::tape::Recorded;
 use crate::{Awaited, Delivery, Event, EventId, Mismatch, Step};
 
 impl Engine {
-    /// First event of the page that follows those that are here, while the replay has yet to come to one.
+    /// First event of the next page to load; `None` once the last page is here, or if the engine is not replaying.
     #[must_use]
     pub fn next_page(&self) -> Option<EventId> {
         match &self.phase {
@@ -16,7 +16,7 @@ impl Engine {
         }
     }
 
-    /// Bytes of the pages that are here and that the code has not been through.
+    /// Bytes of the loaded pages that were not replayed yet.
     #[must_use]
     pub fn unreplayed_bytes(&self) -> usize {
         match &self.phase {
@@ -25,7 +25,8 @@ impl Engine {
         }
     }
 
-    /// Whether history says next that an operation succeeded: then the code is handed that at its next wait, unless it parts with its history before.
+    /// Returns true if the next action in history is the success of this operation. The code receives it at its next
+    /// wait, unless it departs from its history before.
     #[must_use]
     pub fn succeeds_next(&self, operation: EventId) -> bool {
         let Phase::Replaying(tape) = &self.phase else {
@@ -50,7 +51,8 @@ impl Engine {
         Ok(id)
     }
 
-    /// Whether history has the patch here. One that was recorded before others, which the code no longer asks for, is found too.
+    /// Returns true if history holds the patch at this point. The patches recorded before it, which the code no longer
+    /// asks for, are passed over.
     pub(super) fn replay_patch(&mut self, patch: &str) -> bool {
         let Phase::Replaying(tape) = &self.phase else {
             unreachable!("only called while replaying")
@@ -65,7 +67,8 @@ impl Engine {
         true
     }
 
-    /// The value that history holds for the next command, or for the end; `None` when that has none, or there is no more history.
+    /// Returns the value that history holds for the next command or end of the code; `None` if that has no value, or if
+    /// there is no more history.
     pub(super) fn replay_payload(&self) -> Option<&String> {
         let Phase::Replaying(tape) = &self.phase else {
             return None;
@@ -80,7 +83,8 @@ impl Engine {
         }
     }
 
-    /// When the timer fires that history holds for the next command; `None` when that is another one, or there is no more history.
+    /// Returns the due time of the timer that history holds as the next command; `None` if the next command is another
+    /// one, or if there is no more history.
     pub(super) fn recorded_timer(&self) -> Option<i64> {
         let Phase::Replaying(tape) = &self.phase else {
             return None;
@@ -91,7 +95,8 @@ impl Engine {
         }
     }
 
-    /// Id of the event that the next command, or the end, is in history, or will be: what says to a driver which one it is.
+    /// Id of the event, recorded or to be recorded, of the next command or end of the code. A driver identifies the
+    /// command by this id.
     #[must_use]
     pub fn next_command_id(&self) -> EventId {
         match &self.phase {
@@ -100,7 +105,8 @@ impl Engine {
         }
     }
 
-    /// Before the code runs: take the time of its first turn, if that was recorded.
+    /// Applies `ExecutionBegan`, if history holds it, before the code runs: takes the time of the first turn and the
+    /// version.
     pub(super) fn replay_begin(&mut self) {
         let Phase::Replaying(tape) = &self.phase else { return };
         if matches!(tape.front(), Some(Event::ExecutionBegan { .. })) && self.next_event_id == EventId::FIRST.next() {
@@ -112,7 +118,8 @@ impl Engine {
         }
     }
 
-    /// The recorded event that equals what the code did. `None`: the execution was terminated before its code ever ran.
+    /// Takes the recorded event that equals the action of the code. `None`: the execution was terminated before its
+    /// code ever ran.
     pub(super) fn take_equal<'a>(
         &mut self,
         event: &'a Event,
@@ -133,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// What comes next in history; `None`: nothing, from here on the engine is live.
+    /// Returns the next step that history holds; `None`: history is at its end, and the engine is live from here on.
     pub(super) fn replay_next(&mut self) -> Result<Option<Step>, Mismatch> {
         self.skip_bookkeeping();
         let Phase::Replaying(tape) = &mut self.phase else {
@@ -192,7 +199,7 @@ impl Engine {
         Ok(Step::Deliver { delivery, time_ms })
     }
 
-    /// The request to cancel that the code was handed here although it did not wait.
+    /// Delivers the request to cancel that the code received at this point although it did not wait.
     pub(super) fn replay_interruption(&mut self) -> Option<(Delivery, i64)> {
         let Phase::Replaying(tape) = &self.phase else {
             unreachable!("only called while replaying")
@@ -214,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Take a recorded event as passed.
+    /// Takes the next recorded event as passed.
     fn pop(&mut self) -> Option<(EventId, Recorded)> {
         let Phase::Replaying(tape) = &mut self.phase else {
             return None;
