@@ -1,44 +1,44 @@
-//! What the scheduler has of a process: where it is, whether something happened meanwhile, and the events that no step has taken.
+//! The scheduler's part of a process: its state, its wakeup flag, and the events that no step has taken.
 
 use std::vec::Drain;
 
-/// Where a process is.
+/// State of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// It waits for an event.
+    /// The process waits for an event.
     #[default]
     Idle,
-    /// It is in a queue.
+    /// The process is in a queue.
     Ready,
-    /// A lane runs it.
+    /// A lane runs the process.
     Running,
-    /// It waits for something of its own (its commit, a page of its history) and cannot run.
+    /// The process waits for something of its own (its commit, a page of its history) and cannot run.
     Blocked,
-    /// It is over; nothing wakes it.
+    /// The process is over; no event wakes it.
     Complete,
 }
 
 impl State {
-    /// Whether it does nothing by itself.
+    /// True if the process does nothing by itself.
     pub(crate) const fn is_at_rest(self) -> bool {
         matches!(self, State::Idle | State::Complete)
     }
 }
 
-/// What becomes of a process, and what whoever has brought that about does for it.
+/// The next action for a process. The caller that received it must carry it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Then<N> {
-    /// Nothing.
+    /// No action.
     Rest,
-    /// A step: push it to a queue.
+    /// A step: push the process to a queue.
     Step,
-    /// It is blocked: get it this, then [resume](Control::resume) it.
+    /// The process is blocked: get it this need, then [resume](Control::resume) it.
     Needs(N),
 }
 
-/// State, wakeup flag and event queue of a process. Its owner keeps them behind the same lock as what the process works on: whoever has that
-/// lock may put events in, and the one that runs the process takes them.
+/// State, wakeup flag and event queue of a process. The owner keeps them behind the same lock as the core of the
+/// process: a holder of the lock may put events in, and the thread that runs the process takes them.
 #[derive(Debug)]
 pub struct Control<E> {
     state: State,
@@ -57,45 +57,46 @@ impl<E> Default for Control<E> {
 }
 
 impl<E> Control<E> {
-    /// Where it is.
+    /// State of the process.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Whether it can be set aside: it waits and nothing has happened.
+    /// True if the process can be set aside: it waits and nothing has happened.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle)
     }
 
-    /// Keep an event for a step, without making it ready.
+    /// Keeps an event for a step, without making the process ready.
     pub fn put(&mut self, event: E) {
         self.events.push(event);
     }
 
-    /// Events that no step has taken, in the order in which they came.
+    /// Events that no step has taken, in order of arrival.
     #[must_use]
     pub fn events(&self) -> &[E] {
         &self.events
     }
 
-    /// Take them, each once.
+    /// Takes the events, each once.
     pub fn take(&mut self) -> Drain<'_, E> {
         self.events.drain(..)
     }
 
-    /// Forget those that are not wanted.
+    /// Drops the events that are not wanted.
     pub fn retain(&mut self, is_wanted: impl FnMut(&E) -> bool) {
         self.events.retain(is_wanted);
     }
 
-    /// Something happened while it was not idle: it is seen to later (L2).
+    /// Notes that something happened while the process was running or blocked: it gets another step afterwards (L2).
     pub(crate) fn notify(&mut self) {
         self.notified |= matches!(self.state, State::Running | State::Blocked);
     }
 
-    /// A lane took it from its queue. `false`: it is over meanwhile, there is nothing to run.
+    /// Begins a step after a lane took the process from its queue. `false`: the process has ended in the meantime, and
+    /// there is nothing to run.
     pub(crate) fn begin(&mut self) -> bool {
         if self.state != State::Ready {
             return false;
@@ -105,7 +106,8 @@ impl<E> Control<E> {
         true
     }
 
-    /// Its step is over, or what blocked it is, and this is next. What has happened meanwhile is a step (L2).
+    /// Ends a step or a block; `then` is the next action. If something happened in the meantime, the next action is a
+    /// step (L2).
     pub(crate) fn go_on<N>(&mut self, then: Then<N>) -> Then<N> {
         if self.state == State::Complete {
             return Then::Rest;
@@ -123,7 +125,7 @@ impl<E> Control<E> {
         then
     }
 
-    /// It now waits for something of its own. `false`: it is over meanwhile.
+    /// Blocks the process: it now waits for something of its own. `false`: the process has ended in the meantime.
     #[must_use]
     pub fn block(&mut self) -> bool {
         if self.state == State::Complete {
@@ -133,7 +135,7 @@ impl<E> Control<E> {
         true
     }
 
-    /// What blocked it is here, and its next step follows. `true`: the caller must push it.
+    /// Ends a block; the next step of the process follows. `true`: the caller must push it.
     #[must_use]
     pub fn resume(&mut self) -> bool {
         let is_blocked = self.state == State::Blocked;
@@ -143,12 +145,13 @@ impl<E> Control<E> {
         is_blocked
     }
 
-    /// Nothing wakes it from here on. What it holds stays: it may be [renewed](Self::renew), or [stopped](crate::Process::stop).
+    /// Completes the process: no event wakes it from here on. Its core stays: it may be [renewed](Self::renew), or
+    /// [stopped](crate::Process::stop).
     pub fn complete(&mut self) {
         self.state = State::Complete;
     }
 
-    /// It was complete and waits again. What came before is kept.
+    /// Makes a complete process wait again. Earlier events are kept.
     pub fn renew(&mut self) {
         self.state = State::Idle;
         self.notified = false;

@@ -1,6 +1,6 @@
-//! The queue that all lanes share, and the deque that one of them fills for itself and the others steal from.
+//! The queue that all lanes share, and the deque that each lane fills for itself and others steal from.
 
-/// Jobs that a lane takes along from the shared queue besides the one that it runs next.
+/// Jobs that a lane takes from the shared queue in advance, besides the one that it runs next.
 const TAKE_ALONG_MAX: usize = if cfg!(loom) { 1 } else { 16 };
 
 #[cfg(not(loom))]
@@ -9,7 +9,7 @@ mod imp {
 
     use super::TAKE_ALONG_MAX;
 
-    /// First in, first out.
+    /// The shared queue: first in, first out.
     pub(crate) struct Shared<J>(Injector<J>);
 
     impl<J> Default for Shared<J> {
@@ -23,12 +23,12 @@ mod imp {
             self.0.push(job);
         }
 
-        /// One, alone.
+        /// Takes one job.
         pub(crate) fn take_one(&self) -> Option<J> {
             settled(|| self.0.steal())
         }
 
-        /// One, and some more for the lane that takes it.
+        /// Takes one job, and moves some more to the deque of the lane that takes it.
         pub(crate) fn take(&self, own: &Own<J>) -> Option<J> {
             settled(|| self.0.steal_batch_with_limit_and_pop(&own.0, 1 + TAKE_ALONG_MAX))
         }
@@ -38,7 +38,7 @@ mod imp {
         }
     }
 
-    /// A lane's own: last in, first out; for one thread at a time.
+    /// The own deque of a lane: last in, first out; for one thread at a time.
     pub(crate) struct Own<J>(Worker<J>);
 
     impl<J> Default for Own<J> {
@@ -61,11 +61,11 @@ mod imp {
         }
     }
 
-    /// The same, as other lanes see it.
+    /// The own deque of a lane, as other lanes see it.
     pub(crate) struct Others<J>(Stealer<J>);
 
     impl<J> Others<J> {
-        /// Half of them: one, and the others for the lane that steals.
+        /// Steals half of the jobs: returns one, and moves the others to the deque of the lane that steals.
         pub(crate) fn steal(&self, own: &Own<J>) -> Option<J> {
             settled(|| self.0.steal_batch_and_pop(&own.0))
         }
@@ -80,14 +80,14 @@ mod imp {
             match steal() {
                 Steal::Success(job) => return Some(job),
                 Steal::Empty => return None,
-                // Another lane was quicker, and has one.
+                // Another lane was quicker, and took the job.
                 Steal::Retry => {}
             }
         }
     }
 }
 
-/// The same behind locks: the library has models of its own, and what is checked here is what this crate does with it.
+/// The same queues behind locks. The library has models of its own; the models here check how this crate uses it.
 #[cfg(loom)]
 mod imp {
     use std::collections::VecDeque;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::control::Then;
 use crate::process::Process;
 
-/// Where an event finds the process that it is for.
+/// The processes by id, so that an event finds its process.
 pub struct Directory<Id, P, S = RandomState>(HashMap<Id, Arc<P>, S>);
 
 impl<Id, P, S: Default> Default for Directory<Id, P, S> {
@@ -17,12 +17,12 @@ impl<Id, P, S: Default> Default for Directory<Id, P, S> {
 }
 
 impl<Id: Eq + Hash, P: Process, S: BuildHasher> Directory<Id, P, S> {
-    /// The process of an id from now on; the one that was.
+    /// Sets the process of an id. Returns the previous one.
     pub fn insert(&mut self, id: Id, process: Arc<P>) -> Option<Arc<P>> {
         self.0.insert(id, process)
     }
 
-    /// An id is no process's any more; the one that was.
+    /// Removes the process of an id. Returns the process.
     pub fn remove(&mut self, id: &Id) -> Option<Arc<P>> {
         self.0.remove(id)
     }
@@ -33,23 +33,23 @@ impl<Id: Eq + Hash, P: Process, S: BuildHasher> Directory<Id, P, S> {
         self.0.get(id)
     }
 
-    /// All of them.
+    /// All processes.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<P>> {
         self.0.values()
     }
 
-    /// Take all of them out.
+    /// Takes all processes out.
     pub fn drain(&mut self) -> impl Iterator<Item = Arc<P>> {
         self.0.drain().map(|(_, process)| process)
     }
 
-    /// How many there are.
+    /// Number of processes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Send an event to the process of an id: which one that is, and what becomes of it. `None`: there is none.
+    /// Sends an event to the process of an id. Returns the process and its next action. `None`: the id has no process.
     #[must_use]
     pub fn send(&self, id: &Id, around: &P::Around, event: P::Event) -> Option<(&Arc<P>, Then<P::Need>)> {
         let process = self.0.get(id)?;
@@ -57,7 +57,7 @@ impl<Id: Eq + Hash, P: Process, S: BuildHasher> Directory<Id, P, S> {
         Some((process, then))
     }
 
-    /// Whether all of them wait or are over.
+    /// True if all processes wait or are over.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let mut all = self.iter();

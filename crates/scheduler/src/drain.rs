@@ -1,4 +1,5 @@
-//! The end of all processes, in good order: nothing new begins, and what is under way comes to rest. How long that may take is the caller's.
+//! The orderly end of all processes: no new work begins, and work under way comes to rest. The caller decides how long
+//! that may take.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -6,7 +7,7 @@ use std::task::{Poll, Waker};
 
 use crate::sync::{AtomicBool, Mutex};
 
-/// Whether that has begun, and who waits for it.
+/// State of the end: if it has begun, and the task that waits for it.
 pub struct Drain {
     begun: AtomicBool,
     waiter: Mutex<Option<Waker>>,
@@ -22,18 +23,18 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// From here on nothing new begins: whoever would begin it [asks](Self::has_begun).
+    /// Begins the end. From here on no new work begins: code that would begin some [asks](Self::has_begun) first.
     pub fn begin(&self) {
         self.begun.store(true, Release);
     }
 
-    /// Whether it has begun.
+    /// True if the end has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.begun.load(Acquire)
     }
 
-    /// Something has come to rest. Cheap until it has begun.
+    /// Reports that a process has come to rest. Cheap before the end has begun.
     pub fn tell(&self) {
         if self.has_begun() {
             let waiter = self.waiter.lock().take();
@@ -43,10 +44,11 @@ impl Drain {
         }
     }
 
-    /// After [`begin`](Self::begin): until all is at rest, by an answer that may change with each [`tell`](Self::tell) (L7). One waits at a time.
+    /// Waits, after [`begin`](Self::begin), until all is at rest. The answer of `is_at_rest` may change with each
+    /// [`tell`](Self::tell) (L7). Only one task may wait at a time.
     pub async fn over(&self, is_at_rest: impl Fn() -> bool) {
         poll_fn(|context| {
-            // First: between the answer and a change of it, one of the two sees the other.
+            // The waiter is stored first: between the answer and a change of it, one of the two sides sees the other.
             *self.waiter.lock() = Some(context.waker().clone());
             if is_at_rest() { Poll::Ready(()) } else { Poll::Pending }
         })

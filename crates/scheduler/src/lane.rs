@@ -1,4 +1,4 @@
-//! One lane: what its thread alone may run, what it has taken for itself, and whether it is parked.
+//! One lane: the jobs that only its thread may run, the jobs that it has taken for itself, and its parked flag.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -6,51 +6,51 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::deque::{Others, Own};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, fence};
 
-/// Name of a lane: its place among the lanes.
+/// Id of a lane: its place among the lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub usize);
 
-/// Which jobs go first.
+/// Priority class of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Steps of what is under way, and what tells the thread something.
+    /// Steps of work under way, and messages for the thread.
     First,
-    /// What they asked for.
+    /// Jobs that such steps asked for.
     Later,
-    /// New work: it begins when what is under way has nothing to do, so that work ends before more is begun; but no later than after
-    /// `PASSED_OVER_MAX` other jobs.
+    /// New work. It begins when no work under way has anything to do, so that work ends before more is begun, but no
+    /// later than after `PASSED_OVER_MAX` other jobs.
     New,
 }
 
-/// So many jobs may go before new work that waits.
+/// Number of jobs that may go before new work that waits.
 pub(crate) const PASSED_OVER_MAX: u64 = if cfg!(loom) { 1 } else { 64 };
 
-/// What a lane has done and holds.
+/// Counters and queue lengths of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneStats {
     /// Jobs that only this lane may run and that wait.
     pub pinned: u64,
-    /// Jobs that it has taken for itself and others may steal.
+    /// Jobs that the lane has taken for itself and that others may steal.
     pub taken: u64,
-    /// How often it stole from another lane.
+    /// Number of times that the lane stole from another lane.
     pub steals: u64,
-    /// How often it was parked.
+    /// Number of times that the lane was parked.
     pub parks: u64,
 }
 
-/// How the thread of a lane is woken.
+/// Function that wakes the thread of a lane.
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Lane<J> {
     pub(crate) pinned: Mutex<Pinned<J>>,
-    /// Of the classes `First` and `Later`. Its own thread alone takes from it by this side.
+    /// Own deques for the classes `First` and `Later`. Only the thread of the lane takes jobs from this side.
     pub(crate) own: Mutex<[Own<J>; 2]>,
     pub(crate) others: [Others<J>; 2],
     parked: AtomicBool,
     wake: Mutex<Option<Wake>>,
     /// Jobs in a row that went before new work.
     pub(crate) passed_over: AtomicU64,
-    /// Jobs that it has taken.
+    /// Jobs that the lane has taken.
     pub(crate) taken: AtomicU64,
     pub(crate) steals: AtomicU64,
     parks: AtomicU64,
@@ -88,7 +88,7 @@ impl<J> Default for Lane<J> {
             pinned: Mutex::new(Pinned([VecDeque::new(), VecDeque::new(), VecDeque::new()])),
             others: [own[0].others(), own[1].others()],
             own: Mutex::new(own),
-            // Nobody looks before a thread is attached.
+            // No thread looks for jobs before one is attached.
             parked: AtomicBool::new(true),
             wake: Mutex::new(None),
             passed_over: AtomicU64::new(0),
@@ -100,14 +100,15 @@ impl<J> Default for Lane<J> {
 }
 
 impl<J> Lane<J> {
-    /// From here on a push wakes it. The caller looks for work once more after this: between this and a push one of the two sees the other.
+    /// Parks the lane: from here on a push wakes it. The caller must look for work once more after this: between this
+    /// and a push one of the two sides sees the other.
     pub(crate) fn park(&self) {
         self.parks.fetch_add(1, Relaxed);
         self.parked.store(true, SeqCst);
         fence(SeqCst);
     }
 
-    /// It is not parked any more. `true`: it was, and nobody else has this answer.
+    /// Ends the parking. `true`: the lane was parked, and no other caller has received this answer.
     pub(crate) fn unpark(&self) -> bool {
         fence(SeqCst);
         self.parked.load(SeqCst) && self.parked.swap(false, SeqCst)

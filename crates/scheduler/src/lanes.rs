@@ -1,30 +1,30 @@
-//! The lanes of a runtime: where jobs go, and which one a lane takes next.
+//! The lanes of a runtime: the queues into which jobs go, and the order in which a lane takes them.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::deque::Shared;
 use crate::lane::{Class, Lane, LaneId, LaneStats, PASSED_OVER_MAX, Pinned, Wake};
 
-/// After so many jobs a lane looks at what waits for all before what it has taken for itself.
+/// Number of jobs after which a lane takes a shared job before its own ones.
 const SHARED_EVERY: u64 = if cfg!(loom) { 2 } else { 61 };
 
-/// Who may run a job.
+/// Lanes that may run a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Any lane.
     Any,
-    /// This one alone.
+    /// This lane alone.
     At(LaneId),
 }
 
 /// Lanes, each with a thread that may be parked.
 pub struct Lanes<J> {
     lanes: Box<[Lane<J>]>,
-    /// For any lane, by class.
+    /// Jobs for any lane, by class.
     shared: [Shared<J>; 3],
 }
 
-/// All that a lane without others does, under one lock.
+/// Takes the next job of a single lane, all under one lock.
 fn next_alone<J>(lane: &Lane<J>) -> Option<J> {
     let mut pinned = lane.pinned.lock();
     let begun = |pinned: &mut Pinned<J>| pinned.pop(Class::First).or_else(|| pinned.pop(Class::Later));
@@ -39,7 +39,7 @@ fn next_alone<J>(lane: &Lane<J>) -> Option<J> {
 }
 
 impl<J> Lanes<J> {
-    /// So many lanes, at least one.
+    /// Creates `count` lanes, at least one.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// How many there are.
+    /// Number of lanes.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lanes.len()
@@ -58,7 +58,8 @@ impl<J> Lanes<J> {
         &self.lanes[id.0]
     }
 
-    /// Say how a lane's thread is woken. Until then what is pushed to it waits. A thread before this one may have left without draining it.
+    /// Sets the function that wakes the thread of a lane. Until then the jobs pushed to the lane wait. A previous
+    /// thread may have left without draining it.
     pub fn attach(&self, id: LaneId, wake: Wake) {
         let lane = self.lane(id);
         lane.attach(Some(wake));
@@ -68,12 +69,13 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// Wake a lane's thread no more, until it is attached again. What waits for it stays.
+    /// Stops waking the thread of a lane, until it is attached again. The jobs of the lane stay.
     pub fn silence(&self, id: LaneId) {
         self.lane(id).attach(None);
     }
 
-    /// A lane's thread is gone: what was taken for it is for any lane again, and what only it may run is the caller's.
+    /// Removes the thread of a lane. The jobs that the lane has taken for itself go back to all lanes. Returns the jobs
+    /// that only this lane may run, which the caller must handle.
     #[must_use]
     pub fn detach(&self, id: LaneId) -> Vec<J> {
         let lane = self.lane(id);
@@ -83,14 +85,14 @@ impl<J> Lanes<J> {
                 self.push(Place::Any, class, job);
             }
         }
-        // What somebody was about to wake this lane for.
+        // A push may have chosen this lane to be woken for a shared job.
         if self.waiting_for_any() > 0 {
             self.wake_one(None);
         }
         lane.pinned.lock().drain().collect()
     }
 
-    /// Add a job, from any thread, and wake a lane that may run it if one is parked (L3, L5).
+    /// Adds a job, from any thread, and wakes a lane that may run it if one is parked (L3, L5).
     pub fn push(&self, place: Place, class: Class, job: J) {
         match self.place(place) {
             Place::At(id) => {
@@ -107,7 +109,8 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// Add a job from the thread of lane `from`. `true`: that lane was parked and may run it, and the caller must see to it that it is drained.
+    /// Adds a job from the thread of lane `from`. `true`: that lane was parked and may run the job, and the caller must
+    /// ensure that it is drained.
     #[must_use]
     pub fn push_from(&self, from: LaneId, place: Place, class: Class, job: J) -> bool {
         let lane = self.lane(from);
@@ -123,7 +126,7 @@ impl<J> Lanes<J> {
                     lane.others.iter().map(|others| others.len()).sum::<usize>() == 1
                 };
                 let is_next = lane.unpark();
-                // It comes to that one at once, and others may have what is behind it.
+                // The lane takes that job at once, and other lanes may have the jobs behind it.
                 if !is_next || !is_alone {
                     self.wake_one(Some(from));
                 }
@@ -136,7 +139,7 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// With one lane there is nothing to share.
+    /// Returns the place of a job. A single lane has nothing to share.
     fn place(&self, place: Place) -> Place {
         if self.lanes.len() == 1 {
             Place::At(LaneId(0))
@@ -145,7 +148,7 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// Wake a lane that is parked. The last ones first: the first is the thread that others share.
+    /// Wakes a parked lane. It tries the last lane first: the first lane runs on the thread that other work shares.
     fn wake_one(&self, but: Option<LaneId>) {
         for (n, lane) in self.lanes.iter().enumerate().rev() {
             if but != Some(LaneId(n)) && lane.is_attached() && lane.unpark() {
@@ -154,7 +157,7 @@ impl<J> Lanes<J> {
         }
     }
 
-    /// The next job of a lane, for its thread; with none left the lane is parked, and the next push wakes it.
+    /// Takes the next job of a lane, on its thread. If none is left, the lane is parked, and the next push wakes it.
     pub fn pop(&self, id: LaneId) -> Option<J> {
         let lane = self.lane(id);
         loop {
@@ -165,12 +168,13 @@ impl<J> Lanes<J> {
             if !self.has_work_for(id) {
                 return None;
             }
-            // It came in between. Whoever brought it may have woken this lane, which costs it a look at nothing.
+            // A job came in between. Its push may have woken this lane, which costs one look at empty queues.
             lane.unpark();
         }
     }
 
-    /// As [`pop`](Self::pop), but with none left the lane is not parked: its thread looks again soon, and nobody wakes it.
+    /// Takes a job as [`pop`](Self::pop) does, but does not park the lane if none is left: its thread looks again soon,
+    /// and no push wakes it.
     pub fn look(&self, id: LaneId) -> Option<J> {
         let job = self.next(id)?;
         self.lane(id).taken.fetch_add(1, Relaxed);
@@ -195,7 +199,8 @@ impl<J> Lanes<J> {
             .or_else(|| self.begun(id))
     }
 
-    /// The next step of what is under way, or what that asked for.
+    /// Takes the next job of the classes `First` and `Later`: a step of work under way, or a job that such work asked
+    /// for.
     fn begun(&self, id: LaneId) -> Option<J> {
         let lane = self.lane(id);
         let own = lane.own.lock();
@@ -211,7 +216,7 @@ impl<J> Lanes<J> {
                 return job;
             }
         }
-        // Begin behind it, so that not all of them steal from the same one.
+        // Begins with the next lane, so that not all lanes steal from the same one.
         let count = self.lanes.len();
         for n in 1..count {
             let victim = &self.lanes[(id.0 + n) % count];
@@ -234,13 +239,13 @@ impl<J> Lanes<J> {
                 .any(|lane| lane.others.iter().any(|jobs| jobs.len() > 0))
     }
 
-    /// Whether a lane is parked: its thread owes it nothing.
+    /// True if a lane is parked: its thread owes it nothing.
     #[must_use]
     pub fn is_parked(&self, id: LaneId) -> bool {
         self.lane(id).is_parked()
     }
 
-    /// How many jobs wait.
+    /// Number of jobs that wait.
     #[must_use]
     pub fn len(&self) -> usize {
         let lanes = self.lanes.iter().map(|lane| {
@@ -250,19 +255,19 @@ impl<J> Lanes<J> {
         lanes.sum::<usize>() + self.waiting_for_any()
     }
 
-    /// Whether none waits.
+    /// True if no job waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Jobs that wait for any lane and that none has taken for itself.
+    /// Number of jobs that wait for any lane and that no lane has taken for itself.
     #[must_use]
     pub fn waiting_for_any(&self) -> usize {
         self.shared.iter().map(Shared::len).sum()
     }
 
-    /// What each lane has done and holds.
+    /// Counters and queue lengths of each lane.
     #[must_use]
     pub fn stats(&self) -> Vec<LaneStats> {
         self.lanes.iter().map(Lane::stats).collect()
@@ -279,7 +284,7 @@ mod tests {
     const MAIN: LaneId = LaneId(0);
     const ONE: LaneId = LaneId(1);
 
-    /// Lanes, and how often each was woken.
+    /// Creates lanes that count how often each of them is woken.
     fn counted(count: usize) -> (Lanes<u32>, Vec<Arc<AtomicUsize>>) {
         let lanes = Lanes::new(count);
         let wakes: Vec<_> = (0..count).map(|_| Arc::new(AtomicUsize::new(0))).collect();
@@ -372,7 +377,7 @@ mod tests {
         );
     }
 
-    /// One that is busy must not keep what waits behind it from one that has nothing to do.
+    /// A busy lane must not keep the jobs behind its current one from an idle lane.
     #[test]
     fn an_idle_lane_is_woken_for_what_a_busy_one_has_taken_and_steals_half_of_it() {
         let (lanes, wakes) = counted(2);
@@ -383,7 +388,7 @@ mod tests {
             assert!(!lanes.push_from(MAIN, Place::Any, Class::Later, n));
         }
         assert_eq!(wakes[1].load(SeqCst), 1);
-        // The oldest two, of which one is run and the other one waits.
+        // The thief takes the oldest two, of which one is run and the other one waits.
         let stolen = lanes.pop(ONE);
         assert!(matches!(stolen, Some(1 | 2)), "{stolen:?}");
         assert_eq!((lanes.stats()[1].taken, lanes.stats()[1].steals), (1, 1));
@@ -402,13 +407,13 @@ mod tests {
     fn a_lane_takes_some_along_and_leaves_the_others() {
         let (lanes, _) = counted(2);
         (0..40).for_each(|n| lanes.push(Place::Any, Class::First, n));
-        // One by itself: at first it looks at what waits for all.
+        // The first job comes alone: at first the lane looks at the shared queue.
         assert_eq!((lanes.pop(ONE), lanes.pop(ONE)), (Some(0), Some(1)));
         assert_eq!((lanes.stats()[1].taken, lanes.waiting_for_any()), (16, 22));
         assert_eq!(lanes.pop(MAIN), Some(18));
     }
 
-    /// A lane that makes work for itself again and again came to nothing else.
+    /// A lane that kept pushing jobs to itself once never took any other job.
     #[test]
     fn what_a_lane_makes_for_itself_keeps_it_from_nothing_else() {
         let (lanes, _) = counted(2);
@@ -461,7 +466,7 @@ mod tests {
                     let mut taken = 0_u32;
                     while left.load(SeqCst) > 0 {
                         let Some(job) = lanes.pop(LaneId(n)) else {
-                            // Nothing but a wake ends this, and the last job wakes all.
+                            // Only a wake ends this, and the last job wakes all lanes.
                             std::thread::park();
                             continue;
                         };
@@ -469,7 +474,7 @@ mod tests {
                             return;
                         }
                         taken += 1;
-                        // Some of them ask for others, which were not pushed by anybody else.
+                        // Some jobs ask for others, which no other thread has pushed.
                         if job % 4 == 1 {
                             let _ = lanes.push_from(LaneId(n), Place::Any, Class::Later, job + 1);
                         }

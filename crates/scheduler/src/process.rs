@@ -1,56 +1,57 @@
-//! A process: what the scheduler asks of it, and what it does with it.
+//! A process: the methods that it provides to the scheduler, and those that the scheduler provides for it.
 //!
-//! A step is not a call but what is between two, [`begin`](Process::begin) and [`rest`](Process::rest): the code that it runs may be another
-//! language's, which asks for its steps by itself. Nor does the scheduler push: what is to be done next it returns ([`Then`]), because
-//! the owner has its locks to let go of first, and knows on which lane that may run.
+//! A step is not a call but the time between two calls, [`begin`](Process::begin) and [`rest`](Process::rest): the code
+//! of a step may be in another language, which asks for its steps by itself. The scheduler does not push jobs either:
+//! it returns the next action ([`Then`]), because the owner must release its locks first, and knows the lanes on which
+//! the process may run.
 
 use std::ops::DerefMut;
 
 use crate::control::{Control, State, Then};
 use crate::lane::LaneId;
 
-/// A thing that is run in steps. It provides the first methods; the scheduler's own are below. No method locks it but [`lock`](Self::lock)
-/// and [`stop`](Self::stop).
+/// A unit of work that runs in steps. It provides the first methods; the scheduler provides the ones below. No method
+/// locks the process but [`lock`](Self::lock) and [`stop`](Self::stop).
 pub trait Process {
-    /// What is sent to it.
+    /// Event that can be sent to the process.
     type Event;
-    /// What it may have to be given before a step.
+    /// Resource that the process may need before a step.
     type Need;
-    /// What it works on, and its [`Control`].
+    /// State of the process, with its [`Control`].
     type Core;
-    /// What it is run in.
+    /// Surroundings in which the process runs.
     type Around;
 
-    /// Its core, locked.
+    /// Locks the core of the process.
     fn lock(&self) -> impl DerefMut<Target = Self::Core>;
 
-    /// The part of its core that is the scheduler's.
+    /// The part of the core that belongs to the scheduler.
     fn control(core: &mut Self::Core) -> &mut Control<Self::Event>;
 
-    /// It was made, or comes back, and is here from now on. What it needs before its first step.
+    /// Initializes a process that was made or has come back. Returns what it needs before its first step, if anything.
     fn init(&self, core: &mut Self::Core) -> Option<Self::Need>;
 
-    /// An event was sent to it: [put](Control::put) it into its queue, which holds as many as the process lets it. `false`: the event
-    /// changes nothing.
+    /// Keeps an event that was sent: [puts](Control::put) it into the queue of the process, which holds as many events
+    /// as the process allows. `false`: the event changes nothing.
     fn keep(&self, core: &mut Self::Core, event: Self::Event) -> bool;
 
-    /// Nobody runs it: what it does about what has come.
+    /// Decides the next action of a process that no lane runs, given the events that have come.
     fn next(&self, core: &mut Self::Core, around: &Self::Around) -> Then<Self::Need>;
 
-    /// Its step begins, on the thread of a lane. What it needs before, if that shows only now: then the step does not begin.
+    /// Begins a step, on the thread of a lane. Returns a need if one shows only now; the step then does not begin.
     fn step(&self, core: &mut Self::Core, around: &Self::Around, lane: LaneId) -> Option<Self::Need>;
 
-    /// It is over: let go of what it holds. It may have been over before.
+    /// Ends the process: releases all that it holds. It may have ended before.
     fn close(&self, core: &mut Self::Core, around: &Self::Around);
 
-    /// It is here, and idle: its first step.
+    /// Starts a process that is present and idle, with its first step.
     fn start(&self, core: &mut Self::Core) -> Then<Self::Need> {
         debug_assert!(Self::control(core).is_idle(), "nobody else has found it");
         let then = self.init(core).map_or(Then::Step, Then::Needs);
         Self::control(core).go_on(then)
     }
 
-    /// Send it an event (L6).
+    /// Sends an event to the process (L6).
     fn send(&self, core: &mut Self::Core, around: &Self::Around, event: Self::Event) -> Then<Self::Need> {
         if self.keep(core, event) {
             self.wake(core, around)
@@ -59,7 +60,7 @@ pub trait Process {
         }
     }
 
-    /// Something happened to it (L1, L2).
+    /// Notes that something happened to the process (L1, L2).
     fn wake(&self, core: &mut Self::Core, around: &Self::Around) -> Then<Self::Need> {
         if Self::control(core).is_idle() {
             let then = self.next(core, around);
@@ -70,7 +71,8 @@ pub trait Process {
         }
     }
 
-    /// A lane took it from its queue. [`Then::Step`]: the step has begun. [`Then::Rest`]: it is over meanwhile, there is nothing to run.
+    /// Begins a step after a lane took the process from its queue. [`Then::Step`]: the step has begun. [`Then::Rest`]:
+    /// the process has ended in the meantime, and there is nothing to run.
     fn begin(&self, core: &mut Self::Core, around: &Self::Around, lane: LaneId) -> Then<Self::Need> {
         if !Self::control(core).begin() {
             return Then::Rest;
@@ -81,7 +83,7 @@ pub trait Process {
         }
     }
 
-    /// Its step is over, with all that it was blocked for. `more`: another one follows.
+    /// Ends a step, and the block that may have followed it. `more`: another step follows.
     fn rest(&self, core: &mut Self::Core, around: &Self::Around, more: bool) -> Then<Self::Need> {
         if !matches!(Self::control(core).state(), State::Running | State::Blocked) {
             return Then::Rest;
@@ -93,7 +95,7 @@ pub trait Process {
         Self::control(core).go_on(then)
     }
 
-    /// End it, wherever it is.
+    /// Ends the process, in any state.
     fn stop(&self, around: &Self::Around) {
         let mut core = self.lock();
         Self::control(&mut core).complete();

@@ -1,4 +1,4 @@
-//! Locks and atomics: the real ones, or the model checker's.
+//! Locks and atomics: the real ones, or those of the model checker.
 
 #[cfg(not(loom))]
 mod imp {

@@ -13,7 +13,8 @@ use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, Place, Process, 
 const MAIN: LaneId = LaneId(0);
 const OTHER: LaneId = LaneId(1);
 
-/// Changes from one thread to another where that could go on, in one run. More find nothing else here and take hours.
+/// Maximum number of preemptions in one run: switches away from a thread that could go on. More of them find nothing
+/// else here and take hours.
 const PREEMPTIONS_MAX: usize = 3;
 
 fn check(model: impl Fn() + Send + Sync + 'static) {
@@ -22,7 +23,7 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Lanes whose threads were attached and found nothing yet, and how often each was woken.
+/// Creates lanes whose threads were attached and have found no job yet. Counts how often each lane is woken.
 fn lanes(count: usize) -> (Arc<Lanes<u32>>, Vec<Arc<AtomicUsize>>) {
     let lanes = Arc::new(Lanes::new(count));
     let wakes: Vec<_> = (0..count).map(|_| Arc::new(AtomicUsize::new(0))).collect();
@@ -48,14 +49,14 @@ fn sorted(jobs: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
     jobs
 }
 
-/// L3: a lane that goes to sleep while something is pushed to it either takes it or is woken for it.
+/// L3: a lane that parks while a job is pushed to it either takes the job or is woken for it.
 #[test]
 fn park_against_push() {
     for place in [Place::At(MAIN), Place::Any] {
         for count in [1, 2] {
             check(move || {
                 let (lanes, wakes) = lanes(count);
-                // It is at work: it takes this and then finds nothing.
+                // The lane is at work: it takes this job and then finds none.
                 lanes.push(Place::At(MAIN), Class::First, 0);
                 wakes[0].store(0, SeqCst);
                 let pusher = Arc::clone(&lanes);
@@ -73,7 +74,7 @@ fn park_against_push() {
     }
 }
 
-/// L4: what one lane has taken for itself is run once, by it or by a thief.
+/// L4: a job that one lane has taken for itself is run once, by that lane or by a thief.
 #[test]
 fn steal_against_pop() {
     check(|| {
@@ -84,13 +85,13 @@ fn steal_against_pop() {
         let stolen = thread::spawn(move || drain(&thief, OTHER));
         let own = drain(&lanes, MAIN);
         let stolen = stolen.join().unwrap();
-        // What a thief has taken along and not come to is there for the first that looks.
+        // A job that a thief took in advance and did not run is there for the first lane that looks.
         let rest = [drain(&lanes, MAIN), drain(&lanes, OTHER)];
         assert_eq!(sorted([own, stolen].into_iter().chain(rest)), [1, 2]);
     });
 }
 
-/// L5: a job for any lane does not wait while one that could run it sleeps unasked.
+/// L5: a job for any lane does not wait while a lane that could run it sleeps without being woken.
 #[test]
 fn no_lane_sleeps_while_a_job_waits_for_any() {
     check(|| {
@@ -101,7 +102,7 @@ fn no_lane_sleeps_while_a_job_waits_for_any() {
         wakes.iter().for_each(|wakes| wakes.store(0, SeqCst));
         let other = Arc::clone(&lanes);
         let looks = thread::spawn(move || drain(&other, OTHER));
-        // This one is busy with the first, and asks for another.
+        // This lane is busy with the first job, and asks for another one.
         assert_eq!(lanes.pop(MAIN), Some(0));
         assert!(!lanes.push_from(MAIN, Place::Any, Class::Later, 1));
         let first = looks.join().unwrap();
@@ -111,7 +112,7 @@ fn no_lane_sleeps_while_a_job_waits_for_any() {
     });
 }
 
-/// A lane whose thread ends leaves nothing behind that nobody is told of.
+/// A lane whose thread ends leaves no job behind without waking another lane.
 #[test]
 fn detach_against_push() {
     check(|| {
@@ -129,7 +130,7 @@ fn detach_against_push() {
 /// Jobs are ids of processes, of which there is one.
 const ONE: u32 = 1;
 
-/// One process that is to have its first step, or needs something before.
+/// Creates a directory with one process, which is to have its first step, or needs something before.
 fn directory(needs_first: bool) -> Arc<Directory<u32, Counter>> {
     let mut directory = Directory::default();
     directory.insert(ONE, Counter::new(needs_first));
@@ -143,13 +144,13 @@ fn send(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>, event: u32) {
     }
 }
 
-/// The steps that wait.
+/// Runs the steps that wait.
 fn run(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>) {
     while lanes.pop(MAIN).is_some() {
         let process = directory.get(&ONE).expect("it is there");
         let then = process.begin(&mut process.lock(), &(), MAIN);
         assert_eq!(then, Then::Step, "queued at most once");
-        // Here others come to it while its code runs.
+        // Other threads come to the process here, while its code runs.
         let then = process.rest(&mut process.lock(), &(), false);
         if then == Then::Step {
             lanes.push(Place::Any, Class::First, ONE);
@@ -163,7 +164,7 @@ fn taken(directory: &Directory<u32, Counter>) -> Vec<u32> {
     taken
 }
 
-/// L1, L2 and L6: of what two threads send while a step begins, runs and ends, nothing is lost and nothing is taken twice.
+/// L1, L2 and L6: two threads send while a step begins, runs and ends; no event is lost and none is taken twice.
 #[test]
 fn send_against_step() {
     check(|| {
@@ -183,7 +184,7 @@ fn send_against_step() {
     });
 }
 
-/// L1, L2 and L6 for a process that is blocked: what comes before it is given what it needs waits for its step.
+/// L1, L2 and L6 for a blocked process: events that come before it is resumed wait for its step.
 #[test]
 fn send_against_resume() {
     check(|| {
@@ -206,7 +207,7 @@ fn send_against_resume() {
     });
 }
 
-/// A process that is ended while something is sent to it has that or has not, and has no step any more.
+/// A process that is ended while an event is sent to it has the event or not, and has no further step.
 #[test]
 fn send_against_stop() {
     check(|| {
@@ -224,7 +225,8 @@ fn send_against_stop() {
     });
 }
 
-/// L7: who waits for the drain is told when the last step is over, whenever that was sent for; a wake that is lost leaves it waiting for ever.
+/// L7: the waiter of the drain is told when the last step is over, no matter when its event was sent. If a wake is
+/// lost, the waiter waits for ever.
 #[test]
 fn drain_against_send() {
     check(|| {
@@ -233,7 +235,7 @@ fn drain_against_send() {
         send(&directory, &lanes, 1);
         let (others, queue, teller) = (Arc::clone(&directory), Arc::clone(&lanes), Arc::clone(&draining));
         let lane = thread::spawn(move || {
-            // What asks takes nothing new once the end has begun.
+            // The sender sends nothing new once the end has begun.
             if !teller.has_begun() {
                 send(&others, &queue, 2);
             }

@@ -12,7 +12,7 @@ use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, Place, Process, 
 
 const MAIN: LaneId = LaneId(0);
 
-/// One that has had its first step and waits.
+/// Creates a process that has had its first step and waits.
 fn waiting() -> Arc<Counter> {
     let process = Counter::new(false);
     {
@@ -96,7 +96,8 @@ fn an_event_goes_to_the_process_of_its_id_or_comes_back_as_nobodys() {
     assert!(directory.is_at_rest() && directory.get(&"a").is_none());
 }
 
-/// A million events for a thousand processes over four lanes: each is taken exactly once, and then all of it ends.
+/// A million events for a thousand processes over four lanes: each event is taken exactly once, and then all processes
+/// end.
 #[test]
 fn a_million_events_are_taken_once_each() {
     const EVENTS: u32 = 1_000_000;

@@ -1,4 +1,4 @@
-//! A process that notes what it was sent, and how a thread waits for a future.
+//! A process that notes the events that it receives, and a function with which a thread waits for a future.
 
 use std::future::Future;
 use std::ops::DerefMut;
@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex};
 
 const UNBROKEN: &str = "no test panics while it holds a lock";
 
-/// It needs something before its first step when it is asked to, and has a step for whatever happens.
+/// A process that needs something before its first step if asked to, and has a step for each event.
 pub(crate) struct Counter {
     core: Mutex<Core>,
     needs_first: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Counter {
 #[derive(Default)]
 pub(crate) struct Core {
     pub(crate) control: Control<u32>,
-    /// What its steps have taken.
+    /// Events that its steps have taken.
     pub(crate) taken: Vec<u32>,
     pub(crate) is_closed: bool,
 }
@@ -59,7 +59,7 @@ impl Process for Counter {
     }
 
     fn next(&self, core: &mut Core, (): &()) -> Then<()> {
-        // What comes during a step is for the wakeup flag alone to remember.
+        // Only the wakeup flag remembers the events that come during a step.
         if core.control.is_idle() { Then::Step } else { Then::Rest }
     }
 
@@ -73,7 +73,7 @@ impl Process for Counter {
     }
 }
 
-/// What a thread waits for that waits for a future.
+/// The bell on which a thread waits for a wake of its future.
 struct Bell {
     has_rung: Mutex<bool>,
     rings: Condvar,
@@ -86,7 +86,7 @@ impl Wake for Bell {
     }
 }
 
-/// Wait for a future on this thread. A wake that is lost leaves it there.
+/// Waits for a future on this thread. If a wake is lost, the thread waits for ever.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let bell = Arc::new(Bell {
         has_rung: Mutex::new(false),
