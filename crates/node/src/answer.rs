@@ -1,4 +1,5 @@
-//! How a job or a delivery crosses the boundary: its texts as one string, its numbers in an array that both sides share.
+//! The format in which a job or a delivery crosses the boundary: its texts as one string, its numbers in an array that
+//! both sides share.
 //!
 //! A property of an object costs as much as a whole call, and there are several of these for each step.
 
@@ -7,14 +8,14 @@ use std::cell::RefCell;
 use napi::bindgen_prelude::Float64Array;
 use perdure_runtime::RuntimeError;
 
-/// Numbers of an answer: what kind it is, its facts, and the lengths of its texts.
+/// Size of the array: the kind of the answer, its facts, and the lengths of its texts.
 pub(crate) const NUMBERS: usize = 15;
 
-/// The kind of the answer, as `js/binding/binding.ts` numbers them.
+/// Index of the kind of the answer, as `js/binding/binding.ts` numbers the kinds.
 pub(crate) const KIND: usize = 0;
-/// Its other facts begin here.
+/// Index of the first of its other facts.
 pub(crate) const FACTS: usize = 1;
-/// The lengths of its texts begin here, in UTF-16 units; -1: there is none.
+/// Index of the first length of its texts, in UTF-16 units; -1: there is no text.
 pub(crate) const LENGTHS: usize = 8;
 
 /// The longest string that V8 makes, in UTF-16 units: `buffer.constants.MAX_STRING_LENGTH` of a 64-bit process.
@@ -29,7 +30,7 @@ impl Numbers {
         (array.len() >= NUMBERS).then(|| Self(RefCell::new(array)))
     }
 
-    /// Write the kind of an answer that is nothing else.
+    /// Writes the kind of an answer that has nothing else.
     pub(crate) fn set_kind(&self, kind: u32) {
         let mut array = self.0.borrow_mut();
         // SAFETY: as in `answer`.
@@ -37,11 +38,12 @@ impl Numbers {
         numbers[KIND] = f64::from(kind);
     }
 
-    /// Write an answer's numbers and return its texts as one. `what` they are is told where that is too long for a string.
+    /// Writes the numbers of an answer and returns its texts as one string. `what` names the texts in the error if they
+    /// are too long for a string.
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::TooLong`]; JavaScript has nothing of it then.
+    /// [`RuntimeError::TooLong`]; JavaScript then receives nothing of the answer.
     pub(crate) fn answer<const F: usize, const T: usize>(
         &self,
         kind: u32,
@@ -77,7 +79,7 @@ fn joined<const T: usize>(texts: [Option<String>; T]) -> String {
     all
 }
 
-/// A text of a reply, unless it is too long for a string.
+/// Returns the text of a reply, unless it is too long for a string.
 pub(crate) fn checked(text: String, what: &'static str) -> Result<String, RuntimeError> {
     check_length(utf16_length(&text), what)?;
     Ok(text)

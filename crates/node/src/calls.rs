@@ -1,11 +1,11 @@
-//! What the driver's calls ask of an engine, made of what passes the boundary.
+//! Calls of the driver converted to the types of the engine.
 
 use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, Waits};
 use perdure_runtime::RuntimeError;
 
 use crate::errors::{argument, thrown};
 
-/// `options` is JSON of the effective options, `None` for the defaults.
+/// Returns the command for an activity. `options` is JSON of the effective options, `None` for the defaults.
 pub(crate) fn schedule_activity(name: String, input: Option<String>, options: Option<&str>) -> napi::Result<Command> {
     let options = match options {
         None => ActivityOptions::default(),
@@ -52,7 +52,7 @@ pub(crate) const fn cancel_operation(operation: f64) -> Command {
     }
 }
 
-/// What has changed of what is awaited: what is, and what is no longer.
+/// Returns the changes of the waits: new waits, and waits that have ended.
 pub(crate) fn waits(
     mailboxes: Option<Vec<String>>,
     timers: Option<Vec<f64>>,
@@ -74,7 +74,7 @@ fn awaited(mailboxes: Option<Vec<String>>, timers: Option<Vec<f64>>) -> napi::Re
     })
 }
 
-/// How the code has ended: completed (0), failed (1) or cancelled (2).
+/// Returns the outcome of the code: completed (0), failed (1) or cancelled (2).
 pub(crate) fn outcome(kind: u32, payload: Option<String>) -> napi::Result<Outcome> {
     match kind {
         0 => Ok(Outcome::Completed(payload)),
@@ -84,7 +84,7 @@ pub(crate) fn outcome(kind: u32, payload: Option<String>) -> napi::Result<Outcom
     }
 }
 
-/// The mailbox that `e` or `q` and a name stand for.
+/// Reads a mailbox from `e` or `q` and its name.
 fn mailbox(text: String) -> napi::Result<Mailbox> {
     match text.as_bytes().first() {
         Some(b'e') => Ok(Mailbox::Event(text[1..].to_owned())),

@@ -1,4 +1,5 @@
-//! The codec of a store that answers later: its texts go to the thread that opened the store, a bundle at a time, and come back by the number of the question.
+//! The codec of a store that answers later: the texts go in bundles to the thread that opened the store, and come back
+//! by the number of the question.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,20 +14,20 @@ use serde_json::json;
 
 use crate::questions::Questions;
 
-/// What the driver has for a text: another text, or why there is none.
+/// Answer of the driver for a text: another text, or the reason why there is none.
 #[derive(Deserialize)]
 struct Given {
     text: Option<String>,
     #[serde(default)]
     why: String,
-    /// It may have one later.
+    /// True if there may be a text later.
     #[serde(default)]
     later: bool,
 }
 
 static ASKED: LazyLock<Questions<String>> = LazyLock::new(Questions::default);
 
-/// The driver has an answer: a JSON list.
+/// Takes an answer of the driver: a JSON list.
 pub(crate) fn answer(question: u32, texts: String) {
     ASKED.answer(question, texts);
 }
@@ -90,7 +91,7 @@ impl TextCodec for Bridge {
     }
 }
 
-/// The store behind a codec, if it has one.
+/// Puts the store behind a codec, if there is one.
 pub(crate) fn behind(
     provider: Arc<dyn Provider>,
     codec: Option<&Arc<Bridge>>,

@@ -1,4 +1,4 @@
-//! Errors as data: the JSON `{ code, message, details }` of which `js/values/error-data.ts` makes the error classes.
+//! Errors as data: the JSON `{ code, message, details }` from which `js/values/error-data.ts` makes the error classes.
 
 use perdure_provider::{ProviderError, ProviderErrorKind};
 use perdure_runtime::RuntimeError;
@@ -54,12 +54,12 @@ fn provider_details(error: &ProviderError) -> Value {
     }
 }
 
-/// The error as a JavaScript exception whose message is the data.
+/// Returns the error as a JavaScript exception whose message is the data.
 pub(crate) fn thrown(error: &RuntimeError) -> napi::Error {
     napi::Error::from_reason(to_json(error))
 }
 
-/// A wrong argument, which the TypeScript side should have refused.
+/// Returns the error for a wrong argument, which the TypeScript side should have refused.
 pub(crate) fn argument(message: impl Into<String>) -> napi::Error {
     thrown(&RuntimeError::Argument(message.into()))
 }

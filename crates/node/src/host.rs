@@ -1,14 +1,14 @@
-//! How the runtime reaches a thread.
+//! The way of the runtime to a thread.
 
 use napi::bindgen_prelude::Function;
 use perdure_runtime::Host;
 
 use crate::port::Wake;
 
-/// The thread that made it.
+/// The thread that created this value.
 pub(crate) struct ThisThread {
     wake: Wake,
-    /// Whether a warning may be written to stderr.
+    /// True if a warning may be written to stderr.
     warns: bool,
 }
 
@@ -26,7 +26,8 @@ impl Host for ThisThread {
         self.wake.call();
     }
 
-    /// The logger lives on the thread that does not answer, perhaps for ever, so this is the one line that does not go through it.
+    /// Writes to stderr: the logger lives on the thread that does not answer, perhaps for ever. This is the only line
+    /// that does not go through the logger.
     fn held_up(&self, message: &str) {
         if self.warns {
             eprintln!("WARN perdure: {}", one_line(message));
@@ -34,7 +35,7 @@ impl Host for ThisThread {
     }
 }
 
-/// With control characters as escapes: an id must not look like a line of its own.
+/// Returns a message with its control characters as escapes: an id must not look like a line of its own.
 fn one_line(message: &str) -> String {
     let mut line = String::with_capacity(message.len());
     for character in message.chars() {

@@ -1,4 +1,4 @@
-//! What passes the boundary in a turn: jobs, deliveries, and what a generator is made of.
+//! Values that cross the boundary in a turn: jobs, deliveries, and the description from which a generator is made.
 
 use napi_derive::napi;
 use perdure_engine::{ChildFailure, Delivery, Incarnation, Mailbox, Refusal};
@@ -18,14 +18,15 @@ pub struct MapSizes {
     pub activities: u32,
 }
 
-/// So long may what is told with a job be, bytes; names and ids come besides.
+/// Maximum bytes of the texts of a job, besides names and ids.
 const SHORT: usize = STRING_UNITS_MAX - 64 * 1024 * 1024;
 
-/// What the texts of jobs and deliveries are, in an error.
+/// Names of the texts of jobs and deliveries in an error.
 const JOB: &str = "the input of the attempt";
 const VALUE: &str = "the value that comes next in the history";
 
-/// A job; its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding/binding.ts`, which lists their facts and texts.
+/// Writes a job. Its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding/binding.ts`, which
+/// lists their facts and texts.
 ///
 /// # Errors
 ///
@@ -87,8 +88,9 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> Result<String, RuntimeError> {
     }
 }
 
-/// A job that can be told: of an attempt whose input is too long for a string nobody can make that, and it fails where it is read, by a text that
-/// is no value; a line that is logged goes without its fields. Bytes are counted, of which no text has fewer than units.
+/// Shortens a job whose texts are too long for a string. An attempt whose input is too long gets a text that is no
+/// value instead, so it fails where the text is read. A log line loses its fields. Bytes are counted; no text has fewer
+/// bytes than units.
 fn shortened(mut job: Job) -> Job {
     let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match &mut job {
@@ -102,13 +104,14 @@ fn shortened(mut job: Job) -> Job {
     job
 }
 
-/// An incarnation as two signed numbers of 32 bits, which JavaScript has without an allocation, the upper half first; 0 and 0 for none.
+/// Returns an incarnation as two signed 32-bit numbers, the upper half first, which JavaScript holds without an
+/// allocation; 0 and 0 for none.
 fn halves(incarnation: Option<Incarnation>) -> [f64; 2] {
     let Incarnation(number) = incarnation.unwrap_or(Incarnation(0));
     [(number >> 32) as i32, number as i32].map(f64::from)
 }
 
-/// What only some attempts have: `AttemptExtras` of `js/activity/activity-context.ts`, as JSON.
+/// Returns the data that only some attempts have as JSON: `AttemptExtras` of `js/activity/activity-context.ts`.
 fn extras(job: &ActivityJob) -> Option<String> {
     let ActivityJob {
         total_timeout,
@@ -141,8 +144,9 @@ fn extras(job: &ActivityJob) -> Option<String> {
     Some(Value::Object(extras).to_string())
 }
 
-/// What a generator is made of. Facts: the execution, the deterministic time in ms since 1970. Texts: the id of the instance, the name and
-/// the version of the orchestration, the id of the parent, the custom status that it begins with, what its start was part of, the input.
+/// Writes the description from which a generator is made. Facts: the execution, the deterministic time in ms since
+/// 1970. Texts: the id of the instance, the name and the version of the orchestration, the id of the parent, the
+/// initial custom status, the trace context of the start, the input.
 ///
 /// # Errors
 ///
@@ -164,8 +168,8 @@ pub(crate) fn description(facts: Facts, numbers: &Numbers) -> Result<String, Run
     )
 }
 
-/// A delivery; its kinds are those of `js/driver/engine.ts`. Facts: the deterministic time, the operation, the detail. Texts: the
-/// mailbox, the value.
+/// Writes a delivery. Its kinds are those of `js/driver/engine.ts`. Facts: the deterministic time, the operation, the
+/// detail. Texts: the mailbox, the value.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ use crate::host::ThisThread;
 use crate::job::{delivery, description, job};
 use crate::process;
 
-/// Tokens cross as numbers, which hold them exactly up to 2^53.
+/// Converts a token. Tokens cross as numbers, which hold them exactly up to 2^53.
 fn token(number: f64) -> Token {
     Token(number as u64)
 }
@@ -29,7 +29,7 @@ fn activity_token(number: f64) -> ActivityToken {
 #[napi]
 pub struct NativeLane(Rc<Lane>);
 
-/// What its calls are about.
+/// State that the calls of a lane share.
 struct Lane {
     inner: Arc<Runtime>,
     lane: LaneId,
@@ -48,7 +48,8 @@ impl Lane {
         description(facts, &self.numbers).map_err(|e| thrown(&e))
     }
 
-    /// The operation's id; the kind of the answer is 1 when history says next that it succeeded, else 0.
+    /// Issues a command and returns the id of the operation. The kind of the answer is 1 if the next event in history
+    /// is the success of the operation, else 0.
     fn issue(&self, instance: f64, command: Command) -> napi::Result<f64> {
         let issued = self.inner.issue(token(instance), command).map_err(|e| thrown(&e))?;
         self.numbers.set_kind(u32::from(issued.succeeds_next));
@@ -69,7 +70,8 @@ impl Lane {
 
 #[napi]
 impl NativeLane {
-    /// A lane of the runtime with this number, which is one of this process; `numbers` is where answers put theirs.
+    /// Creates a lane of the runtime with this number, which belongs to this process. `numbers` receives the numbers of
+    /// answers.
     #[napi(constructor)]
     pub fn new(runtime: u32, lane: u32, numbers: Float64Array) -> napi::Result<Self> {
         let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
@@ -80,17 +82,21 @@ impl NativeLane {
         })))
     }
 
-    /// What is called at each step, as functions: napi-rs keeps count of who borrows the object of a method, which takes longer than most of
-    /// these calls.
+    /// Returns the calls of each step, as functions: napi-rs keeps count of the borrows of a method's object, which
+    /// takes longer than most of these calls.
     ///
-    /// - `nextJob(looksAgain)`: what to do next; `null` parks the lane until `wake` is called, unless it looks again soon by itself.
-    /// - `describe(instance)`: what is needed to make its generator.
-    /// - `scheduleActivity(instance, name, input, options)`: the operation's id, as of the other calls that ask for one; `options` is JSON of the
-    ///   effective options, `null` for the defaults.
-    /// - `next(instance, mailboxes, timers, mailboxesGone, timersGone)`: all fibers wait, for these besides what was told before, and for those no
-    ///   longer; without them nothing has changed: what is next? `null`: the turn is over; the kind of the answer is 1 then when the instance is released with it, else 0.
-    /// - `finish(instance, kind, payload)`: the code has ended: completed (0), failed (1) or cancelled (2). The turn is over.
-    /// - `completeActivity(activity, output)`: an attempt succeeded. `true`: the lane was parked and has work now, drain it.
+    /// - `nextJob(looksAgain)`: returns the next job; `null` parks the lane until `wake` is called, unless it looks
+    ///   again soon by itself.
+    /// - `describe(instance)`: returns the description from which the generator is made.
+    /// - `scheduleActivity(instance, name, input, options)`: returns the id of the operation, as do the other calls
+    ///   that issue a command; `options` is JSON of the effective options, `null` for the defaults.
+    /// - `next(instance, mailboxes, timers, mailboxesGone, timersGone)`: returns the next delivery once all fibers
+    ///   wait. The arguments are the waits that are new and those that have ended; without them nothing has changed.
+    ///   `null`: the turn is over; the kind of the answer is then 1 if the instance is released with it, else 0.
+    /// - `finish(instance, kind, payload)`: ends the code: completed (0), failed (1) or cancelled (2). The turn is
+    ///   over.
+    /// - `completeActivity(activity, output)`: reports the success of an attempt. `true`: the lane was parked and has
+    ///   work now, drain it.
     #[napi]
     pub fn each_step<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
         let mut calls = Object::new(env)?;
@@ -127,39 +133,41 @@ impl NativeLane {
         Ok(calls)
     }
 
-    /// Take jobs on this thread from now on, of a lane besides the first; `warns`: a warning may be written to stderr.
+    /// Attaches this thread to the lane, which is not the first one: the thread takes jobs from now on. `warns`: a
+    /// warning may be written to stderr.
     #[napi]
     pub fn attach(&self, wake: Function<'_, (), ()>, warns: bool) -> napi::Result<()> {
         let host = Arc::new(ThisThread::new(&wake, warns)?);
         self.0.inner.attach(self.0.lane, host).map_err(|e| thrown(&e))
     }
 
-    /// The event loop gets its turn before the next job is taken.
+    /// Gives the event loop its turn before the next job is taken.
     #[napi]
     pub fn pause(&self) {
         self.0.inner.pause(self.0.lane);
     }
 
-    /// Create a timer that is due after a delay.
+    /// Creates a timer that is due after a delay.
     #[napi]
     pub fn create_timer(&self, instance: f64, delay_ms: f64) -> napi::Result<f64> {
         self.0.issue(instance, calls::create_timer(delay_ms))
     }
 
-    /// Create a timer that is due at a time.
+    /// Creates a timer that is due at a time.
     #[napi]
     pub fn create_timer_at(&self, instance: f64, at_ms: f64) -> napi::Result<f64> {
         self.0.issue(instance, calls::create_timer_at(at_ms))
     }
 
-    /// Create the timer that limits how long a cancelled execution may go on; `null`: there is none.
+    /// Creates the timer that limits how long a cancelled execution may go on; `null`: there is no such timer.
     #[napi]
     pub fn grace_timer(&self, instance: f64, delay_ms: Option<f64>) -> napi::Result<Option<f64>> {
         let timer = self.0.inner.grace_timer(token(instance), delay_ms.map(calls::delay_ms));
         Ok(timer.map_err(|e| thrown(&e))?.map(|id| id.0 as f64))
     }
 
-    /// Start another instance: a child, or one that goes its own way. Without a version, the one that a client's start would give it.
+    /// Starts another instance: a child or a detached one. Without a version, it gets the version that a client's start
+    /// would give it.
     #[napi]
     #[allow(
         clippy::too_many_arguments,
@@ -189,7 +197,7 @@ impl NativeLane {
         self.0.issue(instance, calls::start_instance(is_child, start))
     }
 
-    /// Send a message to a mailbox of another instance.
+    /// Sends a message to a mailbox of another instance.
     #[napi]
     pub fn send_message(
         &self,
@@ -201,7 +209,7 @@ impl NativeLane {
         self.0.issue(instance, calls::send_message(receiver, mailbox, payload)?)
     }
 
-    /// A request to cancel that has come, although the code does not wait; the answer is as that of `next`.
+    /// Delivers a waiting request to cancel, although the code does not wait. The answer is like that of `next`.
     #[napi]
     pub fn interrupt(&self, instance: f64) -> napi::Result<Option<String>> {
         let delivered = self.0.inner.interrupt(token(instance)).map_err(|e| thrown(&e))?;
@@ -211,19 +219,20 @@ impl NativeLane {
         text.map_err(|e| thrown(&e))
     }
 
-    /// The fiber of what was issued or delivered last, unless it is the main one.
+    /// Notes the fiber of the last command or delivery, unless it is the main fiber.
     #[napi]
     pub fn of_fiber(&self, instance: f64, fiber: u32) -> napi::Result<()> {
         self.0.inner.of_fiber(token(instance), fiber).map_err(|e| thrown(&e))
     }
 
-    /// Give an operation up.
+    /// Gives up an operation.
     #[napi]
     pub fn cancel_operation(&self, instance: f64, operation: f64) -> napi::Result<()> {
         self.0.issue(instance, calls::cancel_operation(operation)).map(|_| ())
     }
 
-    /// The code has ended, and goes on as the next execution of its instance; without a version as the same. The turn is over.
+    /// Ends the code, which continues as the next execution of its instance; without a version in the same version. The
+    /// turn is over.
     #[napi]
     pub fn continue_as_new(&self, instance: f64, input: Option<String>, version: Option<String>) -> napi::Result<()> {
         self.0
@@ -232,8 +241,8 @@ impl NativeLane {
             .map_err(|e| thrown(&e))
     }
 
-    /// The code is not to go on: suspend the instance. The turn is over and nothing of it is stored. `report` is JSON of an error; without
-    /// one it is the mismatch that was found, or `source`.
+    /// Suspends the instance because its code must not go on. The turn is over and nothing of it is stored. `report` is
+    /// JSON of an error; without it, the error is the mismatch that was found, or `source`.
     #[napi]
     pub fn suspend(&self, instance: f64, source: String, report: Option<String>) -> napi::Result<()> {
         self.0
@@ -242,7 +251,7 @@ impl NativeLane {
             .map_err(|e| thrown(&e))
     }
 
-    /// Whether the code is being taken through what it did before.
+    /// True while the code is replaying its history.
     #[napi]
     pub fn is_replaying(&self, instance: f64) -> napi::Result<bool> {
         self.0.inner.is_replaying(token(instance)).map_err(|e| thrown(&e))
@@ -255,7 +264,7 @@ impl NativeLane {
         Ok(length as f64)
     }
 
-    /// Write a trace line, unless the instance is replaying.
+    /// Writes a trace line, unless the instance is replaying.
     #[napi]
     pub fn trace(&self, instance: f64, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
         let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
@@ -265,7 +274,7 @@ impl NativeLane {
             .map_err(|e| thrown(&e))
     }
 
-    /// Set the custom status, or reset it with `null`.
+    /// Sets the custom status, or resets it with `null`.
     #[napi]
     pub fn set_custom_status(&self, instance: f64, text: Option<String>) -> napi::Result<()> {
         self.0
@@ -286,13 +295,13 @@ impl NativeLane {
         self.0.inner.random_uuid(token(instance)).map_err(|e| thrown(&e))
     }
 
-    /// A running attempt tells of its progress.
+    /// Records a heartbeat of a running attempt, with its details.
     #[napi]
     pub fn heartbeat(&self, activity: f64, details: String) {
         self.0.inner.heartbeat(activity_token(activity), details);
     }
 
-    /// The value that history holds for what the code does next; `null` where it holds none.
+    /// Returns the value that history holds for the next command or end of the code; `null` if it holds none.
     #[napi]
     pub fn recorded_payload(&self, instance: f64) -> napi::Result<Option<String>> {
         let recorded = self.0.inner.recorded_payload(token(instance));
@@ -301,26 +310,26 @@ impl NativeLane {
         text.map_err(|e| thrown(&e))
     }
 
-    /// The event that the next command, or the end, is in history, or will be.
+    /// Id of the event, recorded or to be recorded, of the next command or end of the code.
     #[napi]
     pub fn next_command_id(&self, instance: f64) -> napi::Result<f64> {
         let id = self.0.inner.next_command_id(token(instance)).map_err(|e| thrown(&e))?;
         Ok(id.0 as f64)
     }
 
-    /// Whether the instance was asked to cancel, which lets it exceed its limits.
+    /// True if the instance was asked to cancel, which lets it exceed its limits.
     #[napi]
     pub fn is_cancelling(&self, instance: f64) -> napi::Result<bool> {
         self.0.inner.is_cancelling(token(instance)).map_err(|e| thrown(&e))
     }
 
-    /// Whether the execution has a patch of its code.
+    /// Returns true if the execution has a patch of its code.
     #[napi]
     pub fn patched(&self, instance: f64, patch: String) -> napi::Result<bool> {
         self.0.inner.patched(token(instance), &patch).map_err(|e| thrown(&e))
     }
 
-    /// An attempt failed. `true`: the lane was parked and has work now, drain it.
+    /// Reports the failure of an attempt. `true`: the lane was parked and has work now, drain it.
     #[napi]
     pub fn fail_activity(
         &self,
@@ -344,7 +353,7 @@ impl NativeLane {
     }
 }
 
-/// Add a function to an object.
+/// Adds a function to an object.
 fn add<T: ToNapiValue>(
     env: &Env,
     to: &mut Object,

@@ -1,7 +1,8 @@
 //! The addon: it converts and forwards, nothing else. Every rule lives in `perdure-runtime` and below, or in `js/`.
 //!
-//! Calls are synchronous and cheap. What takes time is answered later through a [`port`](crate::port): the call names a request, and the
-//! reply is fetched from the store's port after its `wake` was called. No thread of Rust ever waits for JavaScript.
+//! Calls are synchronous and cheap. A call that takes time is answered later through a [`port`](crate::port): the call
+//! names a request, and JavaScript fetches the reply from the port of the store after its `wake` was called. No thread
+//! of Rust ever waits for JavaScript.
 
 mod answer;
 mod calls;
@@ -25,6 +26,6 @@ mod test_store;
 mod texts;
 mod tokio_threads;
 
-/// The version of the addon: the package that loads it compares it with its own.
+/// The version of the addon. The package that loads it compares it with its own version.
 #[napi_derive::napi]
 pub const ADDON_VERSION: &str = env!("CARGO_PKG_VERSION");

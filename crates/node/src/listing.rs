@@ -8,7 +8,7 @@ use perdure_provider::{
 use perdure_runtime::{HistoryPage, RuntimeError, WorkerAbout};
 use serde_json::{Map, Value, json};
 
-/// What `js/client/listing.ts` sends after it has checked it.
+/// Reads the filter that `js/client/listing.ts` sends after it has checked it.
 pub(crate) fn filter(text: &str) -> Result<Filter, RuntimeError> {
     let argument = RuntimeError::Argument;
     let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the filter is no JSON: {e}")))?;
@@ -34,7 +34,7 @@ pub(crate) fn filter(text: &str) -> Result<Filter, RuntimeError> {
     })
 }
 
-/// The place of a cursor.
+/// Returns the place of a cursor.
 pub(crate) fn place(cursor: &str) -> Result<Place, RuntimeError> {
     let parsed = cursor.split_once('.').and_then(|(at_ms, key)| {
         Some(Place {

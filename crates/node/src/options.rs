@@ -64,7 +64,7 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
     })
 }
 
-/// Whether warnings are logged. The options were parsed before.
+/// Returns true if warnings are logged. The options have been parsed before.
 pub(crate) fn warns(text: &str) -> bool {
     let json: Value = serde_json::from_str(text).unwrap_or_default();
     let level = json["logLevel"].as_str().and_then(Level::parse);

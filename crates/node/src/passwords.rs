@@ -1,4 +1,5 @@
-//! Passwords that the driver is asked for: one for each connection that is about to be made, from whichever thread makes it.
+//! Passwords that the driver is asked for: one for each connection that is about to be made, from any thread that makes
+//! it.
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,7 @@ use perdure_provider_postgres::PasswordSource;
 
 use crate::questions::Questions;
 
-/// What a function came to: a password, or why there is none.
+/// Answer of the driver: a password, or the reason why there is none.
 pub(crate) struct Given {
     pub(crate) password: Option<String>,
     pub(crate) why_not: String,
@@ -31,7 +32,7 @@ impl Asking {
     }
 }
 
-/// The driver has an answer.
+/// Takes an answer of the driver.
 pub(crate) fn answer(question: u32, given: Given) {
     ASKED.answer(question, given);
 }

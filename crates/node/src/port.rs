@@ -1,4 +1,5 @@
-//! The way from any thread to the JavaScript thread: one thread-safe call wakes it, then it takes what waits.
+//! The way from any thread to the JavaScript thread: one thread-safe call wakes it, and it then takes the waiting
+//! replies or jobs.
 
 use napi::Status;
 use napi::bindgen_prelude::Function;
@@ -16,7 +17,7 @@ impl Wake {
         Ok(Self(function.build()?))
     }
 
-    /// Have the function called soon. After the end of its thread this does nothing.
+    /// Has the function called soon. Does nothing after the end of its thread.
     pub(crate) fn call(&self) {
         self.0.call((), ThreadsafeFunctionCallMode::NonBlocking);
     }

@@ -1,4 +1,4 @@
-//! How a Postgres store is reached, as the driver says it.
+//! Connection options of a Postgres store, as the driver sends them.
 
 use perdure_provider_postgres::{Pooler, PostgresOptions, Tls, TlsMode};
 use perdure_runtime::RuntimeError;
@@ -17,15 +17,15 @@ struct PostgresSettings {
     schema: String,
     migrate: bool,
     pool_size: usize,
-    /// `null`: unless a pooler is in between.
+    /// True to use notifications; `null`: unless a pooler is in between.
     notify: Option<bool>,
-    /// `null`: it is found out.
+    /// Kind of pooler; `null`: it is detected.
     pooler: Option<PoolerSetting>,
-    /// `null`: it is found out.
+    /// True to use prepared statements; `null`: it is detected.
     prepare: Option<bool>,
-    /// `null`: as the URL says.
+    /// TLS settings; `null`: as the URL says.
     tls: Option<TlsSettings>,
-    /// Certificates that are believed where neither the URL nor `tls` names any, PEM.
+    /// Root certificates, PEM, that are trusted if neither the URL nor `tls` names any.
     default_roots: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! What the threads of this process share: each has an addon of its own, and finds a runtime or a store of another one by its number.
+//! State that the threads of this process share. Each thread has an addon of its own, and finds a runtime or a store of
+//! another thread by its number.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -8,7 +9,7 @@ use perdure_runtime::{Runtime, Store};
 
 use crate::errors::argument;
 
-/// Things by number, for as long as somebody has them.
+/// Objects by number, for as long as they are in use.
 pub(crate) struct Numbered<T>(LazyLock<Mutex<State<T>>>);
 
 struct State<T> {
@@ -29,7 +30,7 @@ impl<T> Numbered<T> {
         }))
     }
 
-    /// A number of its own, never used again in this process.
+    /// Gives an object a number of its own, which is never used again in this process.
     pub(crate) fn number(&self, thing: &Arc<T>) -> u32 {
         let mut state = self.0.lock();
         state.things.retain(|_, thing| thing.strong_count() > 0);

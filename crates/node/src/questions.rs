@@ -1,4 +1,4 @@
-//! What Rust asks JavaScript, from whichever thread: each question has a number, by which it is answered later.
+//! Questions of Rust to JavaScript, from any thread: each question has a number, by which it is answered later.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Who waits for an answer, by the number of the question. Each is answered or forgotten once.
+/// The waiters for answers, by the number of their question. Each is answered or forgotten once.
 pub(crate) struct Questions<T> {
     asked: Mutex<HashMap<u32, oneshot::Sender<T>>>,
     next: AtomicU32,
@@ -21,7 +21,7 @@ impl<T> Default for Questions<T> {
     }
 }
 
-/// A question that was asked; it is forgotten with this.
+/// A question that was asked. It is forgotten when this value is dropped.
 pub(crate) struct Question<'q, T> {
     pub(crate) number: u32,
     answer: oneshot::Receiver<T>,
@@ -40,7 +40,7 @@ impl<T> Questions<T> {
         }
     }
 
-    /// JavaScript has an answer. Nobody may wait for it any more.
+    /// Takes an answer of JavaScript, for which there may no longer be a waiter.
     pub(crate) fn answer(&self, number: u32, answer: T) {
         let asked = self.asked.lock().remove(&number);
         if let Some(asked) = asked {
@@ -50,7 +50,7 @@ impl<T> Questions<T> {
 }
 
 impl<T> Question<'_, T> {
-    /// `None`: nobody will answer it any more.
+    /// Waits for the answer. `None`: the question will not be answered any more.
     pub(crate) async fn answer(&mut self) -> Option<T> {
         (&mut self.answer).await.ok()
     }

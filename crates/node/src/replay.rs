@@ -1,7 +1,8 @@
 //! `NativeReplay`: the engine of one execution that has a history and nothing else.
 //!
-//! Its calls are those of a turn on [`NativeLane`](crate::lane::NativeLane), so that the same driver makes them. No runtime and no store is behind
-//! it: what the code asks for is compared with history, and where that ends there is nothing more to hand over.
+//! Its calls are those of a turn on [`NativeLane`](crate::lane::NativeLane), so that the same driver makes them. It has
+//! no runtime and no store: the commands of the code are compared with history, and at the end of history there is
+//! nothing more to deliver.
 
 use napi::bindgen_prelude::Float64Array;
 use napi_derive::napi;
@@ -57,7 +58,7 @@ pub struct NativeReplay {
 
 #[napi]
 impl NativeReplay {
-    /// `events` is JSON of all that was exported; `numbers` is where answers put theirs.
+    /// Creates the replay. `events` is JSON of all exported events; `numbers` receives the numbers of answers.
     #[napi(constructor)]
     pub fn new(instance_id: String, execution: f64, events: String, numbers: Float64Array) -> napi::Result<Self> {
         let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
@@ -66,7 +67,8 @@ impl NativeReplay {
         Ok(Self { engine, facts, numbers })
     }
 
-    /// What is needed to make the generator. Here and below `_instance` is there for the calls to be those of a lane, which has many.
+    /// Returns the description from which the generator is made. Here and below `_instance` exists so that the calls
+    /// are those of a lane, which has many instances.
     #[napi]
     pub fn describe(&self, _instance: u32) -> napi::Result<String> {
         description(self.facts.clone(), &self.numbers).map_err(|e| thrown(&e))
@@ -106,7 +108,7 @@ impl NativeReplay {
         Ok(timer.map(|id| id.0 as f64))
     }
 
-    /// See `NativeLane`. Without a version none is looked for: it is not compared with the one that was recorded.
+    /// See `NativeLane`. A missing version stays empty: it is not compared with the recorded one.
     #[napi]
     #[allow(
         clippy::too_many_arguments,
@@ -171,7 +173,7 @@ impl NativeReplay {
         self.issue(calls::cancel_operation(operation)).map(|_| ())
     }
 
-    /// What history hands over next; `null`: it ends here.
+    /// Returns the next delivery of history; `null`: history ends here.
     #[napi]
     pub fn next(
         &mut self,
@@ -219,7 +221,8 @@ impl NativeReplay {
         self.engine.finish(outcome).map_err(refused)
     }
 
-    /// The mismatch that was found, as JSON of the error that an instance is suspended with; `null`: there was none.
+    /// Returns the mismatch that was found, as JSON of the error with which an instance is suspended; `null`: there was
+    /// none.
     #[napi]
     pub fn mismatch(&self, source: String) -> Option<String> {
         let Some(Fault::Mismatch(mismatch)) = self.engine.fault() else {
@@ -240,7 +243,7 @@ impl NativeReplay {
         self.engine.history_length() as f64
     }
 
-    /// A replay is silent.
+    /// Does nothing: a replay is silent.
     #[napi]
     pub fn trace(&self, _instance: u32, _level: String, _message: String, _fields: Option<String>) {}
 
@@ -293,7 +296,7 @@ impl NativeReplay {
     }
 }
 
-/// The engine at the beginning of the execution, or what is wrong with its history.
+/// Returns the engine at the beginning of the execution, or the problem of its history.
 fn open(instance_id: String, execution: ExecutionId, events: &str) -> Result<(Engine, Facts), String> {
     let events: Vec<ExportedEvent> = serde_json::from_str(events).map_err(|e| e.to_string())?;
     let history = events.into_iter().map(ExportedEvent::into_record);

@@ -17,7 +17,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether it succeeded, and the text that goes with it.
+    /// Returns true with the text of the result, or false with the error as JSON.
     pub(crate) fn into_text(self) -> (bool, Option<String>) {
         let checked = |text| checked(text, "the answer of the store");
         match self.result.and_then(|text| text.map(checked).transpose()) {
@@ -35,7 +35,7 @@ pub(crate) struct Replies(Arc<Mutex<State>>);
 struct State {
     answers: VecDeque<Answer>,
     wake: Option<Wake>,
-    /// The wake function was called and the queue not emptied since.
+    /// True if the wake function was called and the queue was not emptied since.
     woken: bool,
 }
 
@@ -47,12 +47,12 @@ impl Replies {
         Self::rouse(&mut state);
     }
 
-    /// Nobody asks for replies any more.
+    /// Stops waking the thread: no thread asks for replies any more.
     pub(crate) fn detach(&self) {
         self.0.lock().wake = None;
     }
 
-    /// A reply that answers `request`; `text` makes the text of its result.
+    /// Returns a reply that answers `request`; `text` makes the text of its result.
     pub(crate) fn to<T>(
         &self,
         request: f64,
@@ -73,7 +73,7 @@ impl Replies {
         Self::rouse(&mut state);
     }
 
-    /// An answer may come while the thread wakes up.
+    /// Wakes the thread before an answer is there, so that the answer may come while the thread wakes up.
     pub(crate) fn announce(&self) {
         Self::call(&mut self.0.lock());
     }

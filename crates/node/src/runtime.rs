@@ -27,7 +27,7 @@ pub struct NativeRuntime {
 
 #[napi]
 impl NativeRuntime {
-    /// A runtime on a store; `options` is JSON.
+    /// Creates a runtime on a store; `options` is JSON.
     #[napi(constructor)]
     pub fn new(store: &Store, options: String) -> napi::Result<Self> {
         let parsed = options::parse(&options).map_err(|e| thrown(&e))?;
@@ -40,7 +40,8 @@ impl NativeRuntime {
         })
     }
 
-    /// Say that this thread can run an `orchestration` or an `activity`; `code` is the fingerprint of an orchestration's code.
+    /// Registers an `orchestration` or an `activity` that this thread can run; `code` is the fingerprint of an
+    /// orchestration's code.
     #[napi]
     pub fn register(&self, kind: String, name: String, version: String, code: String) -> napi::Result<()> {
         match kind.as_str() {
@@ -55,13 +56,13 @@ impl NativeRuntime {
         }
     }
 
-    /// Its number, by which other threads of this process find it.
+    /// Number of the runtime, by which other threads of this process find it.
     #[napi]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Say that every thread has an `orchestration` or an `activity` that is registered.
+    /// Notes that every thread has a registered `orchestration` or `activity`.
     #[napi]
     pub fn share(&self, kind: String, name: String, version: String) {
         if kind == "activity" {
@@ -71,13 +72,13 @@ impl NativeRuntime {
         }
     }
 
-    /// The thread of a lane is gone.
+    /// Notes that the thread of a lane is gone.
     #[napi]
     pub fn lose(&self, lane: u32) {
         self.inner.lose(LaneId(lane as usize));
     }
 
-    /// Start; the reply holds the worker's id.
+    /// Starts the runtime. The reply holds the worker's id.
     #[napi]
     pub fn start(&self, request: f64, wake: Function<'_, (), ()>) -> napi::Result<()> {
         let host = Arc::new(ThisThread::new(&wake, self.warns)?);
@@ -92,7 +93,7 @@ impl NativeRuntime {
         Ok(())
     }
 
-    /// Shut down; the reply comes when it is drained or the timeout has passed.
+    /// Shuts the runtime down. The reply comes when the runtime is drained or the timeout has passed.
     #[napi]
     pub fn shutdown(&self, request: f64, timeout_ms: f64) -> napi::Result<()> {
         let timeout =
@@ -112,13 +113,13 @@ impl NativeRuntime {
         Ok(())
     }
 
-    /// Whether there are to be jobs that tell of instances that have ended.
+    /// Turns jobs that report ended instances on or off.
     #[napi]
     pub fn report_ends(&self, wanted: bool) {
         self.inner.report_ends(wanted);
     }
 
-    /// Say how much of its time the thread of each lane has worked lately, 0 to 1.
+    /// Notes the share of its time, 0 to 1, that the thread of each lane has worked lately.
     #[napi]
     pub fn note_busy(&self, shares: Vec<f64>) {
         self.inner.note_busy(&shares);
@@ -175,7 +176,7 @@ impl NativeRuntime {
     }
 }
 
-/// As `DurationHistogram` of `js/tracing/metrics.ts`.
+/// Returns a histogram as the `DurationHistogram` of `js/tracing/metrics.ts`.
 fn histogram(durations: &Durations) -> serde_json::Value {
     json!({
         "boundsMs": BUCKETS_US.map(|us| us as f64 / 1_000.0),

@@ -30,7 +30,7 @@ use crate::tokio_threads;
 pub struct Store {
     pub(crate) inner: Arc<perdure_runtime::Store>,
     pub(crate) replies: Replies,
-    /// Of this way to it: each thread has one.
+    /// Number of this handle to the store: each thread has a handle of its own.
     number: u32,
     is_attached: Cell<bool>,
     warning: Option<String>,
@@ -119,20 +119,21 @@ impl Store {
         }
     }
 
-    /// Its number, by which other threads of this process find it.
+    /// Number of the store, by which other threads of this process find it.
     #[napi]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// The store with this number, which another thread of this process has opened and will close.
+    /// Returns the store with this number, which another thread of this process has opened and will close.
     #[napi(factory)]
     pub fn join(number: u32) -> napi::Result<Self> {
         Ok(Self::on(process::STORES.get(number)?))
     }
 
-    /// Open a SQLite file; `durability` is `full` or `normal`. Without `migrate` one that is not there or has an older schema is refused. `codec` is called
-    /// with questions, which `giveTexts` answers; `required`: it is asked about plain text, too.
+    /// Opens a SQLite file; `durability` is `full` or `normal`. Without `migrate`, a file that is missing or has an
+    /// older schema is refused. `codec` is called with questions, which `giveTexts` answers; `required`: it is asked
+    /// about plain text, too.
     #[napi(ts_return_type = "Promise<Store>")]
     pub fn open_sqlite(
         path: String,
@@ -158,7 +159,7 @@ impl Store {
         }))
     }
 
-    /// Open a SQLite store in memory.
+    /// Opens a SQLite store in memory.
     #[napi(ts_return_type = "Promise<Store>")]
     pub fn sqlite_in_memory(
         codec: Option<Function<'_, String, ()>>,
@@ -172,8 +173,8 @@ impl Store {
         }))
     }
 
-    /// Connect to a Postgres store; the options are JSON, see [`postgres`]. `ask` is called with a number for each password that is needed, which
-    /// `givePassword` answers.
+    /// Connects to a Postgres store; the options are JSON, see [`postgres`]. `ask` is called with a number for each
+    /// password that is needed, which `givePassword` answers.
     #[napi(ts_return_type = "Promise<Store>")]
     pub fn connect_postgres(
         url: String,
@@ -190,27 +191,28 @@ impl Store {
         Ok(AsyncTask::new(ConnectPostgres { url, options, codec }))
     }
 
-    /// Answer a question for a password; without one, `why_not` says why.
+    /// Answers a question for a password; without one, `why_not` gives the reason.
     #[napi]
     pub fn give_password(question: u32, password: Option<String>, why_not: String) {
         passwords::answer(question, Given { password, why_not });
     }
 
-    /// Answer a question for texts: a JSON list with `{ text }`, or `{ why, later }` where there is none, for each.
+    /// Answers a question for texts with a JSON list: for each text `{ text }`, or `{ why, later }` if there is none.
     #[napi]
     pub fn give_texts(question: u32, texts: String) {
         codec::answer(question, texts);
     }
 
-    /// What its user should know of the way to it, once it is open.
+    /// Warning for the user about the connection to the store, once it is open.
     #[napi]
     pub fn warning(&self) -> Option<String> {
         self.warning.clone()
     }
 
-    /// Say how this thread is woken when replies are there, and where they put their numbers. It does not keep the process alive. Returns the
-    /// function that gives the next reply: whether it succeeded (kind 1) or not (0), the request that it answers, and JSON text of the result
-    /// or the error. `null` when there is none, then `wake` is called for the next one.
+    /// Attaches this thread to the replies of the store. `wake` is called when replies are there; it does not keep the
+    /// process alive. `numbers` receives the numbers of the replies. Returns the function that gives the next reply:
+    /// its kind (1 for success, 0 for an error), the request that it answers, and the JSON text of the result or the
+    /// error. It returns `null` if there is no reply; `wake` is then called for the next one.
     #[napi]
     pub fn attach<'env>(
         &self,
@@ -235,13 +237,13 @@ impl Store {
         })
     }
 
-    /// Wake this thread no more, nor keep what it would call.
+    /// Stops waking this thread, and releases the wake function.
     #[napi]
     pub fn detach(&self) {
         self.replies.detach();
     }
 
-    /// Start an instance; `on_conflict` is `error`, `return` or `restartIfTerminal`.
+    /// Starts an instance; `on_conflict` is `error`, `return` or `restartIfTerminal`.
     #[napi]
     #[allow(
         clippy::too_many_arguments,
@@ -283,7 +285,7 @@ impl Store {
         Ok(())
     }
 
-    /// Send a message; `kind` is `event` or `queue`, `unread_max` how many may wait then.
+    /// Sends a message; `kind` is `event` or `queue`, `unread_max` the maximum number of messages that may then wait.
     #[napi]
     pub fn send(
         &self,
@@ -312,32 +314,32 @@ impl Store {
         Ok(())
     }
 
-    /// Ask an instance to cancel.
+    /// Asks an instance to cancel.
     #[napi]
     pub fn cancel(&self, request: f64, id: String, reason: Option<String>) {
         let body = MessageBody::Cancel { reason };
         self.inner.send(id, body, u64::MAX, self.replies.to(request, |()| None));
     }
 
-    /// End an instance at once.
+    /// Ends an instance at once.
     #[napi]
     pub fn terminate(&self, request: f64, id: String, reason: Option<String>) {
         self.inner.terminate(id, reason, self.replies.to(request, |()| None));
     }
 
-    /// Hold an instance until it is resumed.
+    /// Suspends an instance until it is resumed.
     #[napi]
     pub fn suspend(&self, request: f64, id: String, reason: Option<String>) {
         self.inner.suspend(id, reason, self.replies.to(request, |()| None));
     }
 
-    /// Let a suspended instance go on.
+    /// Resumes a suspended instance.
     #[napi]
     pub fn resume(&self, request: f64, id: String) {
         self.inner.resume(id, self.replies.to(request, |()| None));
     }
 
-    /// Status of an instance, or `null`.
+    /// Replies with the status of an instance, or `null`.
     #[napi]
     pub fn status(&self, request: f64, id: String) {
         self.inner.status(
@@ -348,7 +350,7 @@ impl Store {
         );
     }
 
-    /// Status of an instance once it has ended.
+    /// Replies with the status of an instance once it has ended.
     #[napi]
     pub fn wait_for_end(&self, request: f64, id: String) {
         self.inner.wait(
@@ -360,7 +362,8 @@ impl Store {
         );
     }
 
-    /// Custom status of an instance once its version is above `after_version`, or `null` when it ends without that.
+    /// Replies with the custom status of an instance once its version is above `after_version`, or `null` if it ends
+    /// without that.
     #[napi]
     pub fn wait_for_status_change(&self, request: f64, id: String, after_version: f64) {
         let after = after_version as u64;
@@ -382,14 +385,14 @@ impl Store {
         );
     }
 
-    /// Forget a wait; its reply does not come.
+    /// Abandons a wait; its reply does not come.
     #[napi]
     pub fn abandon(&self, request: f64) {
         self.inner.abandon((self.number, request as u64));
     }
 
-    /// A page of the history of an instance's execution. `key` is that of the page before, 0 for the first one; `execution` 0 is the current one,
-    /// `limit` the most events of the page, 0 for as many as there may be.
+    /// Replies with a page of the history of an instance's execution. `key` is that of the page before, 0 for the first
+    /// one; `execution` 0 is the current one; `limit` is the maximum number of events of the page, 0 for no limit.
     #[napi]
     pub fn history(&self, request: f64, id: String, key: f64, execution: f64, from: f64, limit: f64) {
         let page = HistoryRequest {
@@ -403,7 +406,7 @@ impl Store {
             .history(page, self.replies.to(request, |page| Some(history_text(&page))));
     }
 
-    /// A page of the instances that match a filter, which is JSON, after a cursor.
+    /// Replies with a page of the instances that match a filter, which is JSON, after a cursor.
     #[napi]
     pub fn list(&self, request: f64, filter: String, cursor: Option<String>, limit: f64) -> napi::Result<()> {
         let after = cursor.as_deref().map(listing::place).transpose();
@@ -413,13 +416,13 @@ impl Store {
         Ok(())
     }
 
-    /// Delete an instance that has ended.
+    /// Deletes an instance that has ended.
     #[napi]
     pub fn delete(&self, request: f64, id: String) {
         self.inner.delete(id, self.replies.to(request, |()| None));
     }
 
-    /// Delete ended instances that match a filter, `limit` at most; how many they were.
+    /// Deletes ended instances that match a filter, `limit` at most. Replies with their number.
     #[napi]
     pub fn prune(&self, request: f64, filter: String, limit: Option<f64>) -> napi::Result<()> {
         let reply = self.replies.to(request, |deleted: u64| Some(deleted.to_string()));
@@ -428,7 +431,8 @@ impl Store {
         Ok(())
     }
 
-    /// Delete the histories of former executions of instances that match a filter, but the last `keep` of each; how many they were.
+    /// Deletes the histories of former executions of instances that match a filter, except the last `keep` of each
+    /// instance. Replies with their number.
     #[napi]
     pub fn prune_executions(&self, request: f64, filter: String, keep: f64) -> napi::Result<()> {
         let reply = self.replies.to(request, |deleted: u64| Some(deleted.to_string()));
@@ -436,8 +440,8 @@ impl Store {
         Ok(())
     }
 
-    /// Texts of a table (`messages`, `heartbeats`, `instances` or `history`) after a row, but those that begin with `except`; of each no more than
-    /// `head` characters, if that is given.
+    /// Replies with texts of a table (`messages`, `heartbeats`, `instances` or `history`) after a row, except those
+    /// that begin with `except`; of each no more than `head` characters, if that is given.
     #[napi]
     pub fn texts(
         &self,
@@ -455,7 +459,8 @@ impl Store {
         Ok(())
     }
 
-    /// Put texts of a table in the place of others, each where it is still as it was; how many were. The changes are JSON.
+    /// Replaces texts of a table, each only if it has not changed since it was read. The changes are JSON. Replies with
+    /// the number of replaced texts.
     #[napi]
     pub fn replace_texts(&self, request: f64, table: String, changes: String) -> napi::Result<()> {
         let table = texts::table(&table).map_err(|e| thrown(&e))?;
@@ -465,20 +470,20 @@ impl Store {
         Ok(())
     }
 
-    /// Take away what deleted instances have left.
+    /// Removes the rows that deleted instances have left.
     #[napi]
     pub fn sweep(&self, request: f64) {
         self.inner.sweep_all(self.replies.to(request, |()| None));
     }
 
-    /// How much the store holds.
+    /// Replies with the counts of the store.
     #[napi]
     pub fn stats(&self, request: f64) {
         let reply = self.replies.to(request, |stats| Some(listing::stats_text(&stats)));
         self.inner.stats(reply);
     }
 
-    /// What nobody takes, by orchestration and version.
+    /// Replies with the work that no worker takes, by orchestration and version.
     #[napi]
     pub fn overdue(&self, request: f64) {
         let reply = self
@@ -487,14 +492,14 @@ impl Store {
         self.inner.overdue(reply);
     }
 
-    /// How the store is set up and who works on it.
+    /// Replies with the settings of the store and the workers on it.
     #[napi]
     pub fn inspect(&self, request: f64) {
         let text = |(info, found)| Some(listing::inspection_text(&info, &found));
         self.inner.inspect(self.replies.to(request, text));
     }
 
-    /// A step of the check of the store's rows after a cursor, which is what the step before gave.
+    /// Runs a step of the check of the store's rows after a cursor, which the step before returned.
     #[napi]
     pub fn check(&self, request: f64, cursor: Option<String>, limit: f64) -> napi::Result<()> {
         let after = cursor
@@ -509,14 +514,14 @@ impl Store {
         Ok(())
     }
 
-    /// Copy the store into another file while it is in use.
+    /// Copies the store into another file while it is in use.
     #[napi]
     pub fn back_up(&self, request: f64, path: String, replace: bool) {
         let reply = self.replies.to(request, |bytes: u64| Some(bytes.to_string()));
         self.inner.back_up(path.into(), replace, reply);
     }
 
-    /// Close the store, once no runtime uses it.
+    /// Closes the store, once no runtime uses it.
     #[napi]
     pub fn close(&self, request: f64) {
         self.inner.close(self.replies.to(request, |()| None));

@@ -1,6 +1,6 @@
 //! `TestStore`: a store in memory with a clock of its own, for `perdure/testing`.
 //!
-//! Whatever it is asked to do is done within the call, on the thread that calls.
+//! Each operation is done within its call, on the thread that calls.
 
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,7 @@ use crate::errors::argument;
 use crate::runtime::NativeRuntime;
 use crate::store::Store;
 
-/// A store in memory, and the time that passes for whatever uses it.
+/// A store in memory, and the time that passes for its users.
 #[napi]
 pub struct TestStore {
     /// `None` once it is closed.
@@ -25,7 +25,7 @@ pub struct TestStore {
     crash: Arc<Crash>,
 }
 
-/// When a runtime is to crash.
+/// The planned crash of a runtime, if there is one.
 #[derive(Default)]
 struct Crash(Mutex<Option<Planned>>);
 
@@ -36,7 +36,7 @@ struct Planned {
 }
 
 impl Crash {
-    /// A batch was written.
+    /// Crashes the runtime if the planned event is in the batch that was written.
     fn look(&self, memory: &MemoryStore) {
         let mut planned = self.0.lock();
         let is_due = |planned: &mut Planned| {
@@ -54,7 +54,7 @@ impl Crash {
 
 #[napi]
 impl TestStore {
-    /// An empty store, whose clock shows `now_ms`.
+    /// Creates an empty store, whose clock shows `now_ms`.
     #[napi(constructor)]
     pub fn new(now_ms: f64, seed: f64) -> napi::Result<Self> {
         let time = VirtualTime::new(now_ms as i64, seed as u64)
@@ -82,45 +82,46 @@ impl TestStore {
         })
     }
 
-    /// The store, as runtimes and clients use one.
+    /// Returns the store, for runtimes and clients.
     #[napi]
     pub fn store(&self) -> Store {
         Store::on(Arc::clone(&self.store))
     }
 
-    /// What the clock shows, ms since 1970.
+    /// Time of the clock, ms since 1970.
     #[napi]
     pub fn now_ms(&self) -> f64 {
         self.machine.now_ms() as f64
     }
 
-    /// Let everything go on that can without JavaScript. `true`: and nothing waits for JavaScript, neither a job nor a reply of `store`.
+    /// Lets all work go on that needs no JavaScript. `true`: nothing waits for JavaScript, neither a job nor a reply of
+    /// `store`.
     #[napi]
     pub fn settle(&self, store: &Store, runtime: &NativeRuntime) -> napi::Result<bool> {
         self.time()?.settle();
         Ok(store.replies.is_empty() && runtime.inner.is_idle())
     }
 
-    /// Set the clock forward.
+    /// Sets the clock forward.
     #[napi]
     pub fn set(&self, to_ms: f64) -> napi::Result<()> {
         self.time()?.set(to_ms as i64);
         Ok(())
     }
 
-    /// When a runtime's next timer is due, ms since 1970.
+    /// Due time of a runtime's next timer, ms since 1970.
     #[napi]
     pub fn next_due_ms(&self, runtime: &NativeRuntime) -> Option<f64> {
         runtime.inner.next_due_ms().map(|at_ms| at_ms as f64)
     }
 
-    /// Have a runtime crash now.
+    /// Crashes a runtime now.
     #[napi]
     pub fn crash(&self, runtime: &NativeRuntime) {
         runtime.inner.crash();
     }
 
-    /// Have a runtime crash when an event of an instance is stored, before anything comes of it.
+    /// Crashes a runtime when an event of an instance is stored, before the event has any effect.
     #[napi]
     pub fn crash_after(&self, runtime: &NativeRuntime, instance: String, execution: f64, event: f64) {
         *self.crash.0.lock() = Some(Planned {
@@ -128,17 +129,17 @@ impl TestStore {
             instance,
             after: (ExecutionId(execution as u64), EventId(event as u64)),
         });
-        // It may be there already.
+        // The event may already be stored.
         self.crash.look(&self.memory);
     }
 
-    /// Whether a crash that was planned is still to come.
+    /// True if a planned crash is still to come.
     #[napi]
     pub fn is_crash_planned(&self) -> bool {
         self.crash.0.lock().is_some()
     }
 
-    /// Drop everything that still waits here. Afterwards time is over.
+    /// Drops all work that still waits here. Time does not pass any more afterwards.
     #[napi]
     pub fn close(&mut self) {
         self.time = None;

@@ -1,4 +1,4 @@
-//! Pages of stored texts, and what replaces them, as JSON.
+//! Pages of stored texts, and the texts that replace them, as JSON.
 
 use perdure_provider::{InstanceKey, StoredText, TextChange, TextField, TextPage, TextRow, TextTable};
 use perdure_runtime::RuntimeError;
@@ -8,12 +8,12 @@ fn argument(what: &str) -> RuntimeError {
     RuntimeError::Argument(what.to_owned())
 }
 
-/// A table by its name.
+/// Returns the table of a name.
 pub(crate) fn table(name: &str) -> Result<TextTable, RuntimeError> {
     TextTable::parse(name).ok_or_else(|| argument("there is no such table of texts"))
 }
 
-/// A row, as `key.execution.number`: it goes through JavaScript as it is.
+/// Reads a row from `key.execution.number`. The text goes through JavaScript unchanged.
 pub(crate) fn row(text: &str) -> Result<TextRow, RuntimeError> {
     let mut parts = text.split('.');
     let mut next = || parts.next();
@@ -50,7 +50,7 @@ pub(crate) fn page_text(page: &TextPage) -> String {
     json!({ "texts": texts, "walked": page.walked, "next": page.next.map(row_text) }).to_string()
 }
 
-/// What `js/client/recode.ts` makes of a page.
+/// Reads the changes that `js/client/recode.ts` makes of a page.
 pub(crate) fn changes(table: TextTable, text: &str) -> Result<Vec<TextChange>, RuntimeError> {
     let json: Value = serde_json::from_str(text).map_err(|e| argument(&format!("the changes are no JSON: {e}")))?;
     let changes = json.as_array().into_iter().flatten().map(|change| {
