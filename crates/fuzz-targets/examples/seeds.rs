@@ -1,4 +1,5 @@
-//! Writes the inputs that fuzzing begins with where `cargo fuzz` looks for them: `cargo run -p perdure-fuzz-targets --example seeds -- fuzz/corpus`.
+//! Writes the initial inputs of fuzzing where `cargo fuzz` looks for them:
+//! `cargo run -p perdure-fuzz-targets --example seeds -- fuzz/corpus`.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

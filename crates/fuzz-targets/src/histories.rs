@@ -1,4 +1,4 @@
-//! Histories that fuzzing begins with: of code that did everything.
+//! Histories with which fuzzing begins: those of code that used every operation.
 
 use perdure_engine::{
     ActivityOptions, CancelPoint, ChildFailure, Event, EventId, EventRecord, ExecutionId, InstanceStart, Mailbox,
@@ -23,7 +23,7 @@ fn start_of(id: &str) -> InstanceStart {
     }
 }
 
-/// Each as an input.
+/// Each history as an input.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let began = |parent| Event::ExecutionStarted {

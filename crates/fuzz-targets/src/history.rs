@@ -1,4 +1,4 @@
-//! Rows of a history: read as events, written again, and replayed by the code that they say they are of.
+//! Rows of a history: read as events, written again, and replayed by code that follows them.
 
 use perdure_engine::{
     Awaited, Budget, Command, Completion, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Mailbox,
@@ -7,10 +7,10 @@ use perdure_engine::{
 
 use crate::rows::{self, Columns};
 
-/// Events of one input, at most: each is replayed.
+/// Maximum number of events of one input: each is replayed.
 const EVENTS_MAX: usize = 200;
 
-/// Read, write and replay the rows of an input.
+/// Reads, writes and replays the rows of an input.
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let records: Vec<EventRecord> = rows::read(&text).take(EVENTS_MAX).filter_map(record).collect();
@@ -22,7 +22,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// A row whose kind is one: the store has refused the others before.
+/// Reads a row whose kind is known: the store has refused the others before.
 fn record(mut columns: Columns<'_>) -> Option<EventRecord> {
     Some(EventRecord {
         kind: EventKind::parse(columns.text()?)?,
@@ -35,7 +35,7 @@ fn record(mut columns: Columns<'_>) -> Option<EventRecord> {
     })
 }
 
-/// What can be read can be written, and is the same then. Its error names the row.
+/// Checks that a readable record can be written again and is then the same. The error of another record names its row.
 pub fn comes_back(record: &EventRecord) {
     match record.clone().into_event() {
         Ok(event) => {
@@ -47,7 +47,7 @@ pub fn comes_back(record: &EventRecord) {
     }
 }
 
-/// Replay the records, so many in a page, by code that does what they say, and go on with it.
+/// Replays the records, `page` in a page, by code that follows them, and goes on past the history.
 fn replay(records: &[EventRecord], page: usize) {
     let mut pages = records.chunks(page);
     let start = Start {
@@ -76,7 +76,7 @@ fn replay(records: &[EventRecord], page: usize) {
     go_on(&mut engine, records);
 }
 
-/// Do what an event says that the code did.
+/// Takes the action of the code that an event records.
 pub(crate) fn follow(engine: &mut Engine, event: Event, records: &[EventRecord], now_ms: i64) -> Result<(), Fault> {
     let command = match event {
         Event::ActivityScheduled { name, input, options } => Command::ScheduleActivity { name, input, options },
@@ -112,7 +112,7 @@ pub(crate) fn follow(engine: &mut Engine, event: Event, records: &[EventRecord],
     engine.issue(command).map(drop)
 }
 
-/// Wait for all that the records name.
+/// Returns a wait for all mailboxes and operations that the records name.
 fn everything(records: &[EventRecord]) -> Awaited {
     let mailbox = |record: &EventRecord| match record.kind {
         EventKind::EventReceived => record.name.clone().map(Mailbox::Event),
@@ -125,7 +125,7 @@ fn everything(records: &[EventRecord]) -> Awaited {
     }
 }
 
-/// Past the history, at any time, whatever comes.
+/// Goes on past the history, at several times, with completions for all records.
 fn go_on(engine: &mut Engine, records: &[EventRecord]) {
     for now_ms in [i64::MIN, 0, i64::MAX] {
         engine.begin_turn(now_ms);

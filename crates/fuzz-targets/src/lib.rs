@@ -1,8 +1,8 @@
-//! What is done with one input of arbitrary bytes: it is read by everything that reads rows, messages, options or URLs, and nothing may
-//! panic, and what can be read can be written again.
+//! The work on one input of arbitrary bytes. All readers of rows, messages, options or URLs read it; none of them may
+//! panic, and all that is read must be writable again.
 //!
-//! Owns one function for each target and the inputs that fuzzing begins with. libFuzzer calls these functions (`fuzz/`), and so do the
-//! tests here, over mutations of the same inputs, where there is no nightly compiler.
+//! Owns one function for each target and the inputs with which fuzzing begins. libFuzzer calls these functions
+//! (`fuzz/`). Where there is no nightly compiler, the tests here call them with mutations of the same inputs.
 
 pub mod histories;
 pub mod history;
@@ -11,7 +11,7 @@ pub mod options;
 pub mod rows;
 pub mod url;
 
-/// The targets: their names, what they do with an input, and the inputs to begin with.
+/// The targets: their names, their functions, and their initial inputs.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "history",
@@ -35,12 +35,12 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Something that reads bytes.
+/// A reader of bytes.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name, and that of its file under `fuzz/fuzz_targets`.
+    /// Name of the target, and of its file under `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// Does everything with one input. Panics when something does that must not.
+    /// Reads one input in every way. Panics if a reader breaks a rule.
     pub run: fn(&[u8]),
     /// Valid inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Rows of messages: read as what they say, written again, and handed to an execution.
+//! Rows of messages: read as message bodies, written again, and delivered to an execution.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use perdure_provider::KeptMessage;
 use crate::history;
 use crate::rows::{self, Columns};
 
-/// Messages of one input, at most.
+/// Maximum number of messages of one input.
 const MESSAGES_MAX: usize = 200;
 
-/// Read, write and deliver the rows of an input.
+/// Reads, writes and delivers the rows of an input.
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let bodies: Vec<MessageBody> = rows::read(&text)
@@ -38,12 +38,12 @@ fn kept(mut columns: Columns<'_>) -> Option<KeptMessage<'_>> {
     })
 }
 
-/// What can be read can be written, and is the same then.
+/// Checks that a message that was read can be written again and is then the same.
 pub fn comes_back(body: &MessageBody) {
     assert_eq!(KeptMessage::of(body).into_body().as_ref(), Some(body));
 }
 
-/// To an execution that waits for all of them, and has asked for things itself.
+/// Delivers the messages to an execution that waits for all of them, and has open operations of its own.
 fn deliver(bodies: Vec<MessageBody>) {
     let mut engine = receiver();
     let mailbox = |body: &MessageBody| match body {
@@ -69,7 +69,7 @@ fn deliver(bodies: Vec<MessageBody>) {
     }
 }
 
-/// It has asked for an activity (event 2), has sent a message (3) and has a child (4).
+/// Creates an execution that has scheduled an activity (event 2), has sent a message (3) and has a child (4).
 fn receiver() -> Engine {
     let asked = [
         Event::ActivityScheduled {

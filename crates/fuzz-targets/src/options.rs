@@ -12,7 +12,7 @@ mod postgres;
 #[path = "../../node/src/options.rs"]
 mod runtime;
 
-/// Read an input as options of each kind.
+/// Reads an input as options of each kind.
 pub fn run(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     if let Ok(options) = runtime::parse(text) {
@@ -49,7 +49,7 @@ fn candidate(text: &str) -> Candidate<'_> {
     }
 }
 
-/// It looks at the tags of every instance.
+/// Returns a filter that looks at the tags of every instance.
 fn of_team() -> Filter {
     Filter {
         tags: [("team".to_owned(), "a".to_owned())].into(),
@@ -57,7 +57,7 @@ fn of_team() -> Filter {
     }
 }
 
-/// What `js/` sends.
+/// Options as `js/` sends them.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     [

@@ -1,8 +1,9 @@
-//! Rows as bytes: columns between unit separators, rows between record separators, so that a mutation of valid rows is most often still rows.
+//! Rows as bytes: columns between unit separators, rows between record separators, so that a mutation of valid rows is
+//! most often still rows.
 
 const ROW: char = '\u{1e}';
 const COLUMN: char = '\u{1f}';
-/// A column that is NULL. One that is not there is so, too.
+/// A column that is NULL. A missing column is NULL, too.
 const ABSENT: &str = "-";
 
 /// The columns of a row, each taken once and in order.
@@ -14,7 +15,7 @@ impl<'b> Columns<'b> {
         self.0.next().filter(|column| *column != ABSENT)
     }
 
-    /// The next column as the number that it holds; `None`: it is NULL or holds none.
+    /// The next column as a number; `None`: it is NULL or no number.
     pub fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
         self.text()?.parse().ok()
     }

@@ -1,12 +1,12 @@
-//! URLs of Postgres stores: refused with an error, or taken apart, and neither shows the password.
+//! URLs of Postgres stores: refused with an error, or taken apart; neither the error nor the parts show the password.
 
 use perdure_provider::ProviderErrorKind as Kind;
 use perdure_provider_postgres::location_of;
 
-/// A password, in two parts, that is found wherever it is shown.
+/// A password, in two parts, that is found in each text that shows it.
 const SECRET: [&str; 2] = ["c4nary", "s3cret"];
 
-/// Take an input apart as it is, and with a password where a URL may have one, also one that is not quoted.
+/// Takes an input apart as it is, and with a password in each place where a URL may have one, also an unquoted one.
 pub fn run(bytes: &[u8]) {
     let [left, right] = SECRET;
     let text = String::from_utf8_lossy(bytes).replace(left, "").replace(right, "");
@@ -22,7 +22,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Where the URL leads, or why nowhere.
+/// Returns the location of the URL, or the message of its error.
 fn said_of(url: &str) -> String {
     location_of(url).unwrap_or_else(|error| {
         assert_eq!(error.kind, Kind::CannotOpen, "{error}");
@@ -30,7 +30,7 @@ fn said_of(url: &str) -> String {
     })
 }
 
-/// URLs that can be used.
+/// Usable URLs.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     [

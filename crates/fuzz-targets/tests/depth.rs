@@ -1,13 +1,13 @@
-//! Input that is nested deep, or long: an error, on a small stack and at once.
+//! Deeply nested or long input: it gives an error, on a small stack and at once.
 
 use std::thread;
 
 use perdure_fuzz_targets::TARGETS;
 
-/// A small part of what any thread here has.
+/// A small part of the stack of any thread here.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// JSON texts that a reader which calls itself would not come back from.
+/// JSON texts on which a recursive reader would overflow its stack.
 fn deep() -> Vec<String> {
     let nested = |open: &str, close: &str, levels| format!("{}{}", open.repeat(levels), close.repeat(levels));
     [10_000, 100_000]
@@ -28,7 +28,7 @@ fn deep() -> Vec<String> {
         .collect()
 }
 
-/// The seed with all from its first object to its last replaced.
+/// Returns the seed with all from its first object to its last replaced.
 fn with(seed: &[u8], text: &str) -> String {
     let seed = String::from_utf8_lossy(seed);
     let from = seed.find('{').unwrap_or(seed.len());

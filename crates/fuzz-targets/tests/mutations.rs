@@ -1,5 +1,5 @@
-//! Fuzzing as far as a stable compiler goes: valid inputs, changed a little, in a fixed order and for a few seconds. libFuzzer does the
-//! same to the same functions for as long as it is let (`fuzz/`).
+//! Fuzzing with a stable compiler: valid inputs with small changes, in a fixed order and for a few seconds. libFuzzer
+//! does the same with the same functions for as long as it runs (`fuzz/`).
 
 use perdure_fuzz_targets::{TARGETS, Target};
 use proptest::collection::vec;
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Inputs of each target.
+/// Number of inputs of each target.
 const INPUTS: u32 = 8_000;
 
-/// What numbers, lengths and words most often go wrong at, and what holds the formats together.
+/// Words on which numbers, lengths and names most often go wrong, and the separators of the formats.
 const WORDS: &[&str] = &[
     "",
     "-",
@@ -72,9 +72,9 @@ enum Change {
     Replace(Index, u8),
     Insert(Index, usize),
     Remove(Index, usize),
-    /// Copy a part to another place.
+    /// Copies a part to another place.
     Copy(Index, usize, Index),
-    /// Go on as another seed does.
+    /// Goes on as another seed does.
     Splice(Index, Index, Index),
     Repeat(Index, usize),
 }
@@ -174,7 +174,7 @@ fn url() {
     target("url");
 }
 
-/// A target that libFuzzer has and the tests have not, or the other way round, would be forgotten.
+/// A target that only libFuzzer or only the tests have would be forgotten.
 #[test]
 fn libfuzzer_has_the_same_targets() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");

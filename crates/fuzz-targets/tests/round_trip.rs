@@ -24,12 +24,12 @@ fn check<S: Strategy>(cases: u32, strategy: &S, test: impl Fn(S::Value)) {
         .unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Texts that mean something to JSON, to a store, to the driver or to rows of the fuzz targets.
+/// Texts with a meaning for JSON, a store, the driver or the rows of the fuzz targets.
 const SPECIAL: &[&str] = &[
     "", "\0", "\u{1}", "\"", "\\", "{}", "null", "~[1]", "#x", "😀", "\u{feff}", "\u{2028}", "-",
 ];
 
-/// Any text, often one of those.
+/// Any text, often one of `SPECIAL`.
 fn text() -> BoxedStrategy<String> {
     prop_oneof![
         ".{0,20}".boxed(),
@@ -51,7 +51,7 @@ fn execution() -> impl Strategy<Value = ExecutionId> {
     prop_oneof![1..50_u64, any::<u64>()].prop_map(ExecutionId)
 }
 
-/// What the options may hold: JSON has no NaN, and no other infinity.
+/// A number that options may hold: JSON has no NaN, and no other infinity.
 fn number() -> BoxedStrategy<f64> {
     use proptest::num::f64::{NORMAL, SUBNORMAL, ZERO};
     prop_oneof![
@@ -181,7 +181,7 @@ fn received(mailbox: fn(String) -> Mailbox) -> impl Strategy<Value = Event> {
     })
 }
 
-/// Any event of a kind. A kind that is new does not compile until it is here.
+/// Any event of a kind. The test does not compile before a new kind is here.
 fn event(kind: EventKind) -> BoxedStrategy<Event> {
     match kind {
         EventKind::ExecutionStarted => started().boxed(),
@@ -282,7 +282,7 @@ fn every_event_comes_back() {
     }
 }
 
-/// A row of one kind that has a column of another, or any text at all.
+/// Each row is a row of one kind that has a column of another, or any text at all.
 #[test]
 fn any_row_of_a_kind_is_an_event_or_an_error() {
     let row = proptest::sample::select(EventKind::ALL).prop_flat_map(|kind| {
