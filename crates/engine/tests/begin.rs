@@ -1,4 +1,5 @@
-//! An instance whose first turn comes long after its start, because there was no worker, or before it, by the clock of whoever started it.
+//! An instance whose first turn comes long after its start, because there was no worker, or before its start, by the
+//! clock of the client that started it.
 
 use perdure_engine::{
     Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Outcome, RecordError, Start,
@@ -32,7 +33,7 @@ fn engine(history: Vec<EventRecord>, complete: bool) -> Result<Engine, RecordErr
     })
 }
 
-/// Create a timer of 10 s, wait for it, end at the time that it is then.
+/// Creates a timer of 10 s, waits for it, and ends with the time of that moment.
 fn run(engine: &mut Engine, now_ms: i64) -> Vec<EventRecord> {
     engine.begin_turn(now_ms);
     let timer = engine
@@ -62,7 +63,7 @@ fn time_begins_with_a_late_first_turn_and_a_replay_repeats_it() {
     begins_at(STARTED_MS + 3_600_000);
 }
 
-/// A client with a clock that was an hour ahead made every timer of what it started an hour late.
+/// Story: a client with a clock that was an hour ahead made every timer of the instances that it started an hour late.
 #[test]
 fn time_begins_with_a_first_turn_that_comes_before_the_start() {
     begins_at(STARTED_MS - 3_600_000);
@@ -118,7 +119,8 @@ fn a_beginning_in_another_place_is_refused() {
     assert_eq!(error.event_id, EventId(3));
 }
 
-/// A start that names no version leaves it to the worker that comes by it, and a replay finds it in the history, whatever that worker was.
+/// A start without a version leaves the version to the worker that runs the first turn. A replay finds the version in
+/// the history, on any worker.
 #[test]
 fn the_first_turn_records_a_version_that_the_start_left_open() {
     let open = Event::ExecutionStarted {

@@ -1,4 +1,5 @@
-//! How much memory a sleeping engine takes. It counts the allocations of its own thread: the test runner's threads allocate too.
+//! Memory of a sleeping engine. The allocations of this thread alone are counted: the threads of the test runner
+//! allocate too.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -39,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// An engine that waits for an event or a timer, after it has done a few things.
+/// Creates an engine that waits for an event or a timer, after it has run a few steps.
 fn sleeping(steps: u64) -> Engine {
     let start = Event::ExecutionStarted {
         name: "order".into(),

@@ -126,7 +126,7 @@ fn settled_at_once_they_come_one_by_one() {
     );
 }
 
-/// Nobody waits for it yet: its result is recorded when it comes, and is there when it is asked for.
+/// No fiber waits for the activity yet: its result is recorded when it comes, and is there when the code awaits it.
 #[test]
 fn a_result_that_comes_before_it_is_awaited() {
     check(
@@ -357,8 +357,8 @@ fn given_up_while_it_runs_it_is_aborted() {
     );
 }
 
-/// Story: an engine that had just come back from history took an activity that it found open for one that nobody had
-/// started, and a cancellation in its first live turn did not abort the attempt that ran on in the same process.
+/// Story: after a replay, an engine took an open activity for one that was never started. A cancellation in its first
+/// live turn therefore did not abort the attempt that ran on in the same process.
 #[test]
 fn given_up_in_the_first_live_turn_after_a_replay() {
     check(
@@ -487,7 +487,8 @@ fn every_order_of_the_first_of_three() {
     );
 }
 
-/// Attempts that another worker runs: their ends come as messages, are consumed with the turn, and count as any other attempt's.
+/// Attempts that another worker runs: their ends come as messages, are consumed with the turn, and count like those of
+/// any other attempt.
 #[test]
 fn attempts_that_run_elsewhere() {
     check(

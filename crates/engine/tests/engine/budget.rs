@@ -1,4 +1,4 @@
-//! What one turn may do before others get theirs.
+//! The budget of a turn, after which other instances get their turns.
 
 use expect_test::expect;
 use perdure_engine::{Budget, Waiting};
@@ -147,7 +147,7 @@ fn commands_are_cut() {
     );
 }
 
-/// The budget is used up just when there is nothing left: no empty turn follows.
+/// The budget is used up just when nothing is left to do: no empty turn follows.
 #[test]
 fn used_up_to_the_last() {
     check_with(
@@ -180,7 +180,7 @@ fn used_up_to_the_last() {
     );
 }
 
-/// Failed attempts are no deliveries, but what was cut off behind them is not lost.
+/// Failed attempts are no deliveries, but the deliveries that were cut off behind them are not lost.
 #[test]
 fn failures_between_the_cuts() {
     check_with(
@@ -225,8 +225,8 @@ fn failures_between_the_cuts() {
     );
 }
 
-/// Story: an engine that had come back from history started what it found open when its first live turn ended. If its
-/// budget had cut that turn, activities whose results it held already ran a second time, although nothing had crashed.
+/// Story: after a replay, an engine started the open activities when its first live turn ended. If the budget had cut
+/// that turn, activities whose results it already held ran a second time, although nothing had crashed.
 #[test]
 fn what_has_ended_is_not_started_again() {
     check_with(
@@ -279,7 +279,7 @@ fn what_has_ended_is_not_started_again() {
     );
 }
 
-/// A budget of nothing would be a turn that never does anything.
+/// With a budget of zero, no turn would ever do anything.
 #[test]
 fn a_budget_of_nothing_is_one() {
     check_with(
@@ -320,7 +320,7 @@ fn a_budget_of_nothing_is_one() {
     );
 }
 
-/// The clock was set back, and the timer is due by the execution's own time: that is something to do, and the cut holds.
+/// The clock was set back, and the timer is due by the execution's own time: that is work to do, and the cut holds.
 #[test]
 fn cut_while_the_clock_is_behind() {
     check_with(

@@ -1,4 +1,4 @@
-//! The instance is asked to cancel.
+//! Requests to cancel an instance.
 
 use expect_test::expect;
 
@@ -116,7 +116,7 @@ fn code_that_returns_all_the_same() {
     );
 }
 
-/// It outranks what came before it but was not delivered yet.
+/// A request to cancel outranks completions that came before it but were not delivered yet.
 #[test]
 fn it_goes_before_everything_else_that_waits() {
     check(

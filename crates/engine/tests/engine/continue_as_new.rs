@@ -1,4 +1,4 @@
-//! An execution that ends where the next one of its instance begins.
+//! An execution that continues as new: the next execution of its instance begins where it ends.
 
 use expect_test::expect;
 use perdure_engine::{
@@ -24,7 +24,7 @@ fn it_continues_at_once() {
     );
 }
 
-/// What it leaves open is given up, as at any end; messages that it has not read stay for the next execution.
+/// Its open operations are given up, as at any end. Messages that it has not read stay for the next execution.
 #[test]
 fn it_continues_with_things_open() {
     check(
@@ -118,7 +118,7 @@ fn the_next_execution_starts_from_what_the_last_one_left() {
     );
 }
 
-/// Nothing reaches an execution that has continued: what comes is for the next.
+/// Nothing reaches an execution that has continued: later events are for the next execution.
 #[test]
 fn nothing_reaches_it_after_that() {
     let script = Script::parse("await event go\ncontinue it\n---\n100 event go 1\n");

@@ -1,4 +1,5 @@
-//! A request to cancel that comes to code which does not wait: executions that follow each other, and commands without end.
+//! A request to cancel that comes to code which does not wait: executions that follow each other, and commands without
+//! end.
 
 use perdure_engine::{
     Awaited, Budget, CancelPoint, Command, Completion, Delivery, Engine, Event, EventId, EventRecord, ExecutionId,
@@ -68,7 +69,7 @@ fn run(engine: &mut Engine, asks: [bool; 2]) -> Result<Vec<(Delivery, i64)>, Fau
     Ok(heard)
 }
 
-/// The history of a run to which the request came before its first step, or after its second command.
+/// Returns the history of a run to which the request came before its first step, or after its second command.
 fn recorded(first: bool) -> Vec<EventRecord> {
     let mut live = engine(vec![started()], true, true);
     if first {
@@ -127,7 +128,7 @@ fn is_found_in_the_same_place_by_a_replay_whatever_the_pages() {
     }
 }
 
-/// Code that does not come to ask where it did before is other code.
+/// Code that does not ask where it asked before is other code.
 #[test]
 fn is_missed_by_code_that_does_not_ask_there() {
     for (first, asks) in [(true, [false, true]), (false, [true, false])] {
@@ -142,7 +143,7 @@ fn is_missed_by_code_that_does_not_ask_there() {
         .expect_err("it was not waited for");
 }
 
-/// One that was delivered at a wait is not handed over before that, as in the histories of former versions.
+/// A request that was delivered at a wait is not delivered before that wait, as in the histories of former versions.
 #[test]
 fn is_no_request_that_the_code_waited_for() {
     let mut live = engine(vec![started()], true, true);
@@ -172,7 +173,8 @@ fn is_nothing_where_none_has_come() {
     assert_eq!(live.interrupt(START_MS), None, "it has ended");
 }
 
-/// It was suspended, and cancelled without its code: a replay comes to where it waited, or to its start, and nothing runs on.
+/// The instance was suspended, and cancelled without its code. A replay reaches the wait where the code was, or its
+/// start, and nothing runs on.
 #[test]
 fn is_nothing_to_code_that_was_suspended() {
     let outside = |first: u64| {

@@ -28,7 +28,7 @@ const TURN_BYTES: fn(u64) -> Limits = |turn_bytes| Limits {
     ..Limits::default()
 };
 
-/// Turn after turn until one is refused, or there is none.
+/// Runs turn after turn until one is refused or nothing is left to do.
 fn run_on<'a>(world: &mut World<'a>, run: &mut Run<'a>, page: usize) -> Option<Fault> {
     loop {
         if let Err(refusal) = world.turn(run, page) {
@@ -40,9 +40,9 @@ fn run_on<'a>(world: &mut World<'a>, run: &mut Run<'a>, page: usize) -> Option<F
     }
 }
 
-/// What is stored when a script is refused, and what became of it under limits that it does not reach.
+/// Shows what is stored when a script is refused, and the result under limits that the script does not reach.
 ///
-/// From whatever was stored it is refused again in every way, in the same place; and nothing is left to commit (E4).
+/// From each stored state it is refused again in every way, in the same place; and nothing is left to commit (E4).
 #[track_caller]
 fn check_limited(limits: Limits, text: &str, expect: Expect) {
     let script = Script::parse(text);
@@ -177,7 +177,7 @@ fn attempts_that_fail_for_ever() {
     );
 }
 
-/// What ends an execution is never too much.
+/// The terminal event is never too much.
 #[test]
 fn a_history_that_is_full_can_end() {
     let script = Script::parse("a = activity one\nawait a\nreturn it\n---\n100 complete a");
@@ -245,7 +245,7 @@ fn activities_that_are_too_many_in_the_first_turn() {
     );
 }
 
-/// One after the other, or given up, they are never many.
+/// Activities that run one after the other, or are given up, are never too many at once.
 #[test]
 fn activities_that_settle_make_room() {
     let text = "a = activity one\nawait a\nb = activity two\ncancel b\nc = activity three\nawait c\nreturn it\n---\n100 complete a\n200 complete c";
@@ -257,7 +257,7 @@ fn activities_that_settle_make_room() {
     assert!(world.has_ended());
 }
 
-/// A replay under limits that were lowered comes through, and what is pending beyond them settles.
+/// A replay under lowered limits comes through, and the pending activities beyond the limit settle.
 #[test]
 fn what_is_recorded_is_not_refused() {
     let text = "a = activity one\nb = activity two\nc = activity three\nawait a\nawait b\nawait c\nreturn it\n---\n100 complete a\n200 complete b\n300 complete c";
@@ -286,7 +286,7 @@ fn a_request_to_cancel_comes_through_and_the_code_cleans_up() {
             PENDING(1),
             "a = activity one\nawait event go\nb = activity two\nawait b\non cancel\ncancel a\nc = activity refund\nd = activity notify\nawait c\nthrow it\n---\n100 event go\n300 cancel \"stop\"\n400 complete c \"refunded\"",
         ),
-        // In its first turn it comes only after what is too much.
+        // In its first turn the request comes only after the commands that are too many.
         (
             PENDING(1),
             "a = activity one\nb = activity two\nawait b\non cancel\ncancel a\ncancel b\nc = activity refund\nawait c\nthrow it\n---\n300 cancel \"stop\"\n400 complete c \"refunded\"",
@@ -305,7 +305,7 @@ fn a_request_to_cancel_comes_through_and_the_code_cleans_up() {
             world.wait(&mut run);
         };
         assert!(matches!(refusal, Fault::Limit(_)));
-        // Resumed.
+        // The instance was resumed.
         let mut run = if has_turns { world.load(WHOLE) } else { world.begin() };
         world.offer_all_at(300, &mut run.engine);
         assert_eq!(run_on(&mut world, &mut run, usize::MAX), None, "{text}");
@@ -317,7 +317,7 @@ fn a_request_to_cancel_comes_through_and_the_code_cleans_up() {
     }
 }
 
-/// Code that makes no end of its cleanup is refused, too.
+/// Code whose cleanup does not end is refused, too.
 #[test]
 fn code_that_cancels_for_ever_is_refused() {
     let script =
@@ -330,7 +330,7 @@ fn code_that_cancels_for_ever_is_refused() {
     assert_eq!(run.engine.next_event_id().0, 100 + CANCEL_GRACE as u64 + 1);
 }
 
-/// The input of the execution, 12 bytes, is a part of it.
+/// The input of the execution, 12 bytes, is a part of the history.
 #[test]
 fn a_result_that_makes_the_history_too_large() {
     check_limited(
@@ -357,7 +357,7 @@ fn a_result_that_makes_the_history_too_large() {
     );
 }
 
-/// But one value, however large, passes alone, and the end does.
+/// A single value always passes, however large it is, and so does the end.
 #[test]
 fn a_turn_that_records_too_much() {
     check_limited(

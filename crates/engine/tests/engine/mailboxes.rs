@@ -1,4 +1,4 @@
-//! Events and queues: what is consumed, by whom, and in which order.
+//! Events and queues: which messages a wait consumes, and in which order.
 
 use expect_test::expect;
 
@@ -61,7 +61,7 @@ fn an_event_comes_early() {
     );
 }
 
-/// Waiting is demand driven: what nobody waits for stays where it is, and wakes nobody.
+/// Waiting is demand-driven: a message that no fiber waits for stays in its mailbox and wakes no fiber.
 #[test]
 fn what_nobody_waits_for_stays() {
     check(
@@ -207,7 +207,7 @@ fn the_oldest_of_all_awaited_mailboxes_comes_first() {
     );
 }
 
-/// A lost wait eats nothing: the message is still there for the next wait.
+/// A wait that lost a race consumes nothing: the message is still there for the next wait.
 #[test]
 fn a_wait_that_lost_a_race_eats_nothing() {
     check(

@@ -1,4 +1,5 @@
-//! The engine's tests, as data: `support` says how a script is run, every other file is about one thing that scripts do.
+//! The engine's tests, as data: `support` says how a script is run, and each other file is about one feature of
+//! scripts.
 
 mod activities;
 mod budget;

@@ -1,5 +1,5 @@
-//! Code that was changed while instances were running: in seven ways, found in the middle of history and at its very end,
-//! and told so that the person who changed it understands.
+//! Code that was changed while instances were running. The change is made in seven ways and is found in the middle of
+//! history and at its very end. The report must be clear to the person who made the change.
 
 use expect_test::{Expect, expect};
 use perdure_engine::{
@@ -40,7 +40,7 @@ fn nothing() {
     );
 }
 
-/// The function of an inline activity is with the orchestration, that of another with the runtime.
+/// The function of an inline activity belongs to the orchestration, that of another activity to the runtime.
 #[test]
 fn an_activity_that_has_become_inline() {
     check(
@@ -116,7 +116,7 @@ fn the_input() {
               Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
         "#]],
     );
-    // Not undefined any more.
+    // The input is no longer undefined.
     check_changed(
         "a = activity charge\nawait a",
         "a = activity charge null\nawait a",
@@ -155,7 +155,7 @@ fn the_order() {
               Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
         "#]],
     );
-    // Of two of different kinds.
+    // Two operations of different kinds in the other order.
     check(
         r#"
         t = timer 1h
@@ -239,7 +239,7 @@ fn one_more() {
               The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
         "#]],
     );
-    // and one that gives something up.
+    // and a command that gives an operation up.
     check(
         r#"
         a = activity charge {"total":12}
@@ -307,7 +307,7 @@ fn one_fewer() {
               The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
         "#]],
     );
-    // and all of a turn's.
+    // and all commands of a turn.
     check(
         r#"
         a = activity charge {"total":12}
@@ -383,7 +383,7 @@ fn the_timer() {
               Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
         "#]],
     );
-    // and nobody waits for it any more.
+    // and no fiber waits for the timer any more.
     check(
         r#"
         a = activity charge {"total":12}
@@ -447,7 +447,7 @@ fn the_event() {
               Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
         "#]],
     );
-    // and nobody waits for it any more.
+    // and no fiber waits for the event any more.
     check(
         r#"
         a = activity charge {"total":12}
@@ -469,7 +469,7 @@ fn the_event() {
 
 #[test]
 fn the_end() {
-    // It returns something else,
+    // The code returns something else,
     check(
         r#"
         a = activity charge {"total":12}
@@ -665,7 +665,7 @@ fn after_a_cancellation_and_failed_attempts() {
     );
 }
 
-/// An activity's completion in the place of a command.
+/// The completion of an activity in the place of a command.
 #[test]
 fn where_an_activity_settled() {
     let text = r"
@@ -708,7 +708,7 @@ fn where_an_activity_settled() {
     );
 }
 
-/// What may change: options, what is thrown, the status, and what else is waited for.
+/// Permitted changes: options, the error that is thrown, the status, and additional waits.
 #[test]
 fn changes_that_are_none() {
     check_changed(
@@ -757,7 +757,8 @@ fn long_values_are_cut_to_where_they_differ() {
     );
 }
 
-/// What no engine writes: a completion of something that is not open (E5). It is found before anything is made of it.
+/// A history that no engine writes: it completes an operation that is not open (E5). This is found before the
+/// completion has any effect.
 #[test]
 fn a_history_that_contradicts_itself() {
     let start = Event::ExecutionStarted {

@@ -1,4 +1,4 @@
-//! Scripts that nobody wrote: programs, and what happens outside, drawn by seed. Each is brought back in many ways, and then with a
+//! Random scripts: programs and events from outside, drawn by seed. Each is brought back in many ways, and then with a
 //! changed line.
 
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::support::{run_fresh, run_somehow};
 
 impl Draw {
     fn program(&mut self) -> String {
-        // Everything that is named later is there from the start, so that every line may stand anywhere.
+        // All operations that later lines name exist from the start, so that every line may stand anywhere.
         let mut text = String::from(
             "a = activity one\nb = activity two ; attempts=2 initial=50ms\nt = timer 300ms\nu = timer 120ms\nc = child three x1\nm = send x2 queue q\n",
         );
@@ -66,7 +66,7 @@ impl Draw {
         let mut text = String::new();
         let mut at = 0;
         for n in 0..self.below(14) {
-            // Often at the same time as the one before; now and then the clock is set back.
+            // Often at the same time as the previous event; now and then the clock is set back.
             at = match self.below(8) {
                 0..=2 => at,
                 3 => at / 2,
@@ -92,7 +92,7 @@ impl Draw {
         text
     }
 
-    /// The program with one line taken away, doubled, exchanged with its neighbour, or another in its place.
+    /// Returns the program with one line removed, doubled, exchanged with its neighbour, or replaced.
     fn changed(&mut self, program: &str) -> String {
         let mut lines: Vec<String> = program.lines().map(str::to_owned).collect();
         let movable: Vec<usize> = (6..lines.len()).filter(|n| !is_bracket(&lines[*n])).collect();
@@ -163,7 +163,7 @@ fn drawn_scripts_agree_in_every_way() {
         events += e;
         ended += u64::from(has_ended);
     }
-    // Or the scripts would show nothing.
+    // With fewer turns and events the scripts would show nothing.
     assert!(
         turns > 3 * SCRIPTS as usize && events > 8 * SCRIPTS as usize,
         "{turns} turns, {events} events"
@@ -171,7 +171,7 @@ fn drawn_scripts_agree_in_every_way() {
     assert!((SCRIPTS / 5..SCRIPTS * 4 / 5).contains(&ended), "{ended} ended");
 }
 
-/// A changed program fits or does not; it never panics, and once it does not fit it does so ever after.
+/// A changed program fits or does not fit. It never panics, and once it does not fit, it never fits again.
 #[test]
 fn drawn_changes_fit_or_are_found() {
     let (mut fits, mut found) = (0, 0);

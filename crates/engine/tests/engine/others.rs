@@ -89,7 +89,7 @@ fn a_child_can_end_in_every_way() {
     );
 }
 
-/// What was never started needs no cancelling; what was, is told.
+/// A child that was never started needs no cancellation; a started child is told.
 #[test]
 fn a_child_that_is_given_up() {
     check(
@@ -141,7 +141,7 @@ fn a_child_that_is_given_up() {
     );
 }
 
-/// What it leaves open is cancelled with its last turn; what it started detached and what it sent goes out.
+/// The children that it leaves open are cancelled with its last turn; detached starts and messages go out.
 #[test]
 fn the_end_of_an_execution_cancels_its_children() {
     check(
@@ -210,7 +210,7 @@ fn continuing_as_new_cancels_its_children() {
     );
 }
 
-/// Handed over when the turn that asked for it is durable, and only if that is awaited.
+/// A confirmation is delivered when the turn of its operation is durable, and only if the operation is awaited.
 #[test]
 fn a_start_and_a_message_are_confirmed_when_they_are_durable() {
     check(
@@ -312,7 +312,7 @@ fn a_start_and_a_message_can_be_refused() {
     );
 }
 
-/// It was given up, and is durable: nothing is delivered for it any more.
+/// The operation was given up, and is durable: nothing is delivered for it any more.
 #[test]
 fn what_was_sent_and_given_up_is_neither_confirmed_nor_refused() {
     check(
@@ -364,7 +364,7 @@ fn what_was_sent_and_given_up_is_neither_confirmed_nor_refused() {
     );
 }
 
-/// It is consumed and dropped: the execution that it was for is over.
+/// The report is consumed and dropped: the execution that it was for is over.
 #[test]
 fn a_child_of_a_former_execution_reports_to_nobody() {
     check(

@@ -1,7 +1,7 @@
 //! History that comes in pages.
 //!
-//! Every script of every file is replayed in pages of 1, 2, 3 and all events. Here is what the engine asks for, and what it
-//! refuses.
+//! Every script of every file is replayed in pages of 1, 2, 3 and all events. The tests here show the pages that the
+//! engine asks for, and those that it refuses.
 
 use std::fmt::Write;
 
@@ -49,9 +49,9 @@ fn wide(n: usize) -> String {
     text + "await a0\nb = activity last\nawait b\n---\n100 complete a0\n"
 }
 
-/// Story: the first page ended among the commands of the first turn, and the next of them was reported as one that history
-/// did not hold: after a crash every instance that had fanned out beyond a page was suspended. Now the engine asks for
-/// pages until it has the first wait.
+/// Story: the first page ended among the commands of the first turn, and the next command was reported as one that
+/// history did not hold. After a crash every instance that had fanned out beyond a page was suspended. Now the engine
+/// asks for pages until it has the first wait.
 #[test]
 fn a_fan_out_wider_than_a_page() {
     let text = wide(10);
@@ -73,13 +73,13 @@ fn a_fan_out_wider_than_a_page() {
     for n in 0..10 {
         assert_eq!(engine.issue(schedule(n)), Ok(EventId(n as u64 + 2)));
     }
-    // What follows the completion is not here yet.
+    // The events after the completion are not here yet.
     assert_eq!(engine.next(Awaited::default(), 0), Ok(Step::NeedHistory));
     assert_eq!(engine.end_turn().waiting, Waiting::History { from: EventId(13) });
     assert_eq!(engine.needs_history(), Some(EventId(13)));
 }
 
-/// The last page is full: that it was the last shows only when the next one is empty.
+/// The last page is full: only the empty page after it shows that it was the last.
 #[test]
 fn an_empty_page_at_the_end() {
     let history = history_of("a = activity step0\nawait a\n---\n");
@@ -93,7 +93,7 @@ fn an_empty_page_at_the_end() {
     assert!(!engine.is_replaying());
 }
 
-/// Whoever does not ask is told at the first wait.
+/// A caller that does not ask is told at the first wait.
 #[test]
 fn the_first_wait_is_not_here_yet() {
     let history = history_of("await event x");
@@ -118,7 +118,7 @@ fn a_live_engine_asks_for_no_page_and_takes_none() {
     assert_eq!(engine.next_event_id(), EventId(2));
 }
 
-/// What came before the history was here is delivered after it.
+/// Completions that came before the history was here are delivered after it.
 #[test]
 fn completions_between_the_pages() {
     let history = history_of(&wide(3));
@@ -186,7 +186,7 @@ fn pages_that_do_not_follow() {
         problem(&[&history[1..]]),
         problem(&[&history[..2], &history[..2]]),
         problem(&[&history[..2], &history[3..]]),
-        // A page that was refused leaves a gap that the next one does not close.
+        // A refused page leaves a gap that the next page does not close.
         problem(&[&history[..2], &history[3..4], &history[4..], &history[2..]]),
         problem(&[&twice]),
         problem(&[&ended]),

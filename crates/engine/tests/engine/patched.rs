@@ -1,4 +1,4 @@
-//! Code that asks whether an execution has a patch of it.
+//! Code that asks if its execution has a patch of it.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use crate::support::changed::check_changed;
 use crate::support::script::{Program, Script};
 use crate::support::{check, check_with, run_everywhere, run_fresh, ways};
 
-/// Run a script, and from what is stored after each of its turns go on with another program to the end, in every way: what that
-/// did, first what it had done before (`|`), then what is new.
+/// Runs a script. From what is stored after each of its turns, another program then goes on to the end, in every way.
+/// The expected text holds the lines of that program: first the replayed ones (`|`), then the new ones.
 #[track_caller]
 fn check_deployed(text: &str, changed: &str, expect: Expect) {
     let old = Script::parse(text);
@@ -94,7 +94,7 @@ fn a_new_execution_has_it_and_it_is_recorded_once() {
     );
 }
 
-/// Nothing is recorded before it, and nothing is asked for after it until the code waits.
+/// No event is recorded before the patch, and no command follows it until the code waits.
 #[test]
 fn asked_for_before_every_kind_of_wait() {
     check(
@@ -260,7 +260,7 @@ const OLD: &str = r#"
     300 complete b "done"
 "#;
 
-/// It is asked for before the first command, before the first wait, and after a wait.
+/// The code asks before the first command, before the first wait, and after a wait.
 #[test]
 fn an_execution_that_passed_here_before_has_it_not() {
     check_deployed(
@@ -336,7 +336,7 @@ fn an_execution_that_passed_here_before_has_it_not() {
     );
 }
 
-/// The end of what is recorded is where the code waits, so what it asks right before that wait it has passed already.
+/// Recorded history ends where the code waits, so the code has already passed a question right before that wait.
 #[test]
 fn asked_for_exactly_at_the_end_of_history() {
     check_deployed(
@@ -402,7 +402,7 @@ fn asked_for_exactly_at_the_end_of_history() {
     );
 }
 
-/// A worker was gone when it was asked to cancel, and another one has other code.
+/// The worker was gone when the instance was asked to cancel, and another worker has other code.
 #[test]
 fn an_execution_that_cancels_after_the_deployment() {
     check_deployed(
@@ -457,7 +457,8 @@ const PATCHED: &str = r#"
     100 complete a "paid"
 "#;
 
-/// What it asked for is a note, not a command: the new code alone is left when no execution of the old code is.
+/// The recorded patch is bookkeeping, not a command: once no execution of the old code remains, the
+/// code may drop the question and keep only the new branch.
 #[test]
 fn code_that_asks_no_more() {
     check_changed(
@@ -471,7 +472,7 @@ fn code_that_asks_no_more() {
             after turns 1 to 2: fits
         "#]],
     );
-    // Of two in a row the first.
+    // Of two patches in a row, the code asks only for the second.
     check_changed(
         PATCHED,
         r#"
@@ -486,7 +487,7 @@ fn code_that_asks_no_more() {
     );
 }
 
-/// Rolled back: the code knows no patch, and what it does instead is found.
+/// Rolled back: the code knows no patch, and its other commands are found.
 #[test]
 fn old_code_on_an_execution_that_has_it() {
     check_changed(
@@ -517,7 +518,8 @@ fn old_code_on_an_execution_that_has_it() {
     );
 }
 
-/// The same id at a second place, before the one where it is recorded: there the execution had it not, here it has.
+/// The same id at a second place, before the one where it is recorded: the execution does not have the patch there, and
+/// has it here.
 #[test]
 fn history_decides_where_it_begins() {
     let script = r#"
@@ -612,7 +614,7 @@ fn a_grace_timer_is_recorded_behind_its_patch() {
     );
 }
 
-/// The program of [`GRACE`] with another limit.
+/// Returns the program of [`GRACE`] with another limit.
 fn with_grace(limit: &str) -> String {
     let (program, _) = GRACE.split_once("---").expect("what happens outside follows");
     program.replace("grace 5s", limit)

@@ -56,7 +56,7 @@ fn drawn_between_everything_else() {
     );
 }
 
-/// The time of the last delivery, not of the last command and not of a failed attempt.
+/// Time is that of the last delivery, not of the last command and not of a failed attempt.
 #[test]
 fn time_moves_with_deliveries_alone() {
     check(
@@ -107,8 +107,8 @@ fn time_moves_with_deliveries_alone() {
     );
 }
 
-/// Numbers that stored executions have drawn: they must never change. Those of seed 0 are the known stream of the zero key
-/// (`3e00ef2f895f40d6 7f5bb8e81f09a5a1 2c840ec3ce9a7f3b …`).
+/// Numbers that stored executions have drawn: they must never change. Those of seed 0 are the known stream of the
+/// zero key (`3e00ef2f895f40d6 7f5bb8e81f09a5a1 2c840ec3ce9a7f3b …`).
 #[test]
 fn the_numbers_of_a_seed_stay() {
     let engine = |seed| {

@@ -1,5 +1,4 @@
-//! Events as rows: what is stored can be read, by this release and by every later one, and what cannot be read harms
-//! nobody.
+//! Events as rows: stored rows can be read by this release and by every later one, and an unreadable row does no harm.
 
 use expect_test::expect;
 use perdure_engine::{
@@ -211,7 +210,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-/// The fiber is in the meta of what fibers ask for and receive, and changes nothing that a replay looks at.
+/// The fiber is in the meta of the events that fibers cause or receive, and changes nothing that a replay looks at.
 #[test]
 fn what_is_of_a_fiber_says_so() {
     let mut told = Vec::new();
@@ -247,8 +246,8 @@ fn what_is_of_a_fiber_says_so() {
     assert_eq!(told, sorts);
 }
 
-/// The rows as this release writes them. A change here is a change of what stores hold: later releases must still read
-/// these.
+/// The rows as this release writes them. A change here changes the content of stores: later releases must still read
+/// these rows.
 #[test]
 fn every_kind_comes_back_as_it_went() {
     let mut rows = String::new();
@@ -321,7 +320,7 @@ fn every_kind_comes_back_as_it_went() {
     assert_eq!(EventKind::parse(""), None);
 }
 
-/// Numbers at their ends, replayed and gone on with.
+/// Numbers at their limits are replayed, and the execution goes on with them.
 #[test]
 fn the_largest_attempt_is_followed_by_none() {
     let scheduled = EventId(2);
@@ -389,7 +388,7 @@ fn the_largest_attempt_is_followed_by_none() {
     );
 }
 
-/// What an option was not named when it was stored has its default.
+/// An option that was left out when it was stored has its default.
 #[test]
 fn options_that_are_left_out() {
     let read = |meta: &str| {
@@ -465,7 +464,7 @@ const METAS: &[Option<&str>] = &[
     Some("{\"attempt\":1,\"attempt\":2}"),
 ];
 
-/// What the kind needs is there or it is an error that names the event; never a panic.
+/// A column that the kind needs is there, or the error names the event; never a panic.
 #[test]
 fn every_kind_with_every_column_absent_or_garbage() {
     let mut problems: Vec<String> = Vec::new();
@@ -556,7 +555,7 @@ fn every_kind_with_every_column_absent_or_garbage() {
 
 impl Draw {
     fn record(&mut self, place: u64) -> EventRecord {
-        // Mostly one that could stand there.
+        // Mostly an event that could stand there.
         let mut record = if self.below(4) > 0 {
             let events = events();
             let event = events[self.below(events.len() as u64) as usize].clone();
@@ -596,7 +595,7 @@ impl Draw {
         [0, 1_005, i64::MIN, i64::MAX][self.below(4) as usize]
     }
 
-    /// Something that code or its surroundings do.
+    /// Makes a random call of the code or of its surroundings.
     fn call(&mut self, engine: &mut Engine) {
         let id = EventId(self.below(12));
         match self.below(12) {

@@ -1,7 +1,7 @@
 //! `isReplaying`, at every point between two commands.
 //!
-//! Every script of every file is checked for it, in every way in which it is run: what was stored is replayed up to the
-//! wait that it reached, and not a command further. Here is how that looks.
+//! Every script of every file is checked for it, in every way in which the script is run: all that was stored is
+//! replayed up to the wait that it reached, and not a command further. The tests here show this in transcripts.
 
 use expect_test::{Expect, expect};
 use perdure_engine::{
@@ -20,7 +20,7 @@ const LATER: Way = Way {
 };
 const EARLY: Way = Way { early: true, ..LATER };
 
-/// Bring a script back from what is stored after one of its turns; `|` marks what the engine calls a replay.
+/// Brings a script back from what is stored after one of its turns; `|` marks the lines that the engine calls a replay.
 #[track_caller]
 fn check_from(turn: usize, way: Way, budget: Budget, text: &str, expect: Expect) {
     let script = Script::parse(text);
@@ -94,7 +94,7 @@ fn the_first_turn() {
     );
 }
 
-/// What follows the last recorded delivery was recorded with it.
+/// Commands after the last recorded delivery were recorded with it.
 #[test]
 fn the_turn_after_the_last_recorded_event() {
     check_from(
@@ -121,7 +121,7 @@ fn the_turn_after_the_last_recorded_event() {
     );
 }
 
-/// The replay and the first live delivery are one turn: it turns in the middle.
+/// The replay and the first live delivery are one turn: it becomes live in the middle.
 #[test]
 fn in_the_middle_of_a_turn() {
     check_from(
@@ -194,7 +194,7 @@ fn all_of_it() {
     );
 }
 
-/// Nothing but the start is recorded, and that a turn was stored: what the code did before its first wait is a replay.
+/// Only the start is recorded, and a turn was stored: the commands of the code before its first wait are a replay.
 #[test]
 fn a_turn_that_recorded_no_events() {
     let text = r#"
@@ -246,7 +246,7 @@ fn a_turn_that_recorded_no_events() {
     );
 }
 
-/// A failed attempt was recorded last: no turn of the code, so the wait before it is where the replay ends.
+/// The last event is a failed attempt. It is no turn of the code, so the replay ends at the wait before it.
 #[test]
 fn a_turn_of_bookkeeping_alone() {
     let text = r"
@@ -275,7 +275,7 @@ fn a_turn_of_bookkeeping_alone() {
     );
 }
 
-/// A turn that its budget cut: the replay ends at the cut, and what waits goes on live in the same turn.
+/// A turn that its budget cut: the replay ends at the cut, and the waiting completions go on live in the same turn.
 #[test]
 fn a_turn_that_was_cut() {
     let text = r"
@@ -318,7 +318,7 @@ fn a_turn_that_was_cut() {
     );
 }
 
-/// A cancellation that comes while the code is replayed waits until it is not.
+/// A cancellation that comes during a replay waits until the replay is over.
 #[test]
 fn a_cancel_while_replaying() {
     let text = r#"
@@ -364,7 +364,7 @@ fn a_cancel_while_replaying() {
     );
 }
 
-/// A replay alone stops where history does: a timer that is due, and what was sent and is durable, wait for a live engine.
+/// A replay alone stops where history does: a due timer and durable sent operations wait for a live engine.
 #[test]
 fn what_is_recorded_alone() {
     let sent = || Event::MessageSent {
@@ -415,8 +415,8 @@ fn what_is_recorded_alone() {
     ));
 }
 
-/// Every script of every file is checked for it: what history is said to succeed with next is what the code is handed next. Here is when that
-/// is said.
+/// Every script of every file is checked for it: the operation whose success is announced as next is the next delivery.
+/// The test here shows when it is announced.
 #[test]
 fn what_succeeds_next() {
     let text = r"

@@ -1,4 +1,4 @@
-//! Attempts that fail, and when the next one may start.
+//! Failed attempts, and the time of the next one.
 
 use expect_test::expect;
 
@@ -130,7 +130,7 @@ fn errors_that_are_not_repeated() {
     );
 }
 
-/// `RetryAfterError`: the error says when. It does not add attempts.
+/// `RetryAfterError`: the error sets the time of the next attempt. It does not add attempts.
 #[test]
 fn the_error_says_when() {
     check(
@@ -263,7 +263,7 @@ fn given_up_between_two_attempts() {
     );
 }
 
-/// All in one turn: the failure is recorded, and then given up before its next attempt was announced.
+/// All in one turn: the failure is recorded, and then the activity is given up before its next attempt was announced.
 #[test]
 fn failed_and_given_up_in_one_turn() {
     check(
@@ -306,7 +306,7 @@ fn failed_and_given_up_in_one_turn() {
     );
 }
 
-/// A failed attempt is no delivery: it stands between two commands of the code without being seen by it.
+/// A failed attempt is no delivery: it stands between two commands of the code, and the code does not see it.
 #[test]
 fn failed_attempts_between_the_commands() {
     check(
@@ -402,8 +402,8 @@ fn a_failed_attempt_is_the_last_thing_recorded() {
     );
 }
 
-/// `totalTimeout` counts from when the activity was scheduled, in a replay as well. The attempt that could begin in time does; the
-/// error is that of the last attempt.
+/// `totalTimeout` counts from when the activity was scheduled, in a replay as well. An attempt that can begin in time
+/// is made; the error is that of the last attempt.
 #[test]
 fn no_attempt_begins_after_the_total_timeout() {
     check(
@@ -444,7 +444,7 @@ fn no_attempt_begins_after_the_total_timeout() {
     );
 }
 
-/// Neither the policy nor the error itself can have it begin at that time or later.
+/// Neither the policy nor the error itself can make an attempt begin at that time or later.
 #[test]
 fn an_error_cannot_say_when_after_the_total_timeout() {
     check(

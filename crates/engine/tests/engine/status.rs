@@ -63,7 +63,7 @@ fn set_read_and_reset() {
     );
 }
 
-/// And it is no change when it is what was stored before.
+/// A status that equals the stored one is no change.
 #[test]
 fn only_the_last_of_a_turn_is_stored() {
     check(

@@ -92,7 +92,7 @@ fn it_throws_in_the_middle() {
     );
 }
 
-/// The code may still run `finally` blocks; whatever they do is without effect, as is what comes from outside.
+/// The code may still run `finally` blocks. Their commands have no effect, and neither have events from outside.
 #[test]
 fn nothing_happens_after_the_end() {
     let script = Script::parse("await event go\nreturn it\n---\n100 event go 1\n");
@@ -135,7 +135,7 @@ fn nothing_happens_after_the_end() {
     }
 }
 
-/// Terminated from outside, where the execution waited: its history replays up to there, and nothing comes of it.
+/// The execution was terminated from outside while it waited: its history replays up to that wait, and nothing follows.
 #[test]
 fn terminated_after_every_turn() {
     let script = Script::parse(
@@ -179,7 +179,7 @@ fn terminated_after_every_turn() {
     }
 }
 
-/// Terminated before its first turn: there is nothing that the code could differ from.
+/// Terminated before its first turn: there is nothing from which the code could differ.
 #[test]
 fn terminated_before_it_ran() {
     let start = Event::ExecutionStarted {

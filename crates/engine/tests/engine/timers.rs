@@ -70,7 +70,7 @@ fn the_look_of_an_earlier_moment_does_not_fire_it() {
     );
 }
 
-/// The timer is fixed when it is made: what is awaited first takes nothing from it.
+/// The due time is fixed when the timer is created: an earlier wait does not shift it.
 #[test]
 fn timers_run_side_by_side() {
     check(
@@ -153,7 +153,7 @@ fn timers_of_one_moment_fire_in_order_of_creation() {
     );
 }
 
-/// The first of all that are awaited wakes it.
+/// The first of all awaited timers wakes the code.
 #[test]
 fn a_race_of_timers() {
     check(
@@ -221,7 +221,7 @@ fn a_time_that_has_passed() {
     );
 }
 
-/// Nobody waits for it: it wakes nobody, and it has fired when somebody asks.
+/// No fiber waits for the timer: it wakes no fiber, and it has fired when a fiber awaits it.
 #[test]
 fn an_unawaited_timer_wakes_nobody() {
     check(
@@ -412,7 +412,7 @@ fn a_clock_that_goes_backwards() {
     );
 }
 
-/// The engine had come to a later time than the clock shows now: the timer is due by the execution's own time.
+/// The engine had reached a later time than the clock shows now: the timer is due by the execution's own time.
 #[test]
 fn a_clock_that_is_behind_the_execution() {
     check(

@@ -1,4 +1,4 @@
-//! What a start was part of is recorded with it, goes on with the instance, and changes nothing.
+//! The trace context of a start is recorded with it, stays with the instance, and changes nothing.
 
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, InstanceStart,
@@ -75,7 +75,7 @@ fn the_next_execution_has_it_too() {
     }
 }
 
-/// Whoever replays may trace, or not, or be elsewhere in another trace: the history is the same.
+/// A process that replays may trace, or not, or be in another trace: the history is the same.
 #[test]
 fn a_replay_does_not_compare_it() {
     let mut live = engine(vec![first(Some(TRACE.into()))], true);
@@ -97,7 +97,7 @@ fn a_replay_does_not_compare_it() {
     }
 }
 
-/// Nothing is stored of it where nobody traces, and histories from before it can be read.
+/// Without tracing no byte of a trace is stored, and older histories without it can be read.
 #[test]
 fn without_one_no_byte_is_stored() {
     let meta = first(None).meta.expect("a start has one");

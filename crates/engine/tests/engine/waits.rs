@@ -1,4 +1,4 @@
-//! What is handed over first of all that is awaited, however the engine was told of it.
+//! The order in which awaited events are delivered, for each way of reporting the waits to the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ fn deliver(engine: &mut Engine, waits: impl Into<Waits>, now_ms: i64) -> Option<
     }
 }
 
-/// Numbers without order that are the same each time.
+/// Pseudo-random numbers that are the same each time.
 struct Numbers(u64);
 
 impl Numbers {
@@ -54,7 +54,7 @@ impl Numbers {
     }
 }
 
-/// What is open, and what is to come first, looked for in the plainest way.
+/// A plain model: the open operations, searched for the one that must come first.
 #[derive(Default)]
 struct Model {
     now_ms: i64,
@@ -89,7 +89,7 @@ impl Model {
     }
 }
 
-/// One engine is told all that is awaited at each wait, one what has changed.
+/// One engine is told all waits at each wait, the other one the changes.
 #[test]
 fn what_comes_first_is_the_same_whether_all_is_told_or_what_has_changed() {
     for seed in 0..60 {

@@ -11,11 +11,11 @@ use super::script::{Program, Script};
 use super::world::{Run, WHOLE, Way};
 use super::{run_everywhere, run_fresh};
 
-/// Run a script, then replay what is stored after each turn with another program.
+/// Runs a script, then replays what is stored after each turn with another program.
 ///
-/// Every replay must come to the same whatever the pages; one that finds a mismatch leaves an engine that stays broken and
-/// has nothing to commit (E4), and from the first turn at whose end the change shows it must show at the end of every later
-/// one. The old program must fit afterwards as it did before.
+/// Every replay must have the same result with pages of any size. A replay that finds a mismatch leaves an engine that
+/// stays broken and has nothing to commit (E4). From the first turn at whose end the change shows, it must show at the
+/// end of every later turn. The old program must fit afterwards as it did before.
 #[track_caller]
 pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
     let old = Script::parse(text);
@@ -71,7 +71,7 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
     expect.assert_eq(&text);
 }
 
-/// E4.
+/// Asserts E4.
 fn assert_broken(run: &mut Run<'_>, refusal: &Fault) {
     let engine = &mut run.engine;
     assert_eq!(engine.fault(), Some(refusal));

@@ -1,4 +1,4 @@
-//! The interpreter of a script's program: what the driver and the user's generator are in earnest.
+//! The interpreter of a script's program. It stands for the driver and the user's generator.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use perdure_engine::{
 use super::script::{Program, Step, Target, Value};
 use super::{START_MS, since_start};
 
-/// One thing that the program did or was handed, and whether the engine said that this is a replay.
+/// One action of the program or one delivery to it, and the engine's answer if this is a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Line {
     pub(crate) text: String,
@@ -30,15 +30,15 @@ pub(crate) struct Code<'a> {
     state: State,
     pub(crate) vars: HashMap<String, EventId>,
     settled: HashMap<EventId, (Payload, bool)>,
-    /// What ended the last wait.
+    /// The target that ended the last wait.
     winner: String,
     failed: bool,
     it: Payload,
     rounds: Vec<u32>,
     was_cancelled: bool,
-    /// An operation that history was said to succeed with next.
+    /// The operation whose success was announced as next in history.
     succeeds_next: Option<EventId>,
-    /// What the engine was last told that it waits for.
+    /// The waits of which the engine was last told.
     told: Awaited,
 }
 
@@ -96,14 +96,14 @@ impl<'a> Code<'a> {
         self.state == State::Ended
     }
 
-    /// What it waits for, as the driver tells it.
+    /// Returns the waits of the program, as the driver reports them.
     pub(crate) fn awaited(&self) -> Awaited {
         let mut awaited = Awaited::default();
         if let State::Waiting(targets) = &self.state {
             for target in targets {
                 match target {
                     Target::Mailbox(mailbox) => awaited.mailboxes.push(mailbox.clone()),
-                    // The driver knows which of its futures are handed over on demand.
+                    // The driver knows which of its futures are delivered on demand.
                     Target::Operation(var) if self.is_on_demand(var) => awaited.timers.extend(self.vars.get(var)),
                     Target::Operation(_) => {}
                 }
@@ -112,7 +112,7 @@ impl<'a> Code<'a> {
         awaited
     }
 
-    /// What has changed of that since it was last told.
+    /// Returns the changes of the waits since the last report.
     pub(crate) fn waits(&mut self) -> Waits {
         let awaited = self.awaited();
         let told = std::mem::replace(&mut self.told, awaited.clone());
@@ -133,7 +133,7 @@ impl<'a> Code<'a> {
         })
     }
 
-    /// Run until it waits or has ended.
+    /// Runs the program until it waits or has ended.
     pub(crate) fn run(&mut self, engine: &mut Engine, log: &mut Vec<Line>) -> Result<(), Fault> {
         while self.state == State::Ready {
             let replaying = engine.is_replaying();
@@ -241,7 +241,7 @@ impl<'a> Code<'a> {
             }
             Step::Cancel(var) => {
                 let scheduled = self.vars[var];
-                // The driver gives up only what is pending.
+                // The driver gives up only pending operations.
                 if self.settled.contains_key(&scheduled) {
                     return Ok(None);
                 }
@@ -329,7 +329,7 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Wait, unless one of the targets has settled; the line that says so.
+    /// Waits, unless one of the targets has settled. Returns the line that says so.
     fn wait(&mut self, targets: &[Target]) -> Option<String> {
         for target in targets {
             if let Target::Operation(var) = target
@@ -351,7 +351,7 @@ impl<'a> Code<'a> {
         self.state = State::Ready;
     }
 
-    /// Take a delivery in; the line that says so.
+    /// Takes a delivery in. Returns the line that says so.
     pub(crate) fn deliver(
         &mut self,
         engine: &mut Engine,

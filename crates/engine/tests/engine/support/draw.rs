@@ -1,6 +1,6 @@
-//! Drawing by seed.
+//! Random draws by seed.
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64: a small generator that is the same on every machine.
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {

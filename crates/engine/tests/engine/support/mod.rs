@@ -1,11 +1,12 @@
-//! Engine tests as data: a script, run against the engine in every way that must come to the same.
+//! Engine tests as data: a script is run against the engine in several ways, all of which must have the same result.
 //!
 //! - fresh: live from nothing;
-//! - from every middle: at each turn's end another engine is built from what is stored, and goes on live;
+//! - from every middle: at the end of each turn another engine is built from what is stored, and goes on live;
 //! - complete: all that is stored is replayed, its terminal event included.
 //!
-//! The last two are done in pages of 1, 2, 3 and all events, with the replay in one turn and in many, with activities that
-//! still run and that went down, and with what comes next arriving before, or in the middle of, the replay.
+//! The last two are done in pages of 1, 2, 3 and all events, and with the replay in one turn and in many. Activities
+//! still run, or went down with their worker. The next event from outside arrives before the replay, or in the middle
+//! of it.
 
 pub(crate) mod changed;
 pub(crate) mod code;
@@ -23,20 +24,20 @@ use code::Line;
 use script::Script;
 use world::{Turn, Way, World};
 
-/// When every script starts, ms since 1970.
+/// Start time of every script, ms since 1970.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
 
 pub(crate) fn since_start(time_ms: i64) -> String {
     format!("@{:+}", time_ms - START_MS)
 }
 
-/// Run a script in every way, and compare its fresh run with what is expected.
+/// Runs a script in every way, and compares its fresh run with the expected text.
 #[track_caller]
 pub(crate) fn check(text: &str, expect: Expect) {
     check_with(Budget::default(), text, expect);
 }
 
-/// [`check`] with a budget of its own.
+/// [`check`] with a given budget.
 #[track_caller]
 pub(crate) fn check_with(budget: Budget, text: &str, expect: Expect) {
     let script = Script::parse(text);
@@ -44,7 +45,7 @@ pub(crate) fn check_with(budget: Budget, text: &str, expect: Expect) {
     expect.assert_eq(&transcript::render(&fresh));
 }
 
-/// A fresh run, turn by turn, with what is stored after each.
+/// A fresh run, turn by turn, with the state of the store after each turn.
 pub(crate) struct Fresh<'a> {
     pub(crate) turns: Vec<Turn>,
     pub(crate) worlds: Vec<World<'a>>,
@@ -70,7 +71,7 @@ pub(crate) fn run_fresh(script: &Script, budget: Budget) -> Fresh<'_> {
     }
 }
 
-/// Run a script in every way; all of them must agree with the fresh run, which is returned.
+/// Runs a script in every way. All runs must agree with the fresh run, which is returned.
 pub(crate) fn run_everywhere(script: &Script, budget: Budget) -> Fresh<'_> {
     let fresh = run_fresh(script, budget);
     for boundary in 0..fresh.turns.len() {
@@ -79,7 +80,8 @@ pub(crate) fn run_everywhere(script: &Script, budget: Budget) -> Fresh<'_> {
     fresh
 }
 
-/// [`run_everywhere`] for scripts that are many: from every middle in some of the ways, of which all come up over the salts.
+/// [`run_everywhere`] for large numbers of scripts: from every middle in some of the ways, of which all come up over
+/// the salts.
 pub(crate) fn run_somehow(script: &Script, budget: Budget, salt: usize) -> Fresh<'_> {
     let fresh = run_fresh(script, budget);
     for boundary in 0..fresh.turns.len() {
@@ -104,7 +106,7 @@ pub(crate) fn ways() -> impl Iterator<Item = Way> {
     })
 }
 
-/// What a stored turn leaves, besides its history.
+/// The result of a stored turn, besides its history.
 #[derive(Debug, PartialEq)]
 struct Left<'w> {
     status: &'w Payload,
@@ -127,7 +129,7 @@ impl<'w> Left<'w> {
     }
 }
 
-/// Build another engine from what is stored after a turn, go on with it to the end, and compare.
+/// Builds another engine from what is stored after a turn, goes on with it to the end, and compares the results.
 fn go_on(fresh: &Fresh<'_>, boundary: usize, way: Way) {
     if way.early && !fresh.worlds[boundary].is_next_outside() {
         return;
@@ -184,7 +186,7 @@ fn go_on(fresh: &Fresh<'_>, boundary: usize, way: Way) {
     assert_eq!(left, expected, "{}: another state between turns", context());
 }
 
-/// All orders of some things.
+/// Returns all orders of some items.
 pub(crate) fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
     if items.is_empty() {
         return vec![Vec::new()];
@@ -201,8 +203,8 @@ pub(crate) fn permutations<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
         .collect()
 }
 
-/// Run a program with things that happen outside in every order, one after the other and all at once; the outputs that it
-/// came to, in order and without repetition.
+/// Runs a program with events from outside in every order, one after the other and all at once. Returns the outputs, in
+/// order and without repetition.
 pub(crate) fn outcomes_of_all_orders(program: &str, outside: &[&str]) -> Vec<String> {
     let mut outcomes = Vec::new();
     for (salt, order) in permutations(outside).into_iter().enumerate() {

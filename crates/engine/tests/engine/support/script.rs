@@ -1,7 +1,8 @@
-//! Scripts: a small deterministic program and what happens outside while it runs, as text.
+//! Scripts: a small deterministic program and the events from outside while it runs, as text.
 //!
 //! ```text
-//! a = activity charge 12 ; attempts=5 initial=1s     schedule an activity: name, input, options (then no jitter, unless said)
+//! a = activity charge 12 ; attempts=5 initial=1s     schedule an activity: name, input, options
+//!                                                    (with options: no jitter, unless they set it)
 //! t = timer 1s | t = timer at 5s                     a timer after a delay, or at a time since the start
 //! c = child order x1 12 | d = start order x1 12      a child, a detached start: name, id, input
 //! m = send x1 event go 5 | m = send x1 queue q 5     a message to another instance
@@ -93,7 +94,7 @@ pub(crate) enum Step {
         input: Value,
         version: Option<String>,
     },
-    /// Go to `otherwise` unless the last wait ended with this.
+    /// Goes to `otherwise` unless the last wait ended with this target.
     If {
         what: String,
         otherwise: usize,
@@ -102,7 +103,7 @@ pub(crate) enum Step {
     Repeat {
         times: u32,
     },
-    /// Once more from `body`, if there are rounds left.
+    /// Runs the body once more from `body`, if there are rounds left.
     EndRepeat {
         body: usize,
     },
@@ -295,7 +296,7 @@ impl Program {
                     }
                 }
                 ("on", "cancel") => {
-                    // What came before ends here.
+                    // The program before this line ends here.
                     steps.push(Step::Return(Value::Is(None)));
                     on_cancel = Some(steps.len());
                     continue;
@@ -465,7 +466,7 @@ impl Outside {
     }
 }
 
-/// The schedule that a script means by `a` or `#7`.
+/// Returns the schedule that a script names `a` or `#7`.
 pub(crate) fn resolve(vars: &HashMap<String, EventId>, name: &str) -> EventId {
     match name.strip_prefix('#') {
         Some(number) => EventId(number.parse().expect("a number of an event")),

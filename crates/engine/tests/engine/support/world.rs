@@ -1,4 +1,4 @@
-//! What is around the engine: the store, the activities, the clock, and the runtime that gives it turns.
+//! The surroundings of the engine: the store, the activities, the clock, and the runtime that gives it turns.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,31 +11,32 @@ use super::START_MS;
 use super::code::{Code, Line};
 use super::script::{Outside, Script, What, resolve};
 
-/// An attempt that was started outside and is not over: its number, and when it may begin.
+/// Attempts that were started outside and are not over: the number of each, and its earliest start.
 type Attempts = BTreeMap<EventId, (u32, i64)>;
 
-/// Everything that outlives a turn. A clone of it is what another worker finds.
+/// All state that outlives a turn. Another worker finds a clone of it.
 #[derive(Clone, Debug)]
 pub(crate) struct World<'a> {
     script: &'a Script,
     budget: Budget,
     pub(crate) limits: Limits,
     pub(crate) now_ms: i64,
-    /// Place in the script's outside part.
+    /// Next place in the script's list of events from outside.
     next: usize,
     pub(crate) history: Vec<EventRecord>,
     pub(crate) status: Payload,
     pub(crate) messages: Vec<Message>,
     last_seq: u64,
     last: Option<Completion>,
-    /// Settled activities that no event tells of yet, because a turn's budget was used up.
+    /// Settled activities that no event records yet, because the budget of a turn was used up.
     unrecorded: Vec<Completion>,
     pub(crate) attempts: Attempts,
-    /// An attempt ended that was not running: no runtime tells that, and what then runs outside is anyone's guess.
+    /// True if an attempt ended that was not running. No runtime reports that, so the attempts that then run outside
+    /// are unknown.
     pub(crate) is_strange: bool,
     pub(crate) vars: HashMap<String, EventId>,
     pub(crate) waiting: Waiting,
-    /// It waits, and there is something for it already: what it sent is durable now.
+    /// True if the execution waits and can already go on: an operation that it sent is durable now.
     pub(crate) is_ready: bool,
 }
 
@@ -54,20 +55,20 @@ pub(crate) struct Run<'a> {
     pub(crate) code: Code<'a>,
 }
 
-/// How an engine is brought back from its history.
+/// Parameters with which an engine is brought back from its history.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     /// Events in a page.
     pub(crate) page: usize,
     /// Deliveries in a turn of the replay.
     pub(crate) replayed: u32,
-    /// What comes next comes while it replays.
+    /// True if the next event from outside comes during the replay.
     pub(crate) early: bool,
-    /// The activities went down with the former worker.
+    /// True if the activities went down with the former worker.
     pub(crate) crashed: bool,
 }
 
-/// All of its history at once.
+/// The whole history at once.
 pub(crate) const WHOLE: Way = Way {
     page: usize::MAX,
     replayed: u32::MAX,
@@ -107,12 +108,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Other code was deployed.
+    /// Deploys other code.
     pub(crate) fn replace_script(&mut self, script: &'a Script) {
         self.script = script;
     }
 
-    /// The first worker begins.
+    /// Begins with the first worker.
     pub(crate) fn begin(&self) -> Run<'a> {
         let start = Start {
             execution: ExecutionId::FIRST,
@@ -129,7 +130,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Another worker begins with what the store holds.
+    /// Begins with another worker, which loads the state of the store.
     pub(crate) fn load(&mut self, way: Way) -> Run<'a> {
         let history: Vec<EventRecord> = self.history.iter().take(way.page).cloned().collect();
         let complete = history.len() < way.page;
@@ -166,7 +167,7 @@ impl<'a> World<'a> {
         run
     }
 
-    /// Load pages for as long as the engine asks for them, as the runtime does.
+    /// Loads pages for as long as the engine asks for them, as the runtime does.
     fn feed(&self, engine: &mut Engine, page: usize) {
         while let Some(from) = engine.needs_history() {
             let begin = usize::try_from(from.0).expect("a small number") - 1;
@@ -178,7 +179,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// One turn, and as many more as a replay is cut into.
+    /// Runs one turn, and all further turns into which a replay is cut.
     pub(crate) fn turn(&mut self, run: &mut Run<'a>, page: usize) -> Result<Turn, Fault> {
         let mut lines = Vec::new();
         loop {
@@ -205,12 +206,12 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the execution has ended.
+    /// True if the execution has ended.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.waiting, Waiting::Ended(_))
     }
 
-    /// Replay until no step is left, without storing anything; what the code waits for then.
+    /// Replays until no step is left, without storing anything. Returns the waits of the code at the end.
     pub(crate) fn replay(&self, run: &mut Run<'a>, page: usize) -> Result<Awaited, Fault> {
         loop {
             match run.replay_turn(self.now_ms)? {
@@ -221,7 +222,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The commit, and what follows it.
+    /// Commits a turn and carries out its effects.
     fn store(&mut self, run: &Run<'a>, output: &TurnOutput) {
         assert_eq!(
             output.next_event_id.0,
@@ -235,7 +236,7 @@ impl<'a> World<'a> {
                 EventKind::ActivityCompleted | EventKind::ActivityFailed | EventKind::ActivityAttemptFailed
             ) {
                 let place = self.unrecorded.iter().position(|c| scheduled(c) == record.ref_id);
-                // What another worker did comes as a message, which is consumed.
+                // The result of an attempt on another worker comes as a message, which is consumed.
                 match place {
                     Some(place) => drop(self.unrecorded.remove(place)),
                     None => assert!(!output.consumed.is_empty(), "what is recorded was offered"),
@@ -264,14 +265,14 @@ impl<'a> World<'a> {
                         "one attempt at a time"
                     );
                 }
-                // It may be unknown here: an attempt that is over by now, or whose worker went down.
+                // The attempt may be unknown here: it is over by now, or its worker went down.
                 Effect::AbortActivity { scheduled } => {
                     self.attempts.remove(scheduled);
                 }
             }
         }
         if output.waiting != Waiting::More {
-            // All of it was looked at; what is left came for closed operations (E5).
+            // The engine has taken all completions; the ones that are left came for closed operations (E5).
             self.unrecorded.clear();
         }
         self.vars.clone_from(&run.code.vars);
@@ -293,7 +294,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Let time pass until the engine has something to do. `false`: nothing ever comes.
+    /// Lets time pass until the engine has something to do. `false`: nothing happens any more.
     pub(crate) fn wait(&mut self, run: &mut Run<'a>) -> bool {
         loop {
             match self.waiting {
@@ -329,7 +330,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the next thing that happens is in the script's outside part.
+    /// Returns true if the next event is one of the script's events from outside.
     pub(crate) fn is_next_outside(&self) -> bool {
         match (&self.waiting, self.next_at_ms()) {
             (Waiting::Outside { timer_at_ms, .. }, Some(next)) if !self.is_ready => {
@@ -346,7 +347,7 @@ impl<'a> World<'a> {
             .map(|outside| START_MS + outside.at_ms)
     }
 
-    /// Offer what happens at a time and has not happened yet, whatever would have come before it.
+    /// Offers the events of a time that have not happened yet, and skips earlier ones.
     pub(crate) fn offer_all_at(&mut self, at_ms: i64, engine: &mut Engine) {
         let next = self.script.outside.iter().position(|outside| outside.at_ms == at_ms);
         self.next = next.expect("something happens then");
@@ -440,13 +441,13 @@ fn scheduled(completion: &Completion) -> Option<EventId> {
 }
 
 impl Run<'_> {
-    /// One turn, of which nothing is stored.
+    /// Runs one turn, without storing it.
     pub(crate) fn replay_turn(&mut self, now_ms: i64) -> Result<Waiting, Fault> {
         self.drive(now_ms, &mut Vec::new())?;
         Ok(self.engine.end_turn().waiting)
     }
 
-    /// What the driver does in a turn.
+    /// Drives the code in a turn, as the driver does.
     fn drive(&mut self, now_ms: i64, lines: &mut Vec<Line>) -> Result<(), Fault> {
         loop {
             self.code.run(&mut self.engine, lines)?;
