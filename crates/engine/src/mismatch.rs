@@ -63,7 +63,7 @@ impl std::error::Error for Mismatch {}
 pub(crate) enum Attempt<'a> {
     /// The code issued a command, which this event would record.
     Command(&'a Event),
-    /// The code waited for these, besides open activities.
+    /// The code waited for these, besides open activities and children.
     Wait(&'a Awaited),
     /// The code ended, which this event would record.
     End(&'a Event),

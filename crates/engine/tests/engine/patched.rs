@@ -457,8 +457,8 @@ const PATCHED: &str = r#"
     100 complete a "paid"
 "#;
 
-/// The recorded patch is bookkeeping, not a command: once no execution of the old code remains, the
-/// code may drop the question and keep only the new branch.
+/// The recorded patch is bookkeeping, not a command: once no execution of the old code remains, the code may drop the
+/// question and keep only the new branch.
 #[test]
 fn code_that_asks_no_more() {
     check_changed(
@@ -472,7 +472,7 @@ fn code_that_asks_no_more() {
             after turns 1 to 2: fits
         "#]],
     );
-    // Of two patches in a row, the code asks only for the second.
+    // The code asks only for the second of two patches in a row.
     check_changed(
         PATCHED,
         r#"
