@@ -314,11 +314,14 @@ describe('its types', () => {
   });
 });
 
-/** The first program of the README, and what it prints. */
+/** The first program of the README without its types, and the text that it prints. */
 function firstProgram(): { code: string; output: string } {
   const { blocks } = parsePage('README.md', readFileSync(join(root, 'README.md'), 'utf8'));
-  const [program, text] = blocks.slice(blocks.findIndex(({ kind }) => kind === 'js'));
-  return { code: `${program?.code.join('\n')}\n`, output: `${text?.code.join('\n')}\n` };
+  const [program, text] = blocks.slice(blocks.findIndex(({ kind }) => kind === 'ts'));
+  const { outputText } = ts.transpileModule(program?.code.join('\n') ?? '', {
+    compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext },
+  });
+  return { code: `${outputText}\nawait runtime.shutdown();\n`, output: `${text?.code.join('\n')}\n` };
 }
 
 /** The files that a file of code was made of; none where it only passes on what others have. */
