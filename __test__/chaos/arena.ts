@@ -1,4 +1,5 @@
-// Where programs, workers and faults meet: one store, the processes on it, the logs, and what was done to them.
+// The place where programs, workers and faults meet: one store, the processes on it, the logs, and the faults that have
+// struck.
 
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,19 +16,19 @@ import type { Look } from './looks.ts';
 import type { Site } from './sites.ts';
 import { ChaosClient, ChaosWorker, type Counts } from './talk.ts';
 
-/** Short, so that many leases end in a round; long enough for a machine with other things to do. */
+/** Short, so that many leases end in a round. Long enough for a machine that has other things to do. */
 export const LEASE_MS = 2_000;
 
 /** Programs that a client keeps going at once. */
 const STRANDS = 16;
 
-/** Part of every input. */
+/** A text that is part of every input. */
 export const NOTE = 'canary-payload';
 
-/** However slow the machine is: what has not come about by then never will, ms. */
+/** Limit of every wait, ms. A condition that does not hold by then never will, however slow the machine is. */
 const DEADLINE_MS = 60_000;
 
-/** What is counted. */
+/** Names of the counters. */
 export const COUNTS = [
   'programs',
   'finished',
@@ -74,7 +75,7 @@ export interface Promotion {
   readonly clientMs: number;
 }
 
-/** What happened in a round. */
+/** Counters of a round. */
 export type Tally = Partial<Record<Count, number>>;
 
 export class Arena {
@@ -85,18 +86,18 @@ export class Arena {
   readonly effectLog = join(this.folder, 'effects');
   readonly clientLog = join(this.folder, 'client');
   readonly tally: Tally = {};
-  /** Faults that have struck, and how long that took with all that belongs to it. */
+  /** Faults that have struck, each with the time that it and its repair took. */
   readonly struck: Struck[] = [];
   readonly promotions: Promotion[] = [];
   readonly absences: Absence[] = [];
   readonly looks: Look[] = [];
-  /** What should not have happened. */
+  /** Failures that were noticed during the round, as sentences. */
   readonly complaints: string[] = [];
-  /** By place; each has a way of its own to the store. */
+  /** The workers by place. Each place has its own connection path to the store. */
   readonly workers: ChaosWorker[] = [];
   client!: ChaosClient;
   readonly #all: (ChaosWorker | ChaosClient)[] = [];
-  /** Those that may end. */
+  /** Processes that may end. */
   readonly #expected = new Set<ChaosWorker | ChaosClient>();
 
   constructor(site: Site, { seed, isShort }: { readonly seed: number; readonly isShort: boolean }) {
@@ -106,12 +107,12 @@ export class Arena {
     for (const log of [this.effectLog, this.clientLog]) writeFileSync(log, '');
   }
 
-  /** Start all processes. */
+  /** Starts all processes. */
   async open(places: number): Promise<void> {
     await Promise.all([...Array.from({ length: places }, (_, place) => this.startWorker(place)), this.startClient()]);
   }
 
-  /** Start a worker in a place that is free; `through` is a program that runs it. */
+  /** Starts a worker in a free place. `through` is a program that runs the worker. */
   async startWorker(place: number, through: readonly string[] = []): Promise<ChaosWorker> {
     const name = `worker ${this.count('workers')}`;
     const runtime = {
@@ -147,7 +148,7 @@ export class Arena {
     });
   }
 
-  /** SIGKILL. */
+  /** Kills the process with SIGKILL and records its absence. */
   async kill(process: ChaosWorker | ChaosClient): Promise<void> {
     this.#expected.add(process);
     const from = Date.now();
@@ -155,13 +156,13 @@ export class Arena {
     this.absent([process], from);
   }
 
-  /** From a time until now others had a reason to run again what these had begun. */
+  /** Records that other workers had a reason, from `from` until now, to run again what these processes had begun. */
   absent(processes: readonly { readonly name: string }[], from: number): void {
     const by = Date.now();
     for (const { name } of processes) this.absences.push({ worker: name, from, by });
   }
 
-  /** Ask a process to end in good order. */
+  /** Asks a process to shut down, and waits until it has ended. */
   async end(process: ChaosWorker): Promise<void> {
     this.#expected.add(process);
     process.tell({ type: 'shutdown' });
@@ -170,7 +171,7 @@ export class Arena {
       this.complaints.push(`${process.name} did not end well (${code ?? signal}): ${process.stderr.slice(-2_000)}`);
   }
 
-  /** The client is told to begin no more programs. */
+  /** Tells the client to begin no more programs, and waits until all programs and the client have ended. */
   async finish(): Promise<void> {
     const { client } = this;
     this.#expected.add(client);
@@ -179,7 +180,10 @@ export class Arena {
     await this.inTime('the client ends', client.exited());
   }
 
-  /** Nobody waits for anything: no worker runs an activity any more, not even one that was given up (S22). */
+  /**
+   * Waits until no instance waits for anything and no worker runs an activity any more, not even one that was given up
+   * (S22).
+   */
   async rest(): Promise<void> {
     for (const worker of this.workers) {
       const told = worker.all('counts').length;
@@ -190,13 +194,13 @@ export class Arena {
     }
   }
 
-  /** Work goes on: so many attempts begin or end from now on. */
+  /** Waits for progress: this many attempts begin or end from now on. */
   async progress(effects: number): Promise<void> {
     const wanted = lines(this.effectLog) + effects;
     await eventually(DEADLINE_MS, `${effects} more lines in the effect log`, () => lines(this.effectLog) >= wanted);
   }
 
-  /** Work goes on in each worker: an attempt begins there from now on. */
+  /** Waits for progress in each worker: an attempt begins in each from now on. */
   async progressOfEach(): Promise<void> {
     const before = lines(this.effectLog);
     for (const { name } of this.workers) {
@@ -208,7 +212,10 @@ export class Arena {
     }
   }
 
-  /** Whether the client was told of a program that it has started since a time: there is no former start that the answer may be of. */
+  /**
+   * True if the client was acknowledged a start of a program that it asked for the first time after `time`. Such a
+   * program has no former start that the acknowledgement could belong to.
+   */
   hasStartedSince(time: number): boolean {
     const starts = readClientLog(this.clientLog).filter(({ action }) => action === 'start');
     const begun = new Set(
@@ -219,12 +226,12 @@ export class Arena {
     return starts.some(({ phase, program }) => phase === 'acknowledged' && begun.has(program));
   }
 
-  /** Work is under way, somewhere at random. */
+  /** Waits for a random amount of progress. */
   async moment(dice: Dice): Promise<void> {
     await this.progress(dice.between(5, 60));
   }
 
-  /** See that the rows agree with each other and with what was found before. */
+  /** Reads the rows and the lengths of the logs, for the checks at the end of the round. */
   look(): void {
     const [effectsBefore, toldBefore] = [lines(this.effectLog), this.told];
     const rows = readRows(this.site.address);
@@ -232,19 +239,22 @@ export class Arena {
     this.count('looks at the store');
   }
 
-  /** How many lines the client log has. */
+  /** The number of lines in the client log. */
   get told(): number {
     return lines(this.clientLog);
   }
 
-  /** All that clients were told after so many lines counts for nothing: they were cut off together with the store, and there was nobody to tell. */
+  /**
+   * Removes from the client log all answers after line `from`. The clients were cut off together with the store, so no
+   * client received them.
+   */
   untold(from: number): void {
     const all = readFileSync(this.clientLog, 'utf8').split('\n').filter(Boolean);
     const kept = all.filter((line, i) => i < from || (JSON.parse(line) as ClientEntry).phase === 'asked');
     writeFileSync(this.clientLog, kept.map((line) => `${line}\n`).join(''));
   }
 
-  /** One more of something. */
+  /** Adds to a counter, and returns its new value. */
   count(what: Count, more = 1): number {
     const now = (this.tally[what] ?? 0) + more;
     this.tally[what] = now;
@@ -255,12 +265,12 @@ export class Arena {
     return within(DEADLINE_MS, what, promise);
   }
 
-  /** Until the answer is yes. */
+  /** Waits until the check returns true. */
   until(what: string, check: () => boolean | Promise<boolean>): Promise<void> {
     return eventually(DEADLINE_MS, what, check);
   }
 
-  /** What all workers have counted. */
+  /** The sum of one counter over all workers. */
   sum(what: Exclude<keyof Counts, 'isNatural' | 'openActivities'>): number {
     return this.#workers.reduce((sum, { counts }) => sum + (counts?.[what] ?? 0), 0);
   }
@@ -269,12 +279,12 @@ export class Arena {
     return this.#all.filter((process) => process instanceof ChaosWorker);
   }
 
-  /** What processes have written to stderr. */
+  /** The text that all processes have written to stderr. */
   get stderr(): string {
     return this.#all.map((process) => process.stderr).join('\n');
   }
 
-  /** Whether somebody has found the prototypes of objects and arrays changed. */
+  /** True if no worker has found the prototypes of objects and arrays changed. */
   get isNatural(): boolean {
     return this.#workers.every(({ counts }) => counts?.isNatural ?? true);
   }

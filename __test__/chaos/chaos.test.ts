@@ -6,9 +6,10 @@ import { FAULTS, GROUPS } from './faults/index.ts';
 import { describe as describeReport } from './report.ts';
 import { run } from './run.ts';
 
-// A short round of chaos on each provider and ground, each fault once: see main.ts for longer ones, and for how to repeat one (`--short`).
+// Plays a short round of chaos on each provider and ground, with each fault once. See main.ts for longer runs, and for
+// how to repeat one (`--short`).
 
-/** Decides programs and faults. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- chaos`. */
+/** Decides programs and faults. To try another seed: `PERDURE_TEST_SEED=7 npm run test:js -- chaos`. */
 const SEED = Number(process.env.PERDURE_TEST_SEED ?? 1);
 
 afterEach(async () => {
@@ -25,7 +26,7 @@ it.for([
   async ([provider, , faults, missing], { skip }) => {
     if (missing !== undefined) skip(missing);
     const report = await run({ provider, faults, seed: SEED, workers: 3, minutes: 0, isShort: true });
-    // What was skipped, and why, stands in it.
+    // The report also names the faults that were skipped, and why.
     console.log(describeReport(report));
     expect(report.failures).toEqual([]);
   },

@@ -11,7 +11,7 @@ import { type Root, rootOf } from './programs.ts';
 import type { RoundResult } from './round.ts';
 import { summarize } from './run.ts';
 
-// The checks of chaos can fail: what they say when something in a small run is not as it should be.
+// The checks of chaos can fail: each test breaks one part of a small run and expects the sentence that reports it.
 
 const instance = (more: Partial<InstanceRow> = {}) =>
   ({ key: 1, id: 'p1', status: 'Running', execution: 1, epoch: 1, completed_at: null, ...more }) as InstanceRow;

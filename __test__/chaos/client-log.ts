@@ -1,17 +1,18 @@
-// The client log: what clients asked for, and what they were told. An acknowledgement is written only when its promise has resolved.
+// The client log: the requests of clients and the answers to them. An acknowledgement is written only when its promise
+// has resolved.
 
 import { existsSync, readFileSync } from 'node:fs';
 
-/** Of one program: its start, each of its actions, and its end as the client sees it. */
+/** An entry about one program: its start, one of its actions, or its end as the client sees it. */
 export interface ClientEntry {
   /** Number of the program. */
   readonly program: number;
-  /** Number of the action; `start` and `end` are those before and after. */
+  /** Number of the action. `start` comes before the actions, `end` after them. */
   readonly action: number | 'start' | 'end';
-  /** The same thing is asked for again after an unknown outcome. */
+  /** Number of the attempt. The same request is sent again after an unknown outcome. */
   readonly attempt: number;
   readonly phase: 'asked' | 'acknowledged' | 'unknown' | 'refused';
-  /** Of an end: the status. Of what was refused: the code of the error. */
+  /** For an end: the status. For a refused request: the code of the error. */
   readonly what?: string;
   readonly at: number;
 }

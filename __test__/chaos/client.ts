@@ -1,5 +1,5 @@
-// The client process of chaos: starts programs and does to them what they provide for, until it is told that it is enough. It may be killed
-// like any worker; the next one goes on where the log says.
+// The client process of chaos. It starts programs and carries out their actions until it is told that it is enough. It
+// may be killed like any worker. The next client continues where the log ends.
 
 import { Client, type Provider } from 'perdure';
 
@@ -12,16 +12,16 @@ import type { ClientOptions, ClientTold } from './talk.ts';
 
 const { store, log, seed, strands, note } = JSON.parse(process.argv[2] ?? '') as ClientOptions;
 
-/** After an error of a call that does not wait for its store by itself, ms. */
+/** Pause after an error of a call that does not wait for its store by itself, ms. */
 const AGAIN_MS = 50;
 
-/** For how long one call waits for an end before it asks again. */
+/** Time that one call waits for an end before the client asks again. */
 const PATIENCE = '10s';
 
 class Player {
   readonly #client: Client;
   readonly #write: (entry: ClientEntry) => void;
-  /** What is known of each program from clients before. */
+  /** Log entries of each program from earlier clients. */
   readonly #former: ReadonlyMap<number, readonly ClientEntry[]>;
   readonly #others: Promise<void>[] = [];
   #next: number;
@@ -42,7 +42,9 @@ class Player {
     this.#others.push(this.#one(this.#next++));
   }
 
-  /** Programs one after the other, several at a time. Those that others have begun come first. */
+  /**
+   * Plays programs one after the other in each of several strands. Programs that earlier clients have begun come first.
+   */
   async play(): Promise<void> {
     const begun = [...this.#former.keys()].filter((program) => !this.#isDone(program, 'end'));
     const strand = async () => {
@@ -67,13 +69,13 @@ class Player {
     }
     await this.#insist(program, 'end', async () => {
       const { status } = await this.#client.waitForOrchestration(root.id, PATIENCE);
-      // What it has started and did not wait for is there by now.
+      // The instances that the program started without waiting for them exist by now.
       for (const { id } of instancesOf(root)) await this.#client.waitForOrchestration(id, PATIENCE);
       return status;
     });
   }
 
-  /** However many start it at once, there is one (S17). */
+  /** Starts the program several times at once: only one instance may come of it (S17). */
   async #start({ id, starts, segments, ending }: Root): Promise<void> {
     const input = { program: { segments, ending }, note };
     const start = () => this.#client.startOrchestration(id, 'program', input, { onConflict: 'return' });
@@ -93,7 +95,7 @@ class Player {
     }
   }
 
-  /** Ask until the answer is known: an error that says that the same call may work later leaves the outcome unknown. */
+  /** Repeats the call until its outcome is known. A retryable error leaves the outcome unknown. */
   async #insist(
     program: number,
     action: ClientEntry['action'],
@@ -117,9 +119,9 @@ class Player {
         return write('acknowledged', await call(attempt));
       } catch (error) {
         const { code, retryable, message } = error as { code?: string; retryable?: boolean; message: string };
-        // Whoever reads it looks for what it must not say.
+        // The reader of stderr searches it for texts that must not appear there.
         console.error(message);
-        // A wait that comes to nothing is asked again, and who looks on decides whether that is too often.
+        // A wait that times out is repeated. The observer decides whether that happens too often.
         const isUnknown = retryable === true || (action === 'end' && code === 'TIMEOUT');
         if (!isUnknown) return write('refused', code ?? message);
         write('unknown', code);

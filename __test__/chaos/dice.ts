@@ -1,21 +1,21 @@
-// Chance that a seed decides.
+// Random numbers that a seed decides.
 
 import { seeded } from '../crash/random.ts';
 
 export class Dice {
   readonly #next: () => number;
 
-  /** Seeds in a row give streams that have nothing to do with each other, and so do the numbers of one seed. */
+  /** Consecutive seeds give independent streams, and so do the stream numbers of one seed. */
   constructor(seed: number, stream = 0) {
     this.#next = seeded(Math.imul(seed, 0x9e37_79b1) ^ Math.imul(stream + 1, 0x85eb_ca6b));
   }
 
-  /** A whole number from `least` to `most`, both included. */
+  /** Returns a whole number from `least` to `most`, both included. */
   between(least: number, most: number): number {
     return least + Math.floor(this.#next() * (most - least + 1));
   }
 
-  /** True in one of so many. */
+  /** Returns true in one of `many` cases, on average. */
   oneIn(many: number): boolean {
     return this.between(1, many) === 1;
   }
@@ -31,7 +31,7 @@ export class Dice {
     return list.map(() => rest.splice(this.between(0, rest.length - 1), 1)[0] as T);
   }
 
-  /** So many, each made anew. */
+  /** Makes `count` elements, each with a call of its own. */
   times<T>(count: number, make: (i: number) => T): T[] {
     return Array.from({ length: count }, (_, i) => make(i));
   }

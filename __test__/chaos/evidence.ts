@@ -1,12 +1,15 @@
-// What there is to see of an instance that has not ended.
+// Everything that can be seen of an instance that has not ended.
 
 import type { Effect } from '../support/effects.ts';
 import type { StoreRows } from '../support/violations.ts';
 
-/** Of the ends of long lists. */
+/** Entries that are shown from the end of a long list. */
 const SHOWN = 15;
 
-/** Its rows and its last events and attempts, its children, and who is there to wake it, as text. */
+/**
+ * Returns as text: the rows of the instance, its last events and attempts, its children, and the workers that could
+ * wake it.
+ */
 export function evidenceOf(id: string, rows: StoreRows, effects: readonly Effect[]): string {
   const instance = rows.instances.find((row) => row.id === id);
   if (instance === undefined) return `'${id}' is not in the rows`;

@@ -1,4 +1,4 @@
-// Holds the lock of an SQLite file that whoever writes needs, until it is killed.
+// Holds the write lock of an SQLite file until this process is killed.
 
 import Database from 'better-sqlite3';
 

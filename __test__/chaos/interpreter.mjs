@@ -1,4 +1,4 @@
-// Runs the programs of programs.ts, in a worker process. What they come to is told by model.ts.
+// Runs the programs of programs.ts in a worker process. model.ts computes their results.
 
 import { ActivityError, CancelledError, NonRetryableError, SubOrchestrationError, TimeoutError } from 'perdure';
 
@@ -6,12 +6,12 @@ import { pause } from '../support/worker-parts.mjs';
 
 const FAR_AWAY = '1h';
 
-/** Attempts that are let off are to come again soon, and never to be the last. */
+/** The retry policy for attempts that fail on purpose: the next attempt comes soon, and none is the last. */
 const RETRY = { maxAttempts: 100, initialInterval: 5, maxInterval: 100, jitter: 0 };
 
 const mix = (value, k) => (value * 31 + k) % 1_000_003;
 
-/** Throws an error on unless it is of a kind that was to be expected. */
+/** Rethrows the error unless it is of the expected kind. */
 function expected(error, kind) {
   if (!(error instanceof kind)) throw error;
 }
@@ -23,7 +23,7 @@ function* run(ctx, block, value, seen) {
 
 const inOrder = (value, results) => results.reduce(mix, value);
 
-/** By kind of statement. Each is given the number that the program carries and returns the next one. */
+/** The statements by kind. Each takes the number that the program carries, and returns the next one. */
 const RUN = {
   *step(ctx, { k, failures, ms, hangs, queue }, value) {
     const options = { retry: RETRY, queue, ...(hangs ? { timeout: '100ms' } : {}) };
@@ -75,7 +75,7 @@ const RUN = {
   *draw(ctx, _, value) {
     const draw = () => [ctx.random(), ctx.randomUUID(), ctx.now()];
     const drawn = draw();
-    // Recorded once; a replay draws again and must have drawn the same.
+    // The first drawing is recorded. A replay draws again and must draw the same.
     const first = yield ctx.run('drawn', () => drawn);
     if (JSON.stringify(first) !== JSON.stringify(drawn)) throw new Error(`a replay drew ${drawn} for ${first}`);
     return value;
@@ -143,7 +143,7 @@ const RUN = {
     seen[name] ??= [];
     let next = 1;
     while (next <= count) {
-      // Of one whose sending had an unknown outcome there may be two, told apart by the second number.
+      // A message whose sending had an unknown outcome may arrive twice. The second number tells the two apart.
       const [seq, attempt] = yield receive();
       seen[name].push([seq, attempt]);
       if (seq > next) throw new Error(`message ${seq} of '${name}' came in the place of ${next}`);
@@ -159,10 +159,10 @@ const RUN = {
   },
 };
 
-/** What programs fail with that are to fail. */
+/** The error message of programs that are planned to fail. */
 export const PLANNED = 'this was to fail';
 
-/** One execution of a program, and how it leads to the next or ends. */
+/** Runs one execution of a program. It then continues as new, or ends. */
 function* execute(ctx, { program, at = 0, value = 1, seen = {} }) {
   const next = yield* run(ctx, program.segments[at], value, seen);
   if (at + 1 < program.segments.length) yield ctx.continueAsNew({ program, at: at + 1, value: next, seen });
@@ -181,7 +181,7 @@ function recorded(ctx, work) {
   return result;
 }
 
-/** Register what programs need; `write(event, ctx)` writes to the effect log. */
+/** Registers the orchestrations and activities that programs need. `write(event, ctx)` writes to the effect log. */
 export function register(runtime, write) {
   effect = write;
   const untilAborted = ({ signal }) =>
@@ -213,7 +213,7 @@ export function register(runtime, write) {
     try {
       return yield* execute(ctx, input);
     } finally {
-      // However it is cut off: what it has begun is made good.
+      // However the instance is cut off, it cleans up what it has begun.
       yield ctx.uncancellable(function* () {
         yield ctx.scheduleActivity('clean up', null, { retry: RETRY });
       });

@@ -1,38 +1,41 @@
-// What the store is found to hold again and again in a round, and what later looks and the logs must agree on.
+// Repeated snapshots of the store in a round, and the checks that compare them with later ones and with the logs.
 
 import type { Effect } from '../support/effects.ts';
 import { type EventRow, groupBy, type InstanceRow, type StoreRows } from '../support/violations.ts';
 import type { ClientEntry } from './client-log.ts';
 
-/** One look at the rows, and the lengths of the logs around it. */
+/** One snapshot of the rows, and the lengths of the logs around it. */
 export interface Look {
   readonly rows: StoreRows;
-  /** What was in the effect log before it. */
+  /** Length of the effect log before the snapshot. */
   readonly effectsBefore: number;
-  /** What was in it after. */
+  /** Length of the effect log after the snapshot. */
   readonly effectsAfter: number;
-  /** What was in the client log before it. */
+  /** Length of the client log before the snapshot. */
   readonly toldBefore: number;
 }
 
 const SCHEDULED = 'ActivityScheduled';
 const FINISHED = new Set(['ActivityCompleted', 'ActivityFailed']);
 
-/** How the idempotency key of an activity names the event that scheduled it; `started`: its instance, and which start of that id it comes from. */
+/**
+ * Returns the idempotency key of the activity that the event scheduled. `started` is the id of its instance and the
+ * incarnation of that id.
+ */
 function keyOf(started: string, execution: number, event: number): string {
   return `${started}/${execution}/${event}`;
 }
 
-/** Which start of its id an instance comes from, as keys name it behind the id. */
+/** Returns the incarnation of an instance in the form that idempotency keys append to its id. */
 function incarnationOf({ meta }: EventRow): string {
   const { incarnation } = JSON.parse(meta ?? '{}') as { incarnation?: string };
   return incarnation === undefined ? '' : `/${incarnation}`;
 }
 
-/** Events by the key of the activity that they are about. */
+/** Activities of a snapshot, by idempotency key. */
 class Activities {
   readonly scheduled = new Set<string>();
-  /** When they were finished, ms. */
+  /** The times at which activities finished, ms. */
   readonly finished = new Map<string, number>();
 
   constructor(rows: StoreRows) {
@@ -52,7 +55,10 @@ function begins(effects: readonly Effect[]): Effect[] {
   return effects.filter(({ event }) => event === 'begin');
 }
 
-/** Nothing leaves a process before the turn that caused it is durable: what had begun when the store was looked at is scheduled there. */
+/**
+ * No effect leaves a process before the turn that caused it is durable: each activity that had begun before the
+ * snapshot is scheduled in the snapshot.
+ */
 export function begunTooSoon(looks: readonly Look[], effects: readonly Effect[]): string[] {
   return looks.flatMap(({ rows, effectsBefore }) => {
     const { scheduled } = new Activities(rows);
@@ -63,7 +69,10 @@ export function begunTooSoon(looks: readonly Look[], effects: readonly Effect[])
   });
 }
 
-/** S5: what was finished when the store was looked at never begins later; nor does anything begin after the time at which it finished. */
+/**
+ * S5: an activity that is finished in a snapshot never begins after the snapshot. No activity begins after the time at
+ * which it finished.
+ */
 export function begunAgain(looks: readonly Look[], effects: readonly Effect[]): string[] {
   const found = new Set<string>();
   for (const { rows, effectsAfter } of looks) {
@@ -80,7 +89,7 @@ export function begunAgain(looks: readonly Look[], effects: readonly Effect[]): 
   return [...found];
 }
 
-/** S3, S7, S8: from look to look histories grow and stay, what has ended stays as it is, and epochs rise. */
+/** S3, S7, S8: between snapshots histories only grow, ended instances do not change, and epochs rise. */
 export function changed(looks: readonly Look[]): string[] {
   return looks.slice(1).flatMap((later, i) => {
     const earlier = looks[i]!;
@@ -115,7 +124,7 @@ function changedHistory(before: readonly EventRow[], now: readonly EventRow[]): 
     .map((event) => `event ${keyOfEvent(event)} (${event.kind}) changed`);
 }
 
-/** S1, S7: what clients had been told when the store was looked at is so. */
+/** S1, S7: a snapshot contains every change that was acknowledged to a client before it. */
 export function untrue(
   looks: readonly Look[],
   told: readonly ClientEntry[],

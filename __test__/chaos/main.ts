@@ -1,10 +1,11 @@
 // The command `npm run chaos`:
 //
-//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…|failover] [--workers N] [--short]
+//   npm run chaos -- --provider sqlite|postgres [--minutes N] [--seed N] [--faults kill,stop,…|failover] [--workers N]
+//   [--short]
 //
-// Everything that is up to chance comes from the seed, which is printed: `--minutes 0` with the seed of a round begins with that round. The
-// run as such is not repeated by it, since processes go their own ways. `--short` plans rounds as the tests do. Ends with 0 when all has held,
-// with 1 when something has not, and with 2 when it cannot be done.
+// The seed decides everything that is random, and it is printed: `--minutes 0` with the seed of a round begins with
+// that round. The run itself is not repeated by it, since processes take different courses. `--short` plans rounds as
+// the tests do. The exit code is 0 if all has held, 1 if something has not, and 2 if the run cannot be done.
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -17,7 +18,7 @@ import { type RunOptions, run } from './run.ts';
 
 const WORKERS = 3;
 
-/** What a command line asks for. */
+/** Parses the command line. */
 function optionsOf(args: readonly string[]): RunOptions {
   const { values } = parseArgs({
     args: [...args],
@@ -52,12 +53,13 @@ function optionsOf(args: readonly string[]): RunOptions {
     isShort: values.short,
     minutes: number('minutes', 0, false),
     seed: number('seed', 0, true),
-    // While one is away, another takes its work over.
+    // With at least two, another worker takes over while one is away.
     workers: number('workers', 2, true),
   };
 }
 
-// A round takes away what it has made, so it is not broken off; whoever asks a second time is heard at once.
+// A round removes what it has made, so the first signal does not break it off. The second signal ends the process at
+// once.
 let isEnough = false;
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => (isEnough = true));
 

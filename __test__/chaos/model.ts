@@ -1,16 +1,16 @@
-// What programs come to.
+// The expected results of programs.
 
 import type { Block, Program, Root, Statement } from './programs.ts';
 
-/** Where every program starts. */
+/** The number with which every program starts. */
 export const START = 1;
 
-/** The same as in interpreter.mjs. */
+/** The same function as in interpreter.mjs. */
 function mix(value: number, k: number): number {
   return (value * 31 + k) % 1_000_003;
 }
 
-/** What a program returns, if it does. */
+/** Returns the output of a program that completes. */
 export function valueOf(program: Program): number {
   return program.segments.reduce(after, START);
 }
@@ -19,7 +19,7 @@ function after(value: number, block: Block): number {
   return block.reduce(afterOne, value);
 }
 
-/** Blocks at once begin each with another number, and what they come to counts in their order. */
+/** Concurrent blocks each begin with a different number. Their results are combined in the order of the blocks. */
 function afterAll(value: number, blocks: readonly Block[]): number {
   return blocks.reduce((sum, block, i) => mix(sum, after(value + i, block)), value);
 }
@@ -50,15 +50,18 @@ function afterOne(value: number, statement: Statement): number {
   }
 }
 
-/** An instance that must be there when a program has ended, with what it must have come to. */
+/** An instance that must exist when a program has ended, with its expected result. */
 export interface Expected {
   readonly id: string;
   readonly program: Program;
-  /** Sent to it by another instance: all that it collects. */
+  /** True if another instance sends it all the messages that it collects. */
   readonly isDetached: boolean;
 }
 
-/** A root and all that it starts and does not wait for; one that may be cut off at any moment has none of the latter. */
+/**
+ * Returns a root and all instances that it starts without waiting for them. A root that may be cut off at any moment
+ * starts none of these.
+ */
 export function instancesOf({ id, segments, ending }: Root): Expected[] {
   return [
     { id, program: { segments, ending }, isDetached: false },
@@ -72,7 +75,7 @@ function detachedOf(id: string, statement: Statement): Expected[] {
     : [];
 }
 
-/** What an instance shows when it has come to its end by itself. */
+/** Returns the last custom status of an instance that ended by itself. */
 export function lastStatus(id: string): string {
   return `${id} is over`;
 }

@@ -1,4 +1,4 @@
-// What programs must have come to when all is over.
+// The checks of programs when all is over.
 
 import type { InstanceStatus } from 'perdure';
 
@@ -7,23 +7,23 @@ import { PLANNED } from './interpreter.mjs';
 import { type Expected, instancesOf, lastStatus, valueOf } from './model.ts';
 import type { Action, Root } from './programs.ts';
 
-/** What an instance came to. */
+/** The result of an instance. */
 export type Outcome = Pick<InstanceStatus, 'status' | 'output' | 'error' | 'customStatus' | 'executionId'>;
 
-/** Violations of one program, by what they mean. */
+/** Violations of one program, by kind. */
 export interface Verdict {
-  /** Something that a client was told is not so (S1). */
+  /** Acknowledgements to a client that turned out untrue (S1). */
   readonly lost: string[];
-  /** It has not ended. */
+  /** Instances that have not ended. */
   readonly stuck: { readonly id: string; readonly text: string }[];
-  /** It came to something else than the model says (S10, S11, S13, S21, S22). */
+  /** Results that differ from the model (S10, S11, S13, S21, S22). */
   readonly wrong: string[];
 }
 
-/** What was sent to each mailbox of a program: messages by `seq attempt`, and whether the client was told that they are durable. */
+/** The messages that were sent to each mailbox of a program, by `seq attempt`, and whether they were acknowledged. */
 type Sent = ReadonlyMap<string, ReadonlyMap<string, { readonly seq: number; readonly isAcknowledged: boolean }>>;
 
-/** Judge a program by what clients asked for and were told. */
+/** Judges a program by the requests of clients and the answers to them. */
 export function judge(
   root: Root,
   entries: readonly ClientEntry[],
@@ -35,7 +35,7 @@ export function judge(
   if (!acknowledged('start'))
     verdict.stuck.push({ id: root.id, text: `the start of '${root.id}' was never acknowledged` });
   for (const { action, phase, what } of entries) {
-    // A message may have come before, by an attempt whose outcome was not known.
+    // An earlier attempt with an unknown outcome may have delivered the message already.
     const isLate = phase === 'refused' && what === 'RUNTIME_STATE' && typeof action === 'number';
     if (phase === 'refused' && !isLate) verdict.wrong.push(`${String(action)} of '${root.id}' was refused: ${what}`);
   }
@@ -53,7 +53,7 @@ export function judge(
 function judgeOne(expected: Expected, outcome: Outcome, sent: Sent, verdict: Verdict): void {
   const { id, program } = expected;
   if (outcome.status !== program.ending) {
-    // Nothing else ends one of these: the client that was told so is wrong.
+    // No other cause can end such an instance, so the acknowledgement of the client was wrong.
     const isLost = program.ending === 'Cancelled' || program.ending === 'Terminated';
     verdict[isLost ? 'lost' : 'wrong'].push(
       `'${id}' is ${outcome.status} and not ${program.ending}: ${outcome.error?.message}`,
@@ -72,7 +72,10 @@ function judgeOne(expected: Expected, outcome: Outcome, sent: Sent, verdict: Ver
   judgeMail(id, sent, outcome.output.seen as Record<string, [number, number][]>, verdict);
 }
 
-/** S1, S2, S11: of each mailbox, what was acknowledged came once, in order; what was not, once or not at all; and nothing else. */
+/**
+ * S1, S2, S11: in each mailbox, every acknowledged message arrived once and in order. Every other message that was sent
+ * arrived at most once. No further message arrived.
+ */
 function judgeMail(id: string, sent: Sent, seen: Readonly<Record<string, [number, number][]>>, verdict: Verdict): void {
   for (const [name, messages] of sent) {
     const came = (seen[name] ?? []).map((message) => message.join(' '));
@@ -83,7 +86,7 @@ function judgeMail(id: string, sent: Sent, seen: Readonly<Record<string, [number
     if (new Set(came).size !== came.length)
       verdict.wrong.push(`'${id}' was given a message of '${name}' twice: ${came.join(', ')}`);
     for (const [message, { seq, isAcknowledged }] of messages) {
-      // After the last message nothing is read: a second one of it is dropped with the end of the instance.
+      // No message is read after the last one. A second copy of the last one is dropped when the instance ends.
       const isDropped = seq === last && (seen[name] ?? []).some(([other]) => other === last);
       if (!isAcknowledged || came.includes(message) || isDropped) continue;
       verdict.lost.push(`message ${message} of '${name}' to '${id}' was acknowledged and never came`);
@@ -106,7 +109,7 @@ function sentTo(root: Root, entries: readonly ClientEntry[]): Sent {
   return sent;
 }
 
-/** What another instance sends came to it as sent. */
+/** Returns the messages that another instance sends. They arrive exactly as they were sent. */
 function lettersTo({ program }: Expected): Sent {
   const collects = program.segments.flat().filter((statement) => statement.do === 'collect');
   return new Map(

@@ -1,4 +1,5 @@
-// A primary and its synchronous standby: what is acknowledged is on the disks of both. Clients are told of both hosts and find the one that takes writes.
+// A primary and its synchronous standby: every acknowledged change is on the disks of both. Clients know both hosts and
+// find the one that takes writes.
 
 import { eventually } from '../support/async.ts';
 import { Cluster } from '../support/cluster.ts';
@@ -8,8 +9,8 @@ import { PASSWORD, type Site } from './sites.ts';
 const SCHEMA = 'chaos';
 
 /**
- * A commit takes its time, so that a fault may come in the middle of one. A standby that looks for a primary in vain sleeps for 5 s by default, and at times
- * does not hear of its promotion before.
+ * A commit is slowed down, so that a fault may come in the middle of one. A standby that finds no primary sleeps for 5
+ * s by default, and at times it does not hear of its promotion before it wakes.
  */
 const SETTINGS = {
   commit_delay: 5_000,
@@ -20,13 +21,13 @@ const SETTINGS = {
   wal_retrieve_retry_interval: '100ms',
 };
 
-/** Of each process, besides the connection that listens. */
+/** Connections of each process, besides the one that listens. */
 export const POOL_SIZE = 4;
 
-/** However slow the machine is, a standby follows by then. */
+/** Limit for a standby to catch up, on a machine however slow. */
 const FOLLOWS_MS = 30_000;
 
-/** What a connection of the worker in a place is called, or one of the client. */
+/** Returns the application name of connections of the worker in a place, or of the client. */
 function nameOf(place: number | string = 'client'): string {
   return `chaos-${place}`;
 }
@@ -56,7 +57,10 @@ export class PairSite implements Site {
     return site;
   }
 
-  /** From now on the standby's disk counts, too. Resolves when it has all that was written before. */
+  /**
+   * Makes replication synchronous: from now on a commit waits for the standby's disk, too. Resolves when the standby
+   * has everything that was written before.
+   */
   async demand(): Promise<void> {
     await this.primary.set('synchronous_standby_names', '*');
     const isSynchronous = async () =>
@@ -65,28 +69,34 @@ export class PairSite implements Site {
     await this.primary.ask("SELECT pg_logical_emit_message(true, 'chaos', '')");
   }
 
-  /** The standby becomes the primary. Nobody else decides that here, so nobody else may: the former one, which is returned, is told no more. */
+  /**
+   * Promotes the standby to primary. No other party decides on failovers here, and none may. The returned former
+   * primary is not told.
+   */
   async promote(): Promise<Cluster> {
     await this.standby.promote();
     [this.primary, this.standby] = [this.standby, this.primary];
     return this.standby;
   }
 
-  /** The former primary is no more: a new standby stands on its port, from a copy of the new primary. */
+  /** Removes the former primary, and starts a new standby on its port from a copy of the new primary. */
   async rebuild(former: Cluster): Promise<void> {
-    // It must not wake up now.
+    // The former primary must not wake up now.
     former.kill();
     await former.remove();
     this.standby = await Cluster.standbyOf(this.primary, former.port);
     await this.demand();
   }
 
-  /** Where the primary is. */
+  /** The address of the primary. */
   get address(): PostgresAddress {
     return { kind: 'postgres', url: this.primary.url, schema: SCHEMA };
   }
 
-  /** Both hosts, always in the same order: at times the first one is the primary. The server is told whose connection it is. */
+  /**
+   * Returns an address with both hosts, always in the same order: at times the first one is the primary. The
+   * application name tells the server which process a connection belongs to.
+   */
   addressOf(place?: number): StoreAddress {
     const [one, other] = [this.primary.port, this.standby.port].sort((a, b) => a - b);
     const settings = `target_session_attrs=read-write&sslmode=disable&application_name=${nameOf(place)}`;
@@ -97,7 +107,7 @@ export class PairSite implements Site {
     };
   }
 
-  /** Backends of the primary, by process: all of them, and those that wait for the standby. */
+  /** Returns the backends of the primary by process: the number of all, and of those that wait for the standby. */
   async backends(): Promise<Backends[]> {
     const rows = await this.primary.ask(
       `SELECT application_name AS process, count(*)::int AS open, (count(*) FILTER (WHERE wait_event = 'SyncRep'))::int AS waiting

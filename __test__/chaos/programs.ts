@@ -1,15 +1,15 @@
-// Random programs: what orchestrations do and what clients do to them, as data that a seed decides.
+// Random programs: the steps of orchestrations and the actions of clients on them, as data that a seed decides.
 //
-// A program carries one number from statement to statement (see interpreter.mjs, which runs it, and model.ts, which knows what comes out).
-// Which of its branches is faster never matters to that number, so that a model can tell it; that a step was lost, done with a stale input
-// or counted twice does matter.
+// A program carries one number from statement to statement (see interpreter.mjs, which runs it, and model.ts, which
+// computes its result). The number never depends on which branch of a program is faster, so that a model can predict
+// it. The number does show if a step was lost, ran with a stale input or was counted twice.
 
 import { Dice } from './dice.ts';
 
 export type Block = readonly Statement[];
 
 export type Statement =
-  /** An activity. Its first attempts may fail, or hang until their timeout; the queue `far` is served by some workers only. */
+  /** An activity. Its first attempts may fail, or hang until their timeout. Only some workers serve the queue `far`. */
   | {
       readonly do: 'step';
       readonly k: number;
@@ -18,30 +18,30 @@ export type Statement =
       readonly hangs: boolean;
       readonly queue: 'default' | 'far';
     }
-  /** An activity that fails for good, caught. */
+  /** An activity that fails for good. The error is caught. */
   | { readonly do: 'refused'; readonly k: number }
-  /** An activity that is cancelled while it runs, caught. */
+  /** An activity that is cancelled while it runs. The error is caught. */
   | { readonly do: 'abandoned'; readonly k: number }
   | { readonly do: 'inline'; readonly k: number }
   | { readonly do: 'timer'; readonly ms: number }
-  /** A wait that comes to nothing in time, caught. */
+  /** A wait that times out. The error is caught. */
   | { readonly do: 'timeout'; readonly ms: number; readonly k: number }
-  /** Numbers and times that a replay must repeat. */
+  /** Random numbers and times, which a replay must repeat. */
   | { readonly do: 'draw' }
   | { readonly do: 'status'; readonly k: number }
-  /** Blocks of several steps at once. */
+  /** Blocks that run concurrently. */
   | { readonly do: 'all'; readonly blocks: readonly Block[] }
-  /** A block against a timer that is far away. */
+  /** A race of a block against a timer that is far away. */
   | { readonly do: 'race'; readonly block: Block }
   /** Fibers that report through a channel. */
   | { readonly do: 'fibers'; readonly blocks: readonly Block[] }
-  /** A child, awaited. */
+  /** A child orchestration that is awaited. */
   | { readonly do: 'child'; readonly n: number; readonly program: Program }
-  /** An instance that goes on by itself, and messages to it. */
+  /** A detached instance, and messages to it. */
   | { readonly do: 'detached'; readonly n: number; readonly program: Program; readonly letters: number }
-  /** All messages of a mailbox, in order. */
+  /** Receives all messages of a mailbox, in order. */
   | { readonly do: 'collect'; readonly mailbox: Mailbox; readonly name: string; readonly count: number }
-  /** Waits for what does not come. */
+  /** Waits for an event that never comes. */
   | { readonly do: 'never' };
 
 export type Mailbox = 'event' | 'queue';
@@ -54,30 +54,30 @@ export interface Program {
   readonly ending: Ending;
 }
 
-/** What a client does to an instance once it has started it, after a pause. */
+/** An action of a client on an instance that it has started, after a pause. */
 export type Action = { readonly pauseMs: number } & (
   | { readonly do: 'send'; readonly mailbox: Mailbox; readonly name: string; readonly seq: number }
   | { readonly do: 'cancel' }
   | { readonly do: 'terminate' }
 );
 
-/** A program that clients start and talk to. */
+/** A program that clients start and send messages to. */
 export interface Root extends Program {
   readonly id: string;
   readonly actions: readonly Action[];
-  /** How often it is started at once. */
+  /** Number of starts that are sent at once. */
   readonly starts: number;
 }
 
-/** Where letters to a detached instance come in. */
+/** The mailbox of a detached instance. */
 export const LETTERS = 'letters';
 
-/** The instance of a program. */
+/** Returns the instance id of a program. */
 export function idOf(index: number): string {
   return `p${index}`;
 }
 
-/** The program of a number, under a seed. */
+/** Returns the program with this number under a seed. */
 export function rootOf(seed: number, index: number): Root {
   const dice = new Dice(seed, index);
   const ending = dice.pick<Ending>([
@@ -103,7 +103,10 @@ export function rootOf(seed: number, index: number): Root {
   };
 }
 
-/** All messages it collects, each mailbox in order, and what ends it. */
+/**
+ * Returns the actions of the client: it sends all messages that the program collects, each mailbox in order, and then
+ * ends the instance if needed.
+ */
 function actionsOf(dice: Dice, segments: readonly Block[], ending: Ending): Action[] {
   const collects = segments.flat().filter((statement) => statement.do === 'collect');
   const turns = dice.shuffled(collects.flatMap((collect) => dice.times(collect.count, () => collect)));
@@ -121,7 +124,7 @@ function actionsOf(dice: Dice, segments: readonly Block[], ending: Ending): Acti
 
 type Maker = (author: Author, depth: number) => Statement;
 
-/** What any block may hold. */
+/** Statements that any block may contain. */
 const STATEMENTS: readonly Maker[] = [
   ...Array<Maker>(5).fill((author) => author.step()),
   (author) => ({ do: 'refused', k: author.k() }),
@@ -131,7 +134,7 @@ const STATEMENTS: readonly Maker[] = [
   () => ({ do: 'draw' }),
 ];
 
-/** What holds blocks itself. */
+/** Statements that contain blocks. */
 const COMPOUND: readonly Maker[] = [
   (author, depth) => ({ do: 'all', blocks: author.blocks(depth) }),
   (author, depth) => ({ do: 'race', block: author.block(2, depth + 1) }),
@@ -139,7 +142,7 @@ const COMPOUND: readonly Maker[] = [
   (author, depth) => author.child(depth),
 ];
 
-/** What stands alone: at most one of a kind at a time, in order. */
+/** Statements of the top level only: at most one of a kind at a time, in order. */
 const TOP: readonly Maker[] = [
   (author) => ({ do: 'status', k: author.k() }),
   (author) => author.collect(),
@@ -156,8 +159,8 @@ class Author {
   constructor(dice: Dice, ending: Ending) {
     this.dice = dice;
     const more: Maker[] = [];
-    // One that is cut off at any moment may leave a detached instance without its letters, and one that is cancelled while it catches
-    // another cancellation would swallow it.
+    // A program that is cut off at any moment may leave a detached instance without its messages. A program that is
+    // cancelled while it catches another cancellation would swallow its own.
     if (ending === 'Completed' || ending === 'Failed') {
       more.push(
         (author, depth) => author.detached(depth),

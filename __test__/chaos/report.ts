@@ -1,10 +1,10 @@
-// A run in numbers, as text.
+// The numbers of a run, as text.
 
 import { COUNTS, type Promotion } from './arena.ts';
 import type { RoundResult } from './round.ts';
 import type { Report } from './run.ts';
 
-/** How many of the sentences that tell what went wrong are shown. */
+/** Number of violations that are shown. */
 const SHOWN = 20;
 
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`;
@@ -16,7 +16,7 @@ function slowest(promotions: readonly Promotion[]): [string, string][] {
   ];
 }
 
-/** One line. */
+/** Returns one line about a round. */
 export function describeRound({ options, tally, struck, violations, settledMs }: RoundResult): string {
   const wrong = Object.values(violations).flat().length;
   const held = wrong === 0 ? 'held' : `${wrong} VIOLATIONS`;

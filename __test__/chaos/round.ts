@@ -1,4 +1,4 @@
-// One round: a new store, programs on it, faults one after the other, and the question whether all has held.
+// One round: a new store, programs on it, faults one after the other, and the checks at the end.
 
 import { Client } from 'perdure';
 
@@ -22,23 +22,23 @@ import { type Ground, makeSite, PASSWORD, type ProviderName } from './sites.ts';
 export interface RoundOptions {
   readonly provider: ProviderName;
   readonly ground: Ground;
-  /** Decides the programs and what the faults do, and when. */
+  /** Decides the programs, and the details and times of the faults. */
   readonly seed: number;
-  /** In this order. */
+  /** The faults, in the order in which they strike. */
   readonly faults: readonly Fault[];
   readonly workers: number;
   readonly isShort: boolean;
 }
 
-/** What must be empty after a round, by what it is a sign of. */
+/** Violations that a round found, by kind. All lists must be empty. */
 export interface Violations {
-  /** Something that a client was told is not so (S1, S2). */
+  /** Acknowledgements to a client that turned out untrue (S1, S2). */
   readonly lost: readonly string[];
   /** Programs that have not ended (S20, L1). */
   readonly stuck: readonly string[];
   /** Steps that began again although they were finished (S5). */
   readonly repeated: readonly string[];
-  /** All else. */
+  /** All other violations. */
   readonly other: readonly string[];
 }
 
@@ -48,7 +48,7 @@ export interface RoundResult {
   readonly struck: readonly Struck[];
   readonly promotions: readonly Promotion[];
   readonly violations: Violations;
-  /** From the last fault until all programs had ended, ms. */
+  /** Time from the last fault until all programs had ended, ms. */
   readonly settledMs: number;
 }
 
@@ -70,7 +70,7 @@ export async function playRound(options: RoundOptions): Promise<RoundResult> {
   }
 }
 
-/** Returns how long it took from the last fault until all programs had ended, ms. */
+/** Returns the time from the last fault until all programs had ended, ms. */
 async function play(arena: Arena, { faults, seed, workers }: RoundOptions): Promise<number> {
   const dice = new Dice(seed, -1);
   let lastFault = Date.now();
@@ -92,7 +92,7 @@ async function play(arena: Arena, { faults, seed, workers }: RoundOptions): Prom
     arena.look();
     return settledMs;
   } catch (error) {
-    // What has come to be is still worth a look.
+    // The state that was reached is still worth a snapshot.
     arena.complaints.push((error as Error).stack ?? String(error));
     try {
       arena.look();
@@ -142,7 +142,7 @@ async function check(arena: Arena): Promise<Violations> {
     violations.other.push(`the store cannot be read: ${String(error)}`);
   }
   countAll(arena, effects, told);
-  // Many looks find the same.
+  // Many snapshots find the same violation.
   return Object.fromEntries(
     Object.entries(violations).map(([name, found]) => [name, [...new Set(found)]]),
   ) as unknown as Violations;
@@ -167,7 +167,7 @@ function countAll(arena: Arena, effects: readonly Effect[], told: readonly Clien
   arena.count('writes tried again', arena.sum('commitRetries'));
 }
 
-/** What instances of programs came to, as a client sees it that was not there before. */
+/** Returns the results of all instances, as seen by a new client. */
 async function outcomesOf(arena: Arena, programs: readonly number[]): Promise<Map<string, Outcome>> {
   const provider = await openStore(arena.site.address);
   try {

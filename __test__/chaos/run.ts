@@ -1,4 +1,4 @@
-// A run: rounds until the time is over, and what they add up to.
+// A run: rounds until the time is over, and the sums over them.
 
 import { COUNTS, type Promotion, type Tally } from './arena.ts';
 import { Dice } from './dice.ts';
@@ -8,16 +8,16 @@ import type { Ground, ProviderName } from './sites.ts';
 
 export interface RunOptions {
   readonly provider: ProviderName;
-  /** Of the first round; the next ones follow. */
+  /** The seed of the first round. Later rounds count up from it. */
   readonly seed: number;
-  /** Names of faults; all, where this is not said. */
+  /** Names of faults. If they are absent, all faults strike. */
   readonly faults?: readonly string[] | undefined;
   readonly workers: number;
-  /** As many rounds as begin in this time; one on each ground at least, so that each fault strikes. */
+  /** Minutes in which new rounds begin. At least one round runs on each ground, so that each fault strikes. */
   readonly minutes: number;
-  /** Each fault strikes once in a round on its ground, and no other does there. */
+  /** True if each fault strikes exactly once, in the round on its ground. */
   readonly isShort: boolean;
-  /** Is told of each round; after one for which it says so, no other begins. */
+  /** Called after each round. If it returns true, no further round begins. */
   readonly onRound?: (result: RoundResult) => boolean;
 }
 
@@ -26,27 +26,28 @@ export interface Report {
   readonly rounds: readonly RoundResult[];
   /** Sums over the rounds. */
   readonly tally: Tally;
-  /** How often each fault has struck. */
+  /** The number of times that each fault has struck. */
   readonly struck: ReadonlyMap<string, number>;
   readonly skipped: readonly { readonly fault: string; readonly why: string }[];
   readonly violations: Violations;
-  /** Why the run has failed: empty, when all has held. */
+  /** The reasons for which the run failed. Empty if all has held. */
   readonly failures: readonly string[];
   readonly ms: number;
 }
 
 const GROUNDS: readonly Ground[] = ['disk', 'tmpfs', 'ext4', 'pair'];
 
-/** Of a round that is not short. */
+/** The least number of faults in a round that is not short. */
 const FAULTS_MIN = 4;
 
 /**
- * From the order to promote a standby until all have written there, at most. A worker asks for its lease at any rate. A client may notice only with the second
- * statement that takes too long: the first one waits for a lock of somebody whose commit hangs, and who leaves before.
+ * Limits from the order to promote a standby until all workers, and the client, have written there. A worker renews its
+ * lease in any case. A client may notice only at its second statement that takes too long: the first one waits for a
+ * lock of a process whose commit hangs and that leaves earlier.
  */
 const PROMOTION_MAX: Promotion = { workersMs: 5_000, clientMs: 10_000 };
 
-/** In a short run, which is among the tests: the machine does other things beside it. */
+/** The limits of a short run, which is one of the tests: the machine does other things beside it. */
 const PROMOTION_SHORT_MAX: Promotion = { workersMs: 20_000, clientMs: 20_000 };
 
 /** Share of programs that must have ended. */
@@ -86,12 +87,15 @@ export async function run(options: RunOptions): Promise<Report> {
   );
 }
 
-/** Those that need the ground, twice; then those that need none: each where there is no other, some of them elsewhere. */
+/**
+ * Plans the faults of a round: those that need the ground, twice, and then some that need none. On the ground `disk`
+ * all of the latter strike.
+ */
 function planOf(possible: readonly Fault[], ground: Ground, seed: number, isShort: boolean): Fault[] {
   const dice = new Dice(seed, -2);
   const own = possible.filter((fault) => fault.ground === ground);
   const common = possible.filter((fault) => fault.ground === undefined);
-  // Nothing is between the workers and two servers, and one that is restarted is no failover.
+  // There is no proxy between the workers and the two servers, and a restarted server is no failover.
   if (ground === 'pair') return dice.shuffled(own);
   if (isShort) return dice.shuffled(ground === 'disk' ? common : own);
   const planned = ground === 'disk' ? [...common] : [...own, ...own, ...dice.shuffled(common).slice(0, 2)];
@@ -99,7 +103,7 @@ function planOf(possible: readonly Fault[], ground: Ground, seed: number, isShor
   return dice.shuffled(planned);
 }
 
-/** What rounds add up to, and whether that is enough; `planned` are the names of faults that were to strike. */
+/** Sums up the rounds, and decides whether the run succeeded. `planned` are the names of faults that were to strike. */
 export function summarize(
   options: RunOptions,
   rounds: readonly RoundResult[],

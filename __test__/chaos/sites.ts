@@ -1,4 +1,4 @@
-// Where a round takes place: a store and what is under it.
+// The site of a round: a store, and the file system or servers below it.
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,10 +12,13 @@ import { PairSite } from './pair.ts';
 
 export type ProviderName = 'sqlite' | 'postgres';
 
-/** What the store is on: what its files are on or, for a server, that it has a synchronous standby. */
+/**
+ * The ground below a store: the kind of file system that holds its files or, for a server, that it has a synchronous
+ * standby.
+ */
 export type Ground = 'disk' | 'tmpfs' | 'ext4' | 'pair';
 
-/** Comes in every connection URL, and must show nowhere. A server that trusts everybody does not look at it. */
+/** Part of every connection URL. It must appear in no output. A server that trusts every connection ignores it. */
 export const PASSWORD = 'canary-password';
 
 /** Small enough to be filled up, large enough for a round. */
@@ -23,18 +26,18 @@ const MOUNT_BYTES: Readonly<Record<ProviderName, number>> = { sqlite: 64 * 1024 
 
 export interface Site {
   readonly provider: ProviderName;
-  /** What its files are on, where that can be filled up or cut off. */
+  /** The file system of the store, if it can be filled up or cut off. */
   readonly mount: Mount | undefined;
-  /** Where the store is now. */
+  /** The current address of the store. */
   readonly address: StoreAddress;
-  /** Where it is for the worker in a place, or for a client. */
+  /** Returns the address of the store for the worker in a place, or for a client. */
   addressOf(place?: number): StoreAddress;
   /**
-   * What the worker in a place writes from now on reaches the store only after the returned function is called, and is not lost meanwhile,
-   * even if the worker stands still.
+   * Delays the writes of the worker in a place until the returned function is called. They are not lost meanwhile, even
+   * if the worker stands still.
    */
   holdWrites(place: number): Promise<() => Promise<void>>;
-  /** Whether that holds up the writes of all others as well. */
+  /** True if that delays the writes of all other processes as well. */
   readonly holdsUpOthers: boolean;
   remove(): Promise<void>;
 }
@@ -63,7 +66,7 @@ class SqliteSite implements Site {
     return this.address;
   }
 
-  /** Nobody writes to a file while another one does: this one writes nothing, for as long as it takes. */
+  /** SQLite allows one writer at a time: the holder takes the write lock, writes nothing, and keeps the lock. */
   async holdWrites(): Promise<() => Promise<void>> {
     const holder = new Process<{ type: 'holds' }, object>('holder', [
       process.execPath,
@@ -86,7 +89,7 @@ export class PostgresSite implements Site {
   readonly mount: Mount | undefined;
   readonly cluster: Cluster;
   readonly address: StoreAddress & { kind: 'postgres' };
-  /** A way to the server for each place. */
+  /** A proxy to the server for each place. */
   readonly ways: readonly { readonly proxy: Proxy; readonly url: string }[];
 
   private constructor(
@@ -102,7 +105,8 @@ export class PostgresSite implements Site {
   }
 
   static async create(mount: Mount | undefined, places: number): Promise<PostgresSite> {
-    // A commit takes its time, so that a fault may come in the middle of one; the log is small, so that it fits wherever it is put.
+    // A commit is slowed down, so that a fault may come in the middle of one. The log is small, so that it fits on
+    // every ground.
     const settings = {
       commit_delay: 5_000,
       commit_siblings: 0,

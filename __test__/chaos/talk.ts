@@ -1,4 +1,4 @@
-// What chaos tells its processes, and what they say.
+// The messages between chaos and its processes.
 
 import { join } from 'node:path';
 
@@ -14,22 +14,22 @@ export interface WorkerOptions {
 }
 
 export interface Counts {
-  /** Turns that the store refused because they were of somebody who owns the instance no more. */
+  /** Turns that the store refused because the worker no longer owns the instance. */
   readonly fenced: number;
-  /** Dead workers whose instances it released. */
+  /** Dead workers whose instances this worker released. */
   readonly takeovers: number;
   /** Writes that failed and were tried again. */
   readonly commitRetries: number;
-  /** Attempts of activities that it has now. */
+  /** Attempts of activities that this worker runs now. */
   readonly openActivities: number;
-  /** Whether the prototypes of objects and arrays are as they were. */
+  /** True if the prototypes of objects and arrays are unchanged. */
   readonly isNatural: boolean;
 }
 
 export type WorkerSaid = { readonly type: 'ready'; readonly pid: number } | ({ readonly type: 'counts' } & Counts);
 
 export class ChaosWorker extends Process<WorkerSaid, { type: 'shutdown' }> {
-  /** `through` is a program that runs it, with arguments. */
+  /** `through` is a program that runs the worker, with its arguments. */
   static of(options: WorkerOptions, through: readonly string[] = []): ChaosWorker {
     return new ChaosWorker(options.name, [
       ...through,
@@ -39,7 +39,7 @@ export class ChaosWorker extends Process<WorkerSaid, { type: 'shutdown' }> {
     ]);
   }
 
-  /** What it has told of itself. */
+  /** The last counters that the worker reported. */
   get counts(): Counts | undefined {
     return this.all('counts').at(-1);
   }
@@ -51,9 +51,9 @@ export interface ClientOptions {
   readonly log: string;
   /** Decides the programs. */
   readonly seed: number;
-  /** How many programs go on at once. */
+  /** Number of programs that run at once. */
   readonly strands: number;
-  /** Comes with every start, and must show in no error. */
+  /** A text that comes with every start and must appear in no error. */
   readonly note: string;
 }
 
@@ -62,7 +62,7 @@ export type ClientSaid =
   | { readonly type: 'over'; readonly program: number }
   | { readonly type: 'done' };
 
-/** Begin no more programs, or one more at once, beside those that go on. */
+/** Messages to the client: begin no more programs, or begin one more at once, beside those that run. */
 export type ClientTold = { readonly type: 'enough' | 'another' };
 
 export class ChaosClient extends Process<ClientSaid, ClientTold> {

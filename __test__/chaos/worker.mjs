@@ -1,4 +1,5 @@
-// A worker process of chaos: runs programs (interpreter.mjs), writes the effect log, and tells of itself until it is killed.
+// A worker process of chaos: it runs programs (interpreter.mjs), writes the effect log, and reports its counters until
+// it is killed.
 
 import { Runtime } from 'perdure';
 
@@ -7,7 +8,7 @@ import { register } from './interpreter.mjs';
 
 const { store, log, name, runtime: options } = JSON.parse(process.argv[2]);
 
-/** How often it tells of itself, ms: what a worker has counted is known even of one that is killed, but for the last moment. */
+/** Interval between reports, ms. The counters of a killed worker are known, too, except for the last moment. */
 const TELL_MS = 200;
 
 const prototypes = () => [Object.prototype, Array.prototype].map((prototype) => Reflect.ownKeys(prototype).map(String));
@@ -21,7 +22,7 @@ register(runtime, (event, ctx) => {
   write({ event, worker: name, id, step: Number(key.slice(key.lastIndexOf('/') + 1)), attempt, key, at: Date.now() });
 });
 runtime.on('warning', ({ message }) => {
-  // What it owned may be run again by others from the end of its lease on.
+  // Other workers may run again what it owned from the end of its lease on.
   if (message.includes('lost its lease')) write({ event: 'lost', worker: name, at: Date.now() });
 });
 
@@ -38,14 +39,14 @@ function tell() {
 }
 
 process.on('message', async () => {
-  // A runtime that was shut down counts from zero.
+  // The counters of a runtime start from zero after a shutdown, so the last report is sent before it.
   clearInterval(telling);
   tell();
   await runtime.shutdown('20s');
   await provider.close();
   process.disconnect();
 });
-// Nobody is left to tell it anything.
+// The parent process is gone, so no further commands can come.
 process.on('disconnect', () => process.exit());
 
 const telling = setInterval(tell, TELL_MS);

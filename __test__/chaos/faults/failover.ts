@@ -1,4 +1,5 @@
-// What can happen to a primary and its synchronous standby, and what an operator does then: what was acknowledged is there, whichever of the two is left.
+// Faults of a primary and its synchronous standby, each with the reaction of an operator. Every acknowledged change is
+// on both servers, so it survives the loss of either one.
 
 import { type Cluster, noCluster } from '../../support/cluster.ts';
 import { pause } from '../../support/worker-parts.mjs';
@@ -14,9 +15,10 @@ function siteOf(arena: Arena): PairSite {
 }
 
 /**
- * Promote the standby, see that every process goes on there, and put another one in its place, which frees whoever still hangs on the former
- * primary. `then` is done to that at once. The clock starts before `pg_ctl promote` is called: that returns some time after the new primary takes writes.
- * A client that only reads does not leave a former primary that woke up, so it is given something to write.
+ * Promotes the standby, waits until every process continues there, and puts a new standby in the place of the former
+ * primary, which frees the connections that still hang on it. `then` is applied to the former primary at once. The
+ * clock starts before the call of `pg_ctl promote`, because that returns some time after the new primary takes writes.
+ * A client that only reads does not leave a former primary that woke up, so the client is given something to write.
  */
 async function failOver(arena: Arena, then: (former: Cluster) => void = () => {}): Promise<void> {
   const site = siteOf(arena);
@@ -40,10 +42,13 @@ async function failOver(arena: Arena, then: (former: Cluster) => void = () => {}
   await site.rebuild(former);
 }
 
-/** What a server says of a commit that it shows although no standby has it. */
+/** The warning of a server when it shows a commit that no standby has. */
 const CANCELLED = 'canceling wait for synchronous replication due to user request';
 
-/** Names of the workers that have written a lease there since a time: one that the former primary knew ends earlier. */
+/**
+ * Returns the names of the workers that have written a lease on this server since `time`. A lease that the former
+ * primary knew ends earlier.
+ */
 async function leasesSince(cluster: Cluster, time: number): Promise<Set<unknown>> {
   const rows = await cluster.ask(`SELECT name FROM chaos.workers WHERE lease_until > ${time + LEASE_MS}`);
   return new Set(rows.map((row) => row.name));
@@ -84,13 +89,16 @@ export const primaryThawed: Fault = {
   },
 };
 
-/** Longer than a statement may take, and than two may: a commit is not given up because of that. */
+/** Longer than the timeout of one statement, and of two in a row: a commit is not given up because of that. */
 const AWAY_MS = 35_000;
 
-/** The same in a short round: longer than one. */
+/** The same for a short round: longer than the timeout of one statement. */
 const AWAY_SHORT_MS = 17_000;
 
-/** What a process has open at most: its pool and the connection that listens. A commit that is given up leaves its backend behind, which waits on. */
+/**
+ * The most connections that a process may have open: its pool, and the connection that listens. A commit that is given
+ * up leaves its backend behind, which continues to wait.
+ */
 const OPEN_MAX = POOL_SIZE + 1;
 
 export const standbyAway: Fault = {

@@ -5,13 +5,16 @@ import type { Ground, ProviderName } from '../sites.ts';
 /** One way to do harm. */
 export interface Fault {
   readonly name: string;
-  /** What it is to, in a few words. */
+  /** The harm that it does, in a few words. */
   readonly what: string;
   readonly providers: readonly ProviderName[];
-  /** What the store's files must be on; anything, where this is not said. */
+  /** The ground that it needs. If it is absent, any ground will do. */
   readonly ground?: Ground;
-  /** Why it cannot be done on this machine. */
+  /** The reason for which it cannot be done on this machine. */
   readonly missing?: string | undefined;
-  /** Resolves when it was done and all is as it was before, with another process in the place of each that is gone. Throws when it did not happen. */
+  /**
+   * Resolves when the harm is done and repaired: another process stands in the place of each that is gone. Throws if
+   * the harm could not be done.
+   */
   strike(arena: Arena, dice: Dice): Promise<void>;
 }

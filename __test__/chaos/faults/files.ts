@@ -1,4 +1,4 @@
-// What can happen to the files of a store.
+// Faults of the files of a store.
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -15,7 +15,7 @@ function mountOf(arena: Arena) {
   return arena.site.mount;
 }
 
-/** No room on the file system, until somebody has met that. */
+/** Fills the file system until a process has met the error. */
 export const full: Fault = {
   name: 'full',
   what: 'disk full',
@@ -36,7 +36,7 @@ export const full: Fault = {
   },
 };
 
-/** The power fails: what was not synced is gone, and so are all processes. */
+/** Cuts the power: all unsynced writes are lost, and so are all processes. */
 export const power: Fault = {
   name: 'power',
   what: 'power cut',
@@ -59,7 +59,10 @@ export const power: Fault = {
   },
 };
 
-/** The command that lets the n-th of some calls fail. The tracer is the grandchild, so that the child is the traced process itself. */
+/**
+ * Returns the command that makes the n-th of these system calls fail. The tracer is the grandchild, so that the child
+ * is the traced process itself.
+ */
 function straceOf(calls: string, n: number, log: string): string[] {
   return [
     'strace',
@@ -81,7 +84,7 @@ function refusalOfStrace(): string | undefined {
   return spawnSync(program, args).status === 0 ? undefined : "the program 'strace' is not here, or may not trace";
 }
 
-/** The n-th write or sync of a worker fails. */
+/** Makes the n-th write or sync of a worker fail. */
 export const eio: Fault = {
   name: 'eio',
   what: 'EIO on the n-th write or sync of a worker',
@@ -99,7 +102,7 @@ export const eio: Fault = {
       `${call} ${n} fails`,
       () => existsSync(log) && readFileSync(log, 'latin1').includes('(INJECTED)'),
     );
-    // It goes on, and tells what it has counted.
+    // The worker continues to run, and reports its counters.
     await arena.moment(dice);
     await arena.inTime(`${worker.name} goes on`, worker.said('counts', worker.all('counts').length + 2));
     await arena.kill(arena.workers[place]!);

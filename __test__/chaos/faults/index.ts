@@ -7,7 +7,7 @@ import { stop } from './stop.ts';
 
 export type { Fault } from './fault.ts';
 
-/** All of them. Another one joins here and nowhere else. */
+/** All faults. A new fault is added to this list and nowhere else. */
 export const FAULTS: readonly Fault[] = [
   kill,
   stop,
@@ -25,7 +25,7 @@ export const FAULTS: readonly Fault[] = [
   switchover,
 ];
 
-/** Names that stand for several. */
+/** Names that stand for several faults. */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
   failover: FAULTS.filter(({ ground }) => ground === 'pair').map(({ name }) => name),
 };

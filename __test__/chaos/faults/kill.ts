@@ -1,6 +1,6 @@
 import type { Fault } from './fault.ts';
 
-/** SIGKILL, to a worker or to the client, and another one in its place. */
+/** Kills a worker or the client with SIGKILL, and starts another in its place. */
 export const kill: Fault = {
   name: 'kill',
   what: 'SIGKILL to a process',

@@ -2,7 +2,10 @@ import { readEffects } from '../../support/effects.ts';
 import { readRows } from '../../support/violations.ts';
 import { type Arena, LEASE_MS } from '../arena.ts';
 
-/** Waits until a worker is registered: one that has just lost its lease is about to start over, and there is nothing to take over from it then. */
+/**
+ * Waits until a worker is registered. A worker that has just lost its lease is about to register anew, and until then
+ * there is nothing to take over from it.
+ */
 export async function registered(arena: Arena, victim: { readonly name: string }): Promise<void> {
   await arena.until(`${victim.name} is registered`, () => isRegistered(arena, victim));
 }
@@ -12,8 +15,9 @@ function isRegistered(arena: Arena, victim: { readonly name: string }): boolean 
 }
 
 /**
- * A worker has been cut off since a time: waits until its lease has ended and others have taken its work over, lets it come back, and waits
- * until it knows. Not by counting takeovers: one of another worker may be counted meanwhile.
+ * Waits until the lease of a worker that is cut off since `from` has ended and others have taken over its work. Then it
+ * lets the worker come back, and waits until the worker has noticed. Takeovers are not counted for that: a takeover
+ * from another worker could be counted meanwhile.
  */
 export async function takenOver(
   arena: Arena,

@@ -1,4 +1,4 @@
-// What can happen to a Postgres server and on the way to it.
+// Faults of a Postgres server and of the network on the way to it.
 
 import { noCluster, type StopMode } from '../../support/cluster.ts';
 import { pause } from '../../support/worker-parts.mjs';
@@ -8,7 +8,7 @@ import { PostgresSite } from '../sites.ts';
 import type { Fault } from './fault.ts';
 import { registered, takenOver } from './lease.ts';
 
-/** The server of a round. */
+/** Returns the site of the round, which has a server. */
 function siteOf(arena: Arena): PostgresSite {
   if (!(arena.site instanceof PostgresSite)) throw new Error('there is no server here');
   return arena.site;
@@ -19,7 +19,7 @@ const common = { providers: ['postgres'], missing: noCluster } as const;
 async function bounce(arena: Arena, dice: Dice, mode: StopMode): Promise<void> {
   const { cluster } = siteOf(arena);
   await cluster.stop(mode);
-  // In some cases for longer than a lease.
+  // In some cases the server is away for longer than a lease.
   await pause(dice.pick([0, 0, 500, 3_000]));
   await cluster.start();
   arena.count(mode === 'fast' ? 'restarts' : 'crashes');

@@ -4,7 +4,10 @@ import type { Arena } from '../arena.ts';
 import type { Fault } from './fault.ts';
 import { registered, takenOver } from './lease.ts';
 
-/** SIGSTOP to a worker until others have taken its work over, then SIGCONT: it believes for a moment that all is still its own. */
+/**
+ * Stops a worker with SIGSTOP until others have taken over its work, and then continues it with SIGCONT. For a moment
+ * the worker believes that it still owns everything.
+ */
 export const stop: Fault = {
   name: 'stop',
   what: 'SIGSTOP to a worker beyond its lease',
@@ -15,7 +18,8 @@ export const stop: Fault = {
     const place = dice.between(0, arena.workers.length - 1);
     const victim = arena.workers[place]!;
     await registered(arena, victim);
-    // In most cases it has something to write when it is stopped, which comes to the store when it has no right to that any more.
+    // In most cases the worker has a pending write when it is stopped. The write reaches the store when the worker has
+    // lost the right to it.
     const release = dice.oneIn(4) ? undefined : await site.holdWrites(place);
     if (release !== undefined) await pause(dice.between(20, 80));
     let from = Date.now();
@@ -30,7 +34,10 @@ export const stop: Fault = {
   },
 };
 
-/** While a process stands still in the middle of a write to a file, nobody can write there: it is stopped another time, then. */
+/**
+ * Stops the worker outside of a write. While a process stands still in the middle of a write to an SQLite file, no
+ * other process can write there, so the worker is continued and stopped again.
+ */
 function stopOutsideOfWrite(arena: Arena, victim: { pause(): void; resume(): void }, from: number): number {
   while (isLocked(arena.site.address)) {
     victim.resume();
