@@ -13,7 +13,7 @@ import { repeatedWithoutReason } from './checker.ts';
 
 const STEPS = 10;
 
-/** How often all connections are broken, and how often one in the middle of a commit. */
+/** The number of times that all connections are broken, and that one is broken in the middle of a commit. */
 const ROUNDS = 10;
 const COMMITS = 20;
 
@@ -21,7 +21,7 @@ describe.each([4, 1])('with a pool of %i', (poolSize) => {
   const name = `perdure test ${randomUUID()}`;
   const url = new URL(POSTGRES_URL);
   url.searchParams.set('application_name', name);
-  // A commit takes its time here, so that it can be met in the middle.
+  // A commit is slowed down, so that it can be hit in the middle.
   url.searchParams.set('options', '-c commit_delay=20000 -c commit_siblings=0');
   const store = useStore(postgresAt(url.href.replaceAll('+', '%20'), { poolSize }));
   const folder = temporaryFolder();
@@ -30,7 +30,7 @@ describe.each([4, 1])('with a pool of %i', (poolSize) => {
   beforeAll(() => admin.connect());
   afterAll(() => admin.end());
 
-  /** Break connections off; how many there were. */
+  /** Breaks connections off. Returns their number. */
   async function terminate(which: string): Promise<number> {
     const { rows } = await admin.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND ${which}`,
@@ -75,7 +75,7 @@ describe.each([4, 1])('with a pool of %i', (poolSize) => {
       expect(worker.stderr).toBe('');
     }
     expectAllOver(address);
-    // No worker was away for as long as its lease, so that none had a reason to do anything twice.
+    // No worker was away for as long as its lease, so there was no reason to run an attempt twice.
     expect(repeatedWithoutReason(readEffects(log), [])).toEqual([]);
   }, 60_000);
 });

@@ -1,4 +1,4 @@
-// A backup that is taken while workers run, and what becomes of it when the store is lost.
+// A backup that is taken while workers run, and its use when the store is lost.
 
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ describe('a SQLite store', () => {
     first.tell({ type: 'start', name: 'steps', instances });
     await first.said('acknowledged', 6);
     await first.said('step', 10);
-    // It is in the middle of steps, and of starting the rest.
+    // The worker is in the middle of steps, and of starting the remaining instances.
     const before = first.all('acknowledged').map(({ id }) => id);
     const provider = await SqliteProvider.open(path);
     expect((await provider.backup(copy)).bytes).toBeGreaterThan(0);

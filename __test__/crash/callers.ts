@@ -1,4 +1,4 @@
-// Clients that go on although their store comes and goes.
+// Clients that continue while their store comes and goes.
 
 import { type Client, ProviderError } from 'perdure';
 import { expect } from 'vitest';
@@ -6,13 +6,16 @@ import { expect } from 'vitest';
 import { SOON } from '../support/store.ts';
 import { outputOf } from './outputs.ts';
 
-/** Fails unless an error says that the same call may work later. */
+/** Fails unless the error says that the same call may work later. */
 export function expectRetryable(error: unknown): void {
   expect(error).toBeInstanceOf(ProviderError);
   expect(error).toMatchObject({ code: 'PROVIDER', retryable: true });
 }
 
-/** Call until it works. The call itself waits longer and longer for its store, so nothing needs to wait in between. Returns how often it failed. */
+/**
+ * Calls until the call succeeds. The call itself waits longer and longer for its store, so no pause is needed in
+ * between. Returns the number of failures.
+ */
 export async function insist(call: () => Promise<unknown>): Promise<number> {
   for (let failures = 0; ; failures += 1) {
     try {
@@ -24,9 +27,9 @@ export async function insist(call: () => Promise<unknown>): Promise<number> {
   }
 }
 
-/** Starts instances and sends to them, and keeps account of what was acknowledged. */
+/** Starts and cancels instances, and records the acknowledgements. */
 export class Caller {
-  /** How often a call has failed. */
+  /** The number of failed calls. */
   failures = 0;
   /** Ids of acknowledged starts of `steps`, with their seeds. */
   readonly started = new Map<string, number>();
@@ -43,7 +46,7 @@ export class Caller {
     this.#steps = steps;
   }
 
-  /** Start one instance that works, and another that is cancelled at once. */
+  /** Starts one instance that works, and another that is cancelled at once. */
   async once(): Promise<void> {
     this.#count += 1;
     const [id, seed] = [`${this.#name}-${this.#count}`, this.#count];
@@ -59,7 +62,7 @@ export class Caller {
     this.cancelled.push(other);
   }
 
-  /** S1: all that was acknowledged is there and comes to its end. */
+  /** S1: each instance whose start or cancellation was acknowledged exists and comes to its end. */
   async expectEnded(): Promise<void> {
     for (const [id, seed] of this.started) {
       expect(await this.#client.waitForOrchestration(id, SOON), id).toMatchObject({
@@ -72,9 +75,9 @@ export class Caller {
   }
 }
 
-/** Sends parts to one instance of `collects`, each once, whatever came of it. */
+/** Sends parts to one instance of `collects`. Each part is sent once, even if its sending fails. */
 export class Sender {
-  /** Parts whose sending was acknowledged, and those of which nothing is known. */
+  /** Parts whose sending was acknowledged, and parts with an unknown outcome. */
   readonly acknowledged: number[] = [];
   readonly unknown: number[] = [];
   readonly id: string;
@@ -106,7 +109,7 @@ export class Sender {
     }
   }
 
-  /** No more parts come. When it is told twice, the second one may find the instance ended. */
+  /** Sends the last part. If this is repeated, the second call may find the instance ended. */
   async end(): Promise<void> {
     await insist(() => this.#client.enqueueEvent(this.id, 'parts', 'last').catch(this.#unlessEnded));
   }
@@ -115,7 +118,7 @@ export class Sender {
     if ((error as { code?: string }).code !== 'RUNTIME_STATE') throw error;
   };
 
-  /** S1, S2, S11: what was acknowledged came, the rest once or not at all, all in order. */
+  /** S1, S2, S11: each acknowledged part arrived, each other part at most once, all in order. */
   async expectEnded(): Promise<void> {
     const { status, output } = await this.#client.waitForOrchestration(this.id, SOON);
     expect({ status, value: output.value }, this.id).toEqual({ status: 'Completed', value: outputOf(1, this.#steps) });

@@ -5,7 +5,8 @@ import type { Effect } from '../support/worker.ts';
 import { begunBefore, concurrentViolations, type Snapshot, unfinished, violations } from './checker.ts';
 import { seeded } from './random.ts';
 
-// The checker of the crash tests can fail: one small run, and what it says when something in it is not as it should be.
+// The checker of the crash tests can fail: each test breaks one part of a small run and expects the sentence that
+// reports it.
 
 const event = (eventId: number, kind: HistoryEvent['kind'], at: number, refId?: number): HistoryEvent => ({
   eventId,
@@ -36,7 +37,7 @@ const begin = (worker: string, step: number, at: number, more: Partial<Effect> =
 
 const snapshot = (events: readonly HistoryEvent[]): Snapshot => new Map([['i', events]]);
 
-/** Step 1 ran in worker 1, which was killed in step 2; worker 2 ran step 2 again. */
+/** Step 1 ran in worker 1, which was killed in step 2. Worker 2 ran step 2 again. */
 const EFFECTS = [begin('1', 1, 110), begin('1', 2, 130), begin('2', 2, 210)];
 const KILLS = [{ worker: '1', found: snapshot(HISTORY.slice(0, 4)) }];
 const END = snapshot(HISTORY);

@@ -1,4 +1,4 @@
-// What an effect log, the histories at each kill and the histories at the end must agree on.
+// The rules by which an effect log, the histories at each kill and the histories at the end must agree.
 
 import type { HistoryEvent } from 'perdure';
 
@@ -7,17 +7,18 @@ import type { Effect } from '../support/worker.ts';
 /** Histories by instance, as they were read at one time. */
 export type Snapshot = ReadonlyMap<string, readonly HistoryEvent[]>;
 
-/** What was found when one worker had been killed. */
+/** The state that was found after a worker had been killed. */
 export interface Kill {
   /** Name of the worker. */
   readonly worker: string;
-  /** The histories when it was gone, before the next one was started. */
+  /** The histories after the worker was gone and before the next one was started. */
   readonly found: Snapshot;
 }
 
 /**
- * Every rule that the runs broke, as a sentence (reliability.md, S3, S5, S6; architecture.md, invariant 1). `kills` are in order; the workers of the
- * effect log run one after the other, those that were killed and one last.
+ * Returns every rule that the runs broke, as a sentence (reliability.md, S3, S5, S6; architecture.md, invariant 1).
+ * `kills` are in order. The workers of the effect log run one after the other: first those that were killed, then one
+ * that was not.
  */
 export function violations(effects: readonly Effect[], kills: readonly Kill[], end: Snapshot): string[] {
   return [
@@ -30,7 +31,7 @@ export function violations(effects: readonly Effect[], kills: readonly Kill[], e
   ];
 }
 
-/** The steps that a killed worker had begun and whose completion was not stored when it was gone. */
+/** Returns the steps that a killed worker had begun and whose completion was not stored when it was gone. */
 export function unfinished(effects: readonly Effect[], { worker, found }: Kill): Effect[] {
   const completed = completedSteps(found);
   return effects.filter(
@@ -38,7 +39,10 @@ export function unfinished(effects: readonly Effect[], { worker, found }: Kill):
   );
 }
 
-/** S5, by what the store held: a step whose completion was there when a worker was gone does not begin in a later one. */
+/**
+ * S5, by the contents of the store: a step whose completion was stored when a worker was gone does not begin in a later
+ * worker.
+ */
 function repeatedAfterRestart(effects: readonly Effect[], kills: readonly Kill[]): string[] {
   const found: string[] = [];
   const workers = kills.map(({ worker }) => worker);
@@ -54,7 +58,10 @@ function repeatedAfterRestart(effects: readonly Effect[], kills: readonly Kill[]
   return found;
 }
 
-/** Nothing leaves a process before the turn that caused it is durable: what had begun at a kill is in the histories then. */
+/**
+ * No effect leaves a process before the turn that caused it is durable: each step that had begun at a kill is in the
+ * histories of that kill.
+ */
 function begunBeforeScheduled(effects: readonly Effect[], kills: readonly Kill[]): string[] {
   return kills.flatMap(({ worker: killed, found }) =>
     effects.flatMap(({ event, worker, id, step }) =>
@@ -76,7 +83,7 @@ function begunAfterCompletion(effects: readonly Effect[], end: Snapshot): string
   });
 }
 
-/** S6: within one process nothing overlaps that would be a reason for another attempt. */
+/** S6: no attempt begins twice within one process, since an attempt that still runs there is no reason for another. */
 function begunTwiceInOneProcess(effects: readonly Effect[]): string[] {
   const seen = new Set<string>();
   return effects.flatMap(({ event, worker, id, step, attempt }) => {
@@ -88,7 +95,10 @@ function begunTwiceInOneProcess(effects: readonly Effect[]): string[] {
   });
 }
 
-/** Nothing began that history does not know, and the key of a step is the same in every process and of no other step. */
+/**
+ * Each step that began is scheduled in the history. The idempotency key of a step is the same in every process and
+ * belongs to no other step.
+ */
 function unexplainedBegins(effects: readonly Effect[], end: Snapshot): string[] {
   const keys = new Map<string, string>();
   const steps = new Map<string, string>();
@@ -105,7 +115,7 @@ function unexplainedBegins(effects: readonly Effect[], end: Snapshot): string[] 
   return found;
 }
 
-/** S3: what was recorded once stays as it was, and more may follow. */
+/** S3: recorded events do not change. More may follow. */
 function shrunk(snapshots: readonly Snapshot[]): string[] {
   return snapshots.slice(1).flatMap((later, i) =>
     [...(snapshots[i] ?? [])].flatMap(([id, events]) => {
@@ -119,7 +129,10 @@ function scheduledSteps(snapshot: Snapshot, id: string): number {
   return snapshot.get(id)?.filter(({ kind }) => kind === 'ActivityScheduled').length ?? 0;
 }
 
-/** Steps whose completion is recorded, with its time: step n is the n-th activity that an instance scheduled. */
+/**
+ * Returns the steps whose completion is recorded, with its time. Step n is the n-th activity that an instance
+ * scheduled.
+ */
 function completedSteps(snapshot: Snapshot): Map<string, number> {
   const completed = new Map<string, number>();
   for (const [id, events] of snapshot) {
@@ -131,15 +144,15 @@ function completedSteps(snapshot: Snapshot): Map<string, number> {
   return completed;
 }
 
-/** A worker went away, and others have a reason to run again what it had begun. */
+/** An absence of a worker: a reason for others to run again what it had begun. */
 export interface Absence {
   readonly worker: string;
-  /** Not before this time, ms since 1970, and by the second one for sure. */
+  /** The worker went away after `from` and was certainly away at `by`, ms since 1970. */
   readonly from: number;
   readonly by: number;
 }
 
-/** Every rule that workers broke which ran at the same time, as a sentence (reliability.md, S5, S6). */
+/** Returns every rule that workers broke which ran at the same time, as a sentence (reliability.md, S5, S6). */
 export function concurrentViolations(
   effects: readonly Effect[],
   absences: readonly Absence[],
@@ -153,10 +166,11 @@ export function concurrentViolations(
 }
 
 /**
- * The effects of a worker that stood still, as far as it can do something about them: its one thread may have been stopped after its last look at
- * the lease and before the first line of an activity, which then runs when the worker is back. That attempt, one at most, had begun before.
+ * Moves a begin that a stopped worker cannot help to the time before it was stopped. Its one thread may have been
+ * stopped after its last look at the lease and before the first line of an activity, which then runs when the worker is
+ * back. At most one attempt is late in this way.
  *
- * @param back - when the worker was let go on, ms since 1970
+ * @param back - the time at which the worker was continued, ms since 1970
  */
 export function begunBefore(effects: readonly Effect[], { worker, from }: Absence, back: number): Effect[] {
   const late = effects.find((effect) => effect.event === 'begin' && effect.worker === worker && effect.at >= back);

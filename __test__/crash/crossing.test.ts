@@ -7,7 +7,7 @@ import { POSTGRES_URL, postgresAt, SHARED_STORES, type StoreKind, temporaryFolde
 import { SOON, type TestStore, useStore } from '../support/store.ts';
 import { Worker } from '../support/worker.ts';
 
-/** A worker in another process, which ends with the callback. */
+/** Runs the test with a worker in another process. */
 async function withWorker(store: TestStore, test: () => Promise<void>): Promise<void> {
   const folder = temporaryFolder();
   const worker = await Worker.start({ store: store.address, log: join(folder, 'log'), name: 'worker' });
@@ -18,7 +18,10 @@ async function withWorker(store: TestStore, test: () => Promise<void>): Promise<
   rmSync(folder, { recursive: true });
 }
 
-/** How long it takes from asking until an instance of the other process has ended, ms: there and back again. */
+/**
+ * Measures the time from a request until the client sees that an instance of the other process has ended, ms: the way
+ * there and back.
+ */
 async function timesOf(
   rounds: number,
   start: (round: number) => Promise<string>,
@@ -55,7 +58,7 @@ function cancels(store: TestStore, rounds: number): Promise<number[]> {
   return timesOf(rounds, start, (id) => client.cancelInstance(id), store);
 }
 
-/** Half of them took no longer. On a quiet machine that is some tens of milliseconds; one that is busy is allowed more. */
+/** The median. It is some tens of milliseconds on a quiet machine. A busy machine is allowed more. */
 const p50 = (sorted: readonly number[]) => sorted[Math.floor(sorted.length / 2)];
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
@@ -76,7 +79,7 @@ describe('on Postgres without notifications', () => {
 
   it('they cross processes as well, by a look once a second', async () => {
     await withWorker(store, async () => {
-      // A look brings the request there, and another one the result back.
+      // One poll finds the request, and another one the result.
       expect(p50(await events(store, 5))).toBeLessThan(2_000 + 2_000);
       expect(p50(await cancels(store, 5))).toBeLessThan(2_000 + 2_000);
     });

@@ -1,4 +1,5 @@
-// Starts an instance on an SQLite file whose syncs fail from then on, tells what it was told, and is killed: see failed-sync.test.ts. Plain Node and the built package.
+// Starts an instance on an SQLite file whose syncs fail from then on, reports the answer to that call, and is killed
+// (see failed-sync.test.ts). Runs in plain Node with the built package.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

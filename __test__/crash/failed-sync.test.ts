@@ -1,5 +1,6 @@
-// A commit whose sync fails is written again, and when that goes on its caller is told that it failed. Its frames are in the log by then: a process that reads the log
-// after a crash may find them. The caller must be told that this is not known.
+// A commit whose sync fails is written again. If the failure persists, its caller gets an error. Its frames are in the
+// log by then, and a process that reads the log after a crash may find them. The error must therefore say that the
+// outcome is unknown.
 
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -39,7 +40,7 @@ describe.skipIf(!traces)('on an SQLite file (with strace, on Linux)', () => {
     const client = new Client(provider);
     expect(await client.getStatus('before')).toMatchObject({ status: 'Pending' });
     expect(await client.getStatus('during')).toMatchObject({ status: 'Pending' });
-    // Whoever was told so may repeat it.
+    // A client that got this error may repeat the start.
     await client.startOrchestration('during', 'nobody registers this', undefined, { onConflict: 'return' });
     expect((await client.listInstances().page()).items.map(({ id }) => id).sort()).toEqual(['before', 'during']);
     await provider.close();

@@ -38,7 +38,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     await client.startOrchestration('early', 'steps', { seed: 1, steps: STEPS });
     await worker.said('step', 5);
 
-    // Others take every connection, those of the worker and of the client as well.
+    // Other clients take every connection, including those of the worker and of the client.
     const others = [new PgClient({ connectionString: cluster.url })];
     const [admin] = others as [PgClient];
     await admin.connect();
@@ -77,7 +77,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     expectAllOver(address);
   });
 
-  /** Take connections until there are none left. */
+  /** Opens connections until the server refuses one. */
   async function take(others: PgClient[]): Promise<void> {
     for (;;) {
       const other = new PgClient({ connectionString: cluster.url, application_name: 'other' });

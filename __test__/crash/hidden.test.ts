@@ -1,5 +1,5 @@
-// Workers of two users with systemd's `ProtectProc=` on one machine: what /proc does not show is not dead. They took each other over every
-// two seconds.
+// Workers of two users on one machine with systemd's `ProtectProc=`. A process that /proc does not show is not dead.
+// Such workers once took each other over every two seconds.
 
 import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { Worker } from '../support/worker.ts';
 import { outputOf } from './outputs.ts';
 
 const USERS = [65_532, 65_533] as const;
-/** No lease ends while the test runs: what is taken over is taken over because its process is gone. */
+/** No lease ends while the test runs, so each takeover happens because a process is gone. */
 const LEASE = '1h';
 const GONE = 'is gone; its instances go on';
 
@@ -35,7 +35,8 @@ describe('on Postgres', () => {
       };
       const first = await start('first', USERS[0], { stepMs: 500, holds: true });
       chmodSync(log, 0o666);
-      // It holds one, and takes seconds for the other: the second worker looks at the first one again and again meanwhile.
+      // The first worker holds one instance, and the other takes it seconds: the second worker looks at the first one
+      // again and again meanwhile.
       first.tell({ type: 'start', name: 'holds', instances: [{ id: 'held', input: null }] });
       await first.said('step');
       const second = await start('second', USERS[1], {});
@@ -51,7 +52,7 @@ describe('on Postgres', () => {
       expect(second.all('step')).toEqual([]);
 
       await first.kill();
-      // Its number is free, which the second one may ask.
+      // Its process id is free, and the second worker may check that.
       await second.wrote(GONE);
       expect(await client.waitForOrchestration('held', SOON)).toMatchObject({ status: 'Completed', output: 'second' });
       expect(await second.stop()).toEqual({ code: 0, signal: null });

@@ -13,12 +13,12 @@ import { type Absence, concurrentViolations, type Kill, type Snapshot, unfinishe
 import { outputOf } from './outputs.ts';
 import { seeded } from './random.ts';
 
-/** Decides when the workers are killed. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- kill`. */
+/** Decides when the workers are killed. To try another seed: `PERDURE_TEST_SEED=7 npm run test:js -- kill`. */
 const SEED = Number(process.env.PERDURE_TEST_SEED ?? 20_261_121);
 
 const STEPS = 10;
 
-/** The histories of those instances that are there. */
+/** Returns the histories of those instances that exist. */
 async function snapshot(client: Client, instances: readonly { id: string }[]): Promise<Snapshot> {
   const found = new Map<string, HistoryEvent[]>();
   for (const { id } of instances) {
@@ -31,7 +31,7 @@ async function snapshot(client: Client, instances: readonly { id: string }[]): P
   return found;
 }
 
-/** The effects of some instances: one test leaves the others' alone. */
+/** Returns the effects of these instances only: the log also contains those of another test. */
 function effectsOf(log: string, instances: readonly { id: string }[]): Effect[] {
   const ids = new Set(instances.map(({ id }) => id));
   return readEffects(log).filter(({ id }) => ids.has(id));
@@ -57,7 +57,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const kills: Kill[] = [];
     const options = { store: address, log, stepMs: 1, runtime: { activityConcurrency: 64 } };
 
-    // Half of them wait before there is any worker; the other half is started by the workers that are to be killed.
+    // Half of the instances are started before there is any worker. The workers that are to be killed start the other
+    // half.
     for (const { id, input } of instances.slice(0, 100)) {
       await client.startOrchestration(id, 'steps', input);
       acknowledged.add(id);
@@ -65,7 +66,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (let round = 0; round < 5; round += 1) {
       const name = `worker ${round + 1}`;
       const worker = await Worker.start({ ...options, name });
-      // One after the other, so that a kill finds it in the middle of starting too.
+      // The instances are started one after the other, so that a kill may also come in the middle of starting.
       worker.tell({ type: 'start', name: 'steps', instances: instances.slice(100 + 20 * round, 120 + 20 * round) });
       if (round % 2 === 0) await worker.said('step', Math.floor(1 + random() * 149));
       else await worker.said('acknowledged', Math.floor(1 + random() * 19));
@@ -98,7 +99,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const effects = effectsOf(log, instances);
     for (const [id, history] of end) {
       expect(historyViolations(history, 'Completed'), id).toEqual([]);
-      // Besides, the first turn records the version of those that a client without a runtime has started.
+      // The first turn of an instance that a client without a runtime has started also records its version, as one more
+      // event.
       expect(
         history.filter(({ kind }) => kind !== 'ExecutionBegan'),
         id,
@@ -106,13 +108,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
     expect(violations(effects, kills, end)).toEqual([]);
 
-    // The faults did fire: each kill found something left to do. A worker may have been killed before it began a step.
+    // The faults did strike: each kill left work to do. A worker may have been killed before it began a step.
     expect(workersOf(effects).size).toBeGreaterThanOrEqual(4);
     for (const { found } of kills) {
       expect([...found.values()].some((history) => history.length < 2 + 2 * STEPS)).toBe(true);
     }
-    // A step begins once, and at most once more for each kill that came between its begin and its recorded completion: a completion that was on
-    // its way to a server then may be stored when its worker is gone.
+    // A step begins once, and at most once more for each kill that came between its begin and its recorded completion.
+    // A completion that was on its way to the server at the kill may be stored after the worker is gone.
     const repeated = kills.flatMap((kill) => unfinished(effects, kill));
     expect(repeated.length).toBeGreaterThan(0);
     expect(effects.filter(({ event }) => event === 'begin').length).toBeLessThanOrEqual(200 * STEPS + repeated.length);
@@ -164,7 +166,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(historyViolations(await client.getHistory(id), status), id).toEqual([]);
     }
     await last.stop();
-    // The faults did fire: no worker but the last came to the end.
+    // The faults did strike: no worker but the last came to the end.
     expect(workersOf(readEffects(log)).size).toBe(7);
   }, 60_000);
 
@@ -182,7 +184,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (const { id } of instances) await client.startOrchestration(id, 'queued', { steps });
     let [one, two] = [await owner('owner 0'), await runner('runner 0')];
     for (let round = 1; round <= 6; round += 1) {
-      // What runs tasks owns instances too, and goes on with those of a killed owner.
+      // The worker that runs tasks owns instances too, and continues those of a killed owner.
       await two.said('step', Math.floor(1 + random() * 20));
       const [killed, from] = [round % 2 === 0 ? two : one, Date.now()];
       await killed.kill();
@@ -202,7 +204,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
     await one.stop();
     await two.stop();
-    // A step begins again only where a runner was killed in it, or with its end on the way to the store.
+    // A step begins again only if a runner was killed in it, or with its end on the way to the store.
     const effects = readEffects(log);
     expect(concurrentViolations(effects, absences, end)).toEqual([]);
     const begins = effects.filter(({ event }) => event === 'begin');
@@ -214,7 +216,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const { client, address } = store;
     const log = logOf('takeover');
     const instances = Array.from({ length: 20 }, (_, i) => ({ id: `takeover-${i}`, input: null }));
-    // A lease that is far longer than the test: what is seen is not its end.
+    // The lease is far longer than the test, so the takeover does not come from its end.
     const options = { store: address, log, runtime: { lease: '1h' } };
     const first = await Worker.start({ ...options, name: 'first', holds: true });
     first.tell({ type: 'start', name: 'holds', instances });
@@ -231,7 +233,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (const { id } of instances) {
       expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed', output: 'second' });
     }
-    // Dead processes are looked for every second.
+    // Workers look for dead processes every second.
     expect(performance.now() - before).toBeLessThan(3_000);
     expect(await second.stop()).toEqual({ code: 0, signal: null });
     for (const { id } of instances) expect(historyViolations(await client.getHistory(id), 'Completed')).toEqual([]);
@@ -329,14 +331,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       worker.tell({ type: 'start', name: 'steps', instances: instances.filter((_, n) => n % 2 === i) });
     }
     await Promise.all(workers.map((worker) => worker.said('acknowledged', instances.length / 2)));
-    // Each waits for all, also for those of the other.
+    // Each worker waits for all instances, including those of the other.
     for (const worker of workers) worker.tell({ type: 'wait', ids: instances.map(({ id }) => id) });
     await Promise.all(workers.map((worker) => worker.said('ended', instances.length)));
     for (const worker of workers) {
       expect(worker.all('ended').filter(({ status }) => status !== 'Completed')).toEqual([]);
       for (const { id, output } of worker.all('ended')) expect(output).toBe(outputOf(Number(id.slice(4)), STEPS));
       expect(await worker.stop()).toEqual({ code: 0, signal: null });
-      // Nothing to warn of: no "database is locked", no turn fenced off, no lease lost.
+      // There is nothing to warn of: no "database is locked", no fenced turn, no lost lease.
       expect(worker.stderr).toBe('');
     }
     const effects = effectsOf(log, instances);

@@ -27,7 +27,7 @@ describe('on Postgres', () => {
     const way = await Proxy.to(address.url);
     proxy = way.proxy;
     const options = { log, stepMs: 20, runtime: { lease: '2s' } };
-    // The first one comes by a way that is blocked later, the other one directly.
+    // The first worker connects through a proxy that is blocked later, the other one directly.
     const first = await Worker.start({ ...options, store: { ...address, url: way.url }, name: 'first' });
     const other = await Worker.start({ ...options, store: address, name: 'other' });
     const instances = Array.from({ length: 10 }, (_, i) => ({ id: `late-${i}`, input: { seed: i, steps: STEPS } }));
@@ -35,12 +35,12 @@ describe('on Postgres', () => {
     await first.said('acknowledged', instances.length);
     await first.said('step', 2 * instances.length);
 
-    // The end of a step is on its way to the server while others go on with its instances.
+    // The end of a step is on its way to the server while other workers continue the instance.
     const from = Date.now();
     await way.proxy.blockAt('ActivityCompleted');
     await other.said('step', instances.length);
     expect(way.proxy.holds).toBe(true);
-    // It has not begun anything for longer than a step takes.
+    // The first worker has not begun anything for longer than a step takes.
     const absence: Absence = { worker: 'first', from, by: Date.now() };
     way.proxy.free();
 

@@ -1,6 +1,7 @@
-// A statement waits at the server for the lock of a table, as beside an index build, and its connection breaks. The server notices nothing, and carries the
-// statement out when it has the lock: the call had been resolved as "not written" by then and was repeated, so that an acknowledged event came twice, and a start
-// that its own process had dropped belonged to it and stood still for ever.
+// A statement waits at the server for the lock of a table, as during an index build, and its connection breaks. The
+// server does not notice, and executes the statement when it gets the lock. By then the call had been resolved as "not
+// written" and was repeated. So an acknowledged event arrived twice, and a start that its own process had dropped
+// belonged to that process and stood still for ever.
 
 import { Client, PostgresProvider, type Runtime } from 'perdure';
 import { Client as PgClient } from 'pg';
@@ -12,12 +13,12 @@ import { Proxy } from '../support/proxy.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { insist } from './callers.ts';
 
-/** How an index build holds a table, and how a migration does. */
+/** The table locks of an index build and of a migration. */
 const LOCKS = ['SHARE', 'ACCESS EXCLUSIVE'] as const;
 
 describe('on Postgres', () => {
   const store = useStore(postgresAt(POSTGRES_URL));
-  // Within a transaction the activity is seen as it was at its first look.
+  // Two connections: within a transaction, `pg_stat_activity` stays as it was at its first reading.
   const [admin, holder] = [
     new PgClient({ connectionString: POSTGRES_URL }),
     new PgClient({ connectionString: POSTGRES_URL }),
@@ -31,7 +32,8 @@ describe('on Postgres', () => {
   beforeEach(async () => {
     const way = await Proxy.to(POSTGRES_URL);
     proxy = way.proxy;
-    // A server that hears of the cancellation drops what waits, and one that does not must not do it later either.
+    // A server that receives the cancellation drops the waiting statement. A server that does not receive it must not
+    // execute the statement later either.
     proxy.losesCancels = true;
     provider = await PostgresProvider.connect(way.url, {
       schema: (store.address as PostgresAddress).schema,
@@ -60,10 +62,10 @@ describe('on Postgres', () => {
     await proxy.close();
   });
 
-  /** Call, and break the connection while the call's statement waits for a table. */
+  /** Calls, and breaks the connection while the statement of the call waits for a table. */
   async function callBehindLock(lock: string, call: () => Promise<unknown>): Promise<void> {
     const { schema } = store.address as PostgresAddress;
-    // Those of one message, and of one start.
+    // The statements for one message and for one start.
     const waiting = async () => {
       const sql =
         "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed)'";
@@ -74,7 +76,8 @@ describe('on Postgres', () => {
     await eventually(20_000, 'the statement waits', async () => (await waiting()).length > 0);
     const first = await waiting();
     proxy.cut();
-    // It is sent again, and waits behind the one that nobody waits for any more, unless the server has noticed that.
+    // The statement is sent again. It waits behind the abandoned one, unless the server has noticed the broken
+    // connection.
     await eventually(20_000, 'it waits again', async () => (await waiting()).some((pid) => !first.includes(pid)));
     await holder.query('COMMIT');
     await called;
@@ -95,7 +98,7 @@ describe('on Postgres', () => {
       const [first, id] = [store.id(), store.id()];
       const start = (which: string) =>
         client.startOrchestration(which, 'greets', which, onConflict === undefined ? {} : { onConflict });
-      // Its statement is prepared by this: what waits later is the statement itself.
+      // This prepares the statement of a start, so that later the statement itself waits and not its preparation.
       await start(first);
       expect((await client.waitForOrchestration(first, SOON)).output).toBe(`hello ${first}`);
       await callBehindLock(lock, () => start(id));

@@ -1,5 +1,6 @@
-// A server goes on without its last commits: a standby that had not received them was promoted, or a base backup took its place. What is counted in the store is counted a
-// second time then. A worker that had seen a message took the next one with the same number for it, and never read it, although it was acknowledged.
+// A server continues without its last commits: a standby that had not received them was promoted, or a base backup took
+// its place. Numbers that the store counts are then given out a second time. A worker that had seen a message took the
+// next one with the same number for it, and never read it, although it was acknowledged.
 
 import { Client, PostgresProvider, Runtime } from 'perdure';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -14,11 +15,11 @@ afterEach(async () => {
   for (const cluster of clusters.splice(0)) await cluster.remove();
 });
 
-/** A worker with a lease that outlasts the test, on one store for as long as this lasts. */
+/** Runs the test with a worker on one store. Its lease outlasts the test. */
 async function withWorker(url: string, test: (client: Client) => Promise<void>): Promise<void> {
   const provider = await PostgresProvider.connect(url, { poolSize: 2 });
   const runtime = new Runtime(provider, { lease: '10m', logLevel: 'silent' });
-  // It runs for as long as the instance does, whose worker keeps it in memory for that.
+  // The activity runs for as long as the instance, so the worker keeps the instance in memory.
   runtime.registerActivity('stays', (ctx) => aborted(ctx.signal));
   runtime.registerOrchestration('collects', function* (ctx): Generator<any, string[], any> {
     const stays = ctx.scheduleActivity('stays');
@@ -39,19 +40,21 @@ async function withWorker(url: string, test: (client: Client) => Promise<void>):
   }
 }
 
-/** Send, and wait until it was read. */
+/** Sends an event, and waits until it was read. */
 async function send(client: Client, id: string, what: string, count: number): Promise<void> {
   await client.raiseEvent(id, 'next', what);
   await eventually(20_000, `${what} was read`, async () => (await client.getStatus(id))?.customStatus === count);
 }
 
-/** What is acknowledged before the commits are lost that follow. */
+/** Writes acknowledged changes that survive. */
 async function begin(client: Client): Promise<void> {
   await client.startOrchestration('kept', 'collects');
   await send(client, 'kept', 'first', 1);
 }
 
-/** What is acknowledged and lost: read, waiting unread, and started. */
+/**
+ * Writes acknowledged changes that are lost: an event that was read, events that wait unread, and a started instance.
+ */
 async function goOn(client: Client): Promise<void> {
   await send(client, 'kept', 'lost', 2);
   await client.raiseEvent('kept', 'nobody waits for this', 1);
@@ -59,12 +62,12 @@ async function goOn(client: Client): Promise<void> {
   await client.startOrchestration('lost', 'collects');
 }
 
-/** Everything that is acknowledged now is there. */
+/** Expects that each change that is acknowledged from now on is there. */
 async function expectGoesOn(client: Client): Promise<void> {
   await insist(() => client.getStatus('kept'));
   expect(await client.getStatus('lost')).toBeNull();
   await insist(() => client.startOrchestration('new', 'collects', undefined, { onConflict: 'return' }));
-  // Each has a number that a lost one had.
+  // Each of these events has a number that a lost one had.
   for (const what of ['new', 'newer', 'end']) await client.raiseEvent('kept', 'next', what);
   expect(await client.waitForOrchestration('kept', SOON)).toMatchObject({
     status: 'Completed',

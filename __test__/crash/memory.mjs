@@ -1,4 +1,4 @@
-// A worker process whose memory is watched or capped: see memory.test.ts. Plain Node and the built package.
+// A worker process whose memory is watched or capped (see memory.test.ts). Runs in plain Node with the built package.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,10 +12,14 @@ const MIB = 1024 * 1024;
 const bytesOf = (name) =>
   Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
 
-/** The results of the steps of an instance are texts of so many bytes: written as another program would, which is quick. */
+/**
+ * Replaces the results of the steps of an instance by texts of `bytes` bytes. They are written directly into the store,
+ * which is quick.
+ */
 async function enlarge(id, bytes) {
   const which = `WHERE kind = 'ActivityCompleted' AND instance_key = (SELECT key FROM instances WHERE id = '${id}')`;
-  // Only here: 'pg' loads Node's fetch, whose WebAssembly memory is more than a process with a cap may map, whenever that is ready.
+  // 'pg' is loaded only here: it loads Node's fetch, whose WebAssembly memory is more than a process with a cap may
+  // map, at a time that is not predictable.
   if (store.kind === 'sqlite') {
     const { default: Database } = await import('better-sqlite3');
     const database = new Database(store.path);

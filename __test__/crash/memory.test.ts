@@ -1,5 +1,6 @@
-// The memory that a worker takes for what it acquires. Its bounds were numbers once, not bytes: 30 instances of 16 MiB took 620 MiB together, and
-// where that was too much every worker died before it had got anything done, without a trace in the store.
+// The memory that a worker uses for the instances it acquires. Its bounds were numbers once, not bytes: 30 instances of
+// 16 MiB took 620 MiB together. Where that was too much, every worker died before it had got anything done, without a
+// trace in the store.
 
 import { describe, expect, it } from 'vitest';
 
@@ -13,11 +14,11 @@ interface Part {
   readonly store: StoreAddress;
   readonly part: 'fill' | 'run';
   readonly ids: readonly string[];
-  /** Steps that each instance takes before it waits. */
+  /** The number of steps of each instance before it waits. */
   readonly values?: number;
-  /** Instances whose steps had larger results, and how large each is, MiB. */
+  /** Instances whose steps had larger results, and the size of each result, MiB. */
   readonly larger?: readonly (readonly [id: string, mib: number])[];
-  /** How much more the process may map than it has when it begins. */
+  /** The memory that the process may map in addition to what it has at its start, MiB. */
   readonly capMiB?: number;
 }
 
@@ -29,7 +30,7 @@ async function fill(part: Omit<Part, 'part'>): Promise<void> {
   expect(await filling.exited(), filling.stderr).toEqual({ code: 0, signal: null });
 }
 
-// What a process has taken is read from /proc, and what it may take is limited by prlimit.
+// The memory of a process is read from /proc, and limited with prlimit.
 describe.runIf(process.platform === 'linux').each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
@@ -40,7 +41,7 @@ describe.runIf(process.platform === 'linux').each(SHARED_STORES)('on $name', (ki
     const worker = run({ store: address, part: 'run', ids });
     expect(await worker.exited(), worker.stderr).toEqual({ code: 0, signal: null });
     const [done] = worker.all('done');
-    // 480 MiB of histories. Some 140 to 160 MiB were measured, where it had been 620.
+    // The histories have 480 MiB. Some 140 to 160 MiB were measured, where it had been 620.
     expect(done?.mib).toBeLessThan(300);
     for (const id of ids) expect(await store.client.getStatus(id)).toMatchObject({ status: 'Completed', output: 8 });
   }, 240_000);
@@ -51,15 +52,16 @@ describe.runIf(process.platform === 'linux').each(SHARED_STORES)('on $name', (ki
     const ids = [poison, ...others];
     const capMiB = 192;
     await fill({ store: address, ids, values: 1, larger: [[poison, 2 * capMiB]] });
-    // Postgres' client dies of it: two until it is a suspect, one together with others, three alone, and others may be tried alone before it.
-    // SQLite says that there is no memory, which suspends it in the first worker that lives so long.
+    // Postgres' client aborts the process for lack of memory. It takes two deaths until the instance is a suspect, one
+    // together with others and three alone, and other instances may be tried alone before it. SQLite returns an
+    // out-of-memory error, which suspends the instance in the first worker that lives that long.
     for (let workers = 0; (await client.getStatus(poison))?.status !== 'Suspended'; workers += 1) {
       expect(workers).toBeLessThan(12);
       const worker = run({ store: address, part: 'run', ids, capMiB });
       await worker.said('suspended').catch(() => worker.exited());
       await worker.kill();
     }
-    // Whatever the last one had not come to is done by another, which has no more memory than it had.
+    // Another worker, with no more memory, does the work that the last one had not reached.
     const worker = run({ store: address, part: 'run', ids: others, capMiB });
     expect(await worker.exited(), worker.stderr).toEqual({ code: 0, signal: null });
     for (const id of others)

@@ -14,7 +14,7 @@ import { repeatedWithoutReason } from './checker.ts';
 
 const STEPS = 10;
 
-/** A server that crashes may give a number of a transaction out again; in one of some crashes it does. */
+/** A server that crashes may give out the number of a transaction again. That happens in one of several crashes. */
 const MODES: readonly StopMode[] = [
   'fast',
   'immediate',
@@ -26,7 +26,7 @@ const MODES: readonly StopMode[] = [
   'immediate',
 ];
 
-/** Callers are told that there is no server, and that the same call may work later. */
+/** Expects that calls fail with an error that says that there is no server, and that the same call may work later. */
 async function refused(client: Client): Promise<void> {
   const calls = [
     client.getStatus('sender 0'),
@@ -38,7 +38,7 @@ async function refused(client: Client): Promise<void> {
 
 describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? '' : ` (${noCluster})`}`, () => {
   let cluster: Cluster;
-  // A commit takes its time here, so that many a restart comes in the middle of one.
+  // A commit is slowed down, so that many of the restarts come in the middle of one.
   beforeAll(async () => {
     cluster = await Cluster.create({ commit_delay: 20_000, commit_siblings: 0 });
   });
@@ -57,7 +57,8 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     const senders = Array.from({ length: 4 }, (_, i) => new Sender(client, `sender ${i}`));
     for (const sender of senders) await sender.start(STEPS);
 
-    // Of another provider, which has no commit under way when the server goes: it is told at once that there is none.
+    // A client of another provider. That provider has no commit under way when the server goes, so its calls fail at
+    // once.
     const asking = new Client(await store.open());
 
     let over = false;
@@ -68,7 +69,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
       while (!over) await call();
     });
     for (const [round, mode] of MODES.entries()) {
-      // Both are at work again.
+      // Both workers have resumed work.
       await Promise.all(workers.map((worker) => worker.said('step', worker.all('step').length + 20)));
       await cluster.stop(mode);
       if (round === 0) await refused(asking);
@@ -86,7 +87,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     }
     expectAllOver(address);
 
-    // No worker was away for as long as its lease, so that none had a reason to do anything twice.
+    // No worker was away for as long as its lease, so there was no reason to run an attempt twice.
     expect(repeatedWithoutReason(readEffects(log), [])).toEqual([]);
   }, 90_000);
 });

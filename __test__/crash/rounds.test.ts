@@ -12,7 +12,7 @@ import { type Absence, concurrentViolations } from './checker.ts';
 import { outputOf } from './outputs.ts';
 import { seeded } from './random.ts';
 
-/** Decides who is killed, and when. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- rounds`. */
+/** Decides which worker is killed, and when. To try another seed: `PERDURE_TEST_SEED=7 npm run test:js -- rounds`. */
 const SEED = Number(process.env.PERDURE_TEST_SEED ?? 20_261_122);
 
 const ROUNDS = 20;
@@ -40,7 +40,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const place = Math.floor(random() * workers.length);
       const victim = workers[place]!;
-      // It may be killed before it has started all of them, or in the middle of a start.
+      // The worker may be killed before it has started all of them, or in the middle of a start.
       const own = Array.from({ length: 6 }, (_, i) => ({
         id: `round ${round}-${i}`,
         input: { seed: i, steps: STEPS },
@@ -57,7 +57,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await victim.kill();
       absences.push({ worker: victim.name, from, by: Date.now() });
       expect(victim.stderr).toBe('');
-      // Whatever a killed worker leaves, the rows agree with each other.
+      // The rows agree with each other after each kill.
       if (round % 5 === 0) expectInvariants(address);
       workers[place] = await next();
     }
@@ -82,7 +82,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const effects = readEffects(log);
     for (const id of new Set(effects.map((effect) => effect.id))) end.set(id, await client.getHistory(id));
     expect(concurrentViolations(effects, absences, end)).toEqual([]);
-    // The faults did fire: some steps were begun in a worker that was killed, and in another after it.
+    // The faults did strike: some steps were begun in a worker that was killed, and in another after it.
     const begins = effects.filter(({ event }) => event === 'begin');
     expect(begins.length).toBeGreaterThan(new Set(begins.map(({ key }) => key)).size);
     expect(caller.failures).toBe(0);

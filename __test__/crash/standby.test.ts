@@ -1,5 +1,6 @@
-// A primary whose synchronous standby is away acknowledges nothing, and says nothing either: each commit waits there. A connection that is given up
-// meanwhile leaves its backend behind, which goes on waiting: backends piled up, until there was no connection left.
+// A primary whose synchronous standby is away acknowledges nothing, and reports no error either: each commit waits
+// there. A connection that is given up meanwhile leaves its backend behind, which continues to wait. Backends once
+// piled up until there was no connection left.
 
 import { Client, PostgresProvider, Runtime } from 'perdure';
 import { afterAll, expect, it } from 'vitest';
@@ -7,7 +8,7 @@ import { afterAll, expect, it } from 'vitest';
 import { eventually } from '../support/async.ts';
 import { Cluster, noCluster } from '../support/cluster.ts';
 
-/** Twice as long as a statement may take. */
+/** Twice the timeout of a statement. */
 const AWAY_MS = 32_000;
 const POOL_SIZE = 2;
 

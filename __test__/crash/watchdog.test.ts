@@ -1,5 +1,5 @@
-// Code that does not give the event loop back, and code that ends its process: nobody else is held up for long, and whoever does it
-// again and again is suspended.
+// Code that blocks the event loop, and code that ends its process. Other instances are not held up for long, and an
+// instance that does this again and again is suspended.
 
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,10 @@ import { SOON, useStore } from '../support/store.ts';
 import { type Effect, readEffects, Worker, type WorkerOptions } from '../support/worker.ts';
 
 const DEADLINE_MS = 1_000;
-/** By then another worker has taken what was given back, and run it: it may take another fifth of the deadline to notice. */
+/**
+ * By then another worker has taken the instances that were released, and run them. It may take another fifth of the
+ * deadline to notice them.
+ */
 const IN_TIME = '3s';
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
@@ -30,7 +33,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   }
 
-  /** A worker that does itself harm, with instances that wait for an activity which returns in every other worker. */
+  /** Starts a harmful worker, with instances that wait for an activity which returns in every other worker. */
   async function harmful(log: string, name: string, count = 20): Promise<{ first: Worker; ids: string[] }> {
     const first = await worker(log, name, { holds: true, harms: true });
     const ids = Array.from({ length: count }, () => store.id('waits'));
@@ -48,7 +51,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     return id;
   }
 
-  /** Nobody tells of a suspension: who decided on it may be held up. */
+  /**
+   * Polls until the instance is suspended. There is no notification: the worker that decided on the suspension may be
+   * held up.
+   */
   async function suspended(id: string): Promise<InstanceStatus> {
     for (;;) {
       const status = await store.client.getStatus(id);
@@ -107,7 +113,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       { event: 'end', worker: 'first' },
     ]);
 
-    // It is back, and takes work.
+    // The worker is back, and takes work.
     expect(await other.stop()).toEqual({ code: 0, signal: null });
     const later = store.id('later');
     await client.startOrchestration(later, 'steps', { seed: 1, steps: 3 });
@@ -123,7 +129,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const blocks = await start(first, 'blocks', { until, isLater: true });
     await client.raiseEvent(blocks, 'go');
     await first.said('step');
-    // Something must wait for the thread, or nobody misses it.
+    // Work must wait for the thread, or the watchdog does not miss it.
     const ids = Array.from({ length: 20 }, () => store.id('steps'));
     for (const id of ids) await client.startOrchestration(id, 'steps', { seed: 1, steps: 1 });
     await first.wrote('held up for more than 1000 ms by code that no turn');
@@ -151,7 +157,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const exits = await start(first, `exits in ${what}`);
       await client.raiseEvent(exits, 'go');
       expect(await first.exited()).toEqual({ code: 3, signal: null });
-      // Once it is tried together with the others, which are tried alone then, one by one.
+      // Once the instance is tried together with the others. Then the others are tried alone, one by one.
       for (let death = 2; death <= 6; death += 1) {
         const next = Worker.spawn({
           store: store.address,
@@ -193,7 +199,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (let kill = 1; kill <= 6; kill += 1) {
       const victim = await worker(log, `victim ${kill}`, { holds: true });
       await victim.said('step');
-      // Killed at once it would be taken for one that ends its process.
+      // The worker lives on for a while: if it were killed at once, it would look as if the instance had ended its
+      // process.
       await client.waitForOrchestration(await start(victim, 'naps', 800), SOON);
       await victim.kill();
     }

@@ -1,4 +1,4 @@
-// A worker process that tests start, watch and kill: see support/worker.ts. Plain Node and the built package.
+// A worker process that tests start, watch and kill (see support/worker.ts). Runs in plain Node with the built package.
 
 import { existsSync } from 'node:fs';
 import { Client, Runtime } from 'perdure';
@@ -52,7 +52,7 @@ function register(runtime) {
     return yield ctx.scheduleActivity('hold');
   });
 
-  // Its progress is stored when it says so.
+  // By the time this start is acknowledged, the heartbeat is stored.
   runtime.registerActivity('beats', async (ctx) => {
     effect('begin', ctx, 1);
     if (ctx.lastHeartbeat !== undefined) return { from: ctx.lastHeartbeat, attempt: ctx.attempt, worker: name };
@@ -75,7 +75,7 @@ function register(runtime) {
     });
   });
 
-  // Its first attempt fails and is to be followed by another after a while.
+  // The first attempt fails, and the next one follows after a while.
   runtime.registerActivity(
     'flaky',
     async (ctx) => {
@@ -114,9 +114,9 @@ function registerFamily(runtime) {
   });
 }
 
-// Orchestrations that clients talk to while processes come and go.
+// Registers orchestrations that clients talk to while processes come and go.
 function registerMail(runtime) {
-  // A step, then all parts up to the last, then the other steps.
+  // Runs a step, then receives all parts up to the last, then runs the other steps.
   runtime.registerOrchestration('collects', function* (ctx, { seed, steps }) {
     let value = yield ctx.scheduleActivity('step', { step: 1, value: seed });
     const parts = [];
@@ -125,7 +125,7 @@ function registerMail(runtime) {
     for (let step = 2; step <= steps; step += 1) value = yield ctx.scheduleActivity('step', { step, value });
     return { value, parts };
   });
-  // Ends when it is cancelled, and not before.
+  // Ends only when it is cancelled.
   runtime.registerOrchestration('waits', function* (ctx) {
     yield ctx.scheduleActivity('step', { step: 1, value: 0 });
     yield ctx.waitForEvent('never');
@@ -135,7 +135,7 @@ function registerMail(runtime) {
   });
 }
 
-// Its activity is for a queue that only some of the workers serve.
+// Registers an activity for a queue that only some of the workers serve.
 function registerQueued(runtime) {
   runtime.registerActivity('queued', async (ctx, step) => {
     effect('begin', ctx, step);
@@ -157,7 +157,7 @@ function registerNaps(runtime) {
   });
 }
 
-// Those that do no good to the process they run in.
+// Registers orchestrations and activities that harm the process they run in.
 function registerHarmful(runtime) {
   runtime.registerOrchestration('spins', function* (ctx) {
     yield ctx.waitForEvent('go');
@@ -172,7 +172,7 @@ function registerHarmful(runtime) {
     yield ctx.waitForEvent('go');
     yield ctx.scheduleActivity('exit');
   });
-  /** Hold the thread until a file is there. */
+  /** Blocks the thread until the file exists. */
   const block = (ctx, until) => {
     effect('begin', ctx, 1);
     const never = new Int32Array(new SharedArrayBuffer(4));

@@ -23,7 +23,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const { client, address } = store;
     const log = join(folder, 'log');
     const options = { store: address, log, stepMs: 20 };
-    // Only one of them serves the queue `far`: what is for that goes on when that one is back, and not before.
+    // Only this worker serves the queue `far`: activities for that queue run only after it is back.
     const zombie = await Worker.start({
       ...options,
       name: 'zombie',
@@ -40,15 +40,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     let from = Date.now();
     zombie.pause();
     while (isLocked(address)) {
-      // It was stopped in the middle of a write to a file, and while it stands still nobody can write there: another moment, then.
+      // The worker was stopped in the middle of a write to an SQLite file, and no other process can write while it
+      // stands still. It is continued and stopped again.
       zombie.resume();
       from = Date.now();
       zombie.pause();
     }
     const absence: Absence = { worker: 'zombie', from, by: Date.now() };
-    // Nobody else starts anything: what it begins now was the zombie's.
+    // No client starts anything now, so an attempt that the other worker begins was the zombie's.
     await other.said('step');
-    // Within a lease and a second, on a machine that is not too busy.
+    // The takeover takes at most a lease and a second, on a machine that is not too busy.
     expect(Date.now() - from).toBeLessThan(LEASE_MS + 1_000 + 3_000);
     await client.startOrchestration('far', 'queued', { steps: 3 });
     expectInvariants(address);
@@ -70,7 +71,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await other.stop()).toEqual({ code: 0, signal: null });
     expectAllOver(address);
 
-    // It ran no step to which it had no right: each that began twice began in the zombie before it was stopped, and in the other after that.
+    // The zombie ran no step that it had no right to: each step that began twice began in the zombie before it was
+    // stopped, and in the other worker after that.
     const effects = begunBefore(readEffects(log), absence, back);
     const end = new Map<string, HistoryEvent[]>();
     for (const { id } of [...instances, { id: 'far' }]) end.set(id, await client.getHistory(id));

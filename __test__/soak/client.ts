@@ -1,4 +1,4 @@
-// The client process of a soak: puts load on a store when it is told to, and tells what it holds when it is asked.
+// The client process of a soak. It puts load on a store on command, and reports its gauges on request.
 
 import { Client } from 'perdure';
 
@@ -41,7 +41,7 @@ process.on('message', async (told: Told) => {
       process.disconnect();
   }
 });
-// Nobody is left to tell it anything.
+// The parent process is gone, so no further commands can come.
 process.on('disconnect', () => process.exit());
 
 await fillPool(client);

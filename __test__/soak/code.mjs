@@ -1,4 +1,5 @@
-// What the workers of a soak run, on each of their threads: the programs of chaos, and what goes on for ever or does harm.
+// The code that the workers of a soak run on each of their threads: the programs of chaos, orchestrations that run for
+// ever, and some that do harm.
 
 import { randomInt } from 'node:crypto';
 
@@ -7,7 +8,7 @@ import { pause } from '../support/worker-parts.mjs';
 
 const RETRY = { maxAttempts: 10, initialInterval: 5, maxInterval: 100 };
 
-/** How long it sleeps that nobody writes to, so long that its generator is not kept. */
+/** The sleep of an instance that receives no message. It is so long that the generator of the instance is not kept. */
 const SLEEP = '12s';
 
 /** Rows that are copied in one cycle. */
@@ -24,7 +25,7 @@ export default function register(runtime) {
     return yield ctx.scheduleActivity('echo', yield ctx.scheduleActivity('echo', value));
   });
 
-  // Goes on where an attempt before it has come to.
+  // Continues where the previous attempt stopped.
   runtime.registerActivity('copy', async (ctx) => {
     let rows = ctx.lastHeartbeat ?? 0;
     while (rows < ROWS) {
@@ -60,7 +61,7 @@ export default function register(runtime) {
   runtime.registerOrchestration('stuck', function* (ctx) {
     yield ctx.scheduleActivity('stuck');
   });
-  // Wherever it is run again, it fits its history no more.
+  // Wherever it is replayed, it no longer fits its history.
   runtime.registerOrchestration('poisoned', function* (ctx) {
     yield ctx.scheduleActivity('echo', randomInt(1_000_000_000));
     yield ctx.waitForEvent('never');

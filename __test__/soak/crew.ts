@@ -1,18 +1,18 @@
-// What a client has under way at once.
+// The work that a client has under way.
 
 import { Stop } from './stop.ts';
 
-/** For how long a client waits for an end, ms: what has not come about by then never will. */
+/** The time that a client waits for an end, ms. An instance that has not ended by then never will. */
 export const PATIENCE_MS = 60_000;
 
 export class Crew {
-  /** What should not have happened. */
+  /** Failures, as sentences. */
   readonly wrong: string[] = [];
-  /** Tells all that goes on by itself to end. */
+  /** Tells the periodic work to end. */
   readonly stop = new Stop();
   readonly #running = new Set<Promise<void>>();
 
-  /** Follow some work to its end; `name` is what it is called if it fails. */
+  /** Follows some work to its end. `name` identifies it if it fails. */
   add(name: string, work: Promise<void>): void {
     const followed = work
       .catch((error: Error) => void this.wrong.push(`${name}: ${error.stack ?? error.message}`))
@@ -20,7 +20,7 @@ export class Crew {
     this.#running.add(followed);
   }
 
-  /** Begins nothing more; resolves when all has ended. */
+  /** Begins nothing more. Resolves when all work has ended. */
   async end(): Promise<void> {
     this.stop.set();
     while (this.#running.size > 0) await Promise.all(this.#running);

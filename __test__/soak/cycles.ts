@@ -1,23 +1,23 @@
-// Instances that go on from execution to execution until they are cancelled: written to, and watched.
+// Long-lived instances that continue as new until they are cancelled. Clients send messages to them and watch them.
 
 import type { Client } from 'perdure';
 
 import { type Crew, PATIENCE_MS } from './crew.ts';
 
-/** How many there are at once. */
+/** Number of instances at once. */
 const STRANDS = 16;
 
-/** Letters that each is sent before it is cancelled. */
+/** Messages that each instance is sent before it is cancelled. */
 const LETTERS = 12;
 
-/** From letter to letter, ms: the n-th strand waits n times as long, so that some fall asleep. */
+/** Pause between messages, ms. The n-th strand waits n times as long, so that some instances are evicted. */
 const PAUSE_MS = 500;
 
-/** Changes of the status after which a watch that is not followed to its end is left. */
+/** Status changes after which a watch that is not followed to its end is left. */
 const WATCHED = 5;
 
 export class Cycles {
-  /** Executions that they have shown. */
+  /** The number of executions that the watches have seen. */
   count = 0;
   readonly #client: Client;
   readonly #crew: Crew;
@@ -49,7 +49,7 @@ export class Cycles {
     }
   }
 
-  /** The status tells of executions in their order. */
+  /** The custom status shows the executions in their order. */
   async #watch(id: string, toTheEnd: boolean): Promise<void> {
     let [seen, changes] = [0, 0];
     for await (const { customStatus } of this.#client.statusChanges(id)) {

@@ -1,10 +1,10 @@
-// What a soak was for: whether what was measured is as it should be.
+// The verdict of a soak: compares the measurements with their limits.
 
 import { LOG_BYTES_MAX, limitOf } from './gauge.ts';
 import type { Series } from './series.ts';
 import type { Rest } from './soak.ts';
 
-/** Why it is not flat, as sentences. Of a short one only what is exact counts. */
+/** Returns the reasons for which the soak is not flat, as sentences. A short soak is judged only by exact gauges. */
 export function failuresOf(series: readonly Series[], rests: readonly Rest[], isShort: boolean): string[] {
   const left = rests.filter(({ gauge, before, after }) => limitOf(gauge).atRest === 'as before' && after > before);
   const grown = series.filter((one) => !isShort && !one.isFlat);

@@ -1,21 +1,21 @@
-// What is measured again and again, and how far it may rise.
+// The gauges that are sampled during a soak, and their limits.
 
 export type Unit = 'bytes' | 'count';
 
-/** What a gauge may rise to over a soak: so much more than it was, as a share of it and as such. */
+/** The limit of a gauge over a soak: it may rise by a share of its first value, plus a constant. */
 interface Limit {
   readonly unit: Unit;
   readonly share: number;
   readonly plus: number;
-  /** What it must be when nothing is going on: nothing, or at most what it was when nothing was going on before. */
+  /** The limit at rest: zero, or at most the value at the rest before. */
   readonly atRest?: 'nothing' | 'as before';
 }
 
 const MIB = 1024 * 1024;
 
-/** Of a process, of its runtime, and of a store. */
+/** The gauges of a process, of its runtime, and of a store. */
 export const LIMITS = {
-  // The allocators of Node, of its threads and of Rust give back what they hold in their own time.
+  // The allocators of Node, of its threads and of Rust return memory in their own time.
   'resident memory': { unit: 'bytes', share: 0.1, plus: 16 * MIB },
   'heap in use': { unit: 'bytes', share: 0.1, plus: 2 * MIB },
   'external memory': { unit: 'bytes', share: 0.1, plus: 2 * MIB },
@@ -41,10 +41,13 @@ export const LIMITS = {
 
 export type Gauge = keyof typeof LIMITS;
 
-/** What some of them show at one time. */
+/** Values of some gauges at one time. */
 export type Gauges = Partial<Record<Gauge, number>>;
 
-/** What the log of an SQLite file never exceeds, whatever reads from it: `WAL_BYTES_MAX` in crates/provider-sqlite/src/options.rs. */
+/**
+ * The greatest size of the log of an SQLite file, with any readers: `WAL_BYTES_MAX` in
+ * crates/provider-sqlite/src/options.rs.
+ */
 export const LOG_BYTES_MAX = 64 * MIB;
 
 export function limitOf(gauge: Gauge): Limit {

@@ -1,25 +1,28 @@
-// What a process holds, in numbers.
+// The resources that a process holds, in numbers.
 
 import { readdirSync } from 'node:fs';
 
-/** What the operating system knows of this process; other systems have no list of either. */
+/** Counts the threads and descriptors of this process. Only Linux lists them. */
 function counted() {
   if (process.platform !== 'linux') return {};
-  // The list is read through a descriptor of its own.
+  // Reading the list takes one descriptor itself.
   return { threads: readdirSync('/proc/self/task').length, descriptors: readdirSync('/proc/self/fd').length - 1 };
 }
 
-/** Of this process; `--expose-gc` lets it count what is in use and not what is to be collected. */
+/** Returns the gauges of this process. Run with `--expose-gc`, so that memory in use is counted and garbage is not. */
 export function gaugesOfProcess() {
   globalThis.gc();
   const { rss, heapUsed, external } = process.memoryUsage();
   return { 'resident memory': rss, 'heap in use': heapUsed, 'external memory': external, ...counted() };
 }
 
-/** More than there are connections in a pool. */
+/** More than the connections of a pool. */
 const CALLS = 64;
 
-/** A pool opens its connections when they are wanted: all of them are, so that none comes later. */
+/**
+ * Opens all connections of the pool now, so that none is opened later. A pool opens a connection only when a call needs
+ * it.
+ */
 export async function fillPool(client) {
   await Promise.all(Array.from({ length: CALLS }, () => client.getStatus('nobody')));
 }

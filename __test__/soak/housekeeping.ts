@@ -1,4 +1,4 @@
-// What an operator does all the time: looks at what is there, and throws away what is over.
+// The routine work of an operator: lists instances, and deletes those that have ended.
 
 import type { Client } from 'perdure';
 
@@ -11,7 +11,7 @@ const PAGE = 20;
 /** Executions that an instance keeps. */
 const KEPT = 2;
 
-/** For how long what has ended is kept, ms: whoever waits for its end is told meanwhile. */
+/** The time for which ended instances are kept, ms. Clients that wait for the end are told meanwhile. */
 const KEPT_MS = 10_000;
 
 export class Housekeeping {
@@ -19,7 +19,7 @@ export class Housekeeping {
   readonly #client: Client;
   readonly #oldest: () => number;
 
-  /** `oldest` tells what ended before which time is of no use any more, ms since 1970. */
+  /** `oldest` returns a time, ms since 1970: instances that ended before it are needed no more. */
   constructor(client: Client, oldest: () => number) {
     this.#client = client;
     this.#oldest = oldest;

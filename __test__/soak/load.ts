@@ -1,4 +1,4 @@
-// What a client does to a store from its beginning to its rest.
+// The load of one client on a store, from its beginning to its rest.
 
 import type { Client } from 'perdure';
 
@@ -17,7 +17,7 @@ export class Load {
   readonly #probes: Probes;
   readonly #housekeeping: Housekeeping;
 
-  /** `name` makes its ids its own, and so does the number of its first program. */
+  /** `name` makes the ids of this load unique, and so does the number of its first program. */
   constructor(
     client: Client,
     { seed, rate }: ClientOptions,
@@ -37,7 +37,7 @@ export class Load {
     if (beside !== undefined) crew.add(beside, new Troubles(client, crew, name, beside).run());
   }
 
-  /** Begins nothing more; resolves when all has ended. */
+  /** Begins nothing more. Resolves when all has ended. */
   async rest(): Promise<Figures> {
     await this.#crew.end();
     const { programs, wrong } = { programs: this.programs.count, wrong: this.#crew.wrong };

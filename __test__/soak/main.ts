@@ -1,9 +1,10 @@
 // The command `npm run soak`:
 //
-//   npm run soak -- --provider sqlite|postgres [--minutes N] [--seed N] [--processes N] [--threads N] [--rate N]
+//   npm run soak -- --provider sqlite|postgres [--minutes N] [--seed N] [--processes N] [--threads N]
+//   [--rate N]
 //
-// The load is decided by the seed, which is printed. Ends with 0 when all is flat and right, with 1 when something is not, and with 2 when it
-// cannot be done.
+// The seed decides the load, and it is printed. The exit code is 0 if all is flat and right, 1 if something is not, and
+// 2 if the soak cannot be done.
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
@@ -44,7 +45,7 @@ function optionsOf(args: readonly string[]): SoakOptions {
   };
 }
 
-// A soak takes away what it has made, so it is not broken off.
+// A soak removes what it has made, so the first signal does not break it off.
 let isEnough = false;
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => (isEnough = true));
 

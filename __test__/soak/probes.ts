@@ -1,4 +1,4 @@
-// Short instances at a steady rate: how long they take tells what others do to them.
+// Short instances at a steady rate. Their durations show the effect of other instances on them.
 
 import { createHistogram } from 'node:perf_hooks';
 import type { Client } from 'perdure';
@@ -12,7 +12,7 @@ export class Probes {
   readonly #client: Client;
   readonly #crew: Crew;
   readonly #name: string;
-  /** In µs; takes the same room for any number of them. */
+  /** Durations in µs. A histogram takes the same memory for any number of them. */
   readonly #times = createHistogram();
 
   constructor(client: Client, crew: Crew, name: string) {

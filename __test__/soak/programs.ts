@@ -9,7 +9,10 @@ import { type Action, type Root, rootOf } from '../chaos/programs.ts';
 import { pause } from '../support/worker-parts.mjs';
 import { type Crew, PATIENCE_MS } from './crew.ts';
 
-/** Programs under way at most: with more, the store does not keep up with the rate and nothing that is measured means anything. */
+/**
+ * The most programs under way. With more of them, the store does not keep up with the rate, and the measurements mean
+ * nothing.
+ */
 const UNDER_WAY_MAX = 1_000;
 
 export class Programs {
@@ -19,10 +22,10 @@ export class Programs {
   readonly #rate: number;
   readonly #first: number;
   #next: number;
-  /** When they began, ms since 1970. */
+  /** The times at which the running programs began, ms since 1970. */
   readonly #underWay = new Map<number, number>();
 
-  /** So many begin in a second, from a first one on. */
+  /** Begins `rate` programs per second, from number `first` on. */
   constructor(client: Client, crew: Crew, seed: number, rate: number, first: number) {
     this.#client = client;
     this.#crew = crew;
@@ -36,7 +39,7 @@ export class Programs {
     return this.#next - this.#first;
   }
 
-  /** The first one that has not begun. */
+  /** The number of the first program that has not begun. */
   get next(): number {
     return this.#next;
   }
@@ -45,7 +48,7 @@ export class Programs {
     return this.#underWay.size;
   }
 
-  /** What ended before this is of no use to any program, ms since 1970. */
+  /** Instances that ended before this time are needed by no program, ms since 1970. */
   get oldest(): number {
     return Math.min(Date.now(), ...this.#underWay.values());
   }
@@ -90,7 +93,7 @@ export class Programs {
     this.#crew.wrong.push(...lost, ...stuck.map(({ text }) => text), ...wrong);
   }
 
-  /** However many start it at once, there is one. */
+  /** Starts the program several times at once: only one instance comes of it. */
   async #start({ id, starts, segments, ending }: Root): Promise<void> {
     const start = () =>
       this.#client.startOrchestration(id, 'program', { program: { segments, ending } }, { onConflict: 'return' });
@@ -110,7 +113,7 @@ export class Programs {
     }
   }
 
-  /** What it came to, or where it stands if it does not end. */
+  /** Returns the outcome of an instance, or its current status if it does not end in time. */
   async #outcome(id: string): Promise<Outcome | null> {
     try {
       return await this.#client.waitForOrchestration(id, PATIENCE_MS);

@@ -1,10 +1,10 @@
-// A soak in numbers, as text.
+// The numbers of a soak, as text.
 
 import { limitOf, type Unit } from './gauge.ts';
 import type { SoakReport } from './soak.ts';
 import type { Figures } from './talk.ts';
 
-/** How many of the sentences that tell what went wrong are shown. */
+/** Number of failures that are shown. */
 const SHOWN = 20;
 
 function shown(value: number, unit: Unit): string {

@@ -5,7 +5,7 @@ import { type Gauge, limitOf } from './gauge.ts';
 const HOUR_MS = 3_600_000;
 
 export class Series {
-  /** Whose it is. */
+  /** The process or store that it was read from. */
   readonly of: string;
   readonly gauge: Gauge;
   readonly #points: { readonly at: number; readonly value: number }[] = [];
@@ -15,7 +15,7 @@ export class Series {
     this.gauge = gauge;
   }
 
-  /** `at` in ms, rising. */
+  /** `at` is in ms and rises from call to call. */
   add(at: number, value: number): void {
     this.#points.push({ at, value });
   }
@@ -38,7 +38,7 @@ export class Series {
     return Math.max(...this.#values);
   }
 
-  /** By how much it rises in an hour: the least squares' line. */
+  /** The slope per hour of the least-squares line. */
   get slopePerHour(): number {
     const [at, value] = [mean(this.#points.map((point) => point.at)), mean(this.#values)];
     const along = this.#points.reduce((sum, point) => sum + (point.at - at) * (point.value - value), 0);
@@ -46,7 +46,7 @@ export class Series {
     return spread === 0 ? 0 : (along / spread) * HOUR_MS;
   }
 
-  /** Whether the last third is within the limit that the first one sets. */
+  /** True if the last third is within the limit that the first third sets. */
   get isFlat(): boolean {
     const { share, plus } = limitOf(this.gauge);
     return this.last <= this.first * (1 + share) + plus;

@@ -1,4 +1,4 @@
-// The store of a soak, and what is under it.
+// The store of a soak, and the file or server below it.
 
 import { randomUUID } from 'node:crypto';
 import { existsSync, rmSync, statSync } from 'node:fs';
@@ -11,7 +11,7 @@ import type { Gauges } from './gauge.ts';
 export interface Site {
   readonly address: StoreAddress;
   gauges(): Promise<Gauges>;
-  /** What is left of those who have used it and are gone, as sentences. */
+  /** Returns as sentences the traces that remain of processes that are gone. */
   left(): Promise<string[]>;
   remove(): Promise<void>;
 }
@@ -26,7 +26,7 @@ export class SqliteSite implements Site {
     return { 'store size': sizeOf(this.#path), 'log size': sizeOf(this.#log) };
   }
 
-  /** Whoever is last copies the log into the file. */
+  /** The last process that closes the file copies the log into it. */
   async left(): Promise<string[]> {
     return existsSync(this.#log) ? [`a log of ${sizeOf(this.#log)} bytes is left beside the store`] : [];
   }
@@ -44,16 +44,19 @@ function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** How often a server looks for tables to vacuum, by default. */
+/** The default interval of a server's autovacuum, ms. */
 const VACUUM_MS = 60_000;
 
-/** A schema on the server that the tests use. Its connections bear a name of their own, since others use that server too. */
+/**
+ * A schema on the server that the tests use. Its connections have an application name of their own, since other tests
+ * use that server too.
+ */
 export class PostgresSite implements Site {
   readonly #name = `perdure-soak-${randomUUID()}`;
   readonly #site: StoreSite;
   readonly #observer = new PgClient({ connectionString: POSTGRES_URL });
 
-  /** When its tables were vacuumed last. */
+  /** The time of the last vacuum. */
   #vacuumed = performance.now();
 
   private constructor() {
@@ -81,7 +84,9 @@ export class PostgresSite implements Site {
     return { connections: Number(rows[0].connections), 'store size': Number(rows[0].bytes) };
   }
 
-  /** What a server does by itself, where that is not switched off: else the rows that are deleted would take room for ever. */
+  /**
+   * Vacuums as a server with autovacuum does, if autovacuum is off: otherwise deleted rows would take room for ever.
+   */
   async #vacuum(): Promise<void> {
     if (performance.now() < this.#vacuumed + VACUUM_MS) return;
     this.#vacuumed = performance.now();

@@ -7,10 +7,10 @@ import { describe as describeReport } from './report.ts';
 import { Series } from './series.ts';
 import { soak } from './soak.ts';
 
-// A short soak on each store: see main.ts for longer ones. What is exact is exact after seconds, too: when nothing is going on, nothing is
-// left in memory, and threads, descriptors and connections are as many as they were before.
+// A short soak on each store. See main.ts for longer ones. Exact gauges are exact after seconds, too: at rest nothing
+// is left in memory, and there are as many threads, descriptors and connections as before.
 
-/** Decides the programs. Another one: `PERDURE_TEST_SEED=7 npm run test:js -- soak`. */
+/** Decides the programs. To try another seed: `PERDURE_TEST_SEED=7 npm run test:js -- soak`. */
 const SEED = Number(process.env.PERDURE_TEST_SEED ?? 1);
 
 const MINUTES = 0.2;
@@ -38,7 +38,7 @@ it.for(['sqlite', 'postgres'] as const)(
 );
 
 describe('a series', () => {
-  /** A value each ten seconds. */
+  /** Returns a series with one value every ten seconds. */
   const series = (gauge: ConstructorParameters<typeof Series>[1], ...values: number[]) => {
     const one = new Series('worker 1', gauge);
     for (const [i, value] of values.entries()) one.add(i * 10_000, value);

@@ -1,4 +1,4 @@
-// A soak: a steady mixed load on worker processes, and what these hold from its beginning to its end.
+// A soak: a steady mixed load on worker processes, and the resources that these hold from its beginning to its end.
 
 import { rootOf } from '../chaos/programs.ts';
 import { eventually, within } from '../support/async.ts';
@@ -12,23 +12,23 @@ import { type Figures, SoakProcess, TROUBLES, type Trouble } from './talk.ts';
 
 export interface SoakOptions {
   readonly provider: 'sqlite' | 'postgres';
-  /** Of the steady load, which is measured. */
+  /** Duration of the steady load, which is measured. */
   readonly minutes: number;
   /** Decides the programs. */
   readonly seed: number;
   readonly processes: number;
-  /** Worker threads of each. */
+  /** Worker threads of each process. */
   readonly threads: number;
-  /** Programs that begin in a second. */
+  /** Programs that begin per second. */
   readonly rate: number;
-  /** What is only exact when it is measured for minutes is left out. */
+  /** True if gauges that need minutes to be meaningful are left out. */
   readonly isShort: boolean;
   readonly onStage?: (stage: string) => void;
-  /** Whether it is to end before its time. */
+  /** Returns true if the soak is to end early. */
   readonly isEnough?: () => boolean;
 }
 
-/** What one gauge showed when nothing was going on: before the steady load and after it. */
+/** The values of one gauge at rest: before the steady load and after it. */
 export interface Rest {
   readonly of: string;
   readonly gauge: Gauge;
@@ -41,16 +41,16 @@ export interface SoakReport {
   readonly steady: Figures;
   readonly series: readonly Series[];
   readonly rests: readonly Rest[];
-  /** Short instances beside each trouble. */
+  /** The figures of short instances beside each trouble. */
   readonly beside: readonly (readonly [Trouble, Figures])[];
-  /** Why it is not flat, or not right. */
+  /** The reasons for which the soak is not flat or not right. */
   readonly failures: readonly string[];
 }
 
-/** How long the load runs before anything is measured, and beside each trouble, ms. */
+/** Duration of the load before anything is measured, and of the load beside each trouble, ms. */
 const STAGES_MS = { long: { warmUp: 60_000, beside: 20_000 }, short: { warmUp: 5_000, beside: 0 } };
 
-/** How often it is measured. */
+/** Interval between samples, ms. */
 const SAMPLE_MS = { long: 5_000, short: 1_000 };
 
 type Sample = ReadonlyMap<string, Gauges>;
@@ -79,7 +79,7 @@ class Arena {
     this.#options = options;
     const last = processes - 1;
     this.#workers = Array.from({ length: processes }, (_, place) => {
-      // One of them alone serves the second queue.
+      // Only one worker serves the second queue.
       const queues = place === last ? ['default', 'far'] : ['default'];
       return SoakProcess.worker({ store: site.address, name: `worker ${place + 1}`, runtime: { threads, queues } });
     });
@@ -118,7 +118,7 @@ class Arena {
     return this.#options.isEnough?.() ?? false;
   }
 
-  /** So long of load, measured or not. */
+  /** Runs load for `ms`, and measures it if `series` is given. */
   async #stage(ms: number, beside?: Trouble, series?: Map<string, Series>): Promise<Figures> {
     this.#client.tell({ do: 'begin', beside });
     const end = performance.now() + ms;
@@ -149,7 +149,7 @@ class Arena {
     ]);
   }
 
-  /** What all show when nothing is going on, as soon as that is so. */
+  /** Returns a sample at rest, as soon as the processes are at rest. */
   async #rested(): Promise<Sample> {
     let sample = await this.#sample();
     try {
@@ -172,7 +172,7 @@ class Arena {
       this.#failures.push(...reported.map(({ what }) => `${process.name} reported: ${what}`));
       if (process.stderr !== '') this.#failures.push(`${process.name} said: ${process.stderr.slice(-2_000)}`);
     }
-    // A server notices a little later that somebody has gone.
+    // A server notices with a delay that a client has gone.
     await eventually(
       PATIENCE_MS,
       'nothing is left of those who have gone',
@@ -190,7 +190,10 @@ class Arena {
   }
 }
 
-/** That an instance does not fit its history, or that a turn came to nothing since a client of another process had terminated its instance. */
+/**
+ * True for expected reports: an instance does not fit its history, or a turn was not stored because a client of another
+ * process had terminated the instance.
+ */
 function isToBeTold(what: string, seed: number): boolean {
   const [, program] = /^a turn of instance 'p(\d+)' was not stored/.exec(what) ?? [];
   return (
@@ -202,7 +205,7 @@ function entriesOf(gauges: Gauges): [Gauge, number][] {
   return Object.entries(gauges) as [Gauge, number][];
 }
 
-/** What should be nothing at rest, and is not. */
+/** Returns the gauges that should be zero at rest and are not. */
 function leftIn(sample: Sample): string[] {
   return [...sample].flatMap(([of, gauges]) => {
     const left = entriesOf(gauges).filter(([gauge, value]) => limitOf(gauge).atRest === 'nothing' && value > 0);

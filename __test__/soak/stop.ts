@@ -1,4 +1,4 @@
-/** The end of what goes on until it is told to end. */
+/** A signal that ends periodic work. */
 export class Stop {
   #isSet = false;
   readonly #waiting = new Set<() => void>();
@@ -12,7 +12,7 @@ export class Stop {
     for (const wake of this.#waiting) wake();
   }
 
-  /** Resolves after so long, sooner when it is set. */
+  /** Resolves after `ms`, or earlier when the signal is set. */
   async pause(ms: number): Promise<void> {
     if (this.#isSet) return;
     await new Promise<void>((resolve) => {
@@ -26,7 +26,10 @@ export class Stop {
     });
   }
 
-  /** Does something so often in a second, whatever became of the last time; a second that was missed is not made up for. */
+  /**
+   * Calls `act` every `ms` until the signal is set. It does not wait for the work that `act` begins, and does not make
+   * up for calls that were missed.
+   */
   async everyMs(ms: number, act: () => void): Promise<void> {
     let due = performance.now();
     while (!this.#isSet) {

@@ -1,4 +1,4 @@
-// What a soak tells its processes, and what they say.
+// The messages between a soak and its processes.
 
 import { join } from 'node:path';
 
@@ -6,38 +6,38 @@ import { Process, root } from '../support/process.ts';
 import type { StoreAddress } from '../support/providers.ts';
 import type { Gauges } from './gauge.ts';
 
-/** What runs beside everything else and must not hold it up. */
+/** Kinds of harmful instances that run beside all others and must not hold them up. */
 export const TROUBLES = ['slow', 'holding', 'stuck', 'poisoned'] as const;
 
 export type Trouble = (typeof TROUBLES)[number];
 
-/** What a client has done from its beginning to its rest. */
+/** The figures of a client from its beginning to its rest. */
 export interface Figures {
   readonly programs: number;
-  /** Executions that long-lived instances have shown. */
+  /** Executions of long-lived instances that the watches have seen. */
   readonly cycles: number;
   readonly pruned: number;
-  /** Short instances, from the call that starts them until their client knows their end. */
+  /** Short instances, each measured from the call that starts it until its client knows its end. */
   readonly probes: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** What should not have happened. */
+  /** Failures, as sentences. */
   readonly wrong: readonly string[];
 }
 
 export type Said =
   | { readonly type: 'ready' }
   | { readonly type: 'gauges'; readonly gauges: Gauges }
-  /** A runtime has reported something that is no failure of user code. */
+  /** A runtime has reported a problem that is no failure of user code. */
   | { readonly type: 'reported'; readonly what: string }
   | { readonly type: 'rested'; readonly figures: Figures };
 
 export type Told =
   | { readonly do: 'tell' }
-  /** To a client: begin, with some trouble beside it or none. */
+  /** To a client: begin the load, optionally with one kind of trouble beside it. */
   | { readonly do: 'begin'; readonly beside?: Trouble | undefined }
-  /** To a client: begin nothing more, and let all end. */
+  /** To a client: begin nothing more, and let everything end. */
   | { readonly do: 'rest' }
   | { readonly do: 'shutdown' };
 
@@ -69,7 +69,7 @@ export class SoakProcess extends Process<Said, Told> {
     return this.all('gauges')[before]?.gauges ?? {};
   }
 
-  /** A client has begun; resolves when all that it began has ended. */
+  /** Tells a client to rest. Resolves when all that it began has ended. */
   async rest(): Promise<Figures> {
     const before = this.all('rested').length;
     this.tell({ do: 'rest' });
@@ -90,6 +90,6 @@ export interface ClientOptions {
   readonly store: StoreAddress;
   /** Decides the programs. */
   readonly seed: number;
-  /** Programs that begin in a second. */
+  /** Programs that begin per second. */
   readonly rate: number;
 }

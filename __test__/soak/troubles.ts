@@ -1,4 +1,4 @@
-// Instances that others might suffer from.
+// Instances that may harm others.
 
 import type { Client } from 'perdure';
 
@@ -36,13 +36,16 @@ export class Troubles {
     if (this.#kind === 'poisoned') await this.#runAgain(id);
   }
 
-  /** Those that do not end by themselves: whoever runs an activity hears at once of a cancellation, and one that is suspended runs none. */
+  /**
+   * Ends the instances that do not end by themselves. A worker that runs an activity notices a cancellation at once. A
+   * suspended instance runs no activity, so it is terminated.
+   */
   async #end(id: string): Promise<void> {
     if (this.#kind === 'stuck') await this.#client.cancelInstance(id);
     if (this.#kind === 'poisoned') await this.#client.terminateInstance(id);
   }
 
-  /** Suspended by hand and let go it is replayed, which suspends it for good. */
+  /** Suspends the instance and resumes it. It is then replayed, which suspends it for good. */
   async #runAgain(id: string): Promise<void> {
     const client = this.#client;
     await eventually(PATIENCE_MS, `'${id}' waits`, async () =>

@@ -1,4 +1,4 @@
-// A worker process of a soak: runs code.mjs on several threads, and tells what it holds when it is asked.
+// A worker process of a soak. It runs code.mjs on several threads, and reports its gauges on request.
 
 import { Client, Runtime } from 'perdure';
 
@@ -41,7 +41,7 @@ process.on('message', async (told) => {
   await provider.close();
   process.disconnect();
 });
-// Nobody is left to tell it anything.
+// The parent process is gone, so no further commands can come.
 process.on('disconnect', () => process.exit());
 
 await runtime.start();
