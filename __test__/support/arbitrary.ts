@@ -1,8 +1,8 @@
-// Values of every kind that can be stored, names, and texts that mean something to somebody, for fast-check.
+// Arbitraries for fast-check: values of every kind that can be stored, names, and texts with a special meaning.
 
 import fc from 'fast-check';
 
-/** The seed of every run, so that a run repeats; `fc` prints what to give in its place when one fails. */
+/** The seed of every run, so that a run repeats. When a property fails, `fc` prints the seed to use instead. */
 export const SEED = 20_260_801;
 
 const SPECIAL_TEXTS = [
@@ -28,7 +28,7 @@ const SPECIAL_TEXTS = [
   '__proto__',
 ];
 
-/** Any text, of whatever code units: NUL, surrogates alone and in pairs. */
+/** Any text of any code units: NUL, and surrogates alone and in pairs. */
 export const text: fc.Arbitrary<string> = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 12 }),
   fc.string({ unit: 'grapheme', maxLength: 8 }),
@@ -54,7 +54,7 @@ const KEYS = [
 
 const key = fc.oneof(text, fc.constantFrom(...KEYS));
 
-/** What stands for itself. */
+/** Values without parts. */
 const leaf: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     undefined,
@@ -132,7 +132,7 @@ const error = fc
   .tuple(fc.nat(3), text, leaf, text)
   .map(([which, message, cause, code]) => errorOf(which, message, cause, code));
 
-/** One object that holds itself, through a map and a list, and a part of it twice. */
+/** An object that contains itself, through a map and a list, and one part of it twice. */
 function cycle(part: unknown): object {
   const shared = { part };
   const map = new Map<unknown, unknown>([['shared', shared]]);
@@ -178,7 +178,7 @@ class Money {
   amount = 1;
 }
 
-/** A value that cannot be stored, each time anew. */
+/** Makers of values that cannot be stored. */
 const refused: fc.Arbitrary<() => unknown> = fc.constantFrom<(() => unknown)[]>(
   () => () => 1,
   () => Symbol('s'),
@@ -204,7 +204,7 @@ const refused: fc.Arbitrary<() => unknown> = fc.constantFrom<(() => unknown)[]>(
   () => new SharedArrayBuffer(8),
 );
 
-/** A value with a part somewhere that cannot be stored. */
+/** A value that contains a part that cannot be stored. */
 export const unstorable: fc.Arbitrary<unknown> = fc
   .tuple(refused, fc.array(fc.tuple(fc.nat(3), tree), { maxLength: 6 }))
   .map(([make, around]) =>

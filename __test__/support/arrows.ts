@@ -1,11 +1,11 @@
 import { posix } from 'node:path';
 import ts from 'typescript';
 
-// Who may use whom: the rules of ARCHITECTURE.md as tables, and functions from facts to the list of violations.
+// The rules of ARCHITECTURE.md about dependencies as tables, and functions from facts to the list of violations.
 
 const OURS = 'perdure-';
 
-/** What each crate may use of ours. A crate that is not here fails the test: decide where it stands. */
+/** Crates of ours that each crate may use. A crate that is not here fails the test: decide on its place. */
 export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] }> = {
   node: {
     uses: [
@@ -31,7 +31,7 @@ export const CRATE_ARROWS: Record<string, { uses: string[]; testsUse?: string[] 
   scheduler: { uses: [] },
 };
 
-/** Who alone may use these crates of others. `*` stands for any end of the name. */
+/** Crates of others that only these crates of ours may use. `*` stands for any end of the name. */
 export const ONLY_USED_BY: Record<string, string[]> = {
   'napi*': ['node'],
   rusqlite: ['provider-sqlite'],
@@ -43,7 +43,7 @@ export const ONLY_USED_BY: Record<string, string[]> = {
   'crossbeam*': ['scheduler'],
 };
 
-/** What these crates may not use: the engine is a pure function, the scheduler knows no runtime. */
+/** Crates that these crates may not use: the engine is a pure function, the scheduler knows no runtime. */
 export const NEVER_USES: Record<string, string[]> = {
   engine: ['tokio*', 'rand', 'getrandom', 'chrono', 'time', 'parking_lot', 'libc'],
   scheduler: ['tokio*', 'serde*'],
@@ -56,7 +56,7 @@ export interface CargoPackage {
   dependencies: { name: string; kind: string | null }[];
 }
 
-/** Every dependency that the tables above do not allow, as a sentence. */
+/** Returns every dependency that the tables above do not allow, as a sentence. */
 export function crateViolations(packages: readonly CargoPackage[]): string[] {
   return packages.flatMap(({ name, dependencies }) => {
     const crate = name.replace(OURS, '');
@@ -77,8 +77,8 @@ export function crateViolations(packages: readonly CargoPackage[]): string[] {
 }
 
 /**
- * Folders of js/, the outermost layer first: a file may import what lies in its own folder, to the right in its own layer, and in the
- * layers below. A folder that is not here fails the test: decide where it stands.
+ * Folders of js/, the outermost layer first. A file may import from its own folder, from folders to the right in its
+ * own layer, and from the layers below. A folder that is not here fails the test: decide on its place.
  */
 const LAYERS = [
   ['cli', 'dashboard'],
@@ -95,16 +95,22 @@ const LAYERS = [
 ];
 const FOLDERS = LAYERS.flat();
 
-/** Imports against the layers, types alone, each with its reason. */
+/** Imports against the layers, of types only, each with its reason. */
 const EXCEPTIONS: readonly { from: string; to: string; because: string }[] = [
   { from: 'activity/activity-context', to: 'client/client', because: 'an activity is given a client, as `ctx.client`' },
 ];
 
-/** The sources of its page, which runs in browsers: of all else it knows no more than types, and what runs anywhere. */
+/**
+ * The sources of the dashboard's page, which run in browsers. From other files they import only types, and code that
+ * runs anywhere.
+ */
 const PAGE = 'dashboard/page/';
 const ANYWHERE = ['dashboard/bars'];
 
-/** What else files of js/ may import, types included; `*` stands for any end of a name. Later rules do not undo earlier ones. */
+/**
+ * Further rules about imports in js/, types included. `*` stands for any end of a name. Later rules do not undo earlier
+ * ones.
+ */
 export const JS_RULES: { who: string[]; except?: string[]; because: string; only?: string[]; never?: string[] }[] = [
   { who: ANYWHERE, only: ['dashboard/answers'], because: 'what runs in browsers, too, knows no more than types' },
   { who: ['cli/*'], never: ['binding/*', 'runtime/*'], because: 'the command line is a client' },
@@ -122,22 +128,24 @@ export const JS_RULES: { who: string[]; except?: string[]; because: string; only
   },
 ];
 
-/** What the build puts into the page, and no user installs. */
+/** Packages that the build puts into the page and that no user installs. */
 const PAGE_PACKAGES = ['preact', 'preact/hooks'];
 
-/** Who alone may import the generated binding. */
+/** The only file that may import the generated binding. */
 const BINDING = 'binding/binding';
 
 /** One import or re-export in a file. */
 export interface Import {
   from: string;
-  /** The specifier as it stands there. */
+  /** The specifier as it is written. */
   to: string;
-  /** `import type`: gone at run time. An `import { type A }` is not: it still loads the file. */
+  /**
+   * True for `import type`, which is gone at run time. An `import { type A }` does not count: it still loads the file.
+   */
   isType: boolean;
 }
 
-/** Every import, re-export, `import()` and `require()` of one TypeScript file. */
+/** Returns every import, re-export, `import()` and `require()` of one TypeScript file. */
 export function importsOf(file: string, text: string): Import[] {
   const found: Import[] = [];
   const add = (specifier: ts.Node | undefined, isType: boolean): void => {
@@ -162,7 +170,10 @@ export function importsOf(file: string, text: string): Import[] {
   return found;
 }
 
-/** Every import that the rules above do not allow, and every cycle, as a sentence. File names are relative to js/. */
+/**
+ * Returns every import that the rules above do not allow, and every cycle, as a sentence. File names are relative to
+ * js/.
+ */
 export function importViolations(imports: readonly Import[], packages: readonly string[]): string[] {
   return [...imports.flatMap((arrow) => violationsOf(arrow, packages)), ...cycles(imports)];
 }
@@ -179,7 +190,7 @@ function violationsOf({ from, to, isType }: Import, packages: readonly string[])
       : [`${from} -> ${to}: not a dependency in package.json`];
   }
   const target = resolve(from, to);
-  // Its version is compared with that of the addon, in the sources and in dist/ alike.
+  // The binding compares the package's version with that of the addon, both in the sources and in dist/.
   if (nameOf(from) === BINDING && target === '../package.json') return [];
   if (target.startsWith('..')) return [`${from} -> ${to}: outside of js/`];
   if (target.startsWith('native/')) {
@@ -197,7 +208,10 @@ function violationsOf({ from, to, isType }: Import, packages: readonly string[])
   return [...broken, ...(upwards === undefined ? [] : [upwards])].map((because) => `${from} -> ${target}: ${because}`);
 }
 
-/** Why a folder may not use another one, if it may not. `index.ts`, in none, may use all. */
+/**
+ * Returns the reason for which a folder may not use another one, if there is one. `index.ts` is in no folder and may
+ * use all.
+ */
 function upwardsOf(from: string | undefined, to: string | undefined): string | undefined {
   if (from === undefined || from === to) return undefined;
   const unknown = [from, to].find((folder) => folder !== undefined && !FOLDERS.includes(folder));
@@ -205,12 +219,12 @@ function upwardsOf(from: string | undefined, to: string | undefined): string | u
   return to !== undefined && FOLDERS.indexOf(to) < FOLDERS.indexOf(from) ? `${from}/ is below ${to}/` : undefined;
 }
 
-/** The folder of js/ that a file is in. */
+/** Returns the folder of js/ that contains a file. */
 function folderOf(name: string): string | undefined {
   return name.includes('/') ? name.split('/')[0] : undefined;
 }
 
-/** One sentence for each cycle of imports that exist at run time. */
+/** Returns one sentence for each cycle of imports that exist at run time. */
 function cycles(imports: readonly Import[]): string[] {
   const next = new Map<string, string[]>();
   for (const { from, to, isType } of imports) {
@@ -232,7 +246,7 @@ function cycles(imports: readonly Import[]): string[] {
   return found;
 }
 
-/** The file of js/ that a relative import means: `./a.js` is the output of `a.ts`. */
+/** Returns the file of js/ that a relative import refers to: `./a.js` is the output of `a.ts`. */
 function resolve(from: string, to: string): string {
   return posix.join(posix.dirname(from), to).replace(/\.js$/, '.ts');
 }
@@ -241,7 +255,7 @@ function nameOf(file: string): string {
   return file.replace(/\.tsx?$/, '');
 }
 
-/** The package of a specifier, which may name a part of it. */
+/** Returns the package of a specifier, which may name a part of it. */
 function packageOf(specifier: string): string {
   return specifier
     .split('/')

@@ -1,7 +1,7 @@
-/** How often it is asked whether something has come about, ms. */
+/** Interval between the calls of a check that is polled, ms. */
 const POLL_MS = 10;
 
-/** A promise with its resolvers beside it. */
+/** A promise with its resolvers. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   resolve(value: T): void;
@@ -18,7 +18,7 @@ export function deferred<T = void>(): Deferred<T> {
   return { promise, resolve, reject };
 }
 
-/** Counts up; whoever waits for a number goes on when it is reached. */
+/** Counts up. A caller that waits for a number continues when it is reached. */
 export class Counter {
   #count = 0;
   readonly #waiting: { at: number; resolve: () => void }[] = [];
@@ -38,7 +38,10 @@ export class Counter {
   }
 }
 
-/** What a promise is rejected with; fails when it is not. Several are handled at once: `await Promise.all(list.map(rejection))`. */
+/**
+ * Returns the error that a promise is rejected with. Fails if it is not rejected. To handle several at once: `await
+ * Promise.all(list.map(rejection))`.
+ */
 export async function rejection<E = any>(promise: Promise<unknown>): Promise<E> {
   let value: unknown;
   try {
@@ -49,7 +52,7 @@ export async function rejection<E = any>(promise: Promise<unknown>): Promise<E> 
   throw new Error(`it was not rejected, but gave ${JSON.stringify(value)}`);
 }
 
-/** When an `AbortSignal` is aborted: its reason. */
+/** Resolves when an `AbortSignal` is aborted, to its reason. */
 export function aborted(signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(signal.reason);
@@ -57,12 +60,12 @@ export function aborted(signal: AbortSignal): Promise<unknown> {
   });
 }
 
-/** Goes on after the event loop has come round once. */
+/** Resolves after one turn of the event loop. */
 export function nextTick(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Asks again and again until the answer is yes, for at most so long. */
+/** Polls until the check returns true. Throws after `withinMs`. */
 export async function eventually(
   withinMs: number,
   what: string,
@@ -75,7 +78,7 @@ export async function eventually(
   }
 }
 
-/** A promise, or an error when it takes too long. */
+/** Settles as the promise does. Rejects if that takes longer than `ms`. */
 export async function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -1,4 +1,5 @@
-// Certificates and lists of revoked ones (X.509, RFC 5280), made and signed here: no program is needed for it, and none of them expires in the sources.
+// Certificates and lists of revoked ones (X.509, RFC 5280), made and signed here. This needs no program, and no
+// certificate expires in the sources.
 
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { isIPv4 } from 'node:net';
@@ -12,7 +13,7 @@ export interface Certificate {
 
 const DAY_MS = 86_400_000;
 
-// DER (ITU-T X.690): a tag, a length and what is in it.
+// Encodes DER (ITU-T X.690): a tag, a length and the content.
 function der(tag: number, ...parts: Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;
@@ -61,12 +62,12 @@ function pem(label: string, bytes: Buffer): string {
   return [`-----BEGIN ${label}-----`, ...lines, `-----END ${label}-----`, ''].join('\n');
 }
 
-/** Signs certificates, and says which of them it has revoked. */
+/** Signs certificates, and issues the list of those that it has revoked. */
 export class Authority {
   readonly #key: KeyObject;
   readonly #name: Buffer;
   readonly #keyId: Buffer;
-  /** Its own certificate, PEM. */
+  /** The certificate of the authority itself, PEM. */
   readonly cert: string;
 
   constructor(common: string) {
@@ -74,7 +75,7 @@ export class Authority {
     this.#key = privateKey;
     this.#name = nameOf(common);
     this.#keyId = createHash('sha1').update(common).digest();
-    // It may sign certificates and lists, and nothing else.
+    // The authority may sign certificates and lists, and nothing else.
     const extensions = [
       extension('2.5.29.19', sequence(yes), true),
       extension('2.5.29.15', bits(Buffer.from([0x06]), 1), true),
@@ -83,7 +84,7 @@ export class Authority {
     this.cert = this.#certified(this.#name, publicKey, Buffer.from([1]), extensions);
   }
 
-  /** A new certificate for an address or a host's name. */
+  /** Issues a new certificate for an address or a host name. */
   issue(host: string): Certificate {
     const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const serial = Buffer.concat([Buffer.from([0x40]), randomBytes(7)]);
@@ -95,7 +96,7 @@ export class Authority {
     return { cert, key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string, serial };
   }
 
-  /** Its list of revoked certificates, PEM. */
+  /** Returns the list of revoked certificates, PEM. */
   revoked(...certificates: Certificate[]): string {
     const now = Date.now();
     const entries = certificates.map(({ serial }) => sequence(integer(serial), time(now - DAY_MS)));

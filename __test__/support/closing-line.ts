@@ -1,6 +1,6 @@
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** Ends a run with one plain line, `N passed, N failed`, for whoever reads the log by machine. */
+/** Ends a run with one plain line, `N passed, N failed`, for programs that read the log. */
 export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
     const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
@@ -10,11 +10,11 @@ export default class ClosingLine implements Reporter {
         const { state } = test.result();
         counts[state === 'pending' ? 'failed' : state] += 1;
       }
-      // A file that cannot be loaded fails without any test of its own.
+      // A file that cannot be loaded fails without a failed test of its own.
       if (module.state() === 'failed' && !tests.some((test) => test.result().state === 'failed')) counts.failed += 1;
     }
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : '';
-    // At exit, so that no other reporter writes behind it.
+    // Written at exit, so that no other reporter writes after it.
     process.once('exit', () => process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`));
   }
 }

@@ -1,4 +1,4 @@
-// A Postgres server of a test's own: one that may be stopped, restarted and filled up.
+// A Postgres server of a test's own, which may be stopped, restarted and filled up.
 
 import { execFile, spawnSync } from 'node:child_process';
 import { appendFileSync, chownSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { temporaryFolder } from './providers.ts';
 
 const run = promisify(execFile);
 
-/** Where the server's programs may be, the newest of each place first. */
+/** Places where the server's programs may be, the newest of each place first. */
 const PROGRAMS = ['/usr/lib/postgresql', '/opt/homebrew/opt', '/usr/local/opt'].flatMap((place) => {
   const names = existsSync(place) ? readdirSync(place) : [];
   const versions = names
@@ -23,10 +23,10 @@ const PROGRAMS = ['/usr/lib/postgresql', '/opt/homebrew/opt', '/usr/local/opt'].
 
 const programs = PROGRAMS.find((folder) => existsSync(join(folder, 'initdb')));
 
-/** Postgres does not run as root: root lends it another user's id. */
+/** Postgres does not run as root, so root runs it as another user. */
 export const user: User | undefined = process.getuid?.() === 0 ? idsOf('postgres') : {};
 
-/** Why a test cannot have a server of its own here; `undefined`: it can. */
+/** The reason for which a test cannot have a server of its own here. `undefined` if it can. */
 export const noCluster: string | undefined =
   programs === undefined
     ? 'the programs of a Postgres server are not here'
@@ -44,14 +44,14 @@ function idsOf(name: string): User | undefined {
   return uid?.status === 0 && gid?.status === 0 ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : undefined;
 }
 
-/** How `pg_ctl` stops a server: it breaks connections off in good order, or dies as in a crash. */
+/** Ways in which `pg_ctl` stops a server: it closes connections in good order, or dies as in a crash. */
 export type StopMode = 'fast' | 'immediate';
 
 export class Cluster {
   readonly url: string;
   readonly port: number;
   readonly #folder: string;
-  /** Of its first process, which all others come from. */
+  /** The process id of the server's first process, from which all others come. */
   #pid = 0;
 
   private constructor(folder: string, port: number) {
@@ -60,7 +60,7 @@ export class Cluster {
     this.url = `postgres://postgres@127.0.0.1:${port}/postgres`;
   }
 
-  /** A new server with some settings, in an empty folder. Whoever asks calls {@link remove}. */
+  /** Creates and starts a server with some settings, in an empty folder. The caller calls {@link remove}. */
   static async create(
     settings: Readonly<Record<string, string | number>> = {},
     folder = temporaryFolder(),
@@ -93,7 +93,10 @@ export class Cluster {
     return cluster;
   }
 
-  /** A new server that follows another one, on a port of its own unless one is named: what it has received it has written to its disk. Whoever asks calls {@link remove}. */
+  /**
+   * Creates and starts a standby of another server, on a port of its own unless one is given. The standby has the
+   * received data on its disk. The caller calls {@link remove}.
+   */
   static async standbyOf(primary: Cluster, port?: number): Promise<Cluster> {
     const folder = temporaryFolder();
     if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
@@ -104,7 +107,10 @@ export class Cluster {
     return standby;
   }
 
-  /** A base backup of a server, which is not started and takes its port. Whoever asks calls {@link remove}. */
+  /**
+   * Makes a base backup of a server. The backup is not started, and has the server's port. The caller calls {@link
+   * remove}.
+   */
   static async backupOf(primary: Cluster): Promise<Cluster> {
     const folder = temporaryFolder();
     if (user?.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
@@ -113,20 +119,20 @@ export class Cluster {
     return backup;
   }
 
-  /** Change a setting that needs no restart. */
+  /** Changes a setting that needs no restart. */
   async set(name: string, value: string): Promise<void> {
     await this.ask(`ALTER SYSTEM SET ${name} = '${value}'`);
     await this.ask('SELECT pg_reload_conf()');
   }
 
-  /** Whom it lets in, and how, before whom it lets in anyway: a line of `pg_hba.conf`. */
+  /** Adds a line at the head of `pg_hba.conf`, where it takes precedence over the others. */
   async admit(line: string): Promise<void> {
     const file = join(this.#folder, 'data', 'pg_hba.conf');
     writeFileSync(file, `${line}\n${readFileSync(file, 'utf8')}`);
     await this.ask('SELECT pg_reload_conf()');
   }
 
-  /** What a client of its own is answered. */
+  /** Runs a query on a connection of its own, and returns the rows. */
   async ask(sql: string): Promise<readonly Record<string, unknown>[]> {
     const client = new PgClient({ connectionString: this.url });
     await client.connect();
@@ -137,12 +143,12 @@ export class Cluster {
     }
   }
 
-  /** What it has written to its log. */
+  /** The log of the server. */
   get log(): string {
     return readFileSync(join(this.#folder, 'log'), 'utf8');
   }
 
-  /** Resolves when it takes connections. */
+  /** Starts the server. Resolves when it takes connections. */
   async start(): Promise<void> {
     const log = join(this.#folder, 'log');
     try {
@@ -158,14 +164,15 @@ export class Cluster {
     this.#pid = 0;
   }
 
-  /** Start it after {@link kill}. */
+  /** Starts the server after {@link kill}. */
   async startAgain(): Promise<void> {
-    // Its number is still taken while nobody has taken note of its end, and no machine that went down would know it.
+    // The process id in this file is still in use until the parent has reaped the killed process. After a real crash of
+    // the machine it would not be in use.
     rmSync(join(this.#folder, 'data', 'postmaster.pid'), { force: true });
     await this.start();
   }
 
-  /** Let it be a standby: it takes connections, and no writes. */
+  /** Restarts the server as a standby: it takes connections, and no writes. */
   async demote(): Promise<void> {
     await this.stop('fast');
     const signal = join(this.#folder, 'data', 'standby.signal');
@@ -174,12 +181,12 @@ export class Cluster {
     await this.start();
   }
 
-  /** Let a standby take writes. Resolves when it does. */
+  /** Promotes a standby. Resolves when it takes writes. */
   async promote(): Promise<void> {
     await this.#do('pg_ctl', 'promote', '-w');
   }
 
-  /** Start it unless it runs: it may have given up by itself. */
+  /** Starts the server unless it runs: it may have given up by itself. */
   async revive(): Promise<void> {
     const runs = await this.#do('pg_ctl', 'status').then(
       () => true,
@@ -188,24 +195,24 @@ export class Cluster {
     if (!runs) await this.start();
   }
 
-  /** SIGKILL to all its processes, as if the machine had gone down: without a word to its files. */
+  /** Sends SIGKILL to all its processes, as if the machine had gone down: nothing is written to its files. */
   kill(): void {
     this.#signal('SIGKILL');
     this.#pid = 0;
   }
 
-  /** SIGSTOP to all its processes: connections are accepted, by the system, and nothing is said. */
+  /** Sends SIGSTOP to all its processes. The system still accepts connections, and the server answers nothing. */
   freeze(): void {
     this.#signal('SIGSTOP');
   }
 
-  /** SIGCONT to all its processes. */
+  /** Sends SIGCONT to all its processes. */
   thaw(): void {
     this.#signal('SIGCONT');
   }
 
   #signal(signal: NodeJS.Signals): void {
-    // Its number may be another process's by now.
+    // The process id may belong to another process by now.
     if (this.#pid === 0) return;
     const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(this.#pid)], { encoding: 'utf8' });
     for (const pid of [this.#pid, ...stdout.split('\n').filter(Boolean).map(Number)]) {
@@ -217,7 +224,7 @@ export class Cluster {
     }
   }
 
-  /** Stop it and take its files away. */
+  /** Stops the server and removes its files. */
   async remove(): Promise<void> {
     this.thaw();
     await this.stop('immediate').catch(() => {});

@@ -1,17 +1,19 @@
-// Pages of documentation as programs: their code blocks are taken out, checked by the compiler, run, and what they print is
-// compared with what the page says they print.
+// Pages of documentation as programs: their code blocks are extracted, checked by the compiler and run, and the printed
+// text is compared with the text in the page.
 //
-// What a block is says its info string:
+// The info string of a block says how it is used:
 //
-//   ts, js             part of the page's program: all of them in order are one module, run as one process
-//   js name.mjs        a file of that name, for the page's commands (json and others likewise)
-//   ts name.mts        a file of that name, too, which is compiled by itself: `.mts` as Node finds what it imports, `.ts` as bundlers do,
-//                      for it is a file of a framework. It is run only if a command does
-//   console            a terminal: each line that begins with `$ ` is run, the others are what was printed
-//   text               what the block before it printed; `…` stands for anything on its line
-//   sh                 for the reader to type: not run
+//   ts, js             part of the page's program: all these blocks in order are one module, run as one process
+//   js name.mjs        a file with this name, for the page's commands (json and others likewise)
+//   ts name.mts        a file with this name, which is compiled by itself. The imports of an `.mts` file are resolved
+//   as
+//                      in Node, those of a `.ts` file as in bundlers, since it belongs to a framework. The file is run
+//                      only if a command does so
+//   console            a terminal: each line that begins with `$ ` is run, the other lines are the printed text
+//   text               the text that the block before it printed; `…` stands for anything on its line
+//   sh                 commands for the reader to type, which are not run
 //
-// A block within an HTML comment is run as any other: that is how a page ends its program without showing it.
+// A block within an HTML comment is run like any other: a page can end its program that way without showing it.
 
 import { spawn } from 'node:child_process';
 import {
@@ -30,18 +32,18 @@ import ts from 'typescript';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** How long a program of a page may run, ms. */
+/** Time limit of a page's program, ms. */
 const RUN_MAX_MS = 60_000;
 
-/** What pages use besides Perdure and Node: packages, or scopes of them. */
+/** Packages, or scopes of packages, that pages use besides Perdure and Node. */
 const OTHERS = ['vitest', 'zod', 'express', 'fastify', 'hono', 'pino', '@opentelemetry', '@types'];
 
-/** Files that the compiler looks at. */
+/** Files that the compiler checks. */
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 
 const OPTIONS: ts.CompilerOptions = {
   strict: true,
-  // What Node itself can run as it stands, by leaving the types out.
+  // Allows only types that Node can strip, so that it can run the code unchanged.
   erasableSyntaxOnly: true,
   verbatimModuleSyntax: true,
   target: ts.ScriptTarget.ES2023,
@@ -51,7 +53,7 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
 };
 
-/** What ends a block's part of the program's output. No page prints it. */
+/** Marks the end of a block's part of the program's output. No page prints it. */
 const END = '\x1e';
 
 export interface Block {
@@ -68,13 +70,13 @@ export interface Page {
   /** Relative to the root of the repository. */
   readonly name: string;
   readonly blocks: readonly Block[];
-  /** Files that it links to, relative to the root of the repository. */
+  /** Files that the page links to, relative to the root of the repository. */
   readonly links: readonly string[];
   /** Sentences about blocks that cannot be checked. */
   readonly problems: readonly string[];
 }
 
-/** All pages of the guide, and the README that leads to them. */
+/** Returns all pages of the guide, and the README that leads to them. */
 export function readPages(): Page[] {
   const guide = readdirSync(join(root, 'docs'))
     .filter((name) => name.endsWith('.md'))
@@ -124,7 +126,10 @@ function isProgram({ kind, file }: Block): boolean {
   return (kind === 'ts' || kind === 'js') && file === undefined;
 }
 
-/** The page's program: every line where it stands in the page, so that the compiler and stacks name the page's lines. */
+/**
+ * Returns the page's program. Every line has the same number as in the page, so that the compiler and stacks name the
+ * page's lines.
+ */
 function programOf({ blocks }: Page): string {
   const lines: string[] = [];
   for (const { line, code } of blocks.filter(isProgram)) {
@@ -134,11 +139,11 @@ function programOf({ blocks }: Page): string {
   return `${lines.join('\n')}\nexport {};\n`;
 }
 
-/** Pages in a folder, where they find the built package as their readers do: in node_modules. */
+/** Pages in a folder. They find the built package in node_modules, as their readers do. */
 export class Site {
   readonly #folder: string;
 
-  /** @param folder - empty; whoever gives it takes it away */
+  /** @param folder - an empty folder, which the caller removes */
   constructor(folder: string, pages: readonly Page[]) {
     this.#folder = folder;
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
@@ -157,7 +162,10 @@ export class Site {
     }
   }
 
-  /** Compile the programs and the TypeScript files of all pages; what the compiler has to say, as `docs/page.md:12: …`. */
+  /**
+   * Compiles the programs and the TypeScript files of all pages. Returns the compiler's messages as `docs/page.md:12:
+   * …`.
+   */
   compile(pages: readonly Page[]): string[] {
     const ours = new Map<string, { page: Page; before: number }>();
     for (const page of pages) {
@@ -196,7 +204,10 @@ export class Site {
     );
   }
 
-  /** Run a page's program and its commands; each place where the page does not say what they print, as a sentence. */
+  /**
+   * Runs a page's program and its commands. Returns each difference between the printed text and the page, as a
+   * sentence.
+   */
   async run(page: Page): Promise<string[]> {
     const found: string[] = [];
     const compare = (line: number, said: readonly string[], printed: string): void => {
@@ -219,7 +230,7 @@ export class Site {
         if (!text.startsWith('$ ')) continue;
         const { output, end } = await this.#node(page, argumentsOf(text.slice(2), `${page.name}:${line + 1 + i}`));
         const next = code.findIndex((other, at) => at > i && other.startsWith('$ '));
-        // A shell says so too.
+        // A shell prints that, too.
         const printed = end === 'SIGKILL' ? `${output}Killed\n` : output;
         compare(line + 1 + i, code.slice(i + 1, next < 0 ? undefined : next), printed);
       }
@@ -227,10 +238,10 @@ export class Site {
     return found;
   }
 
-  /** One process in the page's folder: all that it printed, and its exit code or signal. */
+  /** Runs one process in the page's folder. Returns all that it printed, and its exit code or signal. */
   #node(page: Page, args: readonly string[]): Promise<{ output: string; end: string }> {
     const path = this.#path(page, 'output');
-    // Both streams into one file, as a terminal shows them.
+    // Both streams go into one file, in the order in which a terminal shows them.
     const file = openSync(path, 'w');
     const child = spawn(process.execPath, args, {
       cwd: this.#path(page),
@@ -252,7 +263,10 @@ export class Site {
   }
 }
 
-/** What Node is given for a command of a page: `node file.mjs`, or `npx perdure` or `npx vitest` with its arguments, some of them between single quotes. */
+/**
+ * Returns the arguments of Node for a command of a page: `node file.mjs`, or `npx perdure` or `npx vitest` with its
+ * arguments, some of them between single quotes.
+ */
 function argumentsOf(command: string, at: string): string[] {
   const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
   if (words[0] === 'node') return words.slice(1);
@@ -262,7 +276,7 @@ function argumentsOf(command: string, at: string): string[] {
   throw new Error(`${at}: only node, npx perdure and npx vitest are run here, not ${command}`);
 }
 
-/** Whether a text is what the page says, where `…` stands for anything on its line. */
+/** Returns true if the printed text is the text of the page, where `…` stands for anything on its line. */
 function fits(printed: string, said: readonly string[]): boolean {
   const lines = printed.replace(/\n$/, '').split('\n');
   if (said.length === 0) return printed === '';

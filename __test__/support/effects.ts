@@ -1,8 +1,11 @@
-// The effect log: what activities did, written by the activities themselves (see effects.mjs).
+// The effect log, in which activities record their own attempts (see effects.mjs).
 
 import { readFileSync } from 'node:fs';
 
-/** One line of it: an attempt of an activity began or returned; or a worker found that it had lost its lease, which has no other fields than those two. */
+/**
+ * One line of the log. An attempt of an activity began or returned, or a worker found that it had lost its lease. The
+ * latter line has only the fields `event`, `worker` and `at`.
+ */
 export interface Effect {
   readonly event: 'begin' | 'end' | 'lost';
   /** Name of the process. */

@@ -1,4 +1,5 @@
-// One table of cases, run in every way in which an instance can go on: on each store, kept and evicted, replayed, and with a crash after each event.
+// A table of cases, each run in every way in which an instance can continue: on each store, kept and evicted, replayed,
+// and with a crash after each event.
 
 import type { ActivityDefinition, OrchestrationDefinition, Runtime } from 'perdure';
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
@@ -12,11 +13,11 @@ export interface Case {
   /** Takes no input and completes. */
   readonly orchestration: OrchestrationDefinition;
   readonly output: unknown;
-  /** Inputs of the activities that are scheduled, in that order. */
+  /** Inputs of the scheduled activities, in order. */
   readonly acts: readonly unknown[];
 }
 
-/** Tests of each case in each way. Every activity that a case schedules is `activity`. */
+/** Defines the tests of each case in each way. Every activity that a case schedules is `activity`. */
 export function runsEveryWay(activity: ActivityDefinition, cases: readonly Case[]): void {
   const orchestrations = cases.map(({ orchestration }) => orchestration);
   const named = cases.map((one) => [one.orchestration.name, one] as const);

@@ -1,4 +1,4 @@
-// A program of examples/ as its users run it: a process of its own, with a folder of its own, that can be killed.
+// A program of examples/ as users run it: a process of its own, with a folder of its own, that can be killed.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const running = new Set<Example>();
 
-/** The entries of a ledger that an example has written (examples/demo/ledger.mjs). */
+/** Returns the entries of a ledger that an example has written (examples/demo/ledger.mjs). */
 export function readLedger(...path: readonly string[]): Record<string, any>[] {
   return readFileSync(join(...path), 'utf8')
     .trim()
@@ -20,20 +20,20 @@ export function readLedger(...path: readonly string[]): Record<string, any>[] {
 }
 
 afterEach(async () => {
-  // None outlives its test, however that ended.
+  // No process outlives its test, however the test ended.
   await Promise.all([...running].map((example) => example.kill()));
 });
 
 export class Example {
-  /** What it has printed so far. */
+  /** The text that it has printed so far. */
   output = '';
-  /** What it has written to stderr so far. */
+  /** The text that it has written to stderr so far. */
   errors = '';
   readonly #child: ChildProcess;
   readonly #end: Promise<string>;
   readonly #waiting = new Set<{ pattern: RegExp; resolve: () => void; reject: (error: Error) => void }>();
 
-  /** @param name - of its file, such as `saga` */
+  /** @param name - the name of its file, such as `saga` */
   constructor(name: string, ...args: readonly string[]) {
     this.#child = spawn(process.execPath, [join(root, 'examples', `${name}.mjs`), ...args], {
       cwd: root,
@@ -62,25 +62,25 @@ export class Example {
     });
   }
 
-  /** Resolves when all that it has printed fits; rejects when it ends before. */
+  /** Resolves when the printed text matches the pattern. Rejects if the process ends before. */
   printed(pattern: RegExp): Promise<void> {
     if (pattern.test(this.output)) return Promise.resolve();
     return new Promise((resolve, reject) => this.#waiting.add({ pattern, resolve, reject }));
   }
 
-  /** Type lines at its terminal. */
+  /** Types lines at its terminal. */
   type(...lines: readonly string[]): this {
     this.#child.stdin?.write(lines.map((line) => `${line}\n`).join(''));
     return this;
   }
 
-  /** Nothing more will be typed. */
+  /** Closes its stdin: nothing more will be typed. */
   hangUp(): this {
     this.#child.stdin?.end();
     return this;
   }
 
-  /** Resolves when it has ended: to its exit code, or the signal that ended it. */
+  /** Resolves when it has ended, to its exit code or the signal that ended it. */
   ended(): Promise<string> {
     return this.#end;
   }

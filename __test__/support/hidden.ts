@@ -1,17 +1,17 @@
-// Processes of other users that may not see each other: each has a /proc of its own that is mounted with `hidepid`, as systemd's
-// `ProtectProc=invisible` mounts it. It takes Linux and root.
+// Processes of different users that cannot see each other: each has a /proc of its own that is mounted with `hidepid`,
+// as systemd's `ProtectProc=invisible` mounts it. This requires Linux and root.
 
 import { spawnSync } from 'node:child_process';
 
 import { root } from './process.ts';
 
-/** What runs a command as a user of that number behind such a /proc. */
+/** Returns the command prefix that runs a command as this user behind such a /proc. */
 export function behindHidepid(user: number): string[] {
   const script = `mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=${user} --regid=${user} --clear-groups -- "$@"`;
   return ['unshare', '-m', 'sh', '-c', script, 'sh'];
 }
 
-/** Whether a process of that number is there, as a user behind such a /proc is shown. */
+/** Returns true if a user behind such a /proc can see the process. */
 export function isShownTo(user: number, pid: number): boolean {
   return runs(user, `process.exit(require('node:fs').existsSync('/proc/${pid}') ? 0 : 1)`);
 }
@@ -21,7 +21,7 @@ function runs(user: number, code: string): boolean {
   return spawnSync(program, args, { cwd: root }).status === 0;
 }
 
-/** Why there can be no such processes here; `undefined`: there can. */
+/** The reason for which there can be no such processes here. `undefined` if there can. */
 export const noHidepid: string | undefined =
   process.platform !== 'linux'
     ? 'only Linux hides processes'

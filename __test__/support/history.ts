@@ -1,8 +1,8 @@
-// What must hold for every history, whoever wrote it and however often that one was killed.
+// The rules that hold for every history, whichever workers wrote it and however often they were killed.
 
 import type { HistoryEvent, InstanceStatus } from 'perdure';
 
-/** How an execution stands: the instance's status, or that another one followed. */
+/** The state of an execution: the instance's status, or `ContinuedAsNew` if another execution followed. */
 type Standing = InstanceStatus['status'] | 'ContinuedAsNew';
 
 const TERMINAL: Readonly<Record<string, Standing>> = {
@@ -25,10 +25,10 @@ const SETTLES = new Set([
   'OperationCancelled',
 ]);
 
-/** Starts and messages that go out with the turn. */
+/** Starts and messages that are committed together with the turn. */
 const SENT = ['InstanceStarted', 'EventSent', 'QueueSent'];
 
-/** What such an event may refer to. */
+/** Kinds of events that each kind may refer to. */
 const SCHEDULES: Readonly<Record<string, readonly string[]>> = {
   ActivityCompleted: ['ActivityScheduled'],
   ActivityFailed: ['ActivityScheduled'],
@@ -41,7 +41,7 @@ const SCHEDULES: Readonly<Record<string, readonly string[]>> = {
   OperationCancelled: ['ActivityScheduled', 'TimerCreated', 'ChildScheduled', ...SENT],
 };
 
-/** The inputs of the activities that were scheduled, in that order. */
+/** Returns the inputs of the scheduled activities, in order. */
 export function scheduled(history: readonly HistoryEvent[]): unknown[] {
   return history.filter(({ kind }) => kind === 'ActivityScheduled').map(({ payload }) => payload);
 }
@@ -51,8 +51,9 @@ export function kinds(history: readonly HistoryEvent[]): string[] {
 }
 
 /**
- * Every rule that a history breaks, as a sentence (reliability.md, S3, S4, S7): ids 1..n, one start at the beginning,
- * one terminal event at the end that says what the status says, completions that refer to one earlier schedule each.
+ * Returns every rule that a history breaks, as a sentence (reliability.md, S3, S4, S7): the ids are 1..n, one start is
+ * at the beginning, one terminal event that agrees with the status is at the end, and each completion refers to one
+ * earlier schedule.
  */
 export function historyViolations(history: readonly HistoryEvent[], status: Standing): string[] {
   const violations: string[] = [];

@@ -1,4 +1,4 @@
-// The rules of violations.ts, for a test to expect.
+// The rules of violations.ts, as expectations for tests.
 
 import { expect } from 'vitest';
 
@@ -6,13 +6,16 @@ import type { StoreAddress } from './providers.ts';
 import { isIntact } from './rows.ts';
 import { leftViolations, readRows, rowViolations } from './violations.ts';
 
-/** At any moment. */
+/** Expects the invariants that hold at any moment. */
 export function expectInvariants(address: StoreAddress): void {
   expect(rowViolations(readRows(address))).toEqual([]);
   expect(isIntact(address), 'the file is sound').toBe(true);
 }
 
-/** When all instances have ended and all workers were shut down: besides their rows and histories nothing is left. */
+/**
+ * Expects that nothing is left besides rows and histories of instances, when all instances have ended and all workers
+ * were shut down.
+ */
 export function expectAllOver(address: StoreAddress): void {
   const rows = readRows(address);
   expect(rowViolations(rows)).toEqual([]);

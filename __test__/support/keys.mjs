@@ -1,4 +1,4 @@
-// Codecs with real encryption for tests: each text is bound to its context, and names its key.
+// Codecs with real encryption for tests. Each text is bound to its context, and names its key.
 
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 

@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { AsyncCodec, Codec } from 'perdure';
 
-/** A codec that does the same and answers later. */
+/** Returns a codec that does the same and answers later. */
 export function later(codec: Codec): AsyncCodec {
   return {
     async: true,
@@ -17,7 +17,7 @@ export function later(codec: Codec): AsyncCodec {
   };
 }
 
-/** Both ways in which a codec answers. */
+/** Both ways in which a codec may answer. */
 export const WAYS: readonly { way: string; of(codec: Codec): AsyncCodec | Codec }[] = [
   { way: 'at once', of: (codec) => codec },
   { way: 'later', of: later },

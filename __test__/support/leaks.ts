@@ -1,12 +1,12 @@
-// Who opened a provider or started a runtime and did not end it: a file that leaves one behind fails.
+// The guard against leaks: a test file that opens a provider or starts a runtime and does not end it fails.
 //
-// The methods of the built package are wrapped, so that nothing escapes by being made in another way than the other
-// tests make it. Vitest runs each file in a module graph of its own, so the count is per file.
+// The methods of the built package are wrapped, so that every provider and runtime is seen, however a test makes it.
+// Vitest runs each file in a module graph of its own, so the count is per file.
 
 import { PostgresProvider, Runtime, SqliteProvider } from 'perdure';
 import { afterAll, expect } from 'vitest';
 
-/** What is open, and where it was opened. */
+/** Open providers and runtimes, and the places where they were opened. */
 const open = new Map<object, { what: string; stack: string }>();
 
 function opened(thing: object, what: string): void {
@@ -50,12 +50,12 @@ Runtime.prototype.shutdown = async function (this: Runtime, ...args) {
   open.delete(this);
 };
 
-/** A sentence for each provider and runtime that is open now. */
+/** Returns a sentence for each provider and runtime that is open now. */
 export function leaks(): string[] {
   return [...open.values()].map(({ what, stack }) => `${what} was left open, opened at\n${stack}`);
 }
 
-/** End what is open, runtimes first. Returns what there was. */
+/** Ends everything that is open, runtimes first. Returns the sentences about it. */
 export async function endLeaked(): Promise<string[]> {
   const found = leaks();
   const things = [...open.keys()];

@@ -1,4 +1,4 @@
-// Prints whether somebody holds the lock of an SQLite file that whoever writes needs: see rows.ts.
+// Prints whether a process holds the write lock of an SQLite file: see rows.ts.
 
 import Database from 'better-sqlite3';
 

@@ -1,4 +1,5 @@
-// File systems of a test's own, small ones that can be filled up and whose power can be cut. Linux lets only root mount.
+// File systems of a test's own, which are small, so that they can be filled up, and whose power can be cut. Linux lets
+// only root mount.
 
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { closeSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
@@ -11,11 +12,14 @@ import { temporaryFolder } from './providers.ts';
 
 const run = promisify(execFile);
 
-/** `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: nothing is written from now on, not even what the journal has in memory. */
+/**
+ * `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`: nothing is written from now on, not even the part of the
+ * journal that is in memory.
+ */
 const CUT = `open my $folder, "<", $ARGV[0] or die "$!\\n"; my $flags = pack "L", 2; $| = 1; print "ready\\n";
   <STDIN>; ioctl $folder, 0x8004587d, $flags or die "$!\\n"; print "cut\\n"`;
 
-/** For how long others may keep a file system busy whose processes were ended, ms. */
+/** Time for which processes that were ended may still keep a file system busy, ms. */
 const BUSY_MS = 20_000;
 
 type Lines = AsyncIterator<string, undefined>;
@@ -36,7 +40,7 @@ const notRoot =
 
 /** A file system under a temporary folder. */
 export class Mount {
-  /** Where it is. Users of any id may come to it. */
+  /** The folder where it is mounted. Users of any id have access. */
   readonly folder: string;
   readonly #temporary: string;
   readonly #mount: readonly string[];
@@ -48,14 +52,14 @@ export class Mount {
     mkdirSync(this.folder);
   }
 
-  /** One in memory. */
+  /** Mounts a file system in memory. */
   static async tmpfs(bytes: number): Promise<Mount> {
     const mount = new Mount(reachable(), ['-t', 'tmpfs', '-o', `size=${bytes},mode=777`, 'tmpfs']);
     await mount.#do();
     return mount;
   }
 
-  /** One of ext4 in a file. */
+  /** Mounts an ext4 file system in a file. */
   static async ext4(bytes: number): Promise<Mount> {
     const temporary = reachable();
     const image = join(temporary, 'image');
@@ -78,12 +82,12 @@ export class Mount {
     return path;
   }
 
-  /** Write a file that takes all the room there is; its path. */
+  /** Writes a file that takes all the free space. Returns its path. */
   fill(): string {
     const path = join(this.folder, 'filler');
     const file = openSync(path, 'w');
     try {
-      // The last bytes as well.
+      // Smaller blocks fill the last bytes as well.
       for (const size of [BLOCK.length, 4096, 1]) while (fits(file, size));
     } finally {
       closeSync(file);
@@ -91,12 +95,15 @@ export class Mount {
     return path;
   }
 
-  /** What was written so far stays. */
+  /** Syncs the file system: all data that was written so far stays. */
   async sync(): Promise<void> {
     await run('sync', ['-f', this.folder]);
   }
 
-  /** Makes ready to cut the power, which the returned function does at once: what was written and not synced is gone, and what is written then fails. */
+  /**
+   * Prepares a power cut, which the returned function carries out at once. Unsynced writes are lost, and later writes
+   * fail.
+   */
   async powerSwitch(): Promise<() => Promise<void>> {
     const perl = spawn('perl', ['-e', CUT, this.folder], { stdio: 'pipe' });
     const [lines, errors] = [perl.stdout, perl.stderr].map((stream) =>
@@ -113,7 +120,7 @@ export class Mount {
     };
   }
 
-  /** The power is back; whoever has used it must have ended. */
+  /** Restores the power. All processes that used the file system must have ended. */
   async restorePower(): Promise<void> {
     await this.#unmount();
     await this.#do();
@@ -126,7 +133,7 @@ export class Mount {
 
   async #unmount(): Promise<void> {
     const { folder } = this;
-    // A process that was killed may still be on its way out.
+    // A process that was killed may still be exiting.
     await eventually(BUSY_MS, `unmount ${folder}`, () =>
       run('umount', [folder]).then(
         () => true,
@@ -149,10 +156,10 @@ function fits(file: number, size: number): boolean {
   }
 }
 
-/** Why there is no file system in memory here; `undefined`: there is. */
+/** The reason for which there is no file system in memory here. `undefined` if there is. */
 export const noTmpfs = notRoot ?? (await refusalOf(() => Mount.tmpfs(65_536)));
 
-/** Why there is no power to cut here. */
+/** The reason for which the power cannot be cut here. `undefined` if it can. */
 export const noPowerCut =
   notRoot ??
   missingProgram('perl', 'mkfs.ext4') ??

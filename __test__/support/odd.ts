@@ -1,12 +1,12 @@
-// Values that no argument is made for, and the judge of what comes of them.
+// Values that no argument is made for, and the check of the errors that they cause.
 
 import { inspect } from 'node:util';
 import { PerdureError } from 'perdure';
 
-/** Stands in what may not be shown: a payload, a password. */
+/** A part of texts that must not be shown: a payload, a password. */
 export const CANARY = 'c4naryS3cret';
 
-/** What values of a user throw when they are looked at. */
+/** Thrown by user values when they are inspected. */
 export class Boom extends Error {}
 
 function boom(): never {
@@ -50,7 +50,7 @@ function revoked(): object {
   return proxy;
 }
 
-/** Each made anew for each call. */
+/** Each value is made anew for each call. */
 export const ODD: readonly (readonly [what: string, make: () => unknown])[] = [
   ['undefined', () => undefined],
   ['null', () => null],
@@ -115,11 +115,11 @@ export const ODD: readonly (readonly [what: string, make: () => unknown])[] = [
   ['a regular expression', () => /x/g],
 ];
 
-/** Messages of V8 and napi about code that was handed what it did not expect. */
+/** Messages of V8 and napi about code that was handed a value it did not expect. */
 const INNARDS =
   /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)|is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)|circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of|private member|reading '|has been revoked/i;
 
-/** What is wrong with an error that a call ended with; `undefined`: nothing. */
+/** Returns the fault of an error that a call ended with, or `undefined` if there is none. */
 export function badError(error: unknown): string | undefined {
   const { name, message, stack } = (error ?? {}) as Partial<Error>;
   const shown = `${name}: ${message?.slice(0, 300)}`;

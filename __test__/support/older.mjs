@@ -1,4 +1,5 @@
-// Makes an empty store of the version before the newest, by the migrations that there were, and prints both versions as JSON.
+// Makes an empty store of the version before the newest, with the migrations of that version, and prints both versions
+// as JSON.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

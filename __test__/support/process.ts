@@ -1,9 +1,9 @@
-// A process of a test's own: plain Node, started, told and killed from here.
+// A process of a test's own: plain Node, started, commanded and killed from here.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** How a process ended. */
+/** The end of a process. */
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -11,20 +11,20 @@ export interface Exit {
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Runs a program that says and is told messages, each with a type. */
+/** Runs a program and exchanges messages with it. Each message has a type. */
 export class Process<Said extends { readonly type: string }, Told extends object> {
-  /** Those that have not ended. */
+  /** Processes that have not ended. */
   static readonly running = new Set<{ kill(): Promise<void> }>();
 
   readonly name: string;
   readonly messages: Said[] = [];
-  /** What it wrote to stderr. */
+  /** The text that it wrote to stderr. */
   stderr = '';
   readonly #child: ChildProcess;
   readonly #exit: Promise<Exit>;
   readonly #waiting = new Set<{ check: () => boolean; resolve: () => void; reject: (error: Error) => void }>();
 
-  /** `command` is what runs Node: itself, or something that runs it in its place. */
+  /** `command` is the command that runs Node: Node itself, or a program that runs it. */
   constructor(name: string, command: readonly string[]) {
     this.name = name;
     const [program = process.execPath, ...args] = command;
@@ -54,17 +54,17 @@ export class Process<Said extends { readonly type: string }, Told extends object
     });
   }
 
-  /** What it has said of one kind, so far. */
+  /** Returns all its messages of one type so far. */
   all<T extends Said['type']>(type: T): Extract<Said, { type: T }>[] {
     return this.messages.filter((message) => message.type === type) as Extract<Said, { type: T }>[];
   }
 
-  /** Resolves when it has said something of a kind so many times; rejects when it ends before. */
+  /** Resolves when it has sent a number of messages of a type. Rejects if it ends before. */
   said(type: Said['type'], times = 1): Promise<void> {
     return this.#when(() => this.all(type).length >= times);
   }
 
-  /** Resolves when this is in what it wrote to stderr; rejects when it ends before. */
+  /** Resolves when its stderr contains the text. Rejects if it ends before. */
   wrote(text: string): Promise<void> {
     return this.#when(() => this.stderr.includes(text));
   }
@@ -78,18 +78,18 @@ export class Process<Said extends { readonly type: string }, Told extends object
     return this.#exit;
   }
 
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL. Resolves when it has ended. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#exit;
   }
 
-  /** SIGSTOP: it stands still, and does not know. */
+  /** Sends SIGSTOP: the process stands still, and does not notice. */
   pause(): void {
     this.#child.kill('SIGSTOP');
   }
 
-  /** SIGCONT. */
+  /** Sends SIGCONT. */
   resume(): void {
     this.#child.kill('SIGCONT');
   }

@@ -14,7 +14,7 @@ function properties(): Properties {
   );
 }
 
-/** Remembers what is on the prototypes that all values share, and fails when something else is there afterwards. */
+/** Records the properties of the prototypes that all values share. The returned function fails if they differ. */
 export function watchPrototypes(): () => void {
   const before = properties();
   return () => {

@@ -1,4 +1,4 @@
-// The kinds of store that the end to end tests run on. Another kind joins here and nowhere else.
+// The kinds of store that the end-to-end tests run on. A new kind is added here and nowhere else.
 
 import { randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
@@ -10,22 +10,22 @@ import { Client as PgClient } from 'pg';
 /** One kind of store: the parameter of `describe.each`. */
 export interface StoreKind {
   readonly name: string;
-  /** Whether several providers, also of other processes, can open one store. */
+  /** True if several providers, also of different processes, can open one store. */
   readonly isShared: boolean;
-  /** Make a store that is empty. */
+  /** Makes an empty store. */
   create(): StoreSite;
 }
 
 /** One store, opened or not. */
 export interface StoreSite {
-  /** What a worker process is told, see crash/worker.mjs. */
+  /** The address that a worker process is given, see crash/worker.mjs. */
   readonly address: StoreAddress;
   open(options?: ProviderOptions): Promise<Provider>;
-  /** Take it away, once all that was opened on it is closed. */
+  /** Removes the store. Everything that was opened on it must be closed. */
   remove(): Promise<void>;
 }
 
-/** Where a store is, for a process that is to open it. */
+/** The address of a store, for a process that is to open it. */
 export type StoreAddress = SqliteAddress | PostgresAddress;
 
 export interface SqliteAddress {
@@ -37,7 +37,7 @@ export interface PostgresAddress {
   readonly kind: 'postgres';
   readonly url: string;
   readonly schema: string;
-  /** How it is connected to, where that is not as usual. */
+  /** Connection options that differ from the defaults. */
   readonly poolSize?: number;
   readonly notify?: boolean;
 }
@@ -69,7 +69,7 @@ const sqliteInMemory: StoreKind = {
 /** The server that the tests use, see scripts/with-postgres.mjs. */
 export const POSTGRES_URL = process.env.PERDURE_TEST_POSTGRES_URL ?? 'postgres://postgres@127.0.0.1:5432/postgres';
 
-/** A schema of a Postgres server. */
+/** Returns the kind of store that is a schema of a Postgres server. */
 export function postgresAt(
   url: string,
   { schema: named, ...options }: { schema?: string; poolSize?: number; notify?: boolean } = {},
@@ -97,10 +97,10 @@ const postgres = postgresAt(POSTGRES_URL);
 
 export const STORES: readonly StoreKind[] = [sqliteFile, sqliteInMemory, postgres];
 
-/** Those that outlive a provider and can be opened by several processes. */
+/** Kinds of store that outlive a provider and can be opened by several processes. */
 export const SHARED_STORES: readonly StoreKind[] = STORES.filter((kind) => kind.isShared);
 
-/** A folder of its own; whoever asks takes it away. */
+/** Makes a folder of its own. The caller removes it. */
 export function temporaryFolder(mode = 0o700): string {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-test-'));
   chmodSync(folder, mode);

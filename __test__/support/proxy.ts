@@ -1,22 +1,23 @@
-// A way to a server that can be blocked: what is sent then arrives when it is free again, however late. And one that can be cut.
+// A proxy to a server. It can be blocked: data that is sent meanwhile arrives when the proxy is free again, however
+// late. It can also be cut.
 
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
 import { type Deferred, deferred } from './async.ts';
 
-/** How a connection begins that asks a Postgres server to cancel a statement. */
+/** The beginning of a connection that asks a Postgres server to cancel a statement. */
 const CANCEL = Buffer.from([0, 0, 0, 16, 4, 210, 22, 46]);
 
 export class Proxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
-  /** What blocks the way when it comes. */
+  /** The bytes that block the proxy when they arrive. */
   #awaited: { readonly bytes: string; readonly came: Deferred<void> } | undefined;
-  /** What clients have sent since the way was blocked, and where it is to go. */
+  /** Data that clients have sent since the proxy was blocked, with its destination. */
   #held: [Socket, Buffer][] | undefined;
-  /** What each client has sent, from the moment on that somebody wants to know. */
+  /** Data of each client that connected since the recording began. */
   #recorded: Buffer[][] | undefined;
-  /** What asks the server to cancel a statement does not arrive. */
+  /** True if requests to cancel a statement do not reach the server. */
   losesCancels = false;
 
   private constructor(host: string, port: number) {
@@ -47,50 +48,53 @@ export class Proxy {
     });
   }
 
-  /** A way to the server of a URL, and the URL of the way. */
+  /** Opens a proxy to the server of a URL. Returns the proxy and its URL. */
   static async to(target: string): Promise<{ proxy: Proxy; url: string }> {
     const url = new URL(target);
     const proxy = new Proxy(url.hostname, Number(url.port || 5432));
     await new Promise<void>((resolve) => proxy.#server.listen(0, '127.0.0.1', resolve));
     const { port } = proxy.#server.address() as { port: number };
     url.host = `127.0.0.1:${port}`;
-    // What is held is to be read.
+    // The proxy reads the data to find the awaited bytes, so it must not be encrypted.
     url.searchParams.set('sslmode', 'disable');
     return { proxy, url: url.href };
   }
 
-  /** Note what clients send that connect from now on: the function that is given returns all that each of them has sent by then. */
+  /**
+   * Records the data of clients that connect from now on. The returned function returns the data that each of them has
+   * sent by then.
+   */
   record(): () => Buffer[] {
     const recorded: Buffer[][] = [];
     this.#recorded = recorded;
     return () => recorded.map((sent) => Buffer.concat(sent));
   }
 
-  /** Nothing arrives any more. */
+  /** Blocks the proxy: no more data arrives. */
   block(): void {
     this.#held ??= [];
   }
 
-  /** Nothing arrives any more from the first message on that holds these bytes. Resolves when that was sent. */
+  /** Blocks the proxy at the first message that contains these bytes. Resolves when that message was sent. */
   blockAt(bytes: string): Promise<void> {
     const came = deferred();
     this.#awaited = { bytes, came };
     return came.promise;
   }
 
-  /** Whether something is held that can still arrive. */
+  /** True if the proxy holds data that can still arrive. */
   get holds(): boolean {
     return (this.#held ?? []).some(([server]) => server.writable);
   }
 
-  /** What was held arrives, unless who sent it has gone. */
+  /** Frees the proxy. The data that it holds arrives, unless its sender has gone. */
   free(): void {
     const held = this.#held ?? [];
     this.#held = undefined;
     for (const [server, data] of held) server.write(data);
   }
 
-  /** Break all connections off, at both ends. A server in the middle of something does not notice. */
+  /** Breaks all connections off, at both ends. A server in the middle of a statement does not notice. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
     this.#sockets.clear();

@@ -1,4 +1,4 @@
-// A process that encodes a store anew: says how far it has come, and how it ended.
+// A process that encodes a store anew. It reports its progress and its result.
 
 import { Client, PostgresProvider, SqliteProvider } from 'perdure';
 

@@ -1,5 +1,5 @@
-// A process in which promises are rejected that nobody handles: see rejections.test.ts. Plain Node and the built package.
-// What is to happen is named by the arguments; the last line of stdout says that the process has come to its end.
+// A process with promise rejections that are not handled: see rejections.test.ts. Runs in plain Node with the built
+// package. The arguments select the rejections. The last line of stdout says that the process has come to its end.
 
 import { Client, Runtime, SqliteProvider } from 'perdure';
 

@@ -7,7 +7,7 @@ const [address, queries] = process.argv.slice(2, 4).map((text) => JSON.parse(tex
 const writes = process.argv[4] === 'write';
 
 async function postgres({ url, schema }) {
-  // Whole numbers as numbers, as SQLite gives them.
+  // Parses 64-bit integers as numbers, as SQLite returns them.
   pg.types.setTypeParser(pg.types.builtins.INT8, Number);
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -1,4 +1,4 @@
-// The rows of a store as somebody else reads them: by other libraries than the addon's, in processes of their own.
+// The rows of a store as other programs read them: with other libraries than the addon's, in processes of their own.
 
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -12,8 +12,9 @@ const [program, locked, older] = ['./rows.mjs', './locked.mjs', './older.mjs'].m
 ) as [string, string, string];
 
 /**
- * What queries answer, all of one moment. Tables are named without their schema. A SQLite file is read in a process of its own: there are
- * two SQLites in this one otherwise, and closing the file takes away the locks that the other holds on it.
+ * Returns the results of queries, all of one moment. Tables are named without their schema. An SQLite file is read in a
+ * process of its own: otherwise there would be two SQLites in this process, and closing the file in one takes away the
+ * locks that the other holds on it.
  */
 export function queryAll(address: StoreAddress, queries: readonly string[]): Row[][] {
   const answer = execFileSync(process.execPath, [program, JSON.stringify(address), JSON.stringify(queries)], {
@@ -23,28 +24,34 @@ export function queryAll(address: StoreAddress, queries: readonly string[]): Row
   return JSON.parse(answer) as Row[][];
 }
 
-/** What one query answers. */
+/** Returns the result of one query. */
 export function query(address: StoreAddress, sql: string): Row[] {
   return queryAll(address, [sql])[0] ?? [];
 }
 
-/** Change rows as no worker would, by one statement or several at once. Tables are named without their schema. */
+/**
+ * Changes rows in a way that no worker would, with one statement or several at once. Tables are named without their
+ * schema.
+ */
 export function change(address: StoreAddress, statements: string | readonly string[]): void {
   execFileSync(process.execPath, [program, JSON.stringify(address), JSON.stringify([statements].flat()), 'write']);
 }
 
-/** Whether the file itself is sound, as SQLite sees it; a server sees to that by itself. */
+/** Returns true if the file itself is sound, as SQLite sees it. A server ensures that by itself. */
 export function isIntact(address: StoreAddress): boolean {
   return address.kind !== 'sqlite' || query(address, 'PRAGMA integrity_check')[0]?.integrity_check === 'ok';
 }
 
-/** Whether nobody can write to the store until some process goes on. A server gives up transactions whose processes stand still. */
+/**
+ * Returns true if no process can write to the store until another one, which holds the lock, continues. A server gives
+ * up transactions whose processes stand still.
+ */
 export function isLocked(address: StoreAddress): boolean {
   if (address.kind !== 'sqlite') return false;
   return JSON.parse(execFileSync(process.execPath, [locked, address.path], { encoding: 'utf8' })) as boolean;
 }
 
-/** Make an empty store of the version before the newest, as an older Perdure has left it. Returns both versions. */
+/** Makes an empty store of the version before the newest, as an older Perdure has left it. Returns both versions. */
 export function makeOlderStore(address: StoreAddress): [older: number, newest: number] {
   return JSON.parse(execFileSync(process.execPath, [older, JSON.stringify(address)], { encoding: 'utf8' })) as [
     number,

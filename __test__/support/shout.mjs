@@ -1,4 +1,4 @@
-// What the worker threads of async-codec.test.ts run: plain Node and the built package.
+// The code that the worker threads of async-codec.test.ts run: plain Node and the built package.
 
 import { defineActivity, defineOrchestration } from 'perdure';
 

@@ -1,4 +1,4 @@
-// What was traced: spans that have ended, of this process and of others, and the trees that they make.
+// Recorded traces: ended spans of this process and of others, and the trees that they form.
 
 import { type HrTime, propagation, trace } from '@opentelemetry/api';
 import {
@@ -10,7 +10,7 @@ import {
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
 
-/** A span, as processes tell each other of it. */
+/** A span, in the form that processes exchange. */
 export interface Traced {
   readonly name: string;
   readonly traceId: string;
@@ -18,16 +18,16 @@ export interface Traced {
   readonly parentId: string | undefined;
   readonly kind: number;
   readonly begun: HrTime;
-  /** Which span of its process it is, in the order in which they began: many begin in one millisecond. */
+  /** Position of the span in its process, in the order in which spans began: many begin in one millisecond. */
   readonly place: number;
   readonly attributes: Readonly<Record<string, unknown>>;
-  /** Message of its status, when that is an error. */
+  /** Message of its status, if that is an error. */
   readonly error: string | undefined;
-  /** Names of what was thrown in it. */
+  /** Names of the errors that were recorded in it. */
   readonly thrown: readonly unknown[];
 }
 
-/** Of `SpanKind`. */
+/** Values of `SpanKind`. */
 export const KINDS = { internal: 0, server: 1, client: 2, producer: 3, consumer: 4 } as const;
 
 /** Numbers the spans of this process as they begin. */
@@ -65,7 +65,7 @@ function traced(span: ReadableSpan, places: Places): Traced {
   };
 }
 
-/** All spans of this process, which ended: the SDK is set up as any program does it, once. */
+/** All ended spans of this process. The SDK is set up once, as in any program. */
 export class Spans {
   readonly #exporter = new InMemorySpanExporter();
   readonly #places = new Places();
@@ -77,7 +77,7 @@ export class Spans {
     this.#provider.register();
   }
 
-  /** Those of a trace, or all, in the order in which they began. */
+  /** Returns the spans of a trace, or all, in the order in which they began. */
   all(traceId?: string): Traced[] {
     const spans = this.#exporter.getFinishedSpans().map((span) => traced(span, this.#places));
     return ordered(spans.filter((span) => traceId === undefined || span.traceId === traceId));
@@ -87,7 +87,7 @@ export class Spans {
     this.#exporter.reset();
   }
 
-  /** Take the SDK away again. */
+  /** Shuts the SDK down and removes it. */
   async end(): Promise<void> {
     await this.#provider.shutdown();
     trace.disable();
@@ -99,7 +99,10 @@ function ordered(spans: readonly Traced[]): Traced[] {
   return [...spans].sort((a, b) => a.begun[0] - b.begun[0] || a.begun[1] - b.begun[1] || a.place - b.place);
 }
 
-/** The tree of spans as text, one a line, two blanks a level; children in the order in which they began. What has lost its parent is a root. */
+/**
+ * Returns the tree of spans as text, one span per line, indented by two blanks per level. Children are in the order in
+ * which they began. A span whose parent is missing is a root.
+ */
 export function treeOf(spans: readonly Traced[], label: (span: Traced) => string = ({ name }) => name): string {
   const ids = new Set(spans.map(({ spanId }) => spanId));
   const children = new Map<string | undefined, Traced[]>();

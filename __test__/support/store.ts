@@ -1,4 +1,4 @@
-// What an end to end test stands on: a store of its own file, and runtimes that end with the test.
+// The fixture of an end-to-end test: a store of its own for each file, and runtimes that end with the test.
 
 import { Client, type Provider, type ProviderOptions, Runtime, type RuntimeOptions } from 'perdure';
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
@@ -7,15 +7,15 @@ import { type Deferred, deferred } from './async.ts';
 import './leaks.ts';
 import type { StoreAddress, StoreKind, StoreSite } from './providers.ts';
 
-// A machine that does many things at once is slow, and no test here waits for a timeout to pass.
+// A busy machine is slow, and no test here waits for a timeout to pass.
 vi.setConfig({ testTimeout: 30_000 });
 
-/** How long clients wait for what must come. */
+/** Time that clients wait for an event that must come. */
 export const SOON = '20s';
 
 /** A store for the tests of one `describe`, with one provider opened on it. */
 export class TestStore {
-  /** Errors that runtimes have reported, which are no failures of user code. A test that expects some takes them out. */
+  /** Errors that runtimes have reported, which are no failures of user code. A test that expects some removes them. */
   readonly errors: Error[] = [];
   #site: StoreSite | undefined;
   #provider: Provider | undefined;
@@ -37,13 +37,13 @@ export class TestStore {
     return present(this.#site).address;
   }
 
-  /** An instance id that no other test of the store has. */
+  /** Returns an instance id that no other test of the store has. */
   id(what = 'instance'): string {
     this.#ids += 1;
     return `${what}-${this.#ids}`;
   }
 
-  /** A runtime that is shut down when the test ends; not started. */
+  /** Returns a runtime that is not started and that is shut down when the test ends. */
   runtime(options: RuntimeOptions = {}, provider = this.provider): Runtime {
     const runtime = new Runtime(provider, { logLevel: 'silent', ...options });
     runtime.on('error', (error) => this.errors.push(error));
@@ -54,7 +54,7 @@ export class TestStore {
     return runtime;
   }
 
-  /** A started runtime with what `register` registers. */
+  /** Returns a started runtime with the registrations of `register`. */
   async start(register: (runtime: Runtime) => void, options?: RuntimeOptions, provider?: Provider): Promise<Runtime> {
     const runtime = this.runtime(options, provider);
     register(runtime);
@@ -62,7 +62,9 @@ export class TestStore {
     return runtime;
   }
 
-  /** Resolves when an instance was suspended (again) by a runtime of this store, and the error that says so was reported. */
+  /**
+   * Resolves when an instance was suspended (again) by a runtime of this store, and the error about it was reported.
+   */
   async suspended(id: string): Promise<void> {
     await this.#suspension(id).promise;
     this.#suspended.delete(id);
@@ -74,7 +76,7 @@ export class TestStore {
     return known;
   }
 
-  /** Another provider of the same store, closed when the test ends. */
+  /** Opens another provider of the same store, which is closed when the test ends. */
   async open(options?: ProviderOptions): Promise<Provider> {
     const provider = await present(this.#site).open(options);
     this.#providers.push(provider);
@@ -82,7 +84,7 @@ export class TestStore {
   }
 
   /**
-   * Resolves when all that this process has handed to the store so far is stored and has been answered: writes are
+   * Resolves when all writes that this process has handed to the store so far are stored and answered: writes are
    * answered in order, and this is one more.
    */
   async settled(): Promise<void> {
@@ -107,7 +109,7 @@ export class TestStore {
   }
 }
 
-/** A store of this kind for the tests of the `describe` that this is called in. */
+/** Returns a store of this kind for the tests of the enclosing `describe`. */
 export function useStore(kind: StoreKind): TestStore {
   const store = new TestStore();
   beforeAll(() => store.create(kind));

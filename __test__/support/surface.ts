@@ -1,8 +1,8 @@
-// What a package offers: its functions, the static methods and the methods of its classes, by name.
+// The callable surface of a package: its functions, and the static methods and methods of its classes, by name.
 
 type AnyFunction = (...args: unknown[]) => unknown;
 
-/** Statics that are for other files of js/, and methods that are marked so. */
+/** Static methods for other files of js/, and methods that are marked as internal. */
 const INTERNAL = new Set([
   'Provider.portOf',
   'Runtime.partsOf',
@@ -14,10 +14,10 @@ const INTERNAL = new Set([
   'ActivityContext.leftRejected',
 ]);
 
-/** What every object, function or error has. */
+/** Prototypes whose methods every object, function or error has. */
 const ROOTS: readonly unknown[] = [null, Object.prototype, Function.prototype, Error.prototype];
 
-/** By the names that they have here; those that Node gives them differ over its versions. */
+/** Names for well-known symbols. The names that Node gives them differ between its versions. */
 const SYMBOLS: Readonly<Record<string, symbol>> = {
   '[iterator]': Symbol.iterator,
   '[asyncIterator]': Symbol.asyncIterator,
@@ -27,7 +27,7 @@ const SYMBOLS: Readonly<Record<string, symbol>> = {
 const isClass = (value: unknown): boolean =>
   typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value));
 
-/** Names of the methods that an object has, with those of the classes above its own. */
+/** Returns the names of an object's methods, including those of its base classes. */
 export function methodsOf(object: object): string[] {
   const found = new Set<string>();
   for (let at: unknown = object; !ROOTS.includes(at); at = Object.getPrototypeOf(at)) {
@@ -45,7 +45,10 @@ export function methodsOf(object: object): string[] {
   return [...found];
 }
 
-/** Names of everything that can be called in what a module exports: `defineActivity`, `new Client`, `Client.start`, `SqliteProvider.open()`. */
+/**
+ * Returns the names of everything callable in the exports of a module: `defineActivity`, `new Client`, `Client.start`,
+ * `SqliteProvider.open()`.
+ */
 export function callablesOf(exports: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(exports).flatMap(([name, value]) => {
     if (typeof value !== 'function') return [];
@@ -64,10 +67,10 @@ export function callablesOf(exports: Readonly<Record<string, unknown>>): string[
   });
 }
 
-/** Options of which there is none. */
+/** An option that does not exist. */
 export const UNKNOWN = { qqqqqqqqqqqqqqqq: 1 };
 
-/** Names of the options that a call takes, told by its error about one that there is none. */
+/** Returns the names of the options that a call takes. They come from its error about an unknown option. */
 export function optionsOf(call: (options: unknown) => unknown): string[] {
   try {
     call(UNKNOWN);
@@ -77,14 +80,14 @@ export function optionsOf(call: (options: unknown) => unknown): string[] {
   throw new Error('it takes any option');
 }
 
-/** The names in an error about an option that there is none. */
+/** Returns the names in an error about an unknown option. */
 export function optionsIn(error: unknown): string[] {
   const [, list] = /unknown option `q+`; the options are ([\w, ]+)$/.exec((error as Error).message) ?? [];
   if (list === undefined) throw new Error('it takes any option', { cause: error });
   return list.split(', ');
 }
 
-/** A method of an object by the name that {@link methodsOf} gives it. */
+/** Returns a method of an object by the name that {@link methodsOf} gives it. */
 export function method(object: object, name: string): AnyFunction {
   const found = (object as Record<PropertyKey, unknown>)[SYMBOLS[name] ?? name] as AnyFunction;
   return (...args) => found.apply(object, args);

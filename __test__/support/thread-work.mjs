@@ -1,14 +1,14 @@
-// What the worker threads of threads.test.ts run: plain Node and the built package.
+// The code that the worker threads of threads.test.ts run: plain Node and the built package.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread, threadId } from 'node:worker_threads';
 import { activityContext, defineActivity, defineOrchestration, NonRetryableError } from 'perdure';
 
-/** Which thread runs it. */
+/** Returns the thread that runs it. */
 export const where = defineActivity('where', async () => threadId);
 
-/** Real work that holds its thread. */
+/** Real work that blocks its thread. */
 export const dig = defineActivity('dig', async (_ctx, rounds) => {
   let sum = 0;
   for (let n = 0; n < rounds; n += 1) sum = (sum * 31 + n) % 1_000_003;
@@ -31,7 +31,7 @@ export const below = defineActivity('below', async (ctx) =>
   }),
 );
 
-/** Ends when it is told to stop, and tells why. */
+/** Ends when its signal is aborted, and reports the reason. */
 export const waits = defineActivity('waits', async (ctx) => {
   ctx.heartbeat({ thread: threadId });
   await ctx.client.startOrchestration(`${ctx.instanceId} waits`, 'nobody registers this');
@@ -43,7 +43,7 @@ export const fails = defineActivity('fails', async () => {
   throw new NonRetryableError(`on purpose, thread ${threadId}`);
 });
 
-/** Each thing that an orchestration does, on whichever thread. */
+/** Performs each kind of operation, on any thread. */
 export const everything = defineOrchestration('everything', function* (ctx, input) {
   ctx.traceInfo('begun', { input, thread: threadId });
   ctx.setCustomStatus({ thread: threadId });
@@ -69,7 +69,7 @@ export const stops = defineOrchestration('stops', function* (ctx) {
   yield ctx.scheduleActivity('waits');
 });
 
-/** Takes the worker thread down that it comes to first. On the first thread it does nothing, which it says. */
+/** Takes down the first worker thread that runs it. On the main thread it does nothing and says so. */
 export const harms = defineActivity('harms', async (ctx, how) => {
   if (isMainThread) return 'not here';
   const met = await ctx.client.startOrchestration(`${ctx.instanceId} ${how}`, 'nobody registers this').then(
@@ -91,7 +91,7 @@ export const harmed = defineOrchestration('harmed', function* (ctx, how) {
   }
 });
 
-/** Its code ends whatever worker thread runs it. On the first one it goes to sleep, and may come to another. */
+/** Its code ends each worker thread that runs it. On the main thread it sleeps, and may continue on another thread. */
 export const exits = defineOrchestration('exits', function* (ctx) {
   for (;;) {
     yield ctx.scheduleActivity('where');
@@ -112,7 +112,7 @@ export const mails = defineOrchestration('mails', function* (ctx, count) {
   return got;
 });
 
-/** The default function of a module registers what is no export. */
+/** The default function of a module registers activities that are not exports. */
 export default function register(runtime) {
   runtime.registerActivity('double', async (_ctx, n) => 2 * n).registerActivity('next', async (_ctx, n) => n + 1);
 }

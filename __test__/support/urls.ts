@@ -1,27 +1,30 @@
 // Connection URLs of a Postgres server that asks for passwords: those that lead to it, and a hundred that do not.
 
-/** What comes of a URL: a store, a refusal that stays one, or a server that cannot be reached now. */
+/** The outcome of a URL: a store opens, it is refused for good, or the server cannot be reached now. */
 export type Outcome = 'opens' | 'refused' | 'away';
 
-/** The server, and what else listens beside it. */
+/** The server, and the other ports that are open beside it. */
 export interface Place {
   readonly host: string;
   readonly port: number;
-  /** Folder of its Unix socket, `undefined` where there is none. */
+  /** Folder of its Unix socket. `undefined` if there is none. */
   readonly socket: string | undefined;
-  /** Ports of 127.0.0.1 where nobody answers, where somebody who is no Postgres answers, and where connections are closed at once. */
+  /**
+   * Ports of 127.0.0.1 where no answer comes, where a server that is no Postgres answers, and where connections are
+   * closed at once.
+   */
   readonly mute: number;
   readonly foreign: number;
   readonly closing: number;
   readonly dead: number;
-  /** Whether somebody answers at the port that is meant where none is named: a server that does not know these roles. */
+  /** True if a server answers at the default port. That server does not know these roles. */
   readonly hasDefault: boolean;
 }
 
-/** The password of every role but `odd`: it must not be shown anywhere. */
+/** The password of every role but `odd`. It must not be shown anywhere. */
 export const CANARY = 'c4naryS3cret';
 
-/** The password of `odd`: all that must be quoted in a URL. */
+/** The password of `odd`. It contains all characters that must be quoted in a URL. */
 export const ODD = `a@b/c?d#e%f g:h&i=j+k[l]é😀${CANARY}`;
 
 const quoted = encodeURIComponent;
@@ -100,10 +103,10 @@ function shapes(at: string, right: string, app: string, each: Each): [string, Ou
       `${app}${place(at)}:%20/shop`,
       `${app}${place(at)}:５４３２/shop`,
     ),
-    // What is listed after a host that lets us in is not looked at.
+    // Hosts that are listed after one that lets us in are not tried.
     ...each('opens', `${app}${at},/shop`),
     ...each('refused', `${right}?${long}=${CANARY}`),
-    // The server hangs up on so long a greeting.
+    // The server closes the connection at so long a startup message.
     ...each(
       'away',
       `postgres://${long}:${CANARY}@${at}/shop`,
@@ -124,7 +127,7 @@ function credentials(at: string, each: Each): [string, Outcome][] {
   const odd = ['odd', quoted(ODD)].join(':');
   return [
     ...each('opens', `postgres://${odd}@${at}/shop`, `postgres://a%40b%2Fc:${CANARY}@${at}/shop`),
-    // A password as it is: refused, or read as the one it is, and never shown.
+    // An unquoted password is refused, or read unchanged, and never shown.
     ...each(
       'refused',
       ...['@', '/', '?', '#', ':', '%', '&', '[', ']', '\\', ' ', '😀', '\ud800'].map(

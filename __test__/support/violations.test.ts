@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 
 import { type EventRow, type InstanceRow, rowViolations, type StoreRows } from './violations.ts';
 
-// The checks of a store's rows can fail: one small store, and what is said when something in it is not as it should be.
+// The checks of a store's rows can fail: each test breaks one part of a small store and expects the sentence that
+// reports it.
 
 const instance = (key: number, id: string, status: string, more: Partial<InstanceRow> = {}): InstanceRow => ({
   key,
@@ -37,7 +38,10 @@ const event = (instance_key: number, event_id: number, kind: string, more: Parti
 
 const asks = (id: string) => ({ meta: JSON.stringify({ id, version: '1.0.0' }) });
 
-/** 1 has ended in its second execution. 2 sleeps until its activity and its child 3 are over; 4 is new, 5 is owned, 6 is held. */
+/**
+ * Instance 1 has ended in its second execution. 2 sleeps until its activity and its child 3 have ended. 4 is new, 5 is
+ * owned, 6 is held.
+ */
 const GOOD: StoreRows = {
   instances: [
     instance(1, 'ended', 'Completed', { execution: 2, next_event_id: 5, completed_at: 9 }),
@@ -80,12 +84,12 @@ const GOOD: StoreRows = {
 
 type Change = Partial<StoreRows>;
 
-/** The good store with other columns in one instance. */
+/** Returns the good store with other columns in one instance. */
 const having = (id: string, more: Partial<InstanceRow>): Change => ({
   instances: GOOD.instances.map((row) => (row.id === id ? { ...row, ...more } : row)),
 });
 
-/** The good store with other events in one execution. */
+/** Returns the good store with other events in one execution. */
 const telling = (key: number, execution: number, ...events: EventRow[]): Change => ({
   history: [...GOOD.history.filter((row) => row.instance_key !== key || row.execution !== execution), ...events],
 });

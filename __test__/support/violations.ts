@@ -1,5 +1,6 @@
-// What must hold for the rows of a store at any moment, whatever happened to the processes that wrote them (reliability.md, S3, S4, S7 to
-// S9, S12, S15, S16, S20). The rows are read by other libraries than the addon's; the checks know nothing of either store.
+// The rules that hold for the rows of a store at any moment, whatever happened to the processes that wrote them
+// (reliability.md, S3, S4, S7 to S9, S12, S15, S16, S20). The rows are read with other libraries than the addon's. The
+// checks know nothing of either store.
 
 import type { HistoryEvent } from 'perdure';
 
@@ -24,7 +25,10 @@ export interface InstanceRow {
   readonly parent_event: number | null;
   readonly report: string | null;
   readonly completed_at: number | null;
-  /** What speaks against it, and how it is tried: not for a rule, but for whoever looks at one that does not go on. */
+  /**
+   * The suspicion against the instance, and its trial. No rule uses them: they help to examine an instance that does
+   * not continue.
+   */
   readonly suspicion?: number;
   readonly on_trial?: number;
 }
@@ -61,7 +65,7 @@ export interface HeartbeatRow {
   readonly scheduled: number;
 }
 
-/** All rows of a store, of one moment. */
+/** All rows of a store at one moment. */
 export interface StoreRows {
   readonly instances: readonly InstanceRow[];
   readonly history: readonly EventRow[];
@@ -69,7 +73,7 @@ export interface StoreRows {
   readonly tasks: readonly TaskRow[];
   readonly heartbeats: readonly HeartbeatRow[];
   readonly workers: readonly { readonly id: string; readonly name: string }[];
-  /** What was taken from workers that have not let go of it. */
+  /** Instances that were taken from workers that have not let go of them. */
   readonly revocations: readonly { readonly worker: string; readonly instance_key: number }[];
   /** Keys of instances whose history is still to be swept away. */
   readonly deleted: readonly { readonly key: number }[];
@@ -93,7 +97,7 @@ export function readRows(address: StoreAddress): StoreRows {
   return Object.fromEntries(Object.keys(QUERIES).map((name, i) => [name, answers[i]])) as unknown as StoreRows;
 }
 
-/** Every rule that the rows break, as a sentence. */
+/** Returns every rule that the rows break, as a sentence. */
 export function rowViolations(rows: StoreRows): string[] {
   const store = new Store(rows);
   return [
@@ -109,7 +113,10 @@ export function rowViolations(rows: StoreRows): string[] {
   ];
 }
 
-/** When all instances have ended and all workers were shut down: what is left besides their rows and histories, as sentences. */
+/**
+ * Returns the rows that are left besides rows and histories of instances, when all instances have ended and all workers
+ * were shut down, as sentences.
+ */
 export function leftViolations(rows: StoreRows): string[] {
   const found = rows.instances
     .filter((instance) => !isEnded(instance))
@@ -137,7 +144,7 @@ const SETTLES = new Set([
 
 const CHILD_ENDS = new Set(['ChildCompleted', 'ChildFailed']);
 
-/** Rows by what they belong to. */
+/** Indexes of the rows by the instance that they belong to. */
 class Store {
   readonly rows: StoreRows;
   readonly instances = new Map<number, InstanceRow>();
@@ -177,7 +184,7 @@ class Store {
     return this.#tasks.has(placeOf(key, execution, event));
   }
 
-  /** Whether a message says what became of something that an execution asked for. */
+  /** Returns true if a message carries the result of an operation of an execution. */
   isTold(key: number, execution: number, event: number): boolean {
     return this.messages(key).some((message) => message.execution === execution && message.ref_id === event);
   }
@@ -201,13 +208,13 @@ function isEnded(instance: InstanceRow): boolean {
   return TERMINAL.has(instance.status);
 }
 
-/** What is open of one kind. */
+/** Returns the open operations of one kind. */
 function open(events: readonly EventRow[], kind: string): EventRow[] {
   const settled = new Set(events.filter((event) => SETTLES.has(event.kind)).map((event) => event.ref_id));
   return events.filter((event) => event.kind === kind && !settled.has(event.event_id));
 }
 
-/** S20: every row belongs to something that is there and still needs it. */
+/** S20: every row belongs to an instance or worker that exists and still needs it. */
 function orphans(store: Store): string[] {
   const found: string[] = [];
   const swept = new Set(store.rows.deleted.map(({ key }) => key));
@@ -251,7 +258,7 @@ function orphans(store: Store): string[] {
   return found;
 }
 
-/** S7 to S9: the row of an instance agrees with itself, with the workers and with the messages that wait. */
+/** S7 to S9: the row of an instance agrees with itself, with the workers and with the waiting messages. */
 function columns(store: Store, instance: InstanceRow): string[] {
   const { id, status, owner, epoch, wake_at: wakeAt, turns, execution } = instance;
   const found: string[] = [];
@@ -273,13 +280,13 @@ function columns(store: Store, instance: InstanceRow): string[] {
   return found;
 }
 
-/** S3, S4, S7, S16: the histories of all executions, and what the row says of them. */
+/** S3, S4, S7, S16: the histories of all executions agree with the row. */
 function histories(store: Store, instance: InstanceRow): string[] {
   const { key, id, execution, status } = instance;
   const found: string[] = [];
   const executions = [...store.executions(key).keys()];
   const first = Math.min(...executions);
-  // Former ones may have been pruned, the oldest first.
+  // Former executions may have been pruned, the oldest first.
   if (executions.length !== execution - first + 1 || !executions.includes(execution)) {
     found.push(`'${id}' is in execution ${execution} and has the histories of ${executions.join(', ') || 'none'}`);
   }
@@ -309,7 +316,7 @@ function early(store: Store, { key, id, execution }: InstanceRow): string[] {
   });
 }
 
-/** S15: a child is the one that its parent asked for, and it is told to end when nobody waits for it any more. */
+/** S15: each child is one that its parent asked for, and is told to end when the parent no longer waits for it. */
 function parentOf(store: Store, child: InstanceRow): string[] {
   const { key, id, parent_key: parentKey, parent_execution: execution, parent_event: event } = child;
   if (parentKey === null || execution === null || event === null) return [];
@@ -337,7 +344,9 @@ function parentOf(store: Store, child: InstanceRow): string[] {
   return found;
 }
 
-/** S15, S20: each child that an instance waits for runs, or what became of it waits to be read; once. */
+/**
+ * S15, S20: each child that an instance waits for is running, or exactly one message with its result waits to be read.
+ */
 function childrenOf(store: Store, parent: InstanceRow): string[] {
   const { key, id, execution } = parent;
   if (isEnded(parent)) return [];
@@ -364,8 +373,9 @@ function childrenOf(store: Store, parent: InstanceRow): string[] {
 }
 
 /**
- * S20: an instance that nobody owns is woken by something: by its time, by the end of an activity that is offered, or by a message. Any
- * instance may wait for a message to a mailbox, which leaves no trace, so what is checked is that nothing it asked for is lost.
+ * S20: an instance without an owner is woken by its time, by the end of an activity that is offered, or by a message.
+ * Any instance may wait for a message to a mailbox, which leaves no trace, so the check is that none of its operations
+ * is lost.
  */
 function waits(store: Store, instance: InstanceRow): string[] {
   const { key, id, execution, status, owner, wake_at: wakeAt } = instance;

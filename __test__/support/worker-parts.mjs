@@ -1,4 +1,4 @@
-// What worker processes are made of, whatever they run.
+// The parts that all worker processes share.
 
 import { openSync, writeSync } from 'node:fs';
 import { PostgresProvider, SqliteProvider } from 'perdure';
@@ -7,8 +7,9 @@ import { PostgresProvider, SqliteProvider } from 'perdure';
 export const LINE = 256;
 
 /**
- * A log that processes share and are killed over. One write per line, to a file that is open for appending. All lines are of one length, so
- * none crosses a page: that is where Linux looks whether a process that writes was killed, and leaves half of what it had to write.
+ * Opens a log that several processes share and that survives their kills. Each line is one write to a file that is open
+ * for appending. All lines have the same length, so none crosses a page: at a page boundary Linux checks whether the
+ * writing process was killed, and may leave the write half done.
  */
 export function openLog(path) {
   const file = openSync(path, 'a');
@@ -20,13 +21,13 @@ export function openLog(path) {
 }
 
 export function say(message) {
-  // The parent may be gone, or this process about to be.
+  // The parent may be gone, or this process about to end.
   if (process.connected) process.send(message, () => {});
 }
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** The store of an address, see providers.ts. */
+/** Opens the store of an address, see providers.ts. */
 export async function openStore(store) {
   if (store.kind === 'sqlite') return SqliteProvider.open(store.path);
   const { url, schema, poolSize = 4, notify = true } = store;
