@@ -6,9 +6,8 @@
 //   ts, js             part of the page's program: all these blocks in order are one module, run as one process
 //   js name.mjs        a file with this name, for the page's commands (json and others likewise)
 //   ts name.mts        a file with this name, which is compiled by itself. The imports of an `.mts` file are resolved
-//   as
-//                      in Node, those of a `.ts` file as in bundlers, since it belongs to a framework. The file is run
-//                      only if a command does so
+//                      as in Node, those of a `.ts` file as in bundlers, since it belongs to a framework. The file is
+//                      run only if a command does so
 //   console            a terminal: each line that begins with `$ ` is run, the other lines are the printed text
 //   text               the text that the block before it printed; `…` stands for anything on its line
 //   sh                 commands for the reader to type, which are not run

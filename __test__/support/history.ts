@@ -1,4 +1,4 @@
-// The rules that hold for every history, whichever workers wrote it and however often they were killed.
+// The rules that hold for every history, with any workers that wrote it and any number of kills.
 
 import type { HistoryEvent, InstanceStatus } from 'perdure';
 

@@ -60,7 +60,7 @@ describe.each(STORES)('on $name', (kind) => {
       gate.resolve();
       expect((await store.client.waitForOrchestration(id, SOON)).output).toBe(1);
       await restart(3);
-      // Nothing of the former one is left: no event, no status, no history.
+      // Nothing of the former instance is left: no event, no status, no history.
       expect(await store.client.waitForStatusChange(id, 0, undefined, SOON)).toMatchObject({
         customStatus: 'set by 3',
       });
@@ -175,7 +175,7 @@ describe.each(STORES)('on $name', (kind) => {
         client.deleteInstance('nobody'),
         client.handle('nobody').result({ timeout: SOON }),
       ];
-      // All at once: one that rejects while another is waited for would count as unhandled.
+      // All are awaited at once: a promise that rejects while another is awaited would count as unhandled.
       for (const error of await Promise.all(attempts.map(rejection))) {
         expect(error).toBeInstanceOf(InstanceNotFoundError);
         expect(error).toMatchObject({

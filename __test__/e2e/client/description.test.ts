@@ -1,4 +1,4 @@
-// What a client is told of the store itself and of those who work on it.
+// The information that a client gets about the store itself and about the workers on it.
 
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -24,7 +24,7 @@ const manifest = JSON.parse(readFileSync(new URL('../../../package.json', import
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** A runtime with an orchestration of one activity, which tells that it was called and goes on when it is told to. */
+  /** Starts a runtime with an orchestration of one activity, which reports its call and continues on command. */
   async function working(name: string, options: RuntimeOptions) {
     const called = deferred<void>();
     const done = deferred<void>();

@@ -27,7 +27,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(events).toEqual(await store.client.getHistory(id));
     const reading = store.client.historyEvents(id);
     expect((await reading.next()).value).toMatchObject({ eventId: 1, kind: 'ExecutionStarted' });
-    // The pages that follow are of that very instance: of another one with its id there are none.
+    // The next pages are of this very instance. A later instance with the same id does not continue them.
     await store.client.deleteInstance(id);
     await store.client.startOrchestration(id, 'nobody registers this');
     const rest = (async () => {

@@ -1,4 +1,4 @@
-// Instances that a client holds, whoever runs them, and lets go on.
+// Instances that a client suspends, on any worker, and resumes.
 
 import { Client, Runtime, RuntimeStateError } from 'perdure';
 import { describe, expect, it } from 'vitest';
@@ -155,7 +155,8 @@ describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
     await running.promise;
     const elsewhere = new Client(await store.open());
     await elsewhere.suspend(id);
-    // Whether the runtime has heard of it by now or not: what it hands in is not stored.
+    // The runtime may or may not have noticed the suspension by now. In either case the result that it hands in is not
+    // stored.
     gates[0]?.resolve('too late');
     await store.settled();
     expect(await elsewhere.getStatus(id)).toMatchObject({ status: 'Suspended' });
@@ -169,7 +170,8 @@ describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
 describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
   const store = useStore(kind);
 
-  // It heard of that with its next commit, and this instance makes none: its activity kept the only slot for ever.
+  // A runtime used to notice a suspension only with its next commit. This instance makes none, so its activity kept the
+  // only slot for ever.
   it.each(['suspend', 'terminateInstance'] as const)('%s stops what its runtime does for it', async (take) => {
     const [id, other, name] = [store.id(), store.id(), store.id('hangs')];
     const begun = new Counter();

@@ -1,4 +1,4 @@
-// What has ended is thrown away, and what is there is counted.
+// Pruning of ended instances, and the statistics of the store.
 
 import { InstanceNotFoundError, type PruneOptions, RuntimeStateError, type StoreStats } from 'perdure';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** Instances that ended, the longest ended first. */
+  /** Returns instances that ended, the longest ended first. */
   async function ended(count: number, name = store.id('ended'), tags: Record<string, string> = {}): Promise<string[]> {
     const ids = Array.from({ length: count }, (_, n) => `${name}/${n}`);
     const runtime = await store.start((runtime) =>

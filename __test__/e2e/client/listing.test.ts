@@ -1,4 +1,4 @@
-// Lists of instances: what they are asked for by, and their pages.
+// Lists of instances: their filters and their pages.
 
 import { Client, type InstanceStatus, type ListOptions, PayloadError } from 'perdure';
 import { describe, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
   const list = (options?: ListOptions) => ids(store.client.listInstances(options));
 
-  /** Instances of an orchestration that no other test has, the oldest first. */
+  /** Starts instances of an orchestration that no other test has, the oldest first. */
   async function started(count: number, name = store.id('listed')): Promise<{ name: string; all: string[] }> {
     const all = Array.from({ length: count }, (_, n) => `${name}/${n}`);
     for (const id of all) await store.client.startOrchestration(id, name);
@@ -61,7 +61,7 @@ describe.each(STORES)('on $name', (kind) => {
         .page();
       found.push(...page.items.map(({ id }) => id));
       lengths.push(page.items.length);
-      // What comes between two pages is new, and not on the pages that follow.
+      // An instance that is started between two pages is newer, and is not on the next pages.
       await store.client.startOrchestration(store.id('between'), name);
       cursor = page.cursor ?? undefined;
     } while (cursor !== undefined);

@@ -1,4 +1,5 @@
-// Instances that are suspended because their code does not fit their history, and the code that is registered after that.
+// Instances that are suspended because their code does not fit their history, and their continuation when other code is
+// registered.
 
 import {
   LimitError,
@@ -28,7 +29,7 @@ const alsoWrong: OrchestrationFunction = function* (ctx) {
 
 const anything: StandardSchema = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } };
 
-/** The same text, whatever the helper does. */
+/** The text of this function is the same with any helper. */
 const helpedBy = (helper: OrchestrationFunction): OrchestrationFunction =>
   function* (ctx, input) {
     return yield* helper(ctx, input);
@@ -43,7 +44,7 @@ describe.each(STORES)('on $name', (kind) => {
       runtime.registerOrchestration(name, code, options);
     });
 
-  /** Resolves when the runtime has suspended an instance, and that is stored. The error that it reports is expected. */
+  /** Resolves when the runtime has suspended an instance and stored that. The reported error is expected. */
   async function suspends(runtime: Runtime, cause: () => Promise<void>): Promise<void> {
     const suspended = deferred();
     runtime.on('instance', ({ status }) => status === 'Suspended' && suspended.resolve());
@@ -52,7 +53,10 @@ describe.each(STORES)('on $name', (kind) => {
     expect(store.errors.splice(0)).toHaveLength(1);
   }
 
-  /** An instance that was started by code which fits, and is suspended by code which does not. No runtime of it is left. */
+  /**
+   * Returns an instance that was started by code which fits, and suspended by code which does not. No runtime with its
+   * orchestration is left.
+   */
   async function suspended(name: string, options = {}, before = right, after = wrong): Promise<string> {
     const id = store.id();
     const first = await deploy(name, before, options);
@@ -66,7 +70,10 @@ describe.each(STORES)('on $name', (kind) => {
     return id;
   }
 
-  /** Resolves when a runtime has looked for all that waits for its code so far: it goes by the order of registration, and this comes last. */
+  /**
+   * Resolves when a runtime has looked for all instances that wait for its code so far. The runtime looks in the order
+   * of registration, and this orchestration is registered last.
+   */
   async function looked(runtime: Runtime): Promise<void> {
     const last = store.id('last');
     const id = await suspended(last);

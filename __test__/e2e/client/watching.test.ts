@@ -1,4 +1,4 @@
-// Watching the custom status of an instance, until it ends or nobody wants to know any more.
+// Watches of the custom status of an instance, until the instance ends or the client leaves the watch.
 
 import { Client, InstanceNotFoundError, RuntimeStateError, type StatusChange } from 'perdure';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** An instance that sets its custom status to each message that it gets, until 'end'. */
+  /** Starts an instance that sets its custom status to each message that it gets, until 'end'. */
   async function follower(): Promise<string> {
     const id = store.id();
     const name = store.id('follower');

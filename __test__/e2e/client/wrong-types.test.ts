@@ -1,5 +1,6 @@
-// Everything that the package exports, called with values that no argument is made for: a TypeError or an error of
-// Perdure that says what is wrong, in time, without what was handed over; and everything works as before.
+// Everything that the package exports, called with values that no argument is made for. Each call throws, in time, a
+// TypeError or an error of Perdure that says what is wrong and does not show the value. Afterwards everything works as
+// before.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,23 +24,23 @@ import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 import { callablesOf, method, methodsOf, optionsIn, UNKNOWN } from '../../support/surface.ts';
 
-/** A call that takes so long is one that hangs: nothing here has to be waited for. */
+/** A call that takes this long hangs: no call here has to wait. */
 const WITHIN_MS = 5_000;
 
 interface Row {
-  /** Right arguments, each time anew. */
+  /** Returns valid arguments, made anew each time. */
   readonly args: () => readonly unknown[];
   readonly call: (...args: any[]) => unknown;
-  /** Position of the options, if it takes some; of those below, the options that have options of their own. */
+  /** Position of the options, if there are any, and the names of those options that have options of their own. */
   readonly options?: number;
   readonly nested?: readonly string[];
-  /** An option that is called at once: what it throws is told in its own words. */
+  /** An option that is called at once. The error that it throws is passed on unchanged. */
   readonly called?: string;
-  /** An error class passes on what JavaScript itself says of a message or of options that are none. */
+  /** True for an error class, which passes on JavaScript's own errors about an invalid message or invalid options. */
   readonly isErrorClass?: boolean;
 }
 
-/** Whatever a call gives is used as its user would: promises are awaited, lists read. */
+/** Uses the result of a call as a user would: awaits promises, closes providers, reads lists. */
 async function use(result: unknown): Promise<void> {
   const value = await result;
   if (typeof value !== 'object' || value === null) return;
@@ -64,7 +65,7 @@ async function problemOf(row: Row, args: readonly unknown[]): Promise<string | u
   return took > WITHIN_MS ? `it took ${Math.round(took)} ms` : undefined;
 }
 
-/** All calls of a row: each argument odd, then each option, then each option of an option. */
+/** Yields all calls of a row: each argument odd, then each option, then each option of an option. */
 async function* callsOf(row: Row): AsyncGenerator<readonly [what: string, args: unknown[]]> {
   const count = row.args().length;
   const with_ = (at: number, value: unknown): unknown[] => row.args().map((arg, n) => (n === at ? value : arg));
@@ -103,7 +104,7 @@ const activity = defineActivity('noop', noop);
 const orchestration = defineOrchestration('nothing', nothing);
 const LIMITS = ['limits'];
 
-/** What needs no store. */
+/** Functions that need no store. */
 function functions(): Record<string, Row> {
   let names = 0;
   const name = (): string => `name ${(names += 1)}`;
@@ -113,7 +114,7 @@ function functions(): Record<string, Row> {
     process.chdir(before);
     rmSync(folder, { recursive: true });
   });
-  // A text that is a path makes a file.
+  // A text that is taken for a path creates a file.
   beforeAll(() => process.chdir(folder));
   const backUp = async (to: string, options: object): Promise<void> => {
     await using provider = await SqliteProvider.open(join(folder, name()));
@@ -174,7 +175,7 @@ function errorClasses(): Record<string, Row> {
   );
 }
 
-/** What works on a store, with an instance that has ended. */
+/** Methods that work on a store, with an instance that has ended. */
 function methods(provider: Provider, client: Client, ended: string, fresh: () => string): Record<string, Row> {
   const of = (name: string, ...args: unknown[]): Row => ({ args: () => args, call: method(client, name) });
   const runtime = (): Runtime => new Runtime(provider, { logLevel: 'silent' });
@@ -233,12 +234,12 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Runtime.metrics': { args: () => [], call: () => runtime().metrics() },
     'Runtime.on': { args: () => ['error', noop], call: (a, b) => runtime().on(a, b) },
     'Runtime.[asyncDispose]': { args: () => [], call: () => runtime()[Symbol.asyncDispose]() },
-    // The last one: {} is everything that has ended.
+    // The last call: {} deletes every instance that has ended.
     'Client.prune': { ...of('prune', { name: 'nobody registers this' }), options: 0 },
   };
 }
 
-/** Methods of what the package gives and does not export. */
+/** Methods of objects that the package returns and does not export. */
 function handles(client: Client, ended: string): Record<string, Row> {
   const handle = client.handle(ended);
   const of = (name: string, ...args: unknown[]): Row => ({ args: () => args, call: method(handle, name) });
@@ -256,7 +257,7 @@ function handles(client: Client, ended: string): Record<string, Row> {
   };
 }
 
-/** Of a provider that is open: they take nothing. */
+/** Methods of an open provider that take no arguments. */
 const WITHOUT_ARGUMENTS = [
   'SqliteProvider.close',
   'SqliteProvider.[asyncDispose]',
@@ -288,10 +289,11 @@ describe.each(STORES.filter(({ name }) => name !== 'SQLite in memory'))('on $nam
   const untouched = watchPrototypes();
   const dummy = { handle: () => ({}) } as unknown as Client;
 
-  /** An instance that has ended. */
+  /** Runs an instance to its end. */
   async function ended(): Promise<string> {
     await store.start((runtime) => runtime.register(orchestration));
-    // An odd id that can be one was started, and waits for a runtime that has its orchestration.
+    // A call with an odd value that is a valid id has started an instance, which waits for a runtime with its
+    // orchestration.
     await store.client.terminateInstance('__proto__').catch(noop);
     const id = store.id();
     await store.client.start(orchestration, undefined, { id });
@@ -304,7 +306,7 @@ describe.each(STORES.filter(({ name }) => name !== 'SQLite in memory'))('on $nam
     const row = methods(store.provider, store.client, id, () => store.id())[name] as Row;
     expect(await problemsOf(row)).toEqual([]);
     untouched();
-    // And a normal program runs.
+    // A normal program still runs.
     await ended();
   });
 

@@ -1,5 +1,5 @@
-// Values that nobody thought of, on every way through the store: each comes back as it was, or is refused by a typed
-// error where it was handed over. values.test.ts has those that somebody did.
+// Random values, on every way through the store: each comes back as it was, or is refused by a typed error where it was
+// handed over. values.test.ts has the chosen values.
 
 import { inspect, isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
@@ -14,14 +14,14 @@ import { SOON, useStore } from '../../support/store.ts';
 
 const WHOLE = { depth: Infinity, maxArrayLength: null, maxStringLength: null } as const;
 
-/** Whether it is the same, as far as anybody could tell. */
+/** Fails unless the two values are indistinguishable. */
 function same(back: unknown, value: unknown): void {
   // Not toStrictEqual, which asks values for their `constructor`: that is a key of the user's here.
   if (!isDeepStrictEqual(back, value)) expect.fail(`${inspect(value, WHOLE)} came back as ${inspect(back, WHOLE)}`);
   expect(inspect(back, WHOLE)).toBe(inspect(value, WHOLE));
 }
 
-/** What the orchestrations of this file have seen, by instance. */
+/** The values that the orchestrations of this file have seen, by instance. */
 const seen = new Map<string, readonly (readonly [string, unknown])[]>();
 
 describe.each(STORES)('on $name', (kind) => {

@@ -17,7 +17,7 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** An activity that runs until it is aborted, and tells when it began and why it was stopped. */
+  /** Returns an activity that runs until it is aborted. It reports its begin and the reason of its abort. */
   function holding() {
     const begun = deferred<ActivityContext>();
     const stopped = deferred<unknown>();
@@ -41,7 +41,7 @@ describe.each(STORES)('on $name', (kind) => {
           return yield ctx.scheduleSubOrchestration('child', undefined, { id: child });
         });
 
-    /** The parent started it in a turn of its own. */
+    /** Waits until the parent has started the child, in a turn of its own. */
     async function isWaiting(id: string): Promise<void> {
       await vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === 'waiting', {
         timeout: 20_000,

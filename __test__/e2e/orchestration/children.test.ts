@@ -100,7 +100,7 @@ describe.each(STORES)('on $name', (kind) => {
         (runtime) =>
           runtime
             .registerActivity('hold', async (ctx, n: number) => {
-              // In the listener, not behind an `await`: what counts is when the signal was raised.
+              // Recorded in the listener, not after an `await`: the time at which the signal was raised counts.
               ctx.signal.addEventListener('abort', () =>
                 events.push(`aborted ${n}: ${(ctx.signal.reason as Error).name}`),
               );

@@ -1,4 +1,5 @@
-// What is cancelled cleans up before what waits for it goes on: on each store, kept and evicted, replayed, and with a crash after each event.
+// Cancelled blocks clean up before the code that waits for them continues: on each store, kept and evicted, replayed,
+// and with a crash after each event.
 
 import { defineActivity, defineOrchestration, type OrchestrationContext, type Runtime, TimeoutError } from 'perdure';
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
@@ -10,15 +11,15 @@ import { SOON, useStore } from '../../support/store.ts';
 
 type Block = Generator<any, any, any>;
 
-/** Says what it was handed, and what it was told to undo. */
+/** Returns its input, which says what to do or to undo. */
 const act = defineActivity('act', async (_, what: string) => what);
 
-/** A case arrives where it is to be cancelled; its status counts how often. */
+/** Marks that a case has arrived where it is to be cancelled. The status counts the arrivals. */
 function arrive(ctx: OrchestrationContext): void {
   ctx.setCustomStatus((ctx.getCustomStatus<number>() ?? 0) + 1);
 }
 
-/** A step that is undone when the block is cancelled, by two more. */
+/** A step that two further steps undo when the block is cancelled. */
 function* booked(ctx: OrchestrationContext, what: string, waits?: () => Block): Block {
   try {
     yield* ctx.call(act, `book ${what}`);
@@ -31,7 +32,7 @@ function* booked(ctx: OrchestrationContext, what: string, waits?: () => Block): 
 
 interface Case {
   readonly name: string;
-  /** How often the case arrives before it is cancelled; `undefined`: it is not cancelled. */
+  /** The number of arrivals of the case before it is cancelled. `undefined` if it is not cancelled. */
   readonly arrivals?: number;
   readonly body: (ctx: OrchestrationContext) => Block;
   /** Activities that ran, in the order in which they were scheduled. */
@@ -167,7 +168,7 @@ describe.each(STORES)('on $name', (kind) => {
       const history = await client.getHistory(id);
       expect(historyViolations(history, status)).toEqual([]);
       expect(scheduled(history)).toEqual(acts);
-      // None of what was to be undone was given up.
+      // No undo step was given up.
       expect(history.filter(({ kind }) => kind === 'ActivityCompleted')).toHaveLength(acts.length);
       expect(replay(await client.exportHistory(id), ORCHESTRATIONS)).toMatchObject({
         executions: [{ outcome: status.toLowerCase() }],
@@ -212,7 +213,7 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
       options,
     );
 
-  /** Start it with one limit, cancel it, and go on with another in a runtime of its own. */
+  /** Starts the case with one limit, cancels it, and continues it with another limit in a second runtime. */
   async function cancelled(then: { cancelGrace?: string }, now: { cancelGrace?: string }): Promise<string> {
     const id = store.id();
     const cameTo = (status: string) =>

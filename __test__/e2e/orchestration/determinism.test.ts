@@ -1,5 +1,5 @@
-// The guard: inside of an orchestration the clock and randomness are deterministic and what starts work throws; outside
-// nothing has changed.
+// The guard. Inside an orchestration the clock and randomness are deterministic, and calls that start work throw.
+// Outside, everything is unchanged.
 
 import { execFileSync } from 'node:child_process';
 import nodeCrypto, { randomBytes as bytesOfModule, randomUUID as uuidOfModule } from 'node:crypto';
@@ -20,15 +20,16 @@ import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
 /**
- * Whenever Vitest reports something it puts what it knows of `process.nextTick` into its place for a moment, and what was there back into it a tick later: a guard
- * that was installed or taken away meanwhile is undone by that. Without this it leaves `process` alone.
+ * Stops Vitest from touching `process`. Whenever Vitest reports something, it replaces `process.nextTick` by its own
+ * copy for a moment, and puts the previous value back a tick later. That would undo a guard that was installed or
+ * removed meanwhile.
  */
 const timersOfVitest = Object.getOwnPropertySymbols(globalThis).find(
   ({ description }) => description === 'vitest:SAFE_TIMERS',
 );
 delete (globalThis as unknown as Record<symbol, { nextTick?: unknown }>)[timersOfVitest as symbol]!.nextTick;
 
-/** The descriptors of all that the guard replaces. */
+/** Returns the descriptors of everything that the guard replaces. */
 function descriptors(): Record<string, PropertyDescriptor | undefined> {
   const found: Record<string, PropertyDescriptor | undefined> = {
     constructor: Object.getOwnPropertyDescriptor(Date.prototype, 'constructor'),
@@ -92,7 +93,7 @@ describe('outside of orchestrations, while it is installed', () => {
       expect(Date.now()).toBeGreaterThan(1e12);
       expect(structuredClone(date)).toEqual(date);
       expect(Object.prototype.toString.call(date)).toBe('[object Date]');
-      // As a function it gives text, whatever it is given.
+      // Called as a function, `Date` returns text for any argument.
       expect(typeof Date()).toBe('string');
       expect(Number.isNaN(Date.parse((Date as unknown as (n: number) => string)(5)))).toBe(false);
     }),
@@ -180,7 +181,7 @@ describe('outside of orchestrations, while it is installed', () => {
     expect(Date.now()).toBe(1_000);
     expect(Math.random).toBe(untouched.random?.value);
     vi.useRealTimers();
-    // Passes everything on.
+    // The guarded functions pass every call on.
     expect(Date).toBe(guarded.Date);
     expect(Date.now()).toBeGreaterThan(1e12);
     expect(new Date().constructor).toBe(Date);
@@ -252,7 +253,7 @@ describe('outside of orchestrations, while it is installed', () => {
   });
 });
 
-/** All that is asked of the clock and of randomness. */
+/** Returns every value that comes from the clock or from randomness. */
 function look(): Record<string, unknown> {
   class Day extends Date {}
   return {
@@ -344,7 +345,7 @@ describe.each(STORES)('on $name', (kind) => {
       });
       return { seen: [...seen, branch], real };
     });
-    // Each wait that is no local work is a replay from the beginning.
+    // Each wait except for local work causes a replay from the beginning.
     expect(passes.length).toBeGreaterThan(1);
     for (const pass of passes) expect(pass).toEqual(seen.slice(0, pass.length));
     const [first, second, third, context] = seen;
@@ -377,7 +378,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(error).toMatchObject({ code: 'DETERMINISM', called: name });
     expect(error.instead).toMatch(instead);
     expect(error.message).toContain(name);
-    // The first line of the stack is that of the call.
+    // The first line of the stack is the line of the call.
     expect(error.stack.split('\n')[1]).toContain('determinism.test.ts');
     await expect(
       run(runtime, 'uncaught', function* () {
@@ -400,7 +401,7 @@ describe.each(STORES)('on $name', (kind) => {
       between.push(await new Promise((resolve) => setImmediate(() => resolve(Date.now()))));
     };
     const free = await run(runtime, 'calls', function* (ctx) {
-      // No orchestration should; but what it starts runs between turns, and is not part of it.
+      // No orchestration should do this. The code that it starts runs between turns and is not part of a turn.
       void later();
       return [yield ctx.scheduleActivity('free'), yield ctx.scheduleActivity('free')];
     });
@@ -430,7 +431,7 @@ describe.each(STORES)('on $name', (kind) => {
     };
     expect(await run(off, 'before', freely)).toEqual(['free', 'too']);
     if (provider !== undefined) {
-      // A runtime of another store would do as well; here it must not serve what the other has registered.
+      // A runtime of another store would do as well. Here it must not serve the orchestrations of the other runtime.
       const client = new Client(provider);
       const one = store.runtime({}, provider);
       const two = store.runtime({}, provider);

@@ -14,7 +14,7 @@ import { historyViolations } from '../../support/history.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
-// What goes wrong in user code, and what it looks like on the other side of the store.
+// Errors of user code, and their form on the other side of the store.
 
 class CardError extends Error {
   override readonly name = 'CardError';
@@ -371,7 +371,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'own');
     const { status, error } = await store.client.waitForOrchestration(id, SOON);
     expect(error).toBeInstanceOf(CancelledError);
-    // Nobody cancelled it: an orchestration that throws is Failed, whatever it throws.
+    // There was no request to cancel: an orchestration that throws is Failed, even if it throws a CancelledError.
     expect(status).toBe('Failed');
   });
 });

@@ -12,7 +12,7 @@ const echo = defineActivity('echo', async (_, value: string) => value);
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** Whether generators are kept between turns, or every turn begins with a replay. */
+  /** Generators are kept between turns, or every turn begins with a replay. */
   describe.each([
     ['kept', {}],
     ['replayed for every turn', { cachedInstancesMax: 0 }],
@@ -45,7 +45,7 @@ describe.each(STORES)('on $name', (kind) => {
 
     it('hand values through channels, whatever order the work is done in', async () => {
       const squares = defineActivity('square', async (_, n: number) => {
-        // The later ones are quicker.
+        // Later activities are quicker.
         for (let i = n; i < 12; i += 1) await new Promise((resolve) => setImmediate(resolve));
         return n * n;
       });

@@ -612,7 +612,8 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.waitForOrchestration(id, SOON);
       await runtime.shutdown();
       expect(replaying.length, 'it was replayed').toBeGreaterThan(4);
-      // Exact in the middle of a turn: what was passed before is a replay, the rest of the same turn is none.
+      // The flag is exact in the middle of a turn: code that was passed before is a replay, and the rest of the same
+      // turn is not.
       for (const [pass, states] of replaying.entries()) {
         expect(states).toEqual(states.map((_, i) => i < Math.min(pass, 4)));
       }
@@ -650,7 +651,7 @@ describe.each(STORES)('on $name', (kind) => {
       );
       const id = store.id();
       await store.client.startOrchestration(id, 'status');
-      // A poll interval of an hour: only a wake can be in time.
+      // The poll interval is an hour, so only a wake can be in time.
       const change = (version: number) => store.client.waitForStatusChange(id, version, '1h', SOON);
       expect(await change(0)).toEqual({ customStatus: { step: 'two', done: 0.5 }, customStatusVersion: 1 });
       const second = change(1);
@@ -664,7 +665,7 @@ describe.each(STORES)('on $name', (kind) => {
       const { output, customStatus, customStatusVersion } = await store.client.waitForOrchestration(id, SOON);
       expect(output).toEqual([{ step: 'two', done: 0.5 }, undefined, rich]);
       expect([customStatus, customStatusVersion]).toEqual([rich, 3]);
-      // It has ended, and there is no later change to come.
+      // The instance has ended, so no later change can come.
       expect(await change(3)).toBeNull();
     });
 

@@ -1,5 +1,5 @@
-// Idempotency keys: one for each call of an activity, for ever. Three charges of three starts of one id had the same key, so a payment
-// service that knows such keys took one payment for three orders.
+// Idempotency keys: each call of an activity has its own, for ever. Once three charges of three starts of one id had
+// the same key, so a payment service that knows such keys took one payment for three orders.
 
 import { describe, expect, it } from 'vitest';
 
@@ -9,7 +9,7 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('an idempotency key on $name', (kind) => {
   const store = useStore(kind);
 
-  /** The keys of the attempts, as they come. */
+  /** Collects the keys of the attempts, in order. */
   const charging = async () => {
     const keys: string[] = [];
     await store.start((runtime) =>

@@ -1,4 +1,5 @@
-// What fibers leave behind, are interrupted by and share: on each store, kept and evicted, replayed, and with a crash after each event.
+// Fibers that are left behind, are interrupted, and share state: on each store, kept and evicted, replayed, and with a
+// crash after each event.
 
 import { defineActivity, defineOrchestration, type OrchestrationContext } from 'perdure';
 import { contextLocal } from 'perdure/orchestration';
@@ -13,7 +14,7 @@ const user = contextLocal('nobody');
 
 class Reload extends Error {}
 
-/** Leaves a fiber that takes a step, and one more when it is cancelled. */
+/** Leaves a fiber behind that takes a step, and one more when it is cancelled. */
 function* leaving(ctx: OrchestrationContext, _: unknown, takes = '1h'): Block {
   ctx.spawn(function* (): Block {
     let isDone = false;

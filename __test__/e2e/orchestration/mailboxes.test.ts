@@ -5,7 +5,7 @@ import { historyViolations, kinds } from '../../support/history.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
-// Events and queues: nothing that was acknowledged is lost, and nothing is consumed that nobody waits for.
+// Events and queues: no acknowledged message is lost, and no message is consumed that no wait asks for.
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
@@ -60,7 +60,7 @@ describe.each(STORES)('on $name', (kind) => {
             const first = yield ctx.race(lost, ctx.scheduleActivity('fast'));
             const second = yield ctx.race(ctx.waitForEvent('x'), ctx.waitForEvent('y'));
             ctx.setCustomStatus('waiting');
-            // The wait that lost is still good for a wait.
+            // The wait that lost the race can still be awaited.
             return [first, second, yield ctx.waitForEvent('x'), yield lost];
           }),
       );

@@ -1,4 +1,5 @@
-// What an orchestration is refused for at a `yield`, and what it hands on of errors: nothing of it may depend on how the instance goes on.
+// Misuses of `yield` that an orchestration is refused for, and the errors that it passes on. None of this may depend on
+// the way in which the instance continues.
 
 import { defineActivity, defineOrchestration, type Future, type OrchestrationContext } from 'perdure';
 
@@ -8,12 +9,12 @@ type Block = Generator<any, any, any>;
 
 const act = defineActivity('act', async (_, what: unknown) => (what instanceof Error ? what.message : what));
 
-/** The input of what `ctx.run` schedules. */
+/** The input of the activity that `ctx.run` schedules. */
 const INLINE = undefined;
 
 const rejected = (): Promise<never> => Promise.reject(new Error('rejected later'));
 
-/** A step, then the name of the error that `misuse` ends with, after one more. */
+/** Takes a step, runs `misuse`, takes one more step, and returns the name of the error of `misuse`. */
 function* refusing(ctx: OrchestrationContext, misuse: () => Block): Block {
   yield* ctx.call(act, 'before');
   try {
@@ -25,7 +26,7 @@ function* refusing(ctx: OrchestrationContext, misuse: () => Block): Block {
   }
 }
 
-/** Each is refused with the error of this name. */
+/** The misuses, each with the name of the error that refuses it. */
 const MISUSES: Record<string, readonly [error: string, misuse: (ctx: OrchestrationContext) => Block]> = {
   'a promise at a yield': [
     'DeterminismError',

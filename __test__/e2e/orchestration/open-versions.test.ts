@@ -1,5 +1,5 @@
-// Starts that name no version, from a process that has none registered: a client alone took 1.0.0, and where workers had another one the
-// instance was Pending for ever.
+// Starts that name no version, from a process without registrations. Such a client once took 1.0.0, and if workers had
+// another version, the instance stayed Pending for ever.
 
 import { Client, type OrchestrationContext, type OrchestrationGenerator, type Runtime } from 'perdure';
 import { replay } from 'perdure/testing';
@@ -9,7 +9,7 @@ import { historyViolations } from '../../support/history.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
-/** Registers an orchestration that returns its version, in each of these. */
+/** Registers an orchestration in each of these versions. It returns its version. */
 const ordersOf =
   (...versions: string[]) =>
   (runtime: Runtime): void => {
@@ -68,7 +68,7 @@ describe.each(SHARED_STORES)('a start without a version by a client alone, on $n
     await client.startOrchestration(first, 'order');
     expect((await client.waitForOrchestration(first, SOON)).output).toBe('1.1.0');
     ordersOf('3.0.0')(later);
-    // A start that this very worker takes, after which the store knows what it has.
+    // This worker takes this start. After that, the store knows its versions.
     const known = store.id();
     await client.startOrchestration(known, 'order', null, { version: '3.0.0' });
     await client.waitForOrchestration(known, SOON);

@@ -1,4 +1,4 @@
-// Changes of code that is running: `ctx.patched` over deployments.
+// Changes of code while its instances run: `ctx.patched` over several deployments.
 
 import { defineActivity, defineOrchestration, type OrchestrationContext, type OrchestrationDefinition } from 'perdure';
 import { patched } from 'perdure/orchestration';
@@ -21,7 +21,7 @@ const withPatch = defineOrchestration('order', function* (ctx) {
   if (ctx.patched('check first')) done.push(yield* ctx.call(check));
   yield ctx.waitForEvent('go');
   done.push(yield* ctx.call(charge));
-  // In a helper, by the free function, and not for the first time.
+  // Called in a helper, as the free function, and not for the first time.
   return patched('check first') ? done : [...done, 'unchecked'];
 });
 const newAlone = defineOrchestration('order', function* (ctx) {

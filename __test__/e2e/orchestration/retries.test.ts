@@ -21,8 +21,8 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   /**
-   * Runs one activity under a policy: what was thrown and when at each attempt, what came of it, and the recorded
-   * failures of attempts that were followed by another.
+   * Runs one activity under a policy. Returns the attempts with their times, the outcome, and the recorded failures of
+   * attempts that were followed by another.
    */
   async function run(fails: (attempt: number) => unknown, registered?: ActivityOptions, called?: ActivityOptions) {
     const attempts: { attempt: number; at: number; key: string }[] = [];
@@ -320,7 +320,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
           async (ctx) => {
             attempts.push({ attempt: ctx.attempt, at: Date.now(), in: where });
             if (ctx.attempt > 1) return ctx.attempt;
-            // When this has settled, the failure of this attempt has been handed over before.
+            // By the time this settles, the failure of this attempt has been handed over.
             setImmediate(thrown.resolve);
             throw new Error('first');
           },

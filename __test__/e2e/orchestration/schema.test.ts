@@ -1,4 +1,5 @@
-// Standard Schemas: of inputs, checked where they are handed over and where code gets them, and of events.
+// Standard Schemas: of inputs, which are checked where they are handed over and where code receives them, and of
+// events.
 
 import { defineActivity, defineOrchestration, PayloadError, type StandardSchema } from 'perdure';
 import { describe, expect, it } from 'vitest';
@@ -27,7 +28,7 @@ function schemaOf<I, O>(validate: Validate<I, O>): StandardSchema<I, O> {
   return { '~standard': { version: 1, vendor: 'test', validate } };
 }
 
-/** Takes raw orders and makes orders; an order without a date is of now. */
+/** Parses raw orders to orders. An order without a date gets the current time. */
 const orderSchema = schemaOf<RawOrder, Order>((value) => {
   const { total, items, placedAt } = (value ?? {}) as Partial<RawOrder>;
   const issues = [];
@@ -41,7 +42,7 @@ const orderSchema = schemaOf<RawOrder, Order>((value) => {
   return { value: { total: total as number, items: items ?? [], placedAt: date } };
 });
 
-/** A number, but it takes its time. */
+/** Accepts a number, asynchronously. */
 const slowNumber = schemaOf<number, number>(async (value) =>
   typeof value === 'number' ? { value: value * 2 } : { issues: [{ message: 'must be a number' }] },
 );
@@ -97,7 +98,7 @@ describe('a schema', () => {
       code: 'PAYLOAD',
     });
     expect(() => parseSync(slowNumber, 4, 'input', "activity 'a'")).toThrow(TypeError);
-    // What it says in the end is nobody's unhandled rejection.
+    // The rejection of the abandoned promise does not count as unhandled.
     const fails = schemaOf(() => Promise.reject(new Error('boom')));
     expect(() => parseSync(fails, 4, 'input', "activity 'a'")).toThrow(/activity 'a' answers with a promise/);
     await new Promise((resolve) => setImmediate(resolve));
@@ -140,7 +141,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start((runtime) => runtime.register(order), { cachedInstancesMax: 0 });
     const given = await store.client.start(order, { total: 1, items: [], placedAt: '2020-01-01T00:00:00Z' });
     expect(await given.result({ timeout: SOON })).toBe(Date.UTC(2020, 0));
-    // It is stored as it was handed over.
+    // The input is stored as it was handed over.
     const [started] = await store.client.getHistory(given.id);
     expect(started?.payload).toEqual({ total: 1, items: [], placedAt: '2020-01-01T00:00:00Z' });
     passes.length = 0;
@@ -282,7 +283,7 @@ describe.each(STORES)('on $name', (kind) => {
         runtime.registerOrchestration('waits', function* (ctx) {
           const seen: unknown[] = [];
           passes.push(seen);
-          // It loses, and eats nothing.
+          // The wait loses the race, and consumes no event.
           const lost = yield* ctx.race(ctx.waitForEvent('order', orderSchema), ctx.scheduleTimer(1));
           seen.push(lost.index);
           ctx.setCustomStatus('listens');

@@ -9,7 +9,7 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** An activity that runs until it is aborted or released, and writes down what happened to it. */
+  /** Returns an activity that runs until it is aborted or released, and records which. */
   function holding(events: string[]) {
     const begun = deferred<ActivityContext>();
     const release = deferred();
@@ -17,7 +17,7 @@ describe.each(STORES)('on $name', (kind) => {
       runtime
         .registerActivity('hold', async (ctx) => {
           events.push('hold began');
-          // In the listener, not behind an `await`: what counts is when the signal was raised.
+          // Recorded in the listener, not after an `await`: the time at which the signal was raised counts.
           ctx.signal.addEventListener('abort', () => events.push(`hold aborted: ${(ctx.signal.reason as Error).name}`));
           begun.resolve(ctx);
           await Promise.race([release.promise, aborted(ctx.signal)]);

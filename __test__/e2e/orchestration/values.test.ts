@@ -99,7 +99,7 @@ const REFUSED: readonly (readonly [string, () => unknown, string, RegExp])[] = [
   ],
 ];
 
-/** Whether it is the same, as far as anybody could tell. */
+/** Fails unless the two values are indistinguishable. */
 function same(back: unknown, value: unknown): void {
   expect(back).toStrictEqual(value);
   expect(inspect(back, { depth: Infinity, showHidden: false })).toBe(inspect(value, { depth: Infinity }));
@@ -108,7 +108,7 @@ function same(back: unknown, value: unknown): void {
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
 }
 
-/** Takes one value on all ways: input, activity and back, event, message, status, error, output. */
+/** Sends one value on all ways: input, activity and back, event, message, status, error, output. */
 const carrier: OrchestrationFunction = function* (ctx, input) {
   const seen: Record<string, unknown> = { input };
   ctx.setCustomStatus(input);
@@ -214,7 +214,7 @@ describe.each(STORES)('on $name', (kind) => {
         expect(error).toBeInstanceOf(PayloadError);
         expect(error).toMatchObject({ code: 'PAYLOAD', message: expect.stringMatching(problem) as string });
         const { path, message } = error as PayloadError;
-        // What is too deep is named by its beginning.
+        // If a value is too deep, the path names only its beginning.
         if (where !== '' || !/deeper/.test(message)) expect(path).toBe(root + where);
         expect(path.startsWith(root)).toBe(true);
       };
@@ -265,13 +265,13 @@ describe.each(STORES)('on $name', (kind) => {
       const [input, set, returned, thrown] = told as [Error, Error, ActivityError, ActivityError];
       refused(input, 'input');
       refused(set, 'status');
-      // Another attempt would return the same.
+      // There is only one attempt: another would return the same.
       expect(returned).toMatchObject({ name: 'ActivityError', attempt: 1 });
       refused(returned.cause, 'output');
-      // An error loses the property that cannot be kept, and nothing else.
+      // The error loses the property that cannot be stored, and nothing else.
       expect(thrown.cause).toMatchObject({ message: 'kept', other: 1 });
       expect(thrown.cause).not.toHaveProperty('value');
-      // Nothing of it has left a trace.
+      // The refused values have left no trace.
       const scheduled = (await client.getHistory(id)).filter((event) => event.kind === 'ActivityScheduled');
       expect(scheduled.map((event) => event.name)).toEqual([`${name} returns`, `${name} throws`]);
     });

@@ -1,5 +1,6 @@
-// What works inside of orchestrations and activities, called with values that no argument is made for: a TypeError or an
-// error of Perdure that says what is wrong, without what was handed over; and the next program runs as before.
+// The methods inside orchestrations and activities, called with values that no argument is made for. Each call throws a
+// TypeError or an error of Perdure that says what is wrong and does not show the value. The next program runs as
+// before.
 
 import {
   type ActivityContext,
@@ -20,7 +21,7 @@ import { callablesOf, method, methodsOf, optionsOf } from '../../support/surface
 const noop = defineActivity('noop', () => {});
 const child = defineOrchestration('child', function* () {});
 
-/** Right arguments of a method of the context, and where its options are. */
+/** Valid arguments of a method of the context, and the position of its options. */
 interface Inside {
   readonly args: (ctx: OrchestrationContext) => readonly unknown[];
   readonly options?: number;
@@ -79,10 +80,10 @@ const ACTIVITY_METHODS: Record<string, readonly unknown[]> = {
 
 const CHANNEL_METHODS: Record<string, readonly unknown[]> = { forEach: [block], send: [1], receive: [], close: [] };
 
-/** Options by method, asked for once; an orchestration cannot wait for it. */
+/** The options by method. They are determined once, before the tests, since an orchestration cannot wait for that. */
 const options = new Map<string, readonly (readonly [name: string, within: string | null])[]>();
 
-/** Every call of one method, with what is wrong with what came of it. */
+/** Makes every odd call of one method. Returns the faults of the errors. */
 function problemsOf(
   call: (...args: unknown[]) => unknown,
   argsOf: () => readonly unknown[],
@@ -121,7 +122,7 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
     found = undefined;
     await store.start((runtime) =>
       runtime.register(noop, child).registerOrchestration('inside', function* (ctx, name: string) {
-        // A call of continueAsNew that was right.
+        // This execution follows a valid call of continueAsNew.
         if (ctx.executionId > 1) return;
         const { args, options: place } = METHODS[name] as Inside;
         found = [method(ctx, name), method(free, name)].flatMap((call) =>
@@ -134,7 +135,8 @@ describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name'
   async function run(input: string): Promise<void> {
     const id = store.id();
     await store.client.startOrchestration(id, 'inside', input);
-    // A block that an odd function was taken for fails its fiber, and a fiber that fails unseen its orchestration.
+    // An odd function that is taken for a block fails its fiber, and an unobserved failure of a fiber fails the
+    // orchestration.
     await store.client.waitForOrchestration(id, SOON);
   }
 

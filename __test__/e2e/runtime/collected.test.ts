@@ -1,5 +1,6 @@
-// What is closed is not kept: the thread-safe function by which the addon wakes a lane, and the one for replies, held everything that they reach,
-// and so did a process that opened and closed stores, or a file of tests with a runtime for each.
+// Closed stores and runtimes are garbage collected. The thread-safe function with which the addon wakes a lane, and the
+// one for replies, once kept everything that they reach alive. So memory grew in a process that opened and closed
+// stores, and in a test file with many runtimes.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

@@ -11,7 +11,7 @@ const quick = { initialInterval: 1, jitter: 0 };
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** Run an orchestration of that one activity; what it came to. */
+  /** Runs an orchestration of this one activity, and returns its outcome. */
   async function ended(name: string, register: (runtime: Runtime) => void) {
     const runtime = await store.start((r) => {
       register(r);
@@ -39,7 +39,8 @@ describe.each(STORES)('on $name', (kind) => {
           if (ctx.attempt === 1) {
             ctx.heartbeat('first');
             ctx.heartbeat(details);
-            // What becomes of the object later is not what was told, and one without details takes nothing back.
+            // A later change of the object does not change the details that were sent. A heartbeat without details does
+            // not remove them.
             details.seen.add('b');
             ctx.heartbeat();
           }
@@ -89,7 +90,8 @@ describe.each(STORES)('on $name', (kind) => {
         for (let row = 0; row < 20_000; row += 1) ctx.heartbeat(row);
       }),
     );
-    // The start with its first turn, the result, and one for each second that the loop took, with one more at its end.
+    // The writes are the start with its first turn, the result, one for each second of the loop, and one more at its
+    // end.
     expect(writes() - before).toBeLessThan(20);
   });
 
@@ -133,7 +135,7 @@ describe.each(STORES)('on $name', (kind) => {
           await told.promise;
           return ctx.lastHeartbeat;
         },
-        // The timer of the first attempt must not come back to life.
+        // The timer of the first attempt must not fire again.
         { heartbeatTimeout: '1h', retry: quick },
       ),
     );

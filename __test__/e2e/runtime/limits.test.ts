@@ -1,4 +1,4 @@
-// The named limits: what happens at each, what it says, and that cancel and terminate work beyond it.
+// The named limits: the effect of each and its error message. Cancellation and termination still work beyond a limit.
 
 import {
   Client,
@@ -22,7 +22,7 @@ const step = defineActivity('step', async (_, n: number) => n);
 /** Code that grows with its input, catches its cancellation and cleans up with an activity. */
 const GROWING: Record<string, (ctx: OrchestrationContext, size: number) => Generator<any, unknown, any>> = {
   *historyEvents(ctx, size) {
-    // Two events each, and two at the ends.
+    // Each step has two events, and two more are at the ends.
     for (let i = 0; i < size; i += 1) yield* ctx.call(step, i);
     return size;
   },
@@ -57,7 +57,7 @@ const CASES: [
   what: string,
 ][] = [
   ['historyEvents', 12, 5, 6, 'ctx.continueAsNew'],
-  // The input, and of each step its input and its result, are texts of one digit.
+  // The input, and the input and the result of each step, are texts of one digit.
   ['historyBytes', 11, 5, 6, 'ctx.continueAsNew'],
   ['turnBytes', 5, 5, 6, 'fewer activities at once'],
   ['pendingActivities', 10, 10, 11, 'ctx.channel'],
@@ -137,7 +137,7 @@ describe.each(STORES)('on $name', (kind) => {
 
     it('lets a cancel through when it is exceeded in the first turn', async () => {
       const atOnce = defineOrchestration(`${limit} at once`, function* (ctx) {
-        // So many events that they are too many in one turn.
+        // This many events are too many for one turn.
         ctx.scheduleTimer('1h');
         const fiber = function* (): Generator<any, void, any> {
           yield ctx.sleep('1h');
@@ -203,7 +203,7 @@ describe.each(STORES)('on $name', (kind) => {
         ),
       );
 
-    // A client of the same provider goes by the runtime's limits, unless it has its own.
+    // A client of the same provider uses the runtime's limits, unless it has its own.
     const error = await rejection(store.client.start(lengths, large));
     expect(error).toBeInstanceOf(PayloadError);
     expect(error).toMatchObject({ message: told('input'), path: 'input' });

@@ -206,7 +206,7 @@ describe.each(SHARED_STORES)('between two processes on $name', (kind) => {
     );
     const begun = deferred();
     const stopped = deferred();
-    // What another handle writes is seen as another process's.
+    // A write of another handle looks like one of another process.
     await store.start(
       (runtime) =>
         runtime.registerActivity('render', async (ctx, n: number) => {
@@ -238,7 +238,7 @@ describe.each(SHARED_STORES)('between two processes on $name', (kind) => {
       await both.promise;
       return 1;
     };
-    // First, so that the owner finds it there.
+    // Started first, so that the owner finds it there.
     await store.start(
       (runtime) => runtime.registerActivity('far', (ctx) => ctx.workerId).registerActivity('near', meet),
       { activityConcurrency: 2 },

@@ -10,7 +10,7 @@ import { SOON, useStore } from '../../support/store.ts';
 const program = fileURLToPath(new URL('../../support/rejections.mjs', import.meta.url));
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** A process of its own, because an unhandled rejection ends it. */
+/** Runs a process of its own, because an unhandled rejection ends it. */
 function run(wanted: string[], flags: string[] = []) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, program, ...wanted], {
     cwd: root,
@@ -84,7 +84,7 @@ describe('a rejection that nobody handles', () => {
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** What a runtime logs as errors, and its warnings. */
+  /** Returns runtime options whose logger records errors, and the list of these. */
   function listening() {
     const logged: any[] = [];
     const logger = {

@@ -9,7 +9,10 @@ import { SOON, useStore } from '../../support/store.ts';
 
 const NOTHING_IN_MEMORY = { native: { instances: 0, turns: 0, activities: 0 }, instances: 0, activities: 0 };
 
-/** Resolves when the lane has no job left: generators, for one, are dropped by jobs, which come round with the event loop. */
+/**
+ * Resolves when the lane has no job left. Some work, such as dropping generators, is done by jobs, which run with the
+ * event loop.
+ */
 async function drained(runtime: Runtime): Promise<void> {
   do await nextTick();
   while (runtime.metrics().queuedJobs > 0);
@@ -89,7 +92,7 @@ describe.each(STORES)('on $name', (kind) => {
         took.push(performance.now() - before);
       }
       expect(median(took)).toBeLessThanOrEqual(50);
-      // The others too are near it: nothing waits for a poll.
+      // The other times are also near it: no call waits for a poll.
       expect(Math.max(...took)).toBeLessThan(500);
     });
   });
@@ -117,9 +120,10 @@ describe.each(STORES)('on $name', (kind) => {
       await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'loaded')));
       await begun.reaches(20);
 
-      // An hour: if it waited for anything but the activities, the test would not end.
+      // The timeout is an hour: if the shutdown waited for anything but the activities, the test would not end.
       const stopping = runtime.shutdown('1h');
-      // One that is not taken shows that it takes nothing any more; those before it came in time and are as the others.
+      // An instance that is not taken shows that the runtime takes no more work. The instances before it came in time
+      // and are like the others.
       const intime: string[] = [];
       let late: string;
       for (;;) {
@@ -205,7 +209,7 @@ describe.each(STORES)('on $name', (kind) => {
         });
       const ids = Array.from({ length: 10 }, () => store.id('left'));
       await Promise.all(ids.map((id) => store.client.startOrchestration(id, 'left running')));
-      // Many times: whether the word comes before the lane is closed is a race between threads.
+      // Repeated many times: the message and the closing of the lane race between threads.
       for (let round = 0; round < 20; round += 1) {
         [begun, told] = [new Counter(), new Counter()];
         await runtime.start();
@@ -242,7 +246,7 @@ describe.each(STORES)('on $name', (kind) => {
       }
       for (const id of ids) expect((await store.client.waitForOrchestration(id, SOON)).output).toBe(20);
       expect(starts.size).toBe(800);
-      // Each shutdown waited for what ran, so everything ran exactly once.
+      // Each shutdown waited for the running activities, so each of them ran exactly once.
       expect([...starts.values()].filter((n) => n !== 1)).toEqual([]);
     });
   });
@@ -292,7 +296,7 @@ describe.each(STORES)('on $name', (kind) => {
         ['a', 'b', 'c'].map((name) =>
           store.start((runtime) =>
             runtime
-              // The same name in each, with code of its own.
+              // Both runtimes use the same name, with different code.
               .registerActivity('who', () => name)
               .registerOrchestration(`only ${name}`, function* (ctx) {
                 ctx.setCustomStatus(`${name} was here`);
@@ -359,7 +363,7 @@ describe.each(STORES)('on $name', (kind) => {
       ids.map(({ how, id }) => ({ instanceId: id, executionId: 1, name: 'ends', version: '1.0.0', status: how })),
     );
     expect(errors).toEqual(Array.from({ length: 3 }, () => "a listener of 'instance' threw"));
-    // A start that is refused has run its first turn for nothing, and nobody hears of that.
+    // A refused start has run its first turn in vain, and no listener is called for it.
     await expect(store.client.startOrchestration(ids[0]!.id, 'ends')).rejects.toThrow(InstanceExistsError);
     off();
     const last = store.id();
@@ -404,7 +408,7 @@ describe.each(STORES)('on $name', (kind) => {
         expect((await store.client.waitForOrchestration(id, SOON)).output).toBe(i + 306);
         expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
       }
-      // Of 50 at most 2 could be kept from round to round.
+      // At most 2 of 50 instances could be kept from round to round.
       expect(passes).toBeGreaterThanOrEqual(50 + 3 * 48);
     });
 
@@ -456,7 +460,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
       expect(keyedMapSizes()).toEqual({ customStatus: 0, trace: 0 });
 
-      // And each can be woken.
+      // Each instance can be woken.
       await Promise.all(ids.map((id) => store.client.cancelInstance(id)));
       for (const id of ids) expect((await store.client.waitForOrchestration(id, SOON)).status).toBe('Cancelled');
       await drained(runtime);
@@ -594,7 +598,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const otherClient = new Client(other);
     await Promise.all(
       ids.map(async (id, i) => {
-        // Whoever owns it: an event through any provider finds it, and any provider sees it end.
+        // This works with any owner: an event through any provider reaches the instance, and any provider sees its end.
         await (i % 2 === 0 ? store.client : otherClient).raiseEvent(id, 'end', i);
         const { output } = await (i % 3 === 0 ? store.client : otherClient).waitForOrchestration(id, SOON);
         expect(output).toEqual([5, i]);
@@ -618,7 +622,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       return [a, b, yield ctx.waitForEvent('go')];
     };
 
-    /** The same until both activities are done. */
+    /** The code is the same until both activities are done. */
     const untilReady = (wait: (ctx: any) => Future<unknown>): Code =>
       function* (ctx) {
         const a = yield ctx.scheduleActivity('a', { n: 1 });
@@ -626,7 +630,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         yield wait(ctx);
       };
 
-    /** What the code does that does not fit, and what the report says of it. Where nothing was asked for, there is no line. */
+    /**
+     * Code that does not fit the history, and the report about it. If nothing was asked for, the report has no line.
+     */
     const wrong: Record<string, { code: Code; report: object; source?: unknown }> = {
       'another activity': {
         code: function* (ctx) {

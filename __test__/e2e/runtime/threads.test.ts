@@ -13,12 +13,12 @@ import { SOON, useStore } from '../../support/store.ts';
 const WORK = new URL('../../support/thread-work.mjs', import.meta.url);
 const codecOf = (name: string) => new URL(`../../support/${name}.mjs`, import.meta.url);
 
-/** Tests run on a thread of this number, and what they start on others. */
+/** The number of the thread that tests run on. Runtimes start other threads. */
 const MAIN = threadId;
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  // Whatever a thread was in when it ended, the rows agree with each other.
+  // In any state in which a thread ends, the rows agree with each other.
   if (kind.isShared) afterEach(() => expectInvariants(store.address));
 
   function threaded(threads: number, options: RuntimeOptions = {}) {
@@ -55,7 +55,7 @@ describe.each(STORES)('on $name', (kind) => {
         traced.add();
       };
       await threaded(2, { logger: { debug: take, info: take, warn: take, error: take }, logLevel: 'info' });
-      // Whoever is there first runs it: sooner or later that is another thread than the first.
+      // The first free thread runs an instance: sooner or later that is a second thread.
       for (const threads = new Set<number>(); threads.size < 2; ) {
         traced = new Counter();
         const ids = Array.from({ length: 10 }, () => store.id('everything'));
@@ -167,7 +167,8 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.enqueueEvent(other, 'mail', 1);
       expect((await store.client.waitForOrchestration(other, SOON)).output).toEqual([1]);
       const told = store.errors.splice(0).map(({ message }) => message);
-      // Each time that it came to the first thread it got on, and the others count anew.
+      // Each time that the instance reached the main thread it made progress, so the other threads start their count
+      // anew.
       expect(told.filter((message) => message.includes('exit code 4')).length).toBeGreaterThanOrEqual(3);
     }, 60_000);
   });
@@ -187,7 +188,7 @@ describe('threads', () => {
       await runtime.shutdown();
       grown.push(process.memoryUsage().rss);
     }
-    // What the first rounds need is kept for the next ones.
+    // Memory that the first rounds need is kept for the next ones.
     const [early, late] = [grown[9]!, grown[49]!];
     expect((late - early) / 800, 'bytes that a thread leaves behind').toBeLessThan(100_000);
     expect(runtimeSizes(runtime)).toMatchObject({ instances: 0, activities: 0 });
@@ -208,7 +209,7 @@ describe('threads', () => {
     expect(empty.message).toContain('cannot be loaded');
     const nothing = await rejection(store.runtime({ modules: ['node:path'] }).start());
     expect(nothing.message).toContain("the module 'node:path' defines nothing");
-    // By its path, and without threads, which is the same code on one thread.
+    // The module is named by its path. Without threads, the same code runs on one thread.
     const runtime = store.runtime({ modules: [fileURLToPath(WORK)] });
     await runtime.start();
     const id = store.id('steps');

@@ -1,4 +1,4 @@
-// A runtime whose event loop is held up, with nobody else there to go on: it says so, and nothing is lost.
+// A runtime whose event loop is blocked, with no other worker to take over. It reports that, and nothing is lost.
 
 import { describe, expect, it } from 'vitest';
 

@@ -1,4 +1,4 @@
-// A codec that answers later, with what goes wrong on the way to it.
+// A codec that answers later, and the failures on the way to it.
 
 import { webcrypto } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
@@ -25,7 +25,7 @@ import { SOON } from '../../support/store.ts';
 
 const { subtle } = webcrypto;
 
-/** AES-256-GCM as browsers have it, where nothing answers at once. */
+/** AES-256-GCM as in browsers, where every call is asynchronous. */
 async function webCodec(): Promise<AsyncCodec> {
   const key = await subtle.generateKey({ name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
   const algorithm = (iv: Buffer, aad: string): webcrypto.AesGcmParams => ({
@@ -230,7 +230,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
       code: 'PAYLOAD',
       message: expect.stringContaining("cannot be read: the codec's decode threw"),
     });
-    // It can be resumed as often as one likes: the text is still what it was.
+    // The instance can be resumed any number of times. The stored text is unchanged.
     await client.resume('b');
     await suspended(client, 'b');
     expect((await client.getHistory('b')).map(({ kind: event }) => event)).toEqual(['ExecutionStarted']);

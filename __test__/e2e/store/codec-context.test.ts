@@ -1,4 +1,5 @@
-// What a codec is told: whose value each text is, and which key it named. A text in another place is found, and so is plain text.
+// The context of a codec: the place of each text, and the key that it named. A text in a wrong place is detected, and
+// so is plain text.
 
 import {
   Client,
@@ -39,7 +40,7 @@ const child = defineOrchestration('child', function* (ctx, input: string) {
   if (input === 'fails') throw new RangeError(answer);
   return `${input} ${answer}`;
 });
-/** Hands a value over in every way that there is. */
+/** Hands a value over in every possible way. */
 const parent = defineOrchestration('parent', function* (ctx, round: number) {
   if (round === 1) {
     ctx.setCustomStatus('status');
@@ -72,7 +73,7 @@ const parent = defineOrchestration('parent', function* (ctx, round: number) {
   return { errors, beaten, message, ends, status: ctx.getCustomStatus() };
 });
 
-/** Put the payload of each of two rows into the other. */
+/** Exchanges the payloads of two rows. */
 function exchange(address: StoreAddress, table: string, which: string): void {
   const rows = query(address, `SELECT instance_key, payload FROM ${table} WHERE ${which} ORDER BY instance_key`);
   expect(rows).toHaveLength(2);
@@ -343,7 +344,8 @@ describe('the texts of a codec', () => {
     }
   });
 
-  // It is the same text for everybody, so whoever can write to the store has it: an orchestration could be given it as its input.
+  // The text of this error is the same everywhere, so any party that can write to the store knows it. If it were
+  // accepted in other places, it could be given to an orchestration as its input.
   it.each([
     Place.input('i', 1),
     Place.end('i', 'output'),

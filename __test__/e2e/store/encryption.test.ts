@@ -1,4 +1,4 @@
-// A store behind a codec: here real encryption, which makes another text of a value each time.
+// A store behind a codec. Here it is real encryption, which encodes a value to another text each time.
 
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -43,10 +43,10 @@ function aes(key: Buffer): Codec {
   };
 }
 
-/** Stands in every value that a test hands over. */
+/** Part of every value that a test hands over. */
 const CANARY = 'canary-7f3a';
 
-/** How the codecs of a test answer. */
+/** The way in which the codecs of a test answer. */
 let answering = WAYS[0]!.of;
 let folder: string;
 let runtimes: Runtime[];
@@ -64,7 +64,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** What a codec of the user's that has a bug does. */
+/** Behaves like a user's codec that has a bug. */
 const failing = (message: string) => (): never => {
   throw new Error(message);
 };
@@ -96,7 +96,7 @@ async function deploy(
   };
 }
 
-/** All that is on the disk, of the log too. */
+/** Returns all bytes on the disk, including those of the log. */
 function bytes(): string {
   return readdirSync(folder)
     .map((file) => readFileSync(join(folder, file)).toString('latin1'))
@@ -113,7 +113,7 @@ const fail = defineActivity(
   { retry: { maxAttempts: 2, initialInterval: 1 } },
 );
 
-/** Hands the canary to everything that is stored. */
+/** Passes the canary to everything that is stored. */
 const everywhere = defineOrchestration('everywhere', function* (ctx, input: { secret: string }) {
   const output = yield* ctx.call(echo, input.secret);
   ctx.setCustomStatus({ output });
@@ -242,7 +242,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     await first.client.waitForStatusChange('i', 0, undefined, SOON);
     await first.client.raiseEvent('i', 'other', 'not yet read');
     await first.stop();
-    // With the right key, and to nobody who would read it.
+    // Sent with the right key, and while no worker reads it.
     const sender = new Client(await provide(right));
     await sender.raiseEvent('i', 'go', 'event');
     const history = await sender.getHistory('i');
@@ -371,7 +371,8 @@ describe('a codec that does not work', () => {
         /^input cannot be stored: the codec's encode threw\n {4}at .*encryption\.test\.ts/,
       ),
     });
-    // The input can be written now; the output not at the first attempt, whose error has nothing of it.
+    // The input can be encoded now. The encoding of the output fails at the first attempt, and that error shows nothing
+    // of it.
     broken = 'event back';
     let attempts = 0;
     const encode = codec.encode;

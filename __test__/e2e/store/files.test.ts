@@ -23,7 +23,8 @@ import '../../support/leaks.ts';
 import { temporaryFolder } from '../../support/providers.ts';
 import { SOON } from '../../support/store.ts';
 
-// What may stand at the path of an SQLite store, and what is said of it. Nothing that is not ours is ever written to.
+// Files that may be at the path of an SQLite store, and the errors about them. A file that is not ours is never written
+// to.
 
 const folder = temporaryFolder();
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -35,7 +36,7 @@ beforeEach(() => {
   path = join(folder, `store-${files}.db`);
 });
 
-/** Where SQLite's header holds `PRAGMA user_version` and `PRAGMA application_id` (fileformat2, 1.3). */
+/** Offsets of `PRAGMA user_version` and `PRAGMA application_id` in SQLite's header (fileformat2, 1.3). */
 const USER_VERSION_AT = 60;
 const APPLICATION_ID_AT = 68;
 
@@ -43,7 +44,7 @@ const APPLICATION_ID_AT = 68;
 const PAGE = 4_096;
 const TABLE_LEAF = 0x0d;
 
-/** A closed store with a finished instance in it. */
+/** Makes a closed store with a finished instance in it. */
 async function makeStore(): Promise<void> {
   const provider = await SqliteProvider.open(path);
   const runtime = new Runtime(provider);
@@ -79,7 +80,7 @@ function readUint32(at: number): number {
   return bytes.readUInt32BE();
 }
 
-/** What opening is refused with, having changed nothing. */
+/** Returns the error that refuses to open the file. Nothing has changed by then. */
 async function refusal(): Promise<any> {
   const before = existsSync(path) && statSync(path).isFile() ? readFileSync(path) : undefined;
   const error = await rejection(SqliteProvider.open(path));
@@ -91,12 +92,12 @@ async function refusal(): Promise<any> {
     ).toEqual([]);
   }
   expect(error.message).toContain(path);
-  // Nothing holds the file any more.
+  // No descriptor holds the file any more.
   expect(openFiles()).toEqual([]);
   return error;
 }
 
-/** The files of the folder that this process has open, where the system tells. */
+/** Returns the files of the folder that this process has open, if the system lists them. */
 function openFiles(): string[] {
   if (!existsSync('/proc/self/fd')) return [];
   return readdirSync('/proc/self/fd').flatMap((fd) => {
@@ -254,7 +255,7 @@ describe('a damaged store', () => {
 
   it('is told when it is read, where opening does not come by, and the rest still works', async () => {
     await makeStore();
-    // A page of rows in the middle of the histories: opening looks only at the ends of the trees.
+    // Damages a page of rows in the middle of the histories: opening looks only at the ends of the trees.
     const content = readFileSync(path);
     const pages = Array.from({ length: content.length / PAGE }, (_, i) => content.subarray(i * PAGE, (i + 1) * PAGE));
     const rows = pages.flatMap((page, i) => (page[0] === TABLE_LEAF && page.includes('x'.repeat(500)) ? [i] : []));

@@ -1,4 +1,5 @@
-// Behind a real PgBouncer in transaction mode, nothing said of it: that it is there is found out, and nothing of this process stays on a server's connection.
+// A real PgBouncer in transaction mode, without any option that announces it. Perdure detects it, and leaves no state
+// of this process on a server's connection.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chownSync, existsSync, rmSync, writeFileSync } from 'node:fs';
@@ -69,7 +70,7 @@ describe.skipIf(missing !== undefined)(
       for (const id of ids)
         expect(await client.waitForOrchestration(id, '20s')).toMatchObject({ status: 'Completed', output: 5 });
 
-      // All connections of the server at once, each held by a transaction.
+      // Uses all connections of the server at once, each in a transaction.
       const others = await Promise.all(
         Array.from({ length: 4 }, async () => {
           const other = new PgClient({ connectionString: url });

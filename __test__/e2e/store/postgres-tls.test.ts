@@ -1,4 +1,5 @@
-// TLS to a Postgres server whose certificate was signed by an authority of this test's own, and may have been revoked since.
+// TLS to a Postgres server whose certificate was signed by an authority of this test's own, and may have been revoked
+// since.
 
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -58,7 +59,7 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
   };
   type PostgresTls = NonNullable<Parameters<typeof PostgresProvider.connect>[1]>['tls'];
 
-  /** How a list is named: in the URL, with each mode that looks at it, and in code. */
+  /** Ways to name a revocation list: in the URL, with each mode that reads it, and in code. */
   const ways: Record<string, (list: string | undefined) => Promise<void>> = {
     ...Object.fromEntries(
       ['verify-full', 'verify-ca', 'require'].map((sslmode) => [
@@ -135,7 +136,7 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
     );
     const misnamed = await rejection(connect(elsewhere));
     expect(misnamed).toMatchObject({ retryable: false, message: expect.stringContaining('localhost') });
-    // The name is not looked at.
+    // The host name is not checked.
     await connect(elsewhere.replace('verify-full', 'verify-ca'));
   });
 
@@ -154,7 +155,7 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
         ...(sslmode === 'verify-full' && { sslrootcert: file('root.crt', authority.cert) }),
       };
       await connect(urlOf({ ...parameters, require_auth: 'scram-sha-256' }));
-      // The certificate is still what the exchange is bound to.
+      // The exchange is still bound to the certificate.
       await connect(urlOf({ ...parameters, require_auth: 'scram-sha-256', channel_binding: 'require' }));
       await connect(urlOf({ ...parameters, require_auth: 'password' }, 'plain'));
       const error = await rejection(connect(urlOf({ ...parameters, require_auth: 'scram-sha-256' }, 'plain')));

@@ -1,4 +1,4 @@
-// The way to a Postgres server: passwords that change, and what goes over a network unencrypted.
+// Connections to a Postgres server: passwords that change, and data that crosses a network unencrypted.
 
 import { networkInterfaces } from 'node:os';
 import { Client, PostgresProvider } from 'perdure';
@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { rejection } from '../../support/async.ts';
 import { Cluster, noCluster } from '../../support/cluster.ts';
 
-// A call that is refused for a moment is tried again for some seconds.
+// A call that is refused temporarily is retried for some seconds.
 vi.setConfig({ testTimeout: 30_000 });
 
-/** An address of this machine under which others reach it. */
+/** An address of this machine under which other machines reach it. */
 const outside = Object.values(networkInterfaces())
   .flatMap((all) => all ?? [])
   .find(({ family, internal }) => family === 'IPv4' && !internal)?.address;

@@ -1,4 +1,5 @@
-// The rights that the guide names are enough: the SQL of docs/deploying.md, run as it stands there but for the names, and a store under those roles.
+// The rights that the guide names are enough: the SQL of docs/deploying.md is run as it is written, except for the
+// names, and a store is used under those roles.
 
 import { randomUUID } from 'node:crypto';
 import { Client, defineActivity, defineOrchestration, PostgresProvider, Runtime } from 'perdure';
@@ -27,10 +28,10 @@ const blocks =
     .find(({ name }) => name === 'docs/deploying.md')
     ?.blocks.filter(({ kind }) => kind === 'sql') ?? [];
 
-/** Roles of the test; the first has a schema of its name. */
+/** Roles of the test. The first has a schema of its own name. */
 let shop: string;
 let web: string;
-/** The database that their URLs name. */
+/** The database of their URLs. */
 let database: string;
 let closing: (() => Promise<unknown>)[];
 
@@ -48,7 +49,7 @@ afterEach(async () => {
   }
 });
 
-/** The SQL of a block. */
+/** Returns the SQL of a block. */
 function sqlOf(file: string): string {
   const found = blocks.find((block) => block.file === file);
   if (found === undefined) throw new Error(`docs/deploying.md has no block ${file}`);
@@ -83,7 +84,7 @@ async function connect(role: string): Promise<PostgresProvider> {
   return provider;
 }
 
-/** Starts an orchestration as that role, finishes it, and deletes it. */
+/** Starts an orchestration as this role, finishes it, and deletes it. */
 async function work(role: string): Promise<void> {
   const provider = await connect(role);
   const runtime = new Runtime(provider, { logLevel: 'silent' });
@@ -148,7 +149,7 @@ it('such a role may use what a later migration makes, once that is said', async 
   await uses('later');
 });
 
-// Each table of the store is one that a migration has made after that.
+// The rights are granted first: each table of the store is then made by a later migration.
 it('such a role may use a whole store that is made once that is said', async () => {
   await run(POSTGRES_URL, sqlOf('rights.sql'));
   await createWeb();
@@ -159,7 +160,7 @@ it('such a role may use a whole store that is made once that is said', async () 
   await work(web);
 });
 
-// Such a role cannot tell a restart of the server from a restore, and treats each restart as one.
+// Such a role cannot tell a restart of the server from a restore, and treats each restart as a restore.
 it('a role works that may not ask which history of commits the server goes on with', async () => {
   const name = `perdure_${shop}`;
   await run(POSTGRES_URL, `CREATE DATABASE ${name}`);

@@ -1,4 +1,4 @@
-// A store is encoded anew with another key, while workers run and though the one who does it is killed.
+// A store is encoded anew with another key, while workers run and although the process that does it is killed.
 
 import { fileURLToPath } from 'node:url';
 import {
@@ -31,7 +31,7 @@ const COLUMNS = [
   'details FROM heartbeats',
 ];
 
-/** How many texts of a key there are, by column. */
+/** Returns the number of texts with a key, by column. */
 function textsOf(address: StoreAddress, key: string): Record<string, number> {
   const found = COLUMNS.map(
     (column) =>
@@ -60,7 +60,7 @@ const waiting = defineOrchestration('waiting', function* (ctx, input: string) {
   const first = yield* ctx.call(echo, input);
   return [first, yield* ctx.waitForEvent<string>('go')];
 });
-/** Has been through everything, and waits. */
+/** Passes a value through everything that is stored, and then waits. */
 const everywhere = defineOrchestration('everywhere', function* (ctx, round: number) {
   ctx.setCustomStatus(`round ${round}`);
   if (round === 1) return yield* ctx.continueAsNew(2);
@@ -214,7 +214,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
 
     const second = await deploy(keyRing('new', 'old'), waiting);
     const killed = recoder('new', 'old');
-    // Statuses have the new key by then, and histories not all.
+    // By then statuses have the new key, and some histories do not.
     await killed.said('progress', 3);
     const half = ids.slice(0, INSTANCES / 2);
     const raised = Promise.all(half.map((id) => second.client.raiseEvent(id, 'go', 'event')));
@@ -228,7 +228,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
       expect((await second.client.waitForOrchestration(id, SOON)).output).toEqual([`${id} back`, 'event']);
     await second.stop();
 
-    // What workers had in memory they may have stored with the old key after that.
+    // Workers may have stored values from memory with the old key after that.
     await recoder('new', 'old').said('done');
     expect(textsOf(site.address, 'old')).toEqual({});
     const { client } = await provide({ ...keyRing('new'), required: true });
@@ -243,7 +243,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     const codec: Codec = {
       ...ring,
       encode(text, context) {
-        // Between the read and the write.
+        // Changes the row between its read and its write.
         if (context.place === 'input' && (walks += 1) === 1)
           change(site.address, [`UPDATE history SET payload = '"second"'`]);
         return ring.encode(text, context);

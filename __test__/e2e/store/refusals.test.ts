@@ -1,5 +1,6 @@
-// A server that refuses for a moment says nothing about the turns that it was given. Two seconds without logins, or as a standby, once
-// left every instance that had a turn meanwhile with a live worker that had forgotten it, for ever.
+// A server that refuses calls temporarily says nothing about the turns that it was given. Once, two seconds without
+// logins, or as a standby, left every instance with a turn in that time owned for ever by a live worker that had
+// forgotten it.
 
 import { setTimeout as lasts } from 'node:timers/promises';
 import { Client as PgClient } from 'pg';
@@ -25,7 +26,7 @@ async function onServer(cluster: Cluster, ...statements: string[]): Promise<void
 
 const CUT_OFF = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${ROLE}'`;
 
-/** What happens to the server, and how it is over. */
+/** Faults of the server: the begin and the end of each. */
 const FAULTS: readonly {
   name: string;
   begin(cluster: Cluster): Promise<void>;
@@ -82,7 +83,7 @@ describe.skipIf(noCluster)(`a server${noCluster === undefined ? '' : ` (${noClus
       `CREATE DATABASE store`,
       `GRANT CREATE ON DATABASE store TO ${ROLE}`,
     );
-    // The schema is another role's, so that rights can be taken away.
+    // The schema belongs to another role, so that rights can be taken away.
     await onStore(cluster, `CREATE SCHEMA perdure AUTHORIZATION ${ROLE}`);
   });
   afterAll(() => cluster.remove());
@@ -119,7 +120,8 @@ describe.skipIf(noCluster)(`a server${noCluster === undefined ? '' : ` (${noClus
       await end(cluster);
       const ended = await Promise.all(ids.map((id) => store.client.waitForOrchestration(id, '20s')));
       expect(ended.map(({ status }) => status)).toEqual(ids.map(() => 'Completed'));
-      // Its worker was there all the time. A promotion begins another history of commits, so what ran then runs again, once.
+      // The worker was there all the time, so nothing runs twice. Only a promotion begins a new history of commits, so
+      // activities that ran then run again, once.
       const most = name === 'is a standby' ? 2 : 1;
       expect([...calls.values()].filter((count) => count > most)).toEqual([]);
       expect(calls.size).toBe(INSTANCES * STEPS);

@@ -1,4 +1,5 @@
-// `require_auth` against a server that asks each role for another method, with a listener on the way: what is refused has told no password, and nothing made of one.
+// `require_auth` against a server that asks each role for another method, with a proxy that records the connection. A
+// refused connection has sent no password, and nothing derived from one.
 
 import { Client, PostgresProvider } from 'perdure';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -8,12 +9,12 @@ import { Cluster, noCluster } from '../../support/cluster.ts';
 import { temporaryFolder } from '../../support/providers.ts';
 import { Proxy } from '../../support/proxy.ts';
 
-// A call that is refused for a moment is tried again for some seconds.
+// A call that is refused temporarily is retried for some seconds.
 vi.setConfig({ testTimeout: 60_000 });
 
 const PASSWORD = 'c4naryS3cret';
 
-/** Roles, the line of `pg_hba.conf` of each, and what a refusal says that it asks for. */
+/** Roles, the line of `pg_hba.conf` of each, and the method that a refusal names. */
 const METHODS = {
   none: { role: 'trusted', line: 'trust', asks: 'no authentication' },
   password: { role: 'plain', line: 'password', asks: 'the password in plain text' },
@@ -57,7 +58,7 @@ describe.skipIf(noCluster !== undefined)(
     });
     afterAll(() => cluster?.remove());
 
-    // One for each test: what a store has begun by the time it is closed may come after that.
+    // One proxy for each test: data that a store has begun to send before it is closed may arrive later.
     beforeEach(async () => {
       ({ proxy, url: through } = await Proxy.to(cluster.url));
     });
@@ -81,7 +82,7 @@ describe.skipIf(noCluster !== undefined)(
       const recorded = proxy.record();
       if (isAllowed) {
         await (await PostgresProvider.connect(urlOf(method, value), options(method))).close();
-        // It is seen where it is sent.
+        // The recording shows a password that is sent.
         expect(recorded().some((sent) => sent.includes(PASSWORD))).toBe(method === 'password');
         return;
       }
@@ -93,7 +94,7 @@ describe.skipIf(noCluster !== undefined)(
       expect(error.message).not.toContain(PASSWORD);
       const all = recorded();
       expect(all.length).toBeGreaterThan(0);
-      // The greeting, whose length stands in front, with the name of the role; and nothing else.
+      // The connection sent the startup message, which begins with its length and contains the role, and nothing else.
       for (const sent of all) {
         expect(sent).toHaveLength(sent.readUInt32BE(0));
         expect(sent.toString('latin1')).toContain(METHODS[method].role);
@@ -167,7 +168,7 @@ describe.skipIf(noCluster !== undefined)(
       const recorded = proxy.record();
       await cluster.admit('host all proven all password');
       await cluster.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'proven'");
-      // A connection that the server is just about to end can still be asked: the error is then of that connection.
+      // A connection that the server is about to end can still be used. The error is then about that connection.
       await vi.waitFor(
         async () => {
           const error = await rejection(client.getStatus('before'));

@@ -1,5 +1,5 @@
-// Connection URLs that are wrong, odd or right, against a server that asks for passwords: a store, or a typed error
-// within five seconds that shows no password.
+// Connection URLs that are wrong, odd or right, against a server that asks for passwords. Each gives a store, or a
+// typed error within five seconds that shows no password.
 
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { inspect } from 'node:util';
@@ -13,15 +13,15 @@ import { CANARY, ODD, type Outcome, type Place, urls } from '../../support/urls.
 
 vi.setConfig({ testTimeout: 60_000 });
 
-/** Promised to users: an error comes within so much. */
+/** The time within which an error comes, as promised to users. */
 const WITHIN_MS = 5_000;
 
-/** As many as Node opens at once; what waits for a thread has not begun. */
+/** As many as Node opens at once. An attempt that waits for a thread has not begun. */
 const AT_ONCE = 4;
 
 const PASSWORDS = [CANARY, ODD, encodeURIComponent(ODD)];
 
-/** Roles and databases, and from then on nobody comes in without a password. */
+/** Creates roles and databases. From then on no client connects without a password. */
 const SETUP = [
   `CREATE ROLE app LOGIN PASSWORD '${CANARY}'`,
   `CREATE ROLE "a@b/c" LOGIN PASSWORD '${CANARY}' IN ROLE app`,
@@ -51,7 +51,7 @@ function listen(onSocket: (socket: Socket) => void): Promise<Server> {
   return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
 }
 
-/** Of Postgres. */
+/** The default port of Postgres. */
 const DEFAULT_PORT = 5_432;
 
 const answers = (port: number): Promise<boolean> =>
@@ -78,7 +78,7 @@ describe.skipIf(noCluster !== undefined)(
       await query(cluster.url, ...SETUP);
       const [{ data_directory: folder = '' } = {}] = await query(cluster.url, 'SHOW data_directory');
       const hba = `${folder}/pg_hba.conf`;
-      // The rights of the store are given once, so that each URL that opens finds it made.
+      // The rights on the schema are granted once, so that each URL that opens finds the schema.
       await query(cluster.url.replace(/postgres$/, 'shop'), 'CREATE SCHEMA perdure AUTHORIZATION app');
       await query(
         cluster.url,
@@ -110,7 +110,7 @@ describe.skipIf(noCluster !== undefined)(
       await cluster?.remove();
     });
 
-    /** What is wrong with what came of a URL; `undefined`: nothing. */
+    /** Returns the fault in the outcome of a URL, or `undefined` if there is none. */
     async function problem(url: string, expected: Outcome): Promise<string | undefined> {
       const begun = performance.now();
       let outcome: Outcome = 'opens';
