@@ -1,18 +1,19 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-// End to end tests import `perdure`, by that name: it is the built package in dist/, reached as its users reach it,
-// and their worker processes find the same one by Node's own self-reference. `npm run test:js` tests what was built
-// last; `npm test` builds first. Unit tests of one module import it from ../js/*.ts and need no addon.
+// End-to-end tests import `perdure` by that name. It is the built package in dist/, reached as users reach it, and
+// worker processes find the same one by Node's own self-reference. `npm run test:js` tests the last build. `npm test`
+// builds first. Unit tests of one module import it from ../js/*.ts and need no addon.
 const built = fileURLToPath(new URL('./dist/index.js', import.meta.url));
 
 export default defineConfig({
   resolve: { alias: [{ find: /^perdure$/, replacement: built }] },
   test: {
     include: ['__test__/**/*.test.ts'],
-    // Processes: an addon that crashes takes its own file down and no other, and environment variables are its own.
+    // Tests run in processes: an addon that crashes takes down its own file only, and each file has its own environment
+    // variables.
     pool: 'forks',
-    // Hooks make stores and drop them, and a server that others use takes its time for a database.
+    // Hooks make stores and drop them, and a busy server takes its time to make a database.
     hookTimeout: 60_000,
     reporters: ['default', './__test__/support/closing-line.ts'],
     typecheck: {
@@ -21,7 +22,7 @@ export default defineConfig({
       tsconfig: '__test__/tsconfig.json',
     },
     server: {
-      // Node loads the built package itself, once per process: its addon must not be there twice.
+      // Node loads the built package itself, once per process: its addon must not be loaded twice.
       deps: { external: [/[\\/]dist[\\/]/, /[\\/]native[\\/]/] },
     },
   },

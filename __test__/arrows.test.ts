@@ -6,7 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import { type CargoPackage, CRATE_ARROWS, crateViolations, importsOf, importViolations } from './support/arrows.ts';
 
-// Reading every source takes a while where much else runs.
+// Reading every source takes a while on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -35,7 +35,7 @@ describe('the crates', () => {
     expect(plant('perdure-runtime', 'napi-derive')).toEqual(['runtime -> napi-derive']);
     expect(plant('perdure-node', 'rusqlite')).toEqual(['node -> rusqlite']);
     expect(plant('perdure-brand-new', 'serde')).toEqual(['brand-new is not in CRATE_ARROWS']);
-    // The contract is for tests alone.
+    // Only tests may use the contract.
     expect(plant('perdure-provider-sqlite', 'perdure-provider-contract')).toEqual([
       'provider-sqlite -> provider-contract',
     ]);

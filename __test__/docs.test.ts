@@ -1,5 +1,5 @@
-// Every code block of the guide is compiled and run, and prints what its page says; a TypeScript file that a block names is compiled: see
-// support/docs.ts. SQL is run by privileges.test.ts, and `sh` is not.
+// Every code block of the guide is compiled and run, and prints the text in its page. A TypeScript file that a block
+// names is compiled: see support/docs.ts. SQL is run by privileges.test.ts. `sh` blocks are not run.
 
 import { randomUUID } from 'node:crypto';
 import { rmSync } from 'node:fs';
@@ -22,7 +22,7 @@ function siteOf(pages: Parameters<Site['compile']>[0]): Site {
 describe('the guide', () => {
   const site = siteOf(pages);
 
-  // A database of their own: pages name their schemas as readers would.
+  // These pages have a database of their own: they name their schemas as readers would.
   const database = `perdure docs ${randomUUID()}`;
   const onServer = async (sql: string) => {
     const server = new PgClient({ connectionString: POSTGRES_URL });

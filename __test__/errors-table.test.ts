@@ -1,5 +1,5 @@
-// The table of errors in the guide is complete: every class that is exported has its row, with the code that it has and each of its fields, and so has
-// every code that an error has which is of no class but `PerdureError`.
+// The table of errors in the guide is complete. Every exported class has a row with its code and each of its fields. So
+// has every code of errors that have no class but `PerdureError`.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { expect, it, vi } from 'vitest';
 
 import { rejection } from './support/async.ts';
 
-// Reading every source takes a while where much else runs.
+// Reading every source takes a while on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
 
 const { PerdureError, RetryAfterError } = perdure;
@@ -24,7 +24,7 @@ const classes = Object.entries(exported).filter((entry): entry is [string, Class
   return typeof value === 'function' && value.prototype instanceof PerdureError;
 });
 
-/** Every field that any of them is made with. */
+/** Every field that any of the errors is made with. */
 const FIELDS = {
   ...{
     instanceId: 'i',
@@ -69,7 +69,7 @@ it.each(classes)('%s is in the table, with its code and its fields', (name, type
   expect(fields.filter((field) => !found[0]?.text.includes(`\`${field}\``))).toEqual([]);
 });
 
-/** Each `new PerdureError(…)` of js/, with its code. */
+/** Yields each `new PerdureError(…)` of js/, with its code. */
 function* madeWithCode(): Generator<{ at: string; code: string | undefined }> {
   for (const entry of readdirSync(new URL('../js', import.meta.url), { recursive: true, withFileTypes: true })) {
     if (!entry.isFile() || !entry.name.endsWith('.ts')) continue;

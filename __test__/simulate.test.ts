@@ -1,4 +1,5 @@
-// Which seeds of the simulator a test run and a night take: never those of another. And what is said of such runs.
+// The simulator's seeds of a test run and of a night, which never overlap, and the figures in the guide about such
+// runs.
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -18,7 +19,8 @@ describe('seeds of the simulator', () => {
     const [first, end] = seedsOfDay('2026-11-23');
     expect(end - first).toBe(1_000_000);
     expect(seedsOfDay('2026-11-24')[0]).toBe(end);
-    // What is always run lies before the first day, what commits draw behind the last one.
+    // Seeds that every run uses lie before those of the first day. Seeds that commits draw lie behind those of the last
+    // day.
     expect(seedsOfDay('1970-01-01')[0]).toBeGreaterThan(2_000);
     expect(seedsOfDay('9999-12-31')[1]).toBeLessThan(1e13);
   });

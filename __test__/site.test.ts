@@ -1,4 +1,4 @@
-// The site of the guide and the reference: it is made without a warning, and every link in it leads somewhere.
+// The site of the guide and the reference is made without a warning, and every link in it leads to a page.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 let pages: string[];
 
 beforeAll(() => {
-  // What it has to say of a comment or a link ends it with an error, and is in the error's message.
+  // A warning about a comment or a link makes the script fail, and is part of the error's message.
   execFileSync(process.execPath, ['scripts/site.mjs', folder], { cwd: root, encoding: 'utf8', stdio: 'pipe' });
   pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.html'));
 }, 120_000);

@@ -17,8 +17,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { PLATFORMS } from '../../js/binding/addon-error.ts';
 
-// How the addon is found, and what is said when it is not: as an installed package has it, in a folder with the package and its
-// dependencies, and beside them the package of the platform or whatever else a test puts there.
+// The search for the addon, and the error if it is not found. The tests use the layout of an installed package: a
+// folder with the package and its dependencies, and beside them the package of the platform or other files that a test
+// puts there.
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const native = join(root, 'dist/native');
@@ -35,7 +36,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(join(modules, '..'), { recursive: true }));
 
-/** Puts the package of a platform there, with a file in the place of its addon. */
+/** Adds the package of a platform, with a file in the place of its addon. */
 function putPlatform(name: string, file: string | Buffer): void {
   const home = join(modules, `perdure-${name}`);
   mkdirSync(home);
@@ -53,7 +54,10 @@ interface Outcome {
   };
 }
 
-/** Imports the package in a process of its own: what it exports, or its error. `first` runs before it. */
+/**
+ * Imports the package in a process of its own. Returns its exports or its error. `first` is code that runs before the
+ * import.
+ */
 function load({
   first = '',
   environment = {},
@@ -89,7 +93,7 @@ describe('the addon', () => {
 });
 
 describe('what is said without an addon', () => {
-  /** The message of an import that fails, with what it may be known by. */
+  /** Returns the message of an import that fails, after checking the error's name and code. */
   function said(how?: Parameters<typeof load>[0]): string {
     const { error } = load(how);
     expect(error).toMatchObject({ name: 'PerdureError', code: 'ADDON_NOT_LOADED' });

@@ -1,4 +1,4 @@
-// What is said of arguments that are wrong, of stores that are not there or of another release, and by the shell's completion.
+// Messages about wrong arguments and about stores that are missing or of another release, and the shell's completion.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
 const folder = temporaryFolder();
 afterAll(() => rmSync(folder, { recursive: true }));
 
-// Each command is a process, on a machine that does many things at once.
+// Each command is a process, on a machine that may be busy.
 vi.setConfig({ testTimeout: 30_000 });
 
 const db = join(folder, 'arguments.db');

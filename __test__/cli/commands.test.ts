@@ -40,7 +40,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   }
 
-  /** An order that waits to be delivered. */
+  /** Starts an order that waits to be delivered. */
   async function waiting(total = 1): Promise<string> {
     const id = store.id('order');
     await store.client.startOrchestration(id, 'order', total, { tags: { team: id } });
@@ -517,7 +517,7 @@ it('the dashboard is served until it is told to end', async () => {
   local.kill();
   expect(await local.ended).toMatchObject({ code: 0, err: expect.stringContaining('changes nothing') });
 
-  // One is made wherever it listens: a proxy on this machine looks like this machine.
+  // A token is made for every listening address: a proxy on this machine looks like this machine.
   for (const host of ['0.0.0.0', '127.0.0.1']) {
     const open = launch(['--db', db, 'dashboard', '--host', host, '--port', '0']);
     await open.wrote('\n');

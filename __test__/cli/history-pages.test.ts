@@ -1,4 +1,4 @@
-// A history that grows over into the next execution while a command reads it.
+// A history whose instance continues as new while a command reads it.
 
 import { describe, expect, it } from 'vitest';
 

@@ -1,4 +1,4 @@
-// The command line as its users have it: a process of its own, and what it writes.
+// The command line as users run it: a process of its own, and its output.
 
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -7,24 +7,24 @@ import type { StoreAddress } from '../support/providers.ts';
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 
-/** How a command ended. */
+/** The end of a command. */
 export interface Ended {
   readonly code: number | null;
   readonly out: string;
   readonly err: string;
 }
 
-/** A command that runs. */
+/** A running command. */
 export interface Running {
   readonly ended: Promise<Ended>;
-  /** Resolves when the output so far holds this; never where it ends without. */
+  /** Resolves when the output so far contains the text. Never resolves if the command ends without it. */
   wrote(text: string): Promise<void>;
-  /** The first line of the output, once there is one. */
+  /** Resolves to the first line of the output. */
   line(): Promise<string>;
   kill(): void;
 }
 
-/** Run a command line; no variable of this process says which store it is. */
+/** Runs a command line. No environment variable of this process selects the store. */
 export function launch(
   args: readonly string[],
   { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
@@ -57,12 +57,12 @@ export function perdure(...args: string[]): Promise<Ended> {
   return launch(args).ended;
 }
 
-/** The flags that say which store it is. */
+/** Returns the flags that select the store. */
 export function storeFlags(address: StoreAddress): string[] {
   return address.kind === 'sqlite' ? ['--db', address.path] : ['--db', address.url, '--schema', address.schema];
 }
 
-/** The values that `--json` wrote. */
+/** Returns the values that `--json` wrote. */
 export function valuesOf({ out }: Ended): any[] {
   return out
     .split('\n')

@@ -1,4 +1,4 @@
-// What is written on a terminal, and where there is none.
+// The output on a terminal, and without one.
 
 import { PassThrough } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
@@ -12,7 +12,7 @@ import { waterfall } from '../../js/cli/waterfall.ts';
 import type { HistoryEventKind } from '../../js/client/history.ts';
 import { Bars } from '../../js/dashboard/bars.ts';
 
-/** A terminal of some width, or none; and what was written to it. */
+/** Returns a terminal of some width, or none, and functions that read its output. */
 function terminal({ columns, json = false }: { columns?: number; json?: boolean }): {
   on: Terminal;
   out: () => string;

@@ -4,10 +4,10 @@ import type { Caller, DashboardHandler } from 'perdure/dashboard';
 
 export const HOME = 'http://localhost:4700/';
 
-/** The headers without which no action is taken on. */
+/** The headers that every action must have. */
 export const ACTION = { 'content-type': 'application/json', 'x-perdure-dashboard': '1' };
 
-/** Where a request comes from, unless a test says otherwise. */
+/** The caller of a request, unless a test names another. */
 export const HERE: Caller = { remoteAddress: '127.0.0.1' };
 
 export class Asker {
@@ -29,7 +29,7 @@ export class Asker {
     );
   }
 
-  /** The JSON of an answer that is yes. */
+  /** Returns the JSON of a successful answer. */
   async get(path: string): Promise<any> {
     const response = await this.ask(`api/v1/${path}`);
     if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`);
@@ -40,7 +40,7 @@ export class Asker {
     return this.ask(`api/v1/${action}`, { method: 'POST', headers: ACTION, body: JSON.stringify(body), ...init });
   }
 
-  /** Events of a stream as they come, until it ends or one leaves the loop. */
+  /** Yields the events of a stream as they arrive, until the stream ends or the caller leaves the loop. */
   async *events(path: string): AsyncGenerator<{ event: string; data: any }, void> {
     const response = await this.ask(`api/v1/${path}`);
     if (response.status !== 200) throw new Error(`${path}: ${response.status} ${await response.text()}`);
@@ -57,7 +57,7 @@ export class Asker {
   }
 }
 
-/** The status of an answer, and its code where it is no. */
+/** Returns the status of an answer, followed by the error code if it is no success. */
 export async function verdict(answer: Response | Promise<Response>): Promise<string> {
   const response = await answer;
   if (response.ok) return String(response.status);

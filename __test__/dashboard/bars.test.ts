@@ -1,11 +1,11 @@
-// The picture of a history: which bars there are, and in which rows.
+// The timeline of a history: its bars and their rows.
 
 import { describe, expect, it } from 'vitest';
 
 import type { EventRow } from '../../js/dashboard/answers.ts';
 import { Bars, firstAt } from '../../js/dashboard/bars.ts';
 
-/** A history, written as `at kind` with what else there is; the events are numbered. */
+/** Returns the bars of a history, written as `at kind` with further fields. The events are numbered. */
 function barsOf(
   ...events: readonly (readonly [atMs: number, kind: EventRow['kind'], more?: Partial<EventRow>])[]
 ): Bars {
@@ -14,7 +14,7 @@ function barsOf(
   return bars;
 }
 
-/** Each row as text: `kind state label from-to`. */
+/** Returns each row as text: `kind state label from-to`. */
 function picture(bars: Bars): string[] {
   return bars.rows.map((row) =>
     row.map(({ kind, state, label, fromMs, toMs }) => `${kind} ${state} ${label} ${fromMs}-${toMs ?? ''}`).join(', '),
@@ -67,7 +67,7 @@ describe('the bars of a history', () => {
       [0, 'ActivityScheduled', { name: 'a', fiber: 1 }],
       [0, 'TimerCreated', { fiber: 2 }],
       [1, 'ActivityCompleted', { ref: 2 }],
-      // Between two things of a fiber its row stays its own.
+      // A fiber keeps its row between two of its operations.
       [5, 'EventReceived', { name: 'go', fiber: 3 }],
       [6, 'ActivityScheduled', { name: 'b', fiber: 1 }],
       [7, 'ActivityScheduled', { name: 'c', fiber: 1 }],
@@ -118,7 +118,7 @@ describe('the bars of a history', () => {
       'timer cancelled timer 0-3',
       'activity cancelled a 0-9',
     ]);
-    // One that is given up before its next attempt has begun ends where that would have.
+    // An activity that is given up before its next attempt has begun ends at the time of that attempt.
     expect(
       picture(
         barsOf(

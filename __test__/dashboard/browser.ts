@@ -7,13 +7,13 @@ import { delimiter, join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 
-/** A script that makes the global `ace`. */
+/** A script that defines the global `ace`. */
 const CHECKER = readFileSync(
   createRequire(import.meta.url).resolve('accessibility-checker-engine/ace-window.js'),
   'utf8',
 );
 
-/** What it says of one element by one rule. */
+/** A finding of the checker about one element by one rule. */
 interface Finding {
   readonly ruleId: string;
   readonly value: readonly [
@@ -26,7 +26,7 @@ interface Finding {
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-/** @throws Error that says what to do, when there is none */
+/** @throws Error that says what to do, if there is no browser */
 function executable(): string {
   const named = process.env.PERDURE_TEST_CHROMIUM;
   if (named) return named;
@@ -50,13 +50,16 @@ function isProgram(file: string): boolean {
   }
 }
 
-/** Start one outside of a test. */
+/** Launches a browser outside of a test. */
 export function launch(): Promise<Browser> {
-  // Root has no sandbox, and a container little shared memory. Nothing but the dashboard is opened in it.
+  // Root has no sandbox, and a container has little shared memory. The browser opens nothing but the dashboard.
   return chromium.launch({ executablePath: executable(), args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 }
 
-/** One browser for the tests of a file; each page that it opens is closed with its test, which fails when the page has reported an error. */
+/**
+ * Returns a browser for the tests of a file. Each page that it opens is closed with its test, which fails if the page
+ * has reported an error.
+ */
 export function useBrowser(): { open(url: string, options?: BrowserContextOptions): Promise<Page> } {
   let browser: Browser | undefined;
   beforeAll(async () => {
@@ -74,7 +77,7 @@ export function useBrowser(): { open(url: string, options?: BrowserContextOption
       const errors: string[] = [];
       page.on('pageerror', (error) => errors.push(String(error)));
       page.on('console', (message) => {
-        // What is refused is told there, too; that is no error of the page.
+        // Chromium also reports refused requests here. They are no errors of the page.
         if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
           errors.push(message.text());
       });
@@ -88,7 +91,7 @@ export function useBrowser(): { open(url: string, options?: BrowserContextOption
   };
 }
 
-/** What makes a page hard to use for somebody who does not see it, or sees it badly: each as a sentence. */
+/** Returns the accessibility problems of the page, for users with little or no sight, as sentences. */
 export async function obstacles(page: Page): Promise<string[]> {
   if (await page.evaluate(`typeof ace === 'undefined'`)) await page.evaluate(CHECKER);
   const { results } = (await page.evaluate(`new ace.Checker().check(document, ['WCAG_2_2'])`)) as {
@@ -99,7 +102,7 @@ export async function obstacles(page: Page): Promise<string[]> {
     .map(({ ruleId, message, snippet }) => `${ruleId}: ${message}: ${snippet}`);
 }
 
-/** By how much the page is wider than its window, px. */
+/** Returns the width by which the page exceeds its window, px. */
 export function overflow(page: Page): Promise<number> {
   return page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
 }

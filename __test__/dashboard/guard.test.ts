@@ -1,4 +1,4 @@
-// Who may ask a dashboard, and for what.
+// Access to a dashboard: permitted callers and permitted requests.
 
 import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -63,9 +63,9 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await about({ remoteAddress: '::1' })).toBe('200');
     expect(await about({ remoteAddress: '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '::ffff:10.0.0.7' })).toBe('403 TOKEN_NEEDED');
-    // Whose address is not known may be anybody, whatever the Host header says.
+    // A caller with an unknown address may be anywhere, with any Host header.
     expect(await about({})).toBe('403 TOKEN_NEEDED');
-    // A proxy on this machine says whom it speaks for.
+    // A proxy on this machine names the caller for which it forwards.
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '10.0.0.7' })).toBe('403 TOKEN_NEEDED');
     expect(await about({ remoteAddress: '127.0.0.1' }, { 'x-forwarded-for': '127.0.0.1, 10.0.0.7' })).toBe(
       '403 TOKEN_NEEDED',
@@ -81,7 +81,7 @@ describe.each(STORES)('on $name', (kind) => {
     ).toBe('200');
   });
 
-  // A proxy need not tell whose address it speaks for: whoever came through one that told the protocol alone was let in.
+  // A proxy need not name the caller's address: callers through a proxy that sent only the protocol were once let in.
   it.each([
     ['x-forwarded-proto', 'https'],
     ['x-forwarded-port', '443'],
@@ -127,7 +127,7 @@ describe.each(STORES)('on $name', (kind) => {
       `Bearer ${TOKEN} x`,
     ]) {
       expect(await about('ops.example.com', { authorization }), authorization).toBe('401 TOKEN');
-      // Also from this machine.
+      // This holds for callers on this machine, too.
       expect(await about('localhost', { authorization }), authorization).toBe('401 TOKEN');
     }
   });
@@ -151,7 +151,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect((await there.ask(`https://localhost/perdure/?token=${TOKEN}`)).headers.get('set-cookie')).toMatch(
       /; Secure$/,
     );
-    // The page itself holds nothing, and asks for the token.
+    // The page itself contains no data, and asks for the token.
     expect((await there.ask('perdure/')).status).toBe(200);
   });
 
@@ -161,7 +161,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(right.headers.get('set-cookie')).toMatch(/^perdure_/);
     for (const body of [{ token: 'wrong' }, { token: 7 }, {}, null, []])
       expect(await verdict(there.post('session', body))).toBe('401 TOKEN');
-    // Where there is no token nobody signs in.
+    // Without a token, signing in is refused.
     expect(await verdict(asker().post('session', { token: '' }))).toBe('401 TOKEN');
   });
 
@@ -180,7 +180,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await about({ 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' })).toBe('200');
     for (const site of ['cross-site', 'same-site', 'anything'])
       expect(await about({ 'sec-fetch-site': site, 'sec-fetch-mode': 'navigate' }), site).toBe('403 CROSS_SITE');
-    // A link to the page is one; a script of another site that loads it is none.
+    // A link to the page is permitted. A script of another site that loads the page is not.
     expect(await verdict(asker({}, { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }).ask(''))).toBe(
       '200',
     );
@@ -204,7 +204,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await verdict(there.ask('api/v1/cancel', { method, headers: ACTION })), method).toMatch(/^405/);
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
     expect(await cancel({ headers: { ...ACTION, 'content-type': 'application/json; charset=utf-8' } })).toBe('200');
-    // What only reads is not posted, and no preflight is answered.
+    // Read-only paths refuse POST, and preflight requests are not answered.
     for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS'])
       expect(await verdict(there.ask('api/v1/about', { method, headers: ACTION })), method).toBe('405 METHOD');
     expect((await there.ask('api/v1/about', { method: 'HEAD' })).status).toBe(200);
@@ -239,10 +239,10 @@ describe.each(STORES)('on $name', (kind) => {
     });
     const long = JSON.stringify({ id, name: 'e', data: 'x'.repeat(4 * 1024 * 1024) });
     expect(await raise(long)).toBe('413 BODY');
-    // Also when it does not say so before.
+    // This also holds if the length is not announced.
     const pieces = new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(64 * 1024).fill(0x20)) });
     expect(await raise(pieces, { duplex: 'half' } as RequestInit)).toBe('413 BODY');
-    // One that the store does not take.
+    // A payload that the store refuses.
     expect(await raise(JSON.stringify({ id, name: 'e', data: 'x'.repeat(3 * 1024 * 1024) }))).toBe('422 PAYLOAD');
     expect(await verdict(there.ask(`api/v1/instance?id=${'x'.repeat(9_000)}`))).toBe('414 URL');
   });
@@ -339,8 +339,8 @@ describe.each(STORES)('on $name', (kind) => {
     ]);
   });
 
-  // nginx with nothing but `proxy_pass http://127.0.0.1:4700;`: the request comes from this machine, names this machine as its host, and has no
-  // header that tells whom it speaks for. Whoever reached nginx saw and did everything.
+  // nginx with only `proxy_pass http://127.0.0.1:4700;`: the request comes from this machine, names this machine as its
+  // host, and has no header that names the caller. Any client that reached nginx could see and do everything.
   it('is closed behind a proxy that tells nothing of itself, to whoever does not show the token that was made', async () => {
     await using served = await serveDashboard(store.client);
     const [url, token = ''] = served.url.split('?token=') as [string, string?];
@@ -412,7 +412,7 @@ describe.each(STORES)('on $name', (kind) => {
         yield ctx.scheduleActivity('charge', { card: input.card });
       });
     });
-    // What must not be seen anywhere is no number: digits alone may be part of a time.
+    // The secret that must not appear anywhere is no number: digits alone may be part of a time.
     await store.client.startOrchestration(id, 'pays', { card: 'visa-4111' });
     await store.client.raiseEvent(id, 'go', 'with visa-4111');
     await store.client.waitForOrchestration(id);
@@ -447,7 +447,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
     for (const path of paths) expect(JSON.stringify(await broken.get(path)), path).not.toContain('visa-4111');
     expect(new Set(lines)).toEqual(new Set(['the redact hook of a dashboard threw']));
-    // And what is started again has its true input.
+    // An instance that is started again gets its true input.
     const again = store.id('again');
     expect(await verdict(there.post('start', { id, newId: again }))).toBe('200');
     expect((await store.client.getHistory(again))[0]?.payload).toEqual({ card: 'visa-4111' });
@@ -478,7 +478,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(streams.every(({ status }) => status === 200)).toBe(true);
     const refused = await there.ask('api/v1/live');
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5']);
-    // One by its signal, one by leaving the body.
+    // One stream is ended by its signal, the other by cancelling the body.
     const ended = streams[0]?.text();
     controllers[0]?.abort();
     await ended?.catch(() => {});

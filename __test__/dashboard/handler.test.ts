@@ -1,4 +1,4 @@
-// What the dashboard answers: each path, on each store.
+// The answers of the dashboard: each path, on each store.
 
 import { Client, defineActivity, type HistoryEvent } from 'perdure';
 import { dashboardHandler } from 'perdure/dashboard';
@@ -45,7 +45,7 @@ describe.each(STORES)('on $name', (kind) => {
       );
     });
 
-  /** An order that waits for its approval. */
+  /** Starts an order that waits for its approval. */
   async function waiting(tags: Record<string, string> = {}): Promise<string> {
     const id = store.id('order');
     await store.client.startOrchestration(id, 'order', { total: 12 }, { tags, priority: 2 });
@@ -100,7 +100,7 @@ describe.each(STORES)('on $name', (kind) => {
       const again = await there.ask(file, { headers: { 'if-none-match': answer.headers.get('etag') ?? '' } });
       expect(again.status).toBe(304);
     }
-    // Nothing in it that the policy would have to allow, and nothing from elsewhere.
+    // The page contains nothing that the policy would have to allow, and nothing from other sites.
     expect(html).not.toMatch(/<script(?![^>]*src=)|<style|\son\w+=|style=|https?:/);
     expect(await verdict(there.ask('assets/page.js'))).toBe('404 NOT_FOUND');
   });
@@ -217,7 +217,7 @@ describe.each(STORES)('on $name', (kind) => {
       'undefined',
     ])
       expect(text).toContain(part);
-    // JSON, which no browser takes for a page.
+    // Answered as JSON, which no browser interprets as a page.
     expect((await there.ask(`api/v1/value?id=${id}&event=1`)).headers.get('content-type')).toMatch(
       /^application\/json/,
     );
@@ -251,7 +251,7 @@ describe.each(STORES)('on $name', (kind) => {
       text: 'cancelled: terminated: broken',
       isWhole: true,
     });
-    // Again, under its own id and under another.
+    // Started again, under its own id and under another.
     expect(await verdict(there.post('start', { id }))).toBe('200');
     expect(await status()).not.toBe('Completed');
     const other = store.id('again');
@@ -363,7 +363,7 @@ describe.each(STORES)('on $name', (kind) => {
       }),
     );
     await store.client.startOrchestration(id, 'changes');
-    // The history has the timer when the status is no longer what it was at the start.
+    // When the stream shows the timer in the history, the status has changed since the start.
     for await (const { event, data } of asker().events(`live?id=${id}`))
       if (event === 'history' && data.events.some(({ kind }: any) => kind === 'TimerFired')) break;
     await first.shutdown();

@@ -1,4 +1,5 @@
-// Whatever comes in, a dashboard answers: with no, if it must, but never with an error of its own, and it answers the next one.
+// A dashboard answers every input. It may refuse a request, but it never fails with an error of its own, and it answers
+// the next request.
 
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -195,7 +196,7 @@ const request = fc
     method: fc.constantFrom('GET', 'GET', 'GET', 'POST', 'POST', 'POST', 'PUT', 'HEAD', 'DELETE', 'OPTIONS', 'X'),
     isAction: fc.boolean(),
   })
-  // What is no URL never becomes a Request.
+  // A string that is no URL cannot become a Request.
   .filter(({ path, query }) => URL.canParse(urlOf(path, query)));
 
 function urlOf(path: string, query: string): string {
@@ -221,7 +222,7 @@ describe.each(STORES)('on $name', (kind) => {
           }),
           HERE,
         );
-        // A stream would go on.
+        // A stream would not end.
         if (answer.headers.get('content-type')?.startsWith('text/event-stream')) await answer.body?.cancel();
         else await answer.arrayBuffer();
         seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1);
@@ -229,7 +230,7 @@ describe.each(STORES)('on $name', (kind) => {
       }),
       { numRuns: Math.ceil(REQUESTS / STORES.length), seed: SEED, endOnFailure: true },
     );
-    // They came to all sorts of places: what is right, too.
+    // The requests reached many kinds of answers, including successful ones.
     for (const status of [200, 400, 401, 403, 404, 405, 415])
       expect(seen.get(status) ?? 0, String(status)).toBeGreaterThan(0);
     expect(await there.get('about')).toMatchObject({ readOnly: false });
@@ -301,7 +302,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 });
 
-/** Sends this and no more, and gives all that comes back. */
+/** Sends these bytes and no more, and returns everything that comes back. */
 async function exchange(port: number, bytes: Buffer): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1' });
   const parts: Buffer[] = [];

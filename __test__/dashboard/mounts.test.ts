@@ -1,4 +1,4 @@
-// A dashboard in the servers that people have: each a real one, asked over a real connection where it has one.
+// A dashboard in common servers. Each is a real server, asked over a real connection if it has one.
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -13,16 +13,16 @@ import { STORES } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
 import { ACTION } from './ask.ts';
 
-/** Where each is mounted. */
+/** The path at which each is mounted. */
 const BASE = '/ops/perdure';
 
-/** Where the server does not tell the dashboard who asks. */
+/** Used if the server does not tell the dashboard the caller. */
 const TOKEN = 'a-token-that-nobody-guesses';
 
-/** Serve, and give the URL of the dashboard and what asks for a path of it. */
+/** Serves the dashboard. Returns a function that requests a path of it. */
 type Mount = (dashboard: DashboardHandler) => Promise<(path: string, init?: RequestInit) => Promise<Response>>;
 
-/** Over the network, without following what leads elsewhere. */
+/** Requests over the network, without following redirects. */
 const over =
   (server: { address(): unknown }) =>
   (path: string, init: RequestInit = {}) =>
@@ -144,7 +144,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect((await post('terminate', '{')).status).toBe(400);
     expect(await (await post('terminate', JSON.stringify({ id, reason: 'over' }))).json()).toEqual({ id });
 
-    // A stream that comes to its end, and one that is left.
+    // One stream comes to its end, and one is cancelled.
     const stream = await (await ask(`${BASE}/api/v1/live?id=${id}`)).text();
     expect(stream).toMatch(
       /event: instance\n[^]*"status":"Terminated"[^]*event: history\n[^]*"ExecutionTerminated"[^]*event: end\n/,

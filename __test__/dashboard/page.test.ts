@@ -62,7 +62,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       runtime.registerActivity('noop', () => null);
     });
 
-  /** An order that waits for its approval. */
+  /** Starts an order that waits for its approval. */
   async function waiting(input: object = { total: 12 }): Promise<string> {
     const id = store.id('order');
     await store.client.startOrchestration(id, 'order', input, { tags: { team: 'billing' } });
@@ -110,7 +110,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         .getByText('turns', { exact: false })
         .first()
         .waitFor();
-      // Two looks later.
+      // Two polls later.
       await page.getByRole('img', { name: /^Started per second: now/ }).waitFor();
       await page.getByRole('img', { name: /^Attempts per second/ }).waitFor();
     });
@@ -118,7 +118,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   describe('the list', () => {
     const name = 'listed';
-    // So many that there are three pages.
+    // Enough instances for three pages.
     beforeAll(async () => {
       for (let n = 0; n < 120; n += 1)
         await store.client.startOrchestration(`${name}/${String(n).padStart(3, '0')}`, name, n, {
@@ -140,7 +140,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await shown(page, 'Page 3, 20 instances');
       await page.getByRole('button', { name: 'Newer' }).click();
       await page.getByRole('link', { name: 'listed/069' }).waitFor();
-      // The browser's own way back leads to the page before that.
+      // The browser's back button leads to the previous page.
       await page.goBack();
       await page.getByRole('link', { name: 'listed/000' }).waitFor();
     });
@@ -172,7 +172,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByLabel('Tag').fill('even:false');
       await shown(page, 'No instance matches all of these conditions.');
       expect(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).getAll('status')).toEqual(['Terminated']);
-      // A browser that has the token and is given the URL sees the same.
+      // Another browser with the token and the same URL shows the same.
       const other = await open(`${url}${new URL(page.url()).hash}`);
       await shown(other, 'No instance matches all of these conditions.');
       expect(await other.getByLabel('Tag').inputValue()).toBe('even:false');
@@ -201,7 +201,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         told.push(((await page.locator('#bar').textContent()) ?? '').split(/[:(]/)[0] ?? '');
       }
       const packing = `child packing ${id}/packing`;
-      // Both attempts began with one event: it is the last one that is told.
+      // Both attempts began with the same event, so the last one is announced.
       expect(told).toEqual([
         'activity charge, attempt 2',
         packing,
@@ -209,7 +209,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         'activity charge, attempt 2',
         'execution order',
       ]);
-      // What is told is painted, and what is chosen is in the list.
+      // The announced bar is painted, and the selected event is in the list.
       const painted = (): Promise<number> =>
         page.evaluate(
           `(() => { const c = document.querySelector('.picture canvas'); return new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size; })()`,
@@ -233,7 +233,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const canvas = page.locator('.picture canvas');
       await page.getByRole('application', { name: /^Timeline of 7 bars/ }).waitFor();
       const { width } = (await canvas.boundingBox()) ?? { width: 0 };
-      // The first row is the execution, from edge to edge.
+      // The first row is the execution, over the whole width.
       await canvas.hover({ position: { x: width / 2, y: 32 } });
       await shown(page, /^execution order: after/);
       await canvas.click({ position: { x: width / 2, y: 32 } });
@@ -260,7 +260,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.keyboard.press('ArrowDown');
       const failed = page.getByRole('article', { name: 'Event 3' });
       await failed.getByText('RangeError: the bank does not answer').first().waitFor();
-      // From the attempt to what it is of, and to the other instance of another.
+      // From the attempt to its activity, and from the child's event to the child instance.
       await failed.getByRole('button', { name: '#2 activity scheduled' }).click();
       await page.getByRole('article', { name: 'Event 2' }).waitFor();
       await list.focus();
@@ -271,7 +271,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         .getByRole('link', { name: `${id}/packing` })
         .click();
       await page.getByRole('heading', { name: `${id}/packing`, level: 1 }).waitFor();
-      // And up again, to the parent.
+      // Up again, to the parent.
       await page
         .getByRole('navigation', { name: 'Where this is' })
         .getByRole('link', { name: id, exact: true })
@@ -318,7 +318,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('group', { name: 'Custom status' }).getByText('"ada"').waitFor();
       await dialog(page).waitFor({ state: 'detached' });
 
-      // One that is left does nothing, and leads back to where one was.
+      // A dialog that is cancelled does nothing, and the focus returns to the previous element.
       await action(page, 'Terminate…');
       await dialog(page).waitFor();
       await page.keyboard.press('Escape');
@@ -340,7 +340,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.locator('.head').getByText('Cancelled').waitFor();
       expect((await store.client.getStatus(id))?.status).toBe('Cancelled');
 
-      // Again, under its own id: everything is read anew.
+      // Started again under its own id: everything is read anew.
       await action(page, 'Start again…');
       await dialog(page).getByRole('button', { name: 'Start again' }).click();
       await page.locator('.head').getByText('Running').waitFor();
@@ -349,7 +349,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await dialog(page).getByRole('button', { name: 'Start again' }).click();
       await page.getByRole('heading', { name: `${id}/2`, level: 1 }).waitFor();
       expect((await store.client.getHistory(`${id}/2`))[0]?.payload).toEqual({ isAlone: true });
-      // What the server refuses is said in the dialog.
+      // A refusal of the server is shown in the dialog.
       await action(page, 'Start again…');
       await dialog(page).getByRole('button', { name: 'Start again' }).click();
       await dialog(page)
@@ -473,7 +473,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await action(page, 'Raise event…');
       expect(await obstacles(page)).toEqual([]);
       expect(await overflow(page)).toBe(0);
-      // The check itself: text that can hardly be read, and a field without a name.
+      // The check itself can fail: this adds text of low contrast, and a field without a name.
       await page.evaluate(`{
         const [pale, field] = [document.createElement('p'), document.createElement('input')];
         Object.assign(pale.style, { color: '#888', background: '#999' });

@@ -1,4 +1,4 @@
-// Values as text: what they are, and no longer than they may be.
+// Values as text: their kinds, and the limit of their length.
 
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
@@ -81,7 +81,7 @@ describe('the text of a value', () => {
       cause: { name: 'RangeError', message: 'inner', stack: cause.stack },
     };
     expect(whole(data)).toBe(expected);
-    // What only looks a little like one is none.
+    // An object that only resembles an error is none.
     expect(whole({ name: 'a', message: 'b' })).toBe('{\n  "name": "a",\n  "message": "b"\n}');
   });
 
@@ -97,9 +97,9 @@ describe('the text of a value', () => {
       const { text, isWhole } = valueText(value, 20);
       expect([text.length, isWhole]).toEqual([20, false]);
     }
-    // Also where something is too deep inside of what is no JSON.
+    // This also holds if a part is too deep inside a value that is no JSON.
     expect(valueText(new Map([['k', { a: { b: { c: { d: 1 } } } }]]), 200).isWhole).toBe(false);
-    // No half of a pair of surrogates is left.
+    // A surrogate pair is not cut in half.
     expect(valueText('😀😀', 4).text.isWellFormed()).toBe(true);
   });
 
@@ -125,7 +125,8 @@ describe('the text of a value', () => {
   });
 });
 
-// A few hundred bytes of a store: each map holds the one before it twice. Written out that is 2 to the power of 40 of them.
+// A few hundred bytes of a store: each map contains the previous one twice. Written out that is 2 to the power of 40 of
+// them.
 it.each<[string, () => unknown]>([
   [
     'maps',
@@ -170,8 +171,8 @@ it.each<[string, () => unknown]>([
   expect(terminalText(value, 80, false).length).toBeLessThan(10_000_000);
 });
 
-// What counted was the objects that `Object.values` reaches: a list of numbers that is in another one 2000 times took ten seconds, and so did maps in the
-// cause of an error.
+// The limit once counted only objects that `Object.values` reaches: a list of numbers that another one contains 2000
+// times took ten seconds, and so did maps in the cause of an error.
 const doubled = () =>
   Array.from({ length: 40 }).reduce<unknown>(
     (inner) =>

@@ -6,7 +6,7 @@ import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;
 
-/** Everything that a channel still gives, until it is closed. */
+/** Receives all values of a channel until it is closed. */
 function* drain<T>(channel: Channel<T>): Generator<any, T[], any> {
   const got: T[] = [];
   let value: T | Closed;
@@ -81,7 +81,7 @@ describe('a channel without a capacity', () => {
 });
 
 describe('a channel with a capacity', () => {
-  /** What happens, in order, when one fiber sends 0..4 and another receives. */
+  /** Returns the events in order when one fiber sends 0..4 and another receives. */
   function log(capacity: number): string[] {
     return outputOf(function* (ctx): Block {
       const channel = ctx.channel<number>(capacity);
@@ -496,7 +496,7 @@ describe('turn boundaries', () => {
         random = (random * 48_271) % 2_147_483_647;
         return [...open][random % Math.max(1, open.size)];
       };
-      // What settles next is chosen when all fibers wait, as many times per turn as asked for.
+      // The next operation to settle is chosen when all fibers wait, as many times per turn as asked for.
       let left = 0;
       const { next } = script.engine;
       script.engine.next = function (...waits) {

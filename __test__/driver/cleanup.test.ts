@@ -20,7 +20,7 @@ function* book(ctx: OrchestrationContext, log: string[], name: string): Block {
   }
 }
 
-/** Waits for a future and writes down how it came out. */
+/** Waits for a future and logs its outcome. */
 function* noting(log: string[], name: string, future: Future<unknown>): Block {
   try {
     log.push(`${name}: ${JSON.stringify(yield future)}`);
@@ -30,7 +30,7 @@ function* noting(log: string[], name: string, future: Future<unknown>): Block {
   }
 }
 
-/** Let each `undo` that was scheduled succeed, until the turn ends otherwise than waiting. */
+/** Lets each scheduled `undo` succeed until a turn ends in another way than by waiting. */
 function undoAll(script: Script): string {
   const done = new Set<number>();
   for (;;) {
@@ -282,7 +282,7 @@ describe('losers that are cancelled', () => {
     const script = new Script(function* (ctx): Block {
       const inner = ctx.race([ctx.scheduleActivity('quick'), book(ctx, [], 'slow')], { cancelLosers: true });
       const timer = ctx.sleep(5);
-      // Somebody waits for it, so that it is decided.
+      // A fiber waits for `inner`, so its race is decided.
       ctx.spawn(() => noting([], 'inner', inner));
       const first = yield* ctx.race(timer, inner);
       yield ctx.scheduleActivity('later');
@@ -493,7 +493,9 @@ test('a deep tree of fibers is cancelled from the inside out with a flat stack',
   expect(order).toEqual(Array.from({ length: 5_001 }, (_, i) => 5_000 - i));
 });
 
-/** A block of a random program: what it waits for, inside of `try`, with steps in its `finally`. */
+/**
+ * A block of a random program: the operation that it waits for inside `try`, and the number of steps in its `finally`.
+ */
 interface Tree {
   kind: 'wait' | 'step' | 'all' | 'race' | 'join' | 'leave' | 'timeout' | 'block';
   undo: number;
@@ -512,12 +514,15 @@ const { tree } = fc.letrec<{ tree: Tree }>((tie) => ({
   }),
 }));
 
-/** Whether a block of that kind goes on only when those below have ended. */
+/** Returns true if a block of this kind continues only when the blocks below have ended. */
 function awaitsBelow({ kind, undo }: Tree): boolean {
   return ['all', 'timeout', 'block'].includes(kind) || (kind === 'race' && undo > 0);
 }
 
-/** What happened in a random program: `+` a block began, `-` its cleanup began, `.` that has ended. */
+/**
+ * Runs a block of a random program. The log shows `+` when a block began, `-` when its cleanup began, and `.` when the
+ * cleanup has ended.
+ */
 function* randomBlock(ctx: OrchestrationContext, tree: Tree, path: string, log: string[]): Block {
   const { kind, undo, below } = tree;
   const joined = function* (blocks: Block[]): Block {
@@ -553,7 +558,7 @@ function* inTime(limited: Future<unknown>): Block {
   }
 }
 
-/** Operations that could settle: activities and timers that have not, and were not given up. */
+/** Returns the operations that could settle: activities and timers that have not settled and were not given up. */
 function openOperations({ commands }: Script['engine'], settled: ReadonlySet<number>): number[] {
   const isOpen = (command: string, operation: number) =>
     /^activity|^timer/.test(command) && !settled.has(operation) && !commands.includes(`cancel ${operation}`);

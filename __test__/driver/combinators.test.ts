@@ -7,7 +7,7 @@ import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;
 
-/** The message of what `body` throws. */
+/** Returns the message of the error that `body` throws. */
 function thrownBy(body: () => unknown): string {
   try {
     body();
@@ -161,7 +161,7 @@ describe('race', () => {
         ctx.scheduleActivity('winner'),
         { cancelLosers: true },
       );
-      // The cancelled fiber gets to run before this one does.
+      // The cancelled fiber runs before this one does.
       yield ctx.spawn(function* () {});
       const lost = yield* ctx.allSettled([event]);
       return [first.index, lost[0].status];
@@ -276,7 +276,7 @@ describe('nesting', () => {
       }));
       const order = [2, 3, 4, 5].sort(() => random(3) - 1);
       const fails = order.map(() => random(3) === 0);
-      /** All combinators of this shape over four activities, bottom up. */
+      /** Returns all combinators of this shape over four activities, bottom up. */
       const build = (ctx: OrchestrationContext, leaves: Future<unknown>[]): Future<unknown>[] => {
         const made = [...leaves];
         for (const { kind, branches } of shape) {
@@ -319,7 +319,7 @@ describe('nesting', () => {
       const a = ctx.scheduleActivity('a');
       const loser = ctx.scheduleActivity('loser');
       yield a;
-      // The race is decided already; the branch before it holds the loser.
+      // The race is decided already. The branch before it contains the loser.
       const results = yield* ctx.allSettled([ctx.all([loser]), ctx.race(loser, a, { cancelLosers: true })]);
       return results.map((result) => (result.status === 'fulfilled' ? result.value : (result.reason as Error).message));
     });

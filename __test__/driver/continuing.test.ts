@@ -4,7 +4,7 @@ import type { OrchestrationContext, OrchestrationGenerator } from '../../js/orch
 import { INTERRUPT_EVERY } from '../../js/values/limits.ts';
 import { Script } from './scripted-engine.ts';
 
-/** The execution must end here as continued. */
+/** Expects that the execution ends here as continued. */
 function continued(script: Script): Script['engine']['continued'] {
   expect(script.turn()).toBe('continued');
   expect(script.engine.end).toBeNull();
@@ -232,7 +232,7 @@ describe('a cancellation of code that does not wait', () => {
     const script = new Script(function* (ctx) {
       for (;;) {
         ctx.scheduleActivity('a');
-        // It has settled: nothing is waited for.
+        // It has settled, so the main function does not wait.
         yield ctx.all([]);
       }
     });

@@ -6,7 +6,7 @@ import { Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;
 
-/** The error that the execution ended with. */
+/** Returns the error that the execution ended with. */
 function failure(script: Script): { name: string; code?: string; message: string } {
   return JSON.parse(script.engine.end?.payload ?? 'null');
 }
@@ -45,7 +45,7 @@ describe('a deadlock', () => {
           yield* full.send(2);
         })(),
       );
-      ctx.scheduleTimer('1h'); // that nobody waits for
+      ctx.scheduleTimer('1h'); // never awaited
       yield ctx.race(
         left,
         ctx.all([

@@ -1,4 +1,4 @@
-// What becomes of the fibers that are left when the main one has ended.
+// Fibers that are still running when the main one has ended.
 
 import { describe, expect, test } from 'vitest';
 
@@ -12,7 +12,7 @@ function scriptOf(onEnd: OnEnd | undefined, fn: OrchestrationFunction): Script {
   return new Script(fn, undefined, undefined, undefined, onEnd === undefined ? {} : { onEnd });
 }
 
-/** A main function that leaves a fiber behind, whose cleanup takes a step. */
+/** Returns a main function that leaves a fiber behind, whose cleanup takes a step. */
 function leaving(log: string[], end: 'returns' | 'throws' | 'continues' = 'returns'): OrchestrationFunction {
   return function* (ctx): Block {
     ctx.spawn(function* (): Block {

@@ -6,7 +6,7 @@ import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;
 
-/** The name and message of what a wait throws, or its value. */
+/** Returns the value of a future, or the name and message of its error. */
 function* outcome(future: Future<unknown>): Generator<any, unknown, any> {
   try {
     return yield future;
@@ -294,7 +294,7 @@ describe('uncancellable', () => {
     script.engine.succeed(5, 2);
     script.turn();
     expect(log).toEqual(['sum 3', 'CancelledError: cancelled: stop', 'CancelledError: cancelled: stop']);
-    // What it began to wait for is given up, as if it had waited already.
+    // The operation that it was about to wait for is given up, as if it had waited already.
     expect(script.engine.commands.slice(4)).toEqual(['activity after', 'cancel 6', 'activity cleanup']);
     script.engine.succeed(8, 'clean');
     expect(script.output()).toBe('clean');

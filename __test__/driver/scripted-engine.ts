@@ -1,4 +1,4 @@
-// An engine that does what a test tells it: the driver under test cannot tell it from the native one.
+// An engine that follows a script. The driver under test cannot distinguish it from the native one.
 
 import type { ActivityOptions } from '../../js/activity/activity-options.ts';
 import {
@@ -28,12 +28,12 @@ const END_NAMES = ['completed', 'failed', 'cancelled'] as const;
 export class ScriptedEngine implements EnginePort {
   /** Every command, as text: `activity a "input"`. */
   readonly commands: string[] = [];
-  /** What was waited for at each `next`, in order. */
+  /** The awaited mailboxes and timers at each `next`, in order. */
   readonly awaited: { mailboxes: string[] | null; timers: number[] | null }[] = [];
-  /** How many mailboxes and operations all `next` named together. */
+  /** The number of mailboxes and operations that all calls of `next` named together. */
   told = 0;
   readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
-  /** What is of another fiber than the main one: `fiber: command`, or `fiber: mailbox`. */
+  /** Commands and mailboxes of fibers other than the main one: `fiber: command`, or `fiber: mailbox`. */
   readonly fibers: string[] = [];
   readonly statuses: (string | null)[] = [];
   readonly patches: string[] = [];
@@ -42,12 +42,12 @@ export class ScriptedEngine implements EnginePort {
   suspendedAt: string | null = null;
   report: string | null = null;
   replaying = false;
-  /** Whether the execution passed here before any patch was there. */
+  /** True if the execution passed here before any patch was there. */
   lacksPatches = false;
   /** The command with this number (from 0) and all after it do not fit the history. */
   mismatchAt = Number.POSITIVE_INFINITY;
   timeMs = 1_000;
-  /** What was asked for or delivered last. */
+  /** The last command or the mailbox of the last delivered message. */
   private last = '';
   private lastOperation = 1;
   private randoms = 0;
@@ -58,7 +58,7 @@ export class ScriptedEngine implements EnginePort {
   private readonly awaitedMailboxes = new Set<string>();
   private readonly awaitedTimers = new Set<number>();
 
-  /** The activity scheduled as operation `operation` returns. */
+  /** Delivers the result of the activity that is operation `operation`. */
   succeed(operation: number, value?: unknown): void {
     this.deliveries.push({ ...NOTHING, kind: SUCCEEDED, operation, value: toPayload(value, 'value') });
   }
@@ -73,12 +73,12 @@ export class ScriptedEngine implements EnginePort {
     });
   }
 
-  /** The child of operation `operation` ends without completing. */
+  /** Delivers the end of a child that did not complete. */
   childFails(operation: number, detail: number, value: string | null): void {
     this.deliveries.push({ ...NOTHING, kind: CHILD_FAILED, operation, detail, value });
   }
 
-  /** What was to be started or sent is refused. */
+  /** Delivers the refusal of a start or a message. */
   refuse(operation: number, detail: number, value: string | null = null): void {
     this.deliveries.push({ ...NOTHING, kind: REFUSED, operation, detail, value });
   }
@@ -87,12 +87,12 @@ export class ScriptedEngine implements EnginePort {
     this.deliveries.push({ ...NOTHING, kind: CANCEL, value: toPayload(reason ?? undefined, 'reason') });
   }
 
-  /** A message arrives; it is handed over when its mailbox is waited for. `'e' + name` or `'q' + name`. */
+  /** Posts a message, which is delivered when its mailbox is awaited. A mailbox is `'e' + name` or `'q' + name`. */
   post(mailbox: string, value?: unknown): void {
     this.mail.push({ mailbox, payload: toPayload(value, 'value') });
   }
 
-  /** A timer is due; it fires when it is waited for. */
+  /** Makes a timer due. It fires when it is awaited. */
   due(operation: number): void {
     this.dueTimers.add(operation);
   }
@@ -164,7 +164,7 @@ export class ScriptedEngine implements EnginePort {
     return { ...delivery, timeMs: this.timeMs };
   }
 
-  /** A request to cancel that comes although the code does not wait, at the n-th question for one. */
+  /** The n-th call of `interrupt` delivers a request to cancel, although the code does not wait. */
   interruptAt = Number.POSITIVE_INFINITY;
   private questions = 0;
 
@@ -251,7 +251,7 @@ export class ScriptedEngine implements EnginePort {
   }
 }
 
-/** What is told comes once, and what goes was there. */
+/** Changes the set of awaited keys. Each key is added only once, and removed only if it was there. */
 function change<K>(awaited: Set<K>, more: readonly K[] | null, gone: readonly K[] | null): void {
   for (const key of gone ?? []) {
     if (!awaited.delete(key)) throw new Error(`${String(key)} is no longer waited for, and was not`);
@@ -309,7 +309,7 @@ export class Script {
     return this.instance.turn();
   }
 
-  /** Run a turn that must complete, and give the output. */
+  /** Runs a turn that must complete, and returns the output. */
   output(): unknown {
     const end = this.turn();
     if (end !== 'completed') throw new Error(`the turn ended as ${end}: ${this.engine.end?.payload}`);
@@ -317,7 +317,7 @@ export class Script {
   }
 }
 
-/** The output of an orchestration that needs one turn. */
+/** Returns the output of an orchestration that needs one turn. */
 export function outputOf(fn: OrchestrationFunction, input?: unknown): unknown {
   return new Script(fn, input).output();
 }

@@ -16,7 +16,7 @@ import {
 } from '../../js/errors/errors.ts';
 import { decodeError, decodeThrown, type ErrorData, encodeError, fromNative } from '../../js/values/error-data.ts';
 
-/** Through the store: as JSON text. */
+/** Passes an error through the store, as JSON text. */
 function stored(error: unknown): ErrorData {
   return JSON.parse(JSON.stringify(encodeError(error))) as ErrorData;
 }
@@ -25,7 +25,10 @@ function throughStore(error: unknown): Error & Record<string, unknown> {
   return decodeError(stored(error)) as Error & Record<string, unknown>;
 }
 
-/** Equal in all that the store keeps, by class, name, message, stack, code, fields and causes. */
+/**
+ * Expects that two errors are equal in everything that the store keeps: class, name, message, stack, code, fields and
+ * causes.
+ */
 function expectSame(back: unknown, error: unknown): void {
   expect(encodeError(back)).toEqual(encodeError(error));
   expect(Object.getPrototypeOf(back)).toBe(Object.getPrototypeOf(error));

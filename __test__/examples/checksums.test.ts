@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/providers.ts';
 
 const folder = temporaryFolder();
 afterAll(() => rmSync(folder, { recursive: true }));
-// More than it takes at a time.
+// More files than the example takes at a time.
 const from = fileURLToPath(new URL('../../node_modules/vega-datasets/data', import.meta.url));
 const ROUNDS = 20;
 

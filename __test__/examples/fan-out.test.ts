@@ -15,7 +15,7 @@ const from = fileURLToPath(new URL('../../node_modules/vega-datasets/data', impo
 it('compresses every file once, never more at a time than it may, over a kill', async () => {
   const args = ['--folder', folder, '--at-once', '3'];
   const killed = new Example('fan-out', ...args);
-  // Lines are of what it has seen, which need not be every number.
+  // The example prints the numbers that it has seen, which need not be all.
   await killed.printed(/^[2-6]\d of/m);
   expect(await killed.kill()).toBe('SIGKILL');
   const last = new Example('fan-out', ...args);

@@ -30,7 +30,7 @@ it('books whole trips or nothing, over two kills', async () => {
     `${booked.length} of ${booked.length + refused.length} trips are booked, ${3 * booked.length} seats are taken`,
   );
 
-  // The ledger itself says who holds which seat: those of the booked trips, and no others.
+  // The ledger itself shows the holder of each seat: the booked trips hold theirs, and no others do.
   const entries = readLedger(folder, 'seats.jsonl');
   const held = new Map<string, string>();
   for (const { flight, trip, what } of entries) {

@@ -12,7 +12,7 @@ it('prints one tree of spans, from a request to a worker in another process', as
     tree.filter((line) => indentOf(line) === 0),
     'one trace',
   ).toEqual([expect.stringMatching(/^POST \/orders {2}\(shop, /)]);
-  /** What a line nests below, from the outside in. */
+  /** Returns the lines that contain a line, from the outside in. */
   const pathTo = (fits: RegExp): string[] => {
     const at = tree.findIndex((line) => fits.test(line));
     expect(at, `${fits} in\n${example.output}`).toBeGreaterThanOrEqual(0);

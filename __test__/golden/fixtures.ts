@@ -1,5 +1,6 @@
-// Where golden histories are kept: a file for each instance of a program, in a folder for each release that wrote some. What is in `0.0.0` was written before the first
-// release, when histories did not tell of fibers yet; in `0.0.1`, before a cancelled fiber waited for the cleanup of those that it owns.
+// The files of golden histories: one for each instance of a program, in a folder for each release that wrote some. The
+// files in `0.0.0` were written before the first release, when histories did not record fibers yet. Those in `0.0.1`
+// were written before a cancelled fiber waited for the cleanup of the fibers that it owns.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import type { HistoryExport } from 'perdure';
 
 const FOLDER = fileURLToPath(new URL('../fixtures/histories/', import.meta.url));
 
-/** The release that this code is. */
+/** The release of this code. */
 export const RELEASE = (
   JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
 ).version;
@@ -17,12 +18,12 @@ export const RELEASE = (
 export interface Fixture {
   readonly release: string;
   readonly instanceId: string;
-  /** As it stands there. */
+  /** The text of the file. */
   readonly text: string;
   readonly exports: readonly HistoryExport[];
 }
 
-/** All that is kept, the oldest release first. */
+/** Returns all files, the oldest release first. */
 export function fixtures(): Fixture[] {
   const releases = readdirSync(FOLDER).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
   return releases.flatMap((release) =>
@@ -35,12 +36,12 @@ export function fixtures(): Fixture[] {
   );
 }
 
-/** Whether this release has a file of an instance. */
+/** Returns true if this release has a file of an instance. */
 export function isKept(instanceId: string): boolean {
   return existsSync(pathOf(instanceId));
 }
 
-/** Add a file to those of this release; it throws where there is one. */
+/** Adds a file to those of this release. Throws if it exists. */
 export function keep(instanceId: string, exports: readonly HistoryExport[]): void {
   mkdirSync(join(FOLDER, RELEASE), { recursive: true });
   writeFileSync(pathOf(instanceId), `${JSON.stringify(exports, null, 1)}\n`, { flag: 'wx' });

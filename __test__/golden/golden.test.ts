@@ -1,4 +1,5 @@
-// Histories that earlier releases wrote, replayed for ever; and what the programs write now, which is the same again.
+// Histories that earlier releases wrote are replayed for ever. The histories that the programs write now must be the
+// same.
 
 import { readFileSync } from 'node:fs';
 import type { ExportedEvent, HistoryExport } from 'perdure';
@@ -19,7 +20,7 @@ vi.setConfig({ testTimeout: 60_000 });
 
 const kept = fixtures();
 
-/** What `historyViolations` calls it. */
+/** The status that `historyViolations` expects for each outcome. */
 const STANDING = {
   waiting: 'Running',
   notBegun: 'Pending',
@@ -30,7 +31,7 @@ const STANDING = {
   continuedAsNew: 'ContinuedAsNew',
 } as const satisfies Record<ReplayOutcome, string>;
 
-/** The newest file of an instance. */
+/** Returns the newest file of an instance. */
 function newest(instanceId: string): Fixture | undefined {
   return kept.findLast((fixture) => fixture.instanceId === instanceId);
 }
@@ -101,7 +102,7 @@ describe('the histories', () => {
         .flatMap(([, fixture]) => fixture?.exports ?? [])
         .flatMap(({ events }) => events.map(({ kind }) => kind)),
     );
-    // There is none that an export cannot hold.
+    // Every kind of event occurs in an export.
     expect(HISTORY_EVENT_KINDS.filter((kind) => !found.has(kind))).toEqual([]);
   });
 
@@ -133,12 +134,12 @@ describe.each(STORES)('on $name', (kind) => {
   });
 });
 
-/** An export without what is another one each time: when it happened, and what comes of the seed of chance. */
+/** Returns an export without the parts that differ between runs: times, and values that come from the random seed. */
 function comparable(exports: readonly HistoryExport[], then: readonly HistoryExport[]): unknown[] {
   return exports.map((given, i) => {
     const exported = settled(given, then[i]);
     const isLate = (other: HistoryExport | undefined) => other?.events[1]?.kind === 'ExecutionBegan';
-    // A first turn that came late is recorded, and it may come late on a machine that has much to do.
+    // A first turn that came late is recorded, and it may come late on a busy machine.
     const events = isLate(exported) && !isLate(then[i]) ? withoutBeginning(exported.events) : exported.events;
     return {
       ...exported,
@@ -148,8 +149,8 @@ function comparable(exports: readonly HistoryExport[], then: readonly HistoryExp
 }
 
 /**
- * As one whose start named a version. A start without one, before there was a runtime, took 1.0.0 then; now a worker settles it, and the first turn says
- * which it is.
+ * Returns the export as if its start had named a version. In the old releases, a start without a version, before there
+ * was a runtime, took 1.0.0. Now a worker decides the version, and the first turn records it.
  */
 function settled(exported: HistoryExport, then: HistoryExport | undefined): HistoryExport {
   const [first, second, ...rest] = exported.events;
@@ -165,7 +166,7 @@ function settled(exported: HistoryExport, then: HistoryExport | undefined): Hist
   };
 }
 
-/** The events as they would be without the second one. */
+/** Returns the events as they would be without the second one. */
 function withoutBeginning([first, , ...rest]: readonly ExportedEvent[]): ExportedEvent[] {
   const moved = rest.map((event) => ({
     ...event,

@@ -1,13 +1,15 @@
 // The programs whose histories are kept for ever, in ../fixtures/histories: a folder for each release that wrote some.
 //
-// They are never changed, only added to. A history is replayed with the code that is here, so whatever is changed in a program that has
-// one is a change that instances of users would not survive. The same holds for the names of instances and what they are
-// expected to wait for. Where an operation is new, or does something new, another program is added, and `npm run golden` records it.
+// Programs are never changed, only added. A history is replayed with the current code, so a change of a program that
+// has one is a change that instances of users would not survive. The same holds for the names of instances and for the
+// work that they are expected to wait for. If an operation is new, or has a new effect, another program is added, and
+// `npm run golden` records it.
 //
-// What errors say is recorded with what the code makes of it, as users' code hands it on: to word one of Perdure's anew is to change what such
-// code does in a replay.
+// Error messages are recorded, too, since the programs pass them on as users' code does: rewording an error of Perdure
+// changes the result of such code in a replay.
 //
-// A program must do the same in each run, on each store: what could come in two orders is made to wait for the other.
+// A program must do the same in each run, on each store: operations that could come in two orders are made to wait for
+// each other.
 
 import { randomUUID as cryptoUUID } from 'node:crypto';
 import {
@@ -30,7 +32,7 @@ type Steps<T> = Generator<any, T, any>;
 
 const echo = defineActivity('echo', async (_, value: unknown) => value);
 const nothing = defineActivity('nothing', async () => undefined);
-/** Ends when it is told to. */
+/** Runs until its signal is aborted. */
 const hang = defineActivity(
   'hang',
   (ctx) => new Promise((resolve) => ctx.signal.addEventListener('abort', () => resolve('aborted'), { once: true })),
@@ -38,7 +40,7 @@ const hang = defineActivity(
 
 const ONCE: ActivityOptions = { retry: { maxAttempts: 1 } };
 
-/** What an error says, and its causes. */
+/** Returns the text of an error and of its causes. */
 function told(error: unknown): string {
   if (!(error instanceof Error)) return `thrown: ${JSON.stringify(error)}`;
   const { name, message, cause } = error;
@@ -46,7 +48,7 @@ function told(error: unknown): string {
   return `${name}${code === undefined ? '' : ` ${String(code)}`}: ${message}${cause === undefined ? '' : ` <- ${told(cause)}`}`;
 }
 
-/** What a future gives, or what its failure says. */
+/** Returns the value of a future, or the text of its error. */
 function* outcome(future: Future<unknown>): Steps<unknown> {
   try {
     return yield future;
@@ -57,7 +59,7 @@ function* outcome(future: Future<unknown>): Steps<unknown> {
 
 const ended: Expected = { outcomes: ['completed'] };
 
-/** Start the one instance of a program, which bears its name, and wait for its end. */
+/** Starts the one instance of a program, which has the program's name, and waits for its end. */
 async function throughout(stage: Stage, program: Program, input?: unknown): Promise<void> {
   await stage.start([...program.code, ...ACTIVITIES]);
   await stage.client.startOrchestration(program.name, program.name, input);
@@ -165,7 +167,7 @@ const failures: Program = {
   record: (stage) => throughout(stage, failures),
 };
 
-/** Fails at once, and is to be tried again when nobody looks any more. */
+/** Fails at once. The next attempt comes when the test is over. */
 const later = defineActivity(
   'later',
   async () => {
@@ -243,7 +245,7 @@ const TEXTS = [
   "'; --",
 ];
 
-/** Keys are defined as `JSON.parse` does: `__proto__` is one like any other. */
+/** Keys are defined as `JSON.parse` does: `__proto__` is a key like any other. */
 const odd: unknown = JSON.parse(
   '{"__proto__":{"polluted":true},"constructor":1,"toString":null,"":"empty","\\u0000":"NUL","then":2}',
 );
@@ -324,7 +326,7 @@ const timers: Program = {
       yield* ctx.sleep('1ms');
       const now = ctx.now();
       yield* ctx.sleep(new Date(now));
-      // Nobody waits for this one.
+      // This timer is never awaited.
       ctx.scheduleTimer('30d');
       const given = ctx.scheduleTimer('1h');
       given.cancel('not needed');
@@ -335,7 +337,7 @@ const timers: Program = {
   record: (stage) => throughout(stage, timers),
 };
 
-/** From so much later on the first turn is recorded with its time, ms; and some more. */
+/** A first turn that is later than this is recorded with its time, ms. The value has a margin. */
 const LATE_MS = 1_200;
 
 const late: Program = {
@@ -350,7 +352,7 @@ const late: Program = {
   instances: { late: ended },
   async record(stage) {
     await stage.client.startOrchestration('late', 'late');
-    // It is lateness itself that is recorded.
+    // The delay itself is what the history records.
     await new Promise((resolve) => setTimeout(resolve, LATE_MS));
     await stage.start(late.code);
     await stage.end('late');
@@ -372,7 +374,7 @@ const messages: Program = {
       for (let i = 0; i < 3; i += 1) queue.push(yield* ctx.dequeueEvent('jobs'));
       ctx.setCustomStatus('races');
       const raced = yield* ctx.race(ctx.waitForEvent('one'), ctx.waitForEvent('two'), ctx.scheduleTimer('24h'));
-      // The wait for 'two' has lost, and eaten nothing.
+      // The wait for 'two' has lost the race, and consumed no event.
       const two = yield* ctx.waitForEvent('two');
       const none = yield* ctx.waitForEvent('none');
       return { events, queue, raced, two, none: typeof none };
@@ -428,7 +430,7 @@ const children: Program = {
       ctx.setCustomStatus('terminate it');
       told.push(yield* outcome(terminated));
       const left = start('waits', 'left');
-      // By then it is there: a child that is given up in the turn that asked for it never is.
+      // The child exists by then. A child that is given up in the turn that asked for it would never exist.
       yield* ctx.run('a turn', () => 1);
       left.cancel('not needed');
       told.push(yield* outcome(left));
@@ -476,7 +478,7 @@ const others: Program = {
       });
       yield* ctx.raiseEvent(id, 'greeting', { texts: TEXTS });
       yield* ctx.enqueueEvent(id, 'jobs', odd);
-      // Sent, whether or not anybody waits for it.
+      // Sent even if the instance does not wait for it.
       ctx.startOrchestration('listener', 'others-unheard');
       ctx.raiseEvent('others-unheard', 'greeting');
       const told: unknown[] = [id];
@@ -574,7 +576,7 @@ const patched: Program = {
       const first = ctx.patched('check first') ? yield* ctx.call(echo, 'checked') : 'unchecked';
       ctx.setCustomStatus('waiting');
       yield* ctx.waitForEvent('go');
-      // The one that passed here before has this patch, and not the other.
+      // The execution that passed here before has this patch, and not the other.
       const both = [ctx.patched('check first'), ctx.patched('ship faster')];
       return [first, both, yield* ctx.call(echo, 'old')];
     }),
@@ -753,7 +755,7 @@ function* booked(ctx: OrchestrationContext, what: string): Steps<void> {
   yield* held(ctx, what);
 }
 
-/** One attempt at a time, so that what runs side by side ends in the order in which it began. */
+/** One attempt at a time, so that concurrent activities end in the order in which they began. */
 const ONE_BY_ONE = { activityConcurrency: 1 };
 
 const saga: Program = {
@@ -912,7 +914,7 @@ const shielded: Program = {
       } catch (error) {
         caught.push(told(error));
       }
-      // It was asked to end, and goes on to one of its own.
+      // The instance was asked to cancel, and ends in its own way instead.
       return caught;
     }),
   ],
@@ -1095,7 +1097,7 @@ const freely: Program = {
   record: (stage) => throughout(stage, freely, 1),
 };
 
-/** Takes texts of numbers and makes numbers of them. */
+/** Parses texts of numbers to numbers. */
 const numeric: StandardSchema<string, number> = {
   '~standard': {
     version: 1,
@@ -1154,7 +1156,7 @@ const waiting: Program = {
         ctx.waitForEvent('__proto__'),
         ctx.dequeueEvent('jobs'),
       ];
-      // Nobody waits for it.
+      // This timer is never awaited.
       ctx.scheduleTimer('48h');
       const spare = ctx.scheduleActivity('hang');
       spare.cancel();

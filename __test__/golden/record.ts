@@ -1,4 +1,4 @@
-// The command `npm run golden`: records the histories of this release that are missing. What is there stays as it is.
+// The command `npm run golden`: records the histories of this release that are missing. Existing files are not changed.
 
 import { SqliteProvider } from 'perdure';
 

@@ -1,4 +1,4 @@
-// How golden histories are made: each program runs on a real store, and what it leaves there is exported.
+// The recording of golden histories: each program runs on a real store, and its instances are exported.
 
 import {
   type ActivityDefinition,
@@ -14,25 +14,25 @@ import type { PendingWork, ReplayOutcome } from 'perdure/testing';
 
 import { eventually } from '../support/async.ts';
 
-/** How long something may take that must come. */
+/** Limit of every wait. */
 const SOON = '20s';
 
-/** How one instance of a program stands when it is exported. */
+/** The expected state of an instance when it is exported. */
 export interface Expected {
-  /** Of its executions, in order. */
+  /** The outcomes of its executions, in order. */
   readonly outcomes: readonly ReplayOutcome[];
-  /** What the last one waits for; of a timer not when it is due, which is another time in each run. */
+  /** The work that the last execution waits for. A timer has no due time here, since that differs between runs. */
   readonly pending?: readonly (PendingWork | { readonly kind: 'timer'; readonly eventId: number })[];
 }
 
 /** A program whose histories are kept. */
 export interface Program {
   readonly name: string;
-  /** What the histories are replayed with. */
+  /** The code with which the histories are replayed. */
   readonly code: readonly OrchestrationDefinition[];
-  /** The instances whose histories are kept, by id: the name of the program, or one that begins with it. */
+  /** The instances whose histories are kept, by id. Each id is the name of the program or begins with it. */
   readonly instances: Readonly<Record<string, Expected>>;
-  /** Run it up to where it is exported. */
+  /** Runs the program up to the point where it is exported. */
   record(stage: Stage): Promise<void>;
 }
 
@@ -47,12 +47,12 @@ export class Stage {
     this.client = new Client(provider);
   }
 
-  /** A started runtime. */
+  /** Returns a started runtime. */
   async start(
     definitions: readonly (ActivityDefinition | OrchestrationDefinition)[],
     options: RuntimeOptions = {},
   ): Promise<Runtime> {
-    // Stacks hold paths of the machine, which nobody else has.
+    // Stacks are omitted, since they contain paths of this machine.
     const runtime = new Runtime(this.#provider, { logLevel: 'silent', sourceStacks: false, ...options });
     this.#runtimes.push(runtime);
     runtime.register(...definitions);
@@ -72,21 +72,21 @@ export class Stage {
     await this.client.waitForOrchestration(id, SOON);
   }
 
-  /** Resolves when the history of an instance holds an event of this kind. */
+  /** Resolves when the history of an instance contains an event of this kind. */
   async recorded(id: string, kind: HistoryEventKind): Promise<void> {
     await eventually(20_000, `${kind} of ${id}`, async () =>
       (await this.client.getHistory(id)).some((event) => event.kind === kind),
     );
   }
 
-  /** The executions of an instance. */
+  /** Returns the exports of all executions of an instance. */
   async export(id: string): Promise<HistoryExport[]> {
     const status = await this.client.getStatus(id);
     const numbers = Array.from({ length: status?.executionId ?? 0 }, (_, i) => i + 1);
     return Promise.all(numbers.map((number) => this.client.exportHistory(id, number)));
   }
 
-  /** Ends what still runs, so that no activity is left behind. */
+  /** Ends all instances that still run, so that no activity is left behind. */
   async strike(): Promise<void> {
     for await (const { id } of this.client.listInstances({ status: ['Pending', 'Running'] }))
       await this.client.terminateInstance(id);
@@ -94,11 +94,11 @@ export class Stage {
   }
 }
 
-/** Run a program on a store: what is exported of each of its instances. */
+/** Runs a program on a store. Returns the exports of each of its instances. */
 export async function perform(program: Program, provider: Provider): Promise<Map<string, HistoryExport[]>> {
   const stage = new Stage(provider);
   const { stackTraceLimit } = Error;
-  // An error is recorded with its stack: the less is in it, the longer it stays the same.
+  // An error is recorded with its stack. An empty stack stays the same.
   Error.stackTraceLimit = 0;
   try {
     await program.record(stage);

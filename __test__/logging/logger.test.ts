@@ -1,4 +1,4 @@
-// Lines of the log: what stands in an id or in a message does not make another line, and does not steer a terminal.
+// Lines of the log: the text of an id or a message neither starts another line nor controls a terminal.
 
 import { TestRuntime } from 'perdure/testing';
 import { afterEach, expect, it, vi } from 'vitest';

@@ -1,4 +1,4 @@
-// The package as its users get it: packed as it is published, and installed into an empty folder.
+// The package as users get it: packed as it is published, and installed into an empty folder.
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ export function manifestOf(folder: string): Manifest {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
 }
 
-/** What `npm publish` would be given, made anew: the package of this platform and the root package. */
+/** Packs anew the files that `npm publish` would be given: the package of this platform and the root package. */
 export function pack(folder: string): string[] {
   return execFileSync(process.execPath, [join(root, 'scripts/pack.mjs'), folder], { encoding: 'utf8' })
     .trim()
@@ -32,8 +32,9 @@ export function pack(folder: string): string[] {
 }
 
 /**
- * Install packages into a new folder. What they depend on comes from this clone: nothing is fetched, and the packages of other
- * platforms, which npm cannot find so, are left out as it leaves out what is not for a machine.
+ * Installs packages into a new folder. Their dependencies come from this clone, so nothing is fetched. npm cannot find
+ * the packages of other platforms in this way and leaves them out, as it leaves out packages that are not for a
+ * machine.
  */
 export function install(folder: string, tarballs: readonly string[]): void {
   mkdirSync(folder);
@@ -46,7 +47,7 @@ export function install(folder: string, tarballs: readonly string[]): void {
   npm(['install', '--offline', '--no-audit', '--no-fund', ...tarballs, ...needed], folder);
 }
 
-/** Folders of all that a package needs to run, and of what that needs. */
+/** Returns the folders of all packages that a package needs to run, including indirect dependencies. */
 function dependenciesOf(folder: string): string[] {
   const { resolve } = createRequire(join(folder, 'package.json'));
   const own = Object.keys(manifestOf(folder).dependencies ?? {}).map((name) => {

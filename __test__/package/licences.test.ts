@@ -1,4 +1,4 @@
-// What is compiled into the addon may be passed on, and THIRD-PARTY.md says whose it is.
+// The crates that are compiled into the addon may be passed on, and THIRD-PARTY.md names their owners.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ it('every crate in the addon has a licence that asks for no more than to be name
   expect(crates.map(({ name }) => name)).toEqual(
     expect.arrayContaining(['libsqlite3-sys', 'rustls', 'tokio', 'windows-sys']),
   );
-  // What only builds or tests is not in it, and neither are our own.
+  // Crates that only build or test are not in the list, and neither are our own.
   expect(
     crates.map(({ name }) => name).filter((name) => /^perdure|^(syn|napi-build|proptest|loom)$/.test(name)),
   ).toEqual([]);

@@ -1,4 +1,4 @@
-// The package as it is published: what is in it, and that it works where it is installed.
+// The published package: its contents, and its use where it is installed.
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { runtimes } from './runtimes.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-/** No package is larger, packed. */
+/** The limit of the size of a packed package. */
 const PACKED_MAX_BYTES = 8_000_000;
 
 const clone = manifestOf(root);
@@ -74,7 +74,7 @@ describe('the packages', () => {
   });
 
   it('lead from each line of the code to its source, which is there', () => {
-    // What browsers are sent is minified, and its sources are not in the package.
+    // The code for browsers is minified, and its sources are not in the package.
     const ours = scripts().filter((file) => !file.includes(join('dashboard', 'page')));
     for (const source of ours.flatMap(sourcesOf)) expect(existsSync(source), source).toBe(true);
   });
@@ -89,8 +89,8 @@ describe('the packages', () => {
       createPackageFromTarballData(new Uint8Array(readFileSync(tarballs.at(-1) ?? ''))),
     );
     if (!result.types) throw new Error('there are no types');
-    // Each Node that we support can `require` an ES module, and `module: nodenext` knows that; `node16` does not. What knows nothing of
-    // `exports` (node10) finds the root entry and no other.
+    // Each Node that we support can `require` an ES module, and `module: nodenext` knows that. `node16` does not. A
+    // resolution that knows nothing of `exports` (node10) finds the root entry and no other.
     const expected = new Set(['CJSResolvesToESM', 'NoResolution node10']);
     const found = result.problems.map(
       (problem) => `${problem.kind}${problem.kind === 'NoResolution' ? ` ${problem.resolutionKind}` : ''}`,
@@ -109,7 +109,7 @@ describe('what an entry loads', () => {
             .map(({ to }) => to),
         ),
       ].map((file) => relative(root, file));
-    // These two load nothing more.
+    // These two entries load no optional packages.
     const main = ['./dist/index.js', './dist/orchestration/free.js'];
     const core = importedBy('js/index.ts');
     const entries = Object.values(clone.exports).flatMap((target) =>
@@ -160,7 +160,7 @@ describe('what an entry loads', () => {
     }
   });
 
-  /** A file and all that it comes to. */
+  /** Returns a file and all files that it imports, directly or indirectly. */
   function reached(file: string, importsIn: (text: string) => string[]): Set<string> {
     const seen = new Set([file]);
     for (const from of seen) {
@@ -183,7 +183,7 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
     });
   };
 
-  // Bun writes an object in its own way.
+  // Bun prints an object in its own way.
   const SHOW = 'console.log = (value) => process.stdout.write(`${inspect(value)}\\n`);\n';
 
   it('runs the first program of the README', () => {
@@ -251,7 +251,7 @@ describe.each(runtimes())('the installed package on $name', ({ command }) => {
   });
 
   it('loads every entry', () => {
-    // What a peer of the package is for is there only where that peer is.
+    // An entry that needs a peer dependency works only if that peer is installed.
     const peers = Object.keys(published.peerDependencies ?? {});
     const script = `
       const failed = [];
@@ -303,7 +303,7 @@ describe('its types', () => {
         moduleResolution,
         types: ['node'],
         typeRoots: [join(root, 'node_modules/@types')],
-        // Once is enough to see that the declarations are right by themselves.
+        // Checking the declarations once is enough.
         skipLibCheck: file === 'typed.cts' || moduleResolution === ts.ModuleResolutionKind.Bundler,
       },
     });
@@ -324,7 +324,7 @@ function firstProgram(): { code: string; output: string } {
   return { code: `${outputText}\nawait runtime.shutdown();\n`, output: `${text?.code.join('\n')}\n` };
 }
 
-/** The files that a file of code was made of; none where it only passes on what others have. */
+/** Returns the sources of a file of code, or none if the file only re-exports others. */
 function sourcesOf(file: string): string[] {
   if (!existsSync(`${file}.map`)) {
     expect(
@@ -339,7 +339,7 @@ function sourcesOf(file: string): string[] {
   return sources.map((source) => resolve(file, '..', source));
 }
 
-/** Files of code that are published. */
+/** Returns the published files of code. */
 function scripts(): string[] {
   const dist = join(installed, 'dist');
   return readdirSync(dist, { recursive: true, encoding: 'utf8' })
@@ -347,7 +347,7 @@ function scripts(): string[] {
     .map((file) => join(dist, file));
 }
 
-/** The one whose package is there. */
+/** Returns the platform whose package was packed. */
 function platform(): string {
   return basename(tarballs[0] ?? '')
     .replace(/^perdure-/, '')

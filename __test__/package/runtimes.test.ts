@@ -1,4 +1,4 @@
-// A release is tried on those runtimes that the guide names. The newest 20 was missing from them.
+// A release is tested on those runtimes that the guide names. The newest 20 was missing from them.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

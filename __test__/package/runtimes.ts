@@ -1,4 +1,4 @@
-// What runs the installed package: this Node, and what `npm run test:package` names beside it.
+// The runtimes that run the installed package: this Node, and those that `npm run test:package` names beside it.
 
 import { execFileSync } from 'node:child_process';
 

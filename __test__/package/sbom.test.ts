@@ -1,4 +1,4 @@
-// The lists of parts that come with a release name what is installed and what is compiled in.
+// The lists of parts that come with a release name the installed packages and the compiled crates.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -12,12 +12,12 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** The part of the addon that a lane works with: a list of jobs, and notes of what came back. */
+/** The part of the addon that a lane works with: a list of jobs, and records of the results. */
 class ScriptedNative {
   readonly jobs: NativeJob[] = [];
   readonly calls: string[] = [];
   isParked = true;
-  /** What each look for a job found. */
+  /** The result of each poll for a job. */
   readonly looks: string[] = [];
   lastActivity = 100;
 
@@ -109,7 +109,7 @@ function setUp(
   const reports: string[] = [];
   const logs: string[] = [];
   const host = {
-    // What a drain does is not to depend on how quick the machine is.
+    // The behaviour of a drain must not depend on the speed of the machine.
     turnSliceMs: Number.POSITIVE_INFINITY,
     looksMax: 4,
     workerId: 'w',
@@ -239,7 +239,7 @@ describe('a lane', () => {
   describe('of the times that an attempt has', () => {
     afterEach(() => void vi.useRealTimers());
 
-    /** What is said of an attempt that never settles, after so long. */
+    /** Returns the messages about an attempt that never settles, after `ms`. */
     async function after(ms: number, more: { timeoutMs?: number; extras?: AttemptExtras }) {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
       const { native, lane } = setUp({ slow: () => new Promise(() => {}) });
@@ -368,14 +368,14 @@ describe('a lane', () => {
     expect(looks[0]).toBe('job');
     expect(looks.at(-1)).toBe('parked');
     expect(looks.slice(1, -1)).toEqual(['dry', 'dry', 'dry', 'dry']);
-    // One that comes meanwhile is found, and after it as many looks follow.
+    // A job that arrives meanwhile is found, and the same number of polls follows it.
     native.activity('now');
     lane.wake();
     await settled();
     native.activity('now');
     await dry();
     expect(native.calls).toEqual(['complete 101 1', 'complete 102 1', 'complete 103 1']);
-    // Woken for nothing it parks at once.
+    // Woken without a job, the lane parks at once.
     lane.wake();
     expect(native.looks).toEqual(['parked']);
   });
@@ -395,7 +395,7 @@ describe('a lane', () => {
       return false;
     };
     settle[0]?.();
-    // Microtasks alone: no turn of the event loop.
+    // Only microtasks run here: no turn of the event loop.
     for (let n = 0; n < 20; n += 1) await null;
     expect(native.calls).toEqual(['complete 101 null', 'complete 102 2']);
     while (!native.isParked) await settled();

@@ -1,4 +1,4 @@
-// Logs with pino, as its users have it: lines of orchestrations and activities, and those of the runtime itself.
+// Logs with pino, as users have it: lines of orchestrations and activities, and lines of the runtime itself.
 
 import { LimitError } from 'perdure';
 import pino from 'pino';
@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 
-/** Of pino. */
+/** The levels of pino. */
 const LEVELS = { debug: 20, info: 30, error: 50 };
 
 describe.each(STORES)('on $name', (kind) => {
@@ -36,7 +36,7 @@ describe.each(STORES)('on $name', (kind) => {
     const id = store.id('order');
     await store.client.startOrchestration(id, 'order', 12);
     await store.suspended(id);
-    // The line comes to the main thread as the report of the suspension does, before it.
+    // The line reaches the main thread in the same way as the report of the suspension, and before it.
     expect(store.errors.splice(0)).toHaveLength(1);
     const of = { service: 'shop', instanceId: id, executionId: 1, orchestrationName: 'order' };
     const own = lines.filter((line) => line.instanceId === id);

@@ -1,4 +1,4 @@
-// What runtimes count, and the text that Prometheus scrapes.
+// The metrics of runtimes, and the text that Prometheus scrapes.
 
 import type { Attributes } from '@opentelemetry/api';
 import {
@@ -17,7 +17,10 @@ import { describe, expect, it } from 'vitest';
 import { STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 
-/** Samples by name and labels; fails on a line that is none of the format, and on a sample without a family. */
+/**
+ * Returns samples by name and labels. Fails on a line that does not follow the format, and on a sample without a
+ * family.
+ */
 function samplesOf(text: string): Map<string, number> {
   expect(text.endsWith('\n')).toBe(true);
   const families = new Map<string, string>();
@@ -187,9 +190,9 @@ describe.each(STORES)('on $name', (kind) => {
     await run('steps', { steps: 2 });
     const collected = new Map(await points());
     const samples = samplesOf((await metricsResponse(store.client, runtimes)).body);
-    // Every one of the text, under its name there, and no other.
+    // Every metric of the text has a counterpart with its name, and there are no others.
     expect([...collected.keys()].toSorted()).toEqual([...samples.keys()].toSorted());
-    // Those that nothing changes between the two looks.
+    // Metrics that do not change between the two readings.
     const settled = [...samples].filter(([name]) =>
       /instances_|attempts_|step_latency|queue_age|store_(instances|workers|messages)/.test(name),
     );
@@ -197,7 +200,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(settled.map(([name]) => [name, collected.get(name)])).toEqual(settled);
     observed.stop();
     await run('steps', { steps: 1 });
-    // What was observed last is what a reader goes on to tell of.
+    // A reader continues to report the last observed values.
     expect(new Map(await points())).toEqual(collected);
     await meterProvider.shutdown();
   });
@@ -213,7 +216,7 @@ it('who is to collect metrics is checked', () => {
   expect(() => observeMetrics([], { clients: [] } as never)).toThrow('unknown option `clients`');
 });
 
-/** What a metric of OpenTelemetry is called in the text that Prometheus scrapes. */
+/** Returns the name that a metric of OpenTelemetry has in the text that Prometheus scrapes. */
 function nameInPrometheus(
   { descriptor: { name, unit }, dataPointType }: MetricData,
   { le, ...labels }: Attributes,

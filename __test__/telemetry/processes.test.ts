@@ -1,4 +1,5 @@
-// One trace over processes: what another worker takes from a queue, and what goes on elsewhere after a crash.
+// One trace over several processes: an attempt that another worker takes from a queue, and an instance that continues
+// elsewhere after a crash.
 
 import { join } from 'node:path';
 import { Client } from 'perdure';
@@ -89,7 +90,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const all = [...before, ...after];
     expect(new Set(all.map(({ traceId }) => traceId)).size, treeOf(all)).toBe(1);
     const start = before.find(({ name }) => name === 'perdure.start order');
-    // What was open is lost with its process; the execution before had ended, and its next one goes on elsewhere, below the start again.
+    // Open spans are lost with their process. The first execution had ended. The next one continues in another process,
+    // again below the start.
     expect(before.filter((span) => outcome(span) === 'order continued')).toMatchObject([{ parentId: start?.spanId }]);
     expect(after.filter(({ name }) => name === 'order')).not.toHaveLength(0);
     for (const span of after)
@@ -98,7 +100,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
           parentId: start?.spanId,
           attributes: { 'perdure.resumed': true, 'perdure.execution.id': 2 },
         });
-    // The child is still in it. Its parent is the stretch that started it, of which nothing else is left.
+    // The span of the child is below the span that started it. Nothing else is left of the latter.
     const shipping = after.filter(({ name }) => name === 'shipping');
     expect(shipping).toMatchObject([{ attributes: { 'perdure.resumed': true, 'perdure.outcome': 'completed' } }]);
     expect(after.find(({ name }) => name === 'hold')?.parentId).toBe(shipping[0]?.spanId);

@@ -1,4 +1,4 @@
-// Spans in one process: what there is, what nests below what, and what code of users sees of it.
+// Spans in one process: their kinds, their nesting, and their visibility to users' code.
 
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -25,7 +25,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
   const client = () => new Client(store.provider, { telemetry });
 
-  /** The trace that the start of an instance began, once the instance has ended. */
+  /** Returns the trace that began with the start of an instance, after the instance has ended. */
   async function traceOf(id: string): Promise<Traced[]> {
     const { status } = await store.client.waitForOrchestration(id, SOON);
     expect(status).toMatch(/Completed|Failed|Cancelled/);
@@ -37,7 +37,7 @@ describe.each(STORES)('on $name', (kind) => {
     return spans.all(start?.traceId);
   }
 
-  /** Goes on when a stretch of an instance has ended so. */
+  /** Resolves when a span of the instance has ended with this outcome. */
   async function stretched(id: string, how: string): Promise<void> {
     const ended = (): boolean =>
       spans

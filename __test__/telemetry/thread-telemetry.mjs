@@ -1,4 +1,4 @@
-// Sets the SDK up on a worker thread, as a program does it there. The main thread has one already, which stays.
+// Sets the SDK up on a worker thread, as a program does it there. The main thread already has one, which stays.
 
 import { isMainThread } from 'node:worker_threads';
 import { NodeTracerProvider } from '@opentelemetry/sdk-trace-node';

@@ -1,4 +1,4 @@
-// What worker threads run in processes.test.ts: work that holds its thread, and tells which trace it is in.
+// The code of worker threads in processes.test.ts: work that blocks its thread, and reports its trace.
 
 import { threadId } from 'node:worker_threads';
 import { trace } from '@opentelemetry/api';

@@ -1,4 +1,4 @@
-// A worker process that is traced, and says of each span that has ended what became of it: see processes.test.ts.
+// A traced worker process that reports each of its ended spans: see processes.test.ts.
 
 import { NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import { Client, Runtime } from 'perdure';

@@ -40,7 +40,8 @@ describe('crashEverywhere', () => {
       number: 7,
       dice: expect.any(Number),
     });
-    // Of each parcel its start, schedule, completion, timer twice and end; of the order its start, two children, two ends, the event, the number twice, its end.
+    // Events of each parcel: start, schedule, completion, timer twice, end. Events of the order: start, two children,
+    // two ends, the event, the number twice, end.
     const events = 2 * 6 + 9;
     const attempts = 3;
     expect(crashes).toBe(events + attempts);

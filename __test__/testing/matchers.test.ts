@@ -47,7 +47,7 @@ beforeAll(async () => {
 
 afterAll(() => test.close());
 
-/** What a matcher says that fails. */
+/** Returns the message of a matcher that fails. */
 async function message(assertion: Promise<void>): Promise<string> {
   return (await rejection<Error>(assertion)).message;
 }

@@ -1,4 +1,4 @@
-// `perdure/testing`: histories of real runs, taken through the code that wrote them and through code that was changed.
+// `perdure/testing`: histories of real runs, replayed with the code that wrote them and with changed code.
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ const order: OrchestrationFunction = function* (ctx, n: number) {
   return [...parts, by];
 };
 
-/** Code in which one thing is other than in `order`, where they part, and what is said of it. */
+/** Code that differs from `order` in one operation, and the expected report. */
 const CHANGES: readonly { what: string; code: OrchestrationFunction; report: object }[] = [
   {
     what: 'another activity',
@@ -119,7 +119,7 @@ const CHANGES: readonly { what: string; code: OrchestrationFunction; report: obj
   },
 ];
 
-/** Code that parts with `order` after what an instance that waits has recorded. */
+/** Code that differs from `order` after the events that a waiting instance has recorded. */
 const LATER: readonly { what: string; code: OrchestrationFunction; report: object }[] = [
   {
     what: 'another event',
@@ -157,7 +157,7 @@ const LATER: readonly { what: string; code: OrchestrationFunction; report: objec
   },
 ];
 
-/** The error of a replay that does not fit. */
+/** Returns the error of a replay that does not fit. */
 function refused(
   history: Parameters<typeof replay>[0],
   code: OrchestrationFunction,
@@ -175,7 +175,7 @@ function refused(
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** An instance of `order` that waits for its event, and no runtime that has it. */
+  /** Starts an instance of `order` that waits for its event. No runtime with its code is left. */
   async function waiting(): Promise<string> {
     const id = store.id();
     const runtime = await store.start((runtime) =>
@@ -223,11 +223,11 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   describe('an error that the code hands on', () => {
-    /** The code of both, a line apart. */
+    /** Two functions with the same code, a line apart. */
     const here = (message: string) => new RangeError(message, { cause: new Error('why') });
     const there = (message: string) => Object.assign(new RangeError(message, { cause: new Error('why') }));
 
-    /** Hands it to all that takes a value, and what an activity failed with, too. */
+    /** Passes the error to every operation that takes a value, and also the error of a failed activity. */
     const handing = (made: Error): OrchestrationFunction =>
       function* (ctx, name: string) {
         try {
@@ -253,7 +253,7 @@ describe.each(STORES)('on $name', (kind) => {
           throw new Error('failed');
         });
 
-    /** The id of one that waits for an event. */
+    /** Returns the id of an instance that waits for an event. */
     async function begun(): Promise<string> {
       const runtime = await store.start((runtime) => register(runtime, here('boom')));
       const id = store.id();
@@ -272,7 +272,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.raiseEvent(id, 'go');
       const { status, output } = await store.client.waitForOrchestration(id, SOON);
       expect([status, output.made]).toEqual(['Completed', new RangeError('boom', { cause: new Error('why') })]);
-      // As if the code stood in another file.
+      // As if the code were in another file.
       const moved = recorded.replaceAll(/[^\s"(]*:\d+:\d+/g, '/elsewhere.js:1:1');
       expect(moved).not.toBe(recorded);
       expect(replay(moved, { name: 'handing', fn: handing(there('boom')) }).executions).toMatchObject([
@@ -670,7 +670,7 @@ describe('the steps of a replay', () => {
     return [picked, by];
   });
 
-  /** An execution that has come to its end. */
+  /** Returns the export of an ended execution. */
   async function exportStepped(): Promise<HistoryExport> {
     await using test = await TestRuntime.create();
     test.register(stepped).activity('pick', (_, n) => `picked ${n}`);

@@ -1,4 +1,4 @@
-// `perdure/testing`: a runtime in a time of its own.
+// `perdure/testing`: a runtime with a virtual clock.
 
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -39,7 +39,7 @@ async function create(options?: TestRuntimeOptions): Promise<TestRuntime> {
   return test;
 }
 
-/** Something that takes its time outside of any test's. */
+/** Work that takes real time, outside of any test's clock. */
 async function realWork(): Promise<void> {
   for (let i = 0; i < 20; i += 1) await readFile(new URL(import.meta.url));
 }
@@ -425,7 +425,7 @@ describe('a crash', () => {
 
   it('comes right after an event, before anything comes of it', async () => {
     const test = (await create()).register(charge, order);
-    // The schedule of the activity.
+    // Event 3 is the schedule of the activity.
     test.crashAfter('order-1', 3);
     expect(test.isCrashPending).toBe(true);
     const handle = await test.start(order, { item: 'tea' });

@@ -25,7 +25,7 @@ interface Parsed {
 
 declare const schema: StandardSchema<Raw, Parsed>;
 declare const optional: StandardSchema<number | undefined, number>;
-/** As libraries have them: with more beside it, in a class of their own. */
+/** As in libraries: with further members, in a class of their own. */
 declare const library: {
   parse(value: unknown): boolean;
   readonly '~standard': StandardSchema<'yes' | 'no', boolean>['~standard'] & { readonly extra: 1 };
@@ -95,7 +95,7 @@ describe('a schema', () => {
     defineActivity('a', () => 1, { input: { at: 'string' } });
     // @ts-expect-error there is no such option
     defineOrchestration('a', function* () {}, { inptu: schema });
-    // The output may be annotated as it is.
+    // The output may be annotated with its own type.
     defineOrchestration(
       'a',
       function* (_, input: Parsed) {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { WorkList } from '../../js/util/work-list.ts';
 
 test('does lower ranks first, and those of one rank in the order in which they were added', () => {
-  // Each item adds others while it is worked on. The model looks for the next one in the plainest way.
+  // Each item adds others while it is processed. The model finds the next one in the simplest way.
   for (let seed = 1; seed <= 50; seed += 1) {
     let state = seed;
     const below = (most: number): number => {

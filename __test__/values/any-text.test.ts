@@ -1,5 +1,5 @@
-// Stored texts that another program wrote, or a disk: a value or a typed error that shows nothing of them, and no
-// prototype is touched. Most are texts of valid values with a small change.
+// Stored texts that another program or a faulty disk wrote. Each gives a value or a typed error that shows nothing of
+// the text, and no prototype is touched. Most are texts of valid values with a small change.
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -85,7 +85,7 @@ test('a changed text of a value is a value or a PayloadError', () => {
       );
       return;
     }
-    // Whatever it is, it is data: it can be stored again, or is refused as any other value would be.
+    // Any decoded value is plain data: it can be stored again, or is refused like any other value.
     try {
       encode(read, 'input');
     } catch (error) {
@@ -118,7 +118,7 @@ test.each([10_000, 100_000])('a text that is nested %i deep takes no stack', (le
     '['.repeat(levels) + ']'.repeat(levels),
     `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`,
     `~${'['.repeat(levels)}${']'.repeat(levels)}`,
-    // Each item of devalue's list is the next one.
+    // Each item of devalue's list refers to the next one.
     `~[${Array.from({ length: levels }, (_, n) => `[${n + 1}]`).join(',')},1]`,
   ]) {
     try {

@@ -20,7 +20,7 @@ function refusal(value: unknown, max?: number): PayloadError {
   throw new Error('was not refused');
 }
 
-/** JSON.parse makes `__proto__` a key like any other, which a literal does not. */
+/** `JSON.parse` makes `__proto__` a key like any other, which a literal does not. */
 const json = (text: string): unknown => JSON.parse(text);
 
 function nested(depth: number, wrap: (inner: unknown) => unknown, core: unknown = 0): unknown {
@@ -337,7 +337,7 @@ describe('damaged text', () => {
     try {
       decode(text);
     } catch {
-      // refused or kept as a key: both are fine
+      // Both outcomes are valid: refused, or kept as a key.
     }
     expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
   });

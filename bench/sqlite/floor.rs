@@ -1,8 +1,8 @@
 //! The floor that benchmarks compare with: the rows of sequential steps, written by a bare SQLite loop.
 //!
-//! Not the provider: no queue, no thread, no answer. The same tables and the same statements, 100 instances in turn, one
-//! update and two history rows for each step, 64 steps in a transaction, WAL and `synchronous=FULL`.
-//! It prints one line of JSON: steps per second, and the median of a commit of one row in ms.
+//! Not the provider: no queue, no thread, no answer. The same tables and the same statements, 100 instances in turn,
+//! one update and two history rows for each step, 64 steps in a transaction, WAL and `synchronous=FULL`. It prints one
+//! line of JSON: steps per second, and the median of a commit of one row in ms.
 //!
 //! ```sh
 //! cargo run --release -p perdure-provider-sqlite --example floor -- floor.db 50000

@@ -1,7 +1,8 @@
 //! The throughput of the provider with the work of `floor`: the same steps as turn commits, 64 in a batch.
 //!
-//! Two callers' batches are under way at a time, as when a committer gathers the next one while one is written. It prints
-//! one line of JSON: steps per second, and the median of a commit of one turn in ms, from the call to its answer.
+//! Two callers' batches are under way at a time, as when a committer gathers the next one while one is written. It
+//! prints one line of JSON: steps per second, and the median of a commit of one turn in ms, from the call to its
+//! answer.
 //!
 //! ```sh
 //! cargo run --release -p perdure-provider-sqlite --example throughput -- throughput.db 50000

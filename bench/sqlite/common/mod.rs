@@ -1,4 +1,4 @@
-//! Shared by both benchmarks, so that they write the same.
+//! Shared by both benchmarks, so that they write the same rows.
 #![allow(dead_code, reason = "each benchmark uses a part of it")]
 
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ pub(crate) const PAYLOAD: &str = "{\"n\":12345}";
 /// A time, ms since 1970.
 pub(crate) const START_MS: i64 = 1_763_717_000_000;
 
-/// Command line: where to write, and how many steps.
+/// Command line: the file to write, and the number of steps.
 pub(crate) struct Arguments {
     pub(crate) file: PathBuf,
     pub(crate) steps: usize,
 }
 
 impl Arguments {
-    /// The arguments; the file is removed if it is there, and each instance takes as many steps as the others.
+    /// Reads the arguments. Removes the file if it exists. Each instance takes the same number of steps.
     pub(crate) fn read() -> Self {
         let mut arguments = std::env::args_os().skip(1);
         let (Some(file), Some(steps), None) = (arguments.next(), arguments.next(), arguments.next()) else {
@@ -46,7 +46,7 @@ impl Arguments {
     }
 }
 
-/// How long some work takes, seconds.
+/// Returns the duration of some work, seconds.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub(crate) fn seconds<E>(work: impl FnOnce() -> Result<(), E>) -> Result<f64, E> {
     let begin = Instant::now();
@@ -54,7 +54,7 @@ pub(crate) fn seconds<E>(work: impl FnOnce() -> Result<(), E>) -> Result<f64, E>
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// Median of how long each of some repetitions takes, ms.
+/// Returns the median duration of some repetitions, ms.
 pub(crate) fn median_ms<E>(repetitions: usize, mut work: impl FnMut(usize) -> Result<(), E>) -> Result<f64, E> {
     let mut times = (0..repetitions)
         .map(|n| seconds(|| work(n)))
