@@ -676,7 +676,7 @@ describe('cancelGrace', () => {
           try {
             yield ctx.waitForEvent('never');
           } catch {
-            // goes on
+            // continues
           }
         }
       },

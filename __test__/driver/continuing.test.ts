@@ -232,7 +232,7 @@ describe('a cancellation of code that does not wait', () => {
     const script = new Script(function* (ctx) {
       for (;;) {
         ctx.scheduleActivity('a');
-        // It has settled, so the main function does not wait.
+        // `all([])` has settled already, so the main function does not wait.
         yield ctx.all([]);
       }
     });

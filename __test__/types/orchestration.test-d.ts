@@ -16,7 +16,7 @@ describe('scopes and channels', () => {
       expectTypeOf(yield* ctx.uncancellable(block)).toEqualTypeOf<string>();
       // @ts-expect-error a promise is no branch
       ctx.withTimeout(5, Promise.resolve(1));
-      // @ts-expect-error nor is a value what runs in a block
+      // @ts-expect-error a value is no block
       ctx.uncancellable(5);
 
       const channel = ctx.channel<number>(3);

@@ -51,7 +51,7 @@ describe('a schema', () => {
     expectTypeOf(order).toEqualTypeOf<OrchestrationDefinition<Raw, number>>();
     const client = new Client(provider);
     expectTypeOf(client.start(order, { at: '2020' })).resolves.toEqualTypeOf<InstanceHandle<number>>();
-    // @ts-expect-error what the schema takes is handed over, not what it makes
+    // @ts-expect-error the input has the schema's input type, not its output type
     void client.start(order, { at: new Date() });
     // @ts-expect-error the input is missing
     void client.start(order);
@@ -91,7 +91,7 @@ describe('a schema', () => {
     defineActivity('a', (_, input: string) => input, { input: schema });
     // @ts-expect-error a function is no schema
     defineOrchestration('a', function* () {}, { input: (value: unknown) => value });
-    // @ts-expect-error nor is an object of types
+    // @ts-expect-error an object of types is no schema
     defineActivity('a', () => 1, { input: { at: 'string' } });
     // @ts-expect-error there is no such option
     defineOrchestration('a', function* () {}, { inptu: schema });
@@ -118,7 +118,7 @@ describe('a schema', () => {
     expectTypeOf(charge).toEqualTypeOf<ActivityDefinition<Raw, number>>();
     defineOrchestration('calls', function* (ctx) {
       expectTypeOf(yield* ctx.call(charge, { at: '2020' })).toEqualTypeOf<number>();
-      // @ts-expect-error what the schema takes is handed over, not what it makes
+      // @ts-expect-error the input has the schema's input type, not its output type
       ctx.call(charge, { at: new Date() });
       // @ts-expect-error a call has no schema
       ctx.call(charge, { at: '2020' }, { input: schema });

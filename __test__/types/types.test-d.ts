@@ -204,11 +204,11 @@ describe('a client that looks after instances', () => {
     }>();
     expectTypeOf(client.pruneExecutions({ name: 'monitor', keep: 3 })).resolves.toEqualTypeOf<{ deleted: number }>();
     expectTypeOf(client.stats()).resolves.toEqualTypeOf<StoreStats>();
-    // @ts-expect-error what has not ended is not pruned
+    // @ts-expect-error instances that have not ended are not pruned
     void client.prune({ status: 'Running' });
-    // @ts-expect-error say what is to go
+    // @ts-expect-error a filter is required
     void client.prune();
-    // @ts-expect-error say how many stay
+    // @ts-expect-error `keep` is required
     void client.pruneExecutions({ name: 'monitor' });
   });
 });
