@@ -6,7 +6,7 @@ import { pause } from '../support/worker-parts.mjs';
 
 const FAR_AWAY = '1h';
 
-/** The retry policy for attempts that fail on purpose: the next attempt comes soon, and none is the last. */
+/** The retry policy for attempts that fail or hang on purpose: the next attempt comes soon, and none is the last. */
 const RETRY = { maxAttempts: 100, initialInterval: 5, maxInterval: 100, jitter: 0 };
 
 const mix = (value, k) => (value * 31 + k) % 1_000_003;

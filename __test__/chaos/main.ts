@@ -58,8 +58,8 @@ function optionsOf(args: readonly string[]): RunOptions {
   };
 }
 
-// A round removes what it has made, so the first signal does not break it off. A second signal of the
-// same kind ends the process at once.
+// A round removes what it has made, so the first signal does not break it off. A second signal of the same kind
+// ends the process at once.
 let isEnough = false;
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => (isEnough = true));
 

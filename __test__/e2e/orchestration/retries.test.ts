@@ -21,8 +21,8 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   /**
-   * Runs one activity under a policy. Returns the attempts with their times, the outcome, and the recorded failures of
-   * attempts that were followed by another.
+   * Runs one activity under a policy, and checks that each failed attempt that was followed by another is recorded.
+   * Returns the number of attempts, their keys, the delays between them, the outcome, and the id of the instance.
    */
   async function run(fails: (attempt: number) => unknown, registered?: ActivityOptions, called?: ActivityOptions) {
     const attempts: { attempt: number; at: number; key: string }[] = [];
