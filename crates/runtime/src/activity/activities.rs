@@ -1,4 +1,5 @@
-//! Activities of the instances that this worker owns: those that run, those that wait for a slot, those that wait for their retry.
+//! The activities of the instances that this worker owns: those that run, those that wait for a slot, and those that
+//! wait for their retry.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,41 +21,41 @@ use crate::worker::alarm::Alarm;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// It waits for its time.
+    /// The attempt waits for its time.
     Delayed,
-    /// It waits for a slot.
+    /// The attempt waits for a slot.
     Queued,
-    /// It has a slot.
+    /// The attempt has a slot.
     Admitted,
 }
 
 struct Entry {
     attempt: Attempt,
     place: Place,
-    /// When it could begin, once it can.
+    /// The time from which the attempt could begin; the time it was added until then.
     ready: Instant,
-    /// The lane whose thread has it.
+    /// The lane whose thread was given the attempt.
     begun: Option<LaneId>,
-    /// While it waits: when it is to begin or, once it waits for a slot alone, when it is over without one.
+    /// The alarm of an attempt that waits: at its time while it is delayed, at its deadline while it waits for a slot.
     alarm: Option<AlarmId>,
 }
 
-/// What an attempt is of. Each execution of an instance counts its events from 1, and what was asked for in one may still run here when the
-/// next one asks for something.
+/// The schedule that an attempt belongs to. The execution is part of it because each execution of an instance counts
+/// its events from 1, and an attempt of the last execution may still run here when the next one schedules an activity.
 type Schedule = (InstanceKey, ExecutionId, EventId);
 
-/// The table of attempts. What it returns, its owner must carry out.
+/// The table of attempts. The owner of the table carries out what its methods return.
 pub(crate) struct Activities {
     alarms: Arc<Alarms<Alarm>>,
     slots: usize,
     used: usize,
-    /// No attempt gets a slot any more.
+    /// True if no attempt gets a slot any more.
     closed: bool,
     entries: FxHashMap<ActivityToken, Entry>,
     by_schedule: BTreeMap<Schedule, ActivityToken>,
-    /// Those that wait for a slot, by priority and then as they came.
+    /// The attempts that wait for a slot, by priority, then in the order of their arrival.
     queue: BTreeSet<(Reverse<i32>, ActivityToken)>,
-    /// By the name of an activity that is registered here, or was.
+    /// The turnover of each activity that is or was registered here, by the activity's name.
     turnover: FxHashMap<String, Turnover>,
 }
 
@@ -72,8 +73,8 @@ impl Activities {
         }
     }
 
-    /// Take an attempt in, to be admitted now or, when it is `delayed` until a time, by [`due`](Self::due). `false`: it is here
-    /// already (its instance was loaded again).
+    /// Adds an attempt, to be admitted now or, if it is `delayed` until a time, after [`due`](Self::due). Returns
+    /// `false` if the schedule has an attempt here already, because its instance was loaded again.
     pub(crate) fn add(&mut self, token: ActivityToken, attempt: Attempt, delayed: Option<i64>) -> bool {
         let schedule = schedule_of(&attempt);
         if self.by_schedule.contains_key(&schedule) {
@@ -103,8 +104,9 @@ impl Activities {
         true
     }
 
-    /// The alarm of an attempt that waits. One that was delayed is queued from now on. One that has waited for a slot until its
-    /// deadline is returned: it has nothing left but to be told so, for which it needs none.
+    /// Handles the alarm of an attempt that waits. A delayed attempt is queued. An attempt that has waited for a slot
+    /// until its deadline is admitted, even if no slot is free, and its token is returned: all that is left to do is to
+    /// tell it that its time is over.
     pub(crate) fn due(&mut self, token: ActivityToken) -> Option<ActivityToken> {
         let entry = self.entries.get_mut(&token)?;
         match entry.place {
@@ -126,7 +128,7 @@ impl Activities {
         }
     }
 
-    /// The next attempt that gets a slot.
+    /// Admits the next attempt that gets a slot, and returns its token.
     pub(crate) fn admit(&mut self) -> Option<ActivityToken> {
         while !self.closed && self.used < self.slots {
             let (_, token) = self.queue.pop_first()?;
@@ -142,18 +144,19 @@ impl Activities {
         None
     }
 
-    /// The thread of a lane is given an attempt to run, which could begin so long ago.
+    /// Notes that the thread of a lane is given an attempt to run. Returns the attempt, and the time since it could
+    /// begin.
     pub(crate) fn begin(&mut self, token: ActivityToken, lane: LaneId) -> Option<(&Attempt, Duration)> {
         let entry = self.entries.get_mut(&token)?;
         entry.begun = Some(lane);
         Some((&entry.attempt, entry.ready.elapsed()))
     }
 
-    /// An attempt is about to be over: who waits for it, and how long ago it could begin.
+    /// Notes that an attempt is about to end. Returns its origin, and the time since it could begin.
     pub(crate) fn settling(&mut self, token: ActivityToken) -> Option<(Origin, Duration)> {
         let entry = self.entries.get(&token)?;
         let (task, now) = (&entry.attempt.task, Instant::now());
-        // The names of inline ones are without number, and nobody else runs them.
+        // Inline activities are not counted: there is no limit to their names, and no other worker runs them.
         if !task.options.inline {
             match self.turnover.get_mut(&task.name) {
                 Some(turnover) => turnover.note(now),
@@ -163,7 +166,7 @@ impl Activities {
         Some((entry.attempt.origin.clone(), now.duration_since(entry.ready)))
     }
 
-    /// Attempts that a lane's thread was given.
+    /// Returns the attempts that the thread of a lane was given.
     pub(crate) fn begun_at(&self, lane: LaneId) -> impl Iterator<Item = &Attempt> {
         self.entries
             .values()
@@ -171,7 +174,7 @@ impl Activities {
             .map(|e| &e.attempt)
     }
 
-    /// All others.
+    /// Returns all other attempts.
     pub(crate) fn not_begun_at(&self, lane: LaneId) -> impl Iterator<Item = &Attempt> {
         self.entries
             .values()
@@ -179,7 +182,8 @@ impl Activities {
             .map(|e| &e.attempt)
     }
 
-    /// The thread of a lane is gone: what it was given is to be given to another one.
+    /// Returns the attempts that the thread of a lane was given. The thread is gone, so they are to be given to another
+    /// one.
     pub(crate) fn take_from(&mut self, lane: LaneId) -> Vec<ActivityToken> {
         let mut taken: Vec<ActivityToken> = self
             .entries
@@ -190,12 +194,12 @@ impl Activities {
         taken
     }
 
-    /// An attempt that is here.
+    /// Returns an attempt, if it is here.
     pub(crate) fn get(&self, token: ActivityToken) -> Option<&Attempt> {
         self.entries.get(&token).map(|entry| &entry.attempt)
     }
 
-    /// An attempt is over; `None`: nobody waits for it any more.
+    /// Removes an attempt that has ended. `None`: the attempt was given up before.
     pub(crate) fn remove(&mut self, token: ActivityToken) -> Option<Attempt> {
         let entry = self.entries.remove(&token)?;
         self.by_schedule.remove(&schedule_of(&entry.attempt));
@@ -209,7 +213,8 @@ impl Activities {
         Some(entry.attempt)
     }
 
-    /// Give one schedule up. Its attempt, when a lane's thread has it, which must abort it.
+    /// Gives up the attempt of a schedule. Returns the attempt if the thread of a lane has it, which must then abort
+    /// it.
     pub(crate) fn cancel(
         &mut self,
         key: InstanceKey,
@@ -222,8 +227,9 @@ impl Activities {
         begun.map(|lane| (token, lane))
     }
 
-    /// Give up an attempt of the same schedule that is another's: left of an instance that this worker has lost and had again, or of a task,
-    /// before it has heard of that. `Some`: it must be aborted.
+    /// Gives up another attempt of the same schedule that is in the way. Such an attempt is left from an instance that
+    /// this worker has lost and acquired again, or belongs to a task whose end this worker has not heard of yet.
+    /// `Some`: the attempt must be aborted.
     pub(crate) fn make_way(&mut self, attempt: &Attempt) -> Option<(ActivityToken, LaneId)> {
         let (key, execution, scheduled) = schedule_of(attempt);
         let token = *self.by_schedule.get(&(key, execution, scheduled))?;
@@ -233,8 +239,8 @@ impl Activities {
             .flatten()
     }
 
-    /// Nobody waits any more for a task that runs here; by now an attempt of the instance itself may have taken its place. `Some`: it must be
-    /// aborted.
+    /// Gives up a task that was withdrawn while it runs here. By now an attempt of the instance itself may have taken
+    /// its place; that one is kept. `Some`: the attempt must be aborted.
     pub(crate) fn cancel_borrowed(&mut self, name: TaskName) -> Option<(ActivityToken, LaneId)> {
         let TaskName {
             key,
@@ -249,12 +255,12 @@ impl Activities {
             .flatten()
     }
 
-    /// Whether an attempt of a schedule is here.
+    /// True if an attempt of the schedule is here.
     pub(crate) fn has(&self, key: InstanceKey, execution: ExecutionId, scheduled: EventId) -> bool {
         self.by_schedule.contains_key(&(key, execution, scheduled))
     }
 
-    /// Give all of an instance up. The attempts that must be aborted.
+    /// Gives up all attempts of an instance. Returns those that must be aborted.
     pub(crate) fn cancel_all(&mut self, instance: &Instance) -> Vec<(ActivityToken, LaneId)> {
         let schedules: Vec<Schedule> = self
             .by_schedule
@@ -268,7 +274,7 @@ impl Activities {
             .collect()
     }
 
-    /// Whether an attempt of an instance has a slot.
+    /// True if an attempt of the instance has a slot.
     pub(crate) fn runs_any(&self, instance: &Instance) -> bool {
         let mut of = self
             .by_schedule
@@ -277,19 +283,19 @@ impl Activities {
         of.any(|entry| entry.place == Place::Admitted)
     }
 
-    /// Not of a later instance with the same key.
+    /// True if the attempt is of this instance, and not of a later one with the same key.
     fn is_of(&self, token: ActivityToken, instance: &Instance) -> bool {
         self.entries
             .get(&token)
             .is_some_and(|entry| matches!(&entry.attempt.origin, Origin::Instance(of) if of.token == instance.token))
     }
 
-    /// Admit nothing more.
+    /// Stops admission: no attempt gets a slot any more.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Forget everything. The attempts that must be aborted.
+    /// Forgets all attempts. Returns those that must be aborted.
     pub(crate) fn clear(&mut self) -> Vec<(ActivityToken, LaneId)> {
         let begun = self
             .entries
@@ -303,13 +309,14 @@ impl Activities {
         begun
     }
 
-    /// How many more attempts could have a slot at once.
+    /// Returns the number of attempts that could be added and have a slot at once.
     pub(crate) fn room(&self) -> usize {
         self.slots.saturating_sub(self.entries.len())
     }
 
-    /// Whether one more attempt of an activity would have a slot within [`SLOT_SOON`](crate::options::SLOT_SOON), behind those that wait and
-    /// `more`: so many of it have ended in that time lately.
+    /// True if one more attempt of an activity is likely to have a slot within
+    /// [`SLOT_SOON`](crate::options::SLOT_SOON), behind the attempts that wait and `more` others: at least that many
+    /// attempts of the activity have ended within that time lately.
     pub(crate) fn has_slot_soon(&self, name: &str, more: usize) -> bool {
         let lately = self
             .turnover
@@ -318,7 +325,7 @@ impl Activities {
         lately > self.queue.len() + more
     }
 
-    /// The tasks among them.
+    /// Returns the tasks among the attempts.
     pub(crate) fn borrowed(&self) -> Vec<TaskName> {
         let tasks = self.entries.values().filter_map(|entry| match &entry.attempt.origin {
             Origin::Task(borrowed) => Some(borrowed.task),
@@ -327,12 +334,12 @@ impl Activities {
         tasks.collect()
     }
 
-    /// Attempts that have a slot.
+    /// Returns the number of attempts that have a slot.
     pub(crate) fn running(&self) -> usize {
         self.used
     }
 
-    /// Attempts in all.
+    /// Returns the number of all attempts.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -342,13 +349,13 @@ fn schedule_of(attempt: &Attempt) -> Schedule {
     (attempt.origin.key(), attempt.origin.execution(), attempt.task.scheduled)
 }
 
-/// All that an instance can ask for in the execution that it is in.
+/// Returns the range of all schedules of an instance in its current execution.
 fn schedules_of(instance: &Instance) -> RangeInclusive<Schedule> {
     let (key, execution) = (instance.key(), instance.execution);
     (key, execution, EventId(0))..=(key, execution, EventId(u64::MAX))
 }
 
-/// Its place among those that wait: tokens rise.
+/// Returns the place of an attempt among those that wait. Tokens rise, so they keep the order of arrival.
 fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityToken) {
     (Reverse(attempt.task.options.priority), token)
 }
@@ -448,9 +455,11 @@ mod tests {
         }
     }
 
-    /// An instance had an activity run by another worker, gave it up and continued as new, and its next execution asked for one with the
-    /// event of the same number. The other worker took that as well before it had seen that the first was given up, found that it had
-    /// "it" already, and forgot it: it was that worker's in the store for as long as that lived, and the instance waited for ever.
+    /// Regression test. An instance had an activity run by another worker, gave it up and continued as new, and its
+    /// next execution scheduled an activity with the same event number. The other worker took the new task before it
+    /// had seen that the first one was given up. It found an attempt of that schedule in its table and dropped the new
+    /// task. The store listed the task as that worker's for as long as the worker lived, and the instance waited for
+    /// ever.
     #[test]
     fn what_two_executions_asked_for_with_the_same_event_is_not_the_same() {
         let mut activities = activities(10);
@@ -511,7 +520,7 @@ mod tests {
         assert_eq!(activities.admit(), Some(ActivityToken(2)));
     }
 
-    /// Names of what was given up stayed in the queue for as long as nothing got a slot.
+    /// Regression test: the queue kept the tokens of attempts that were given up for as long as no attempt got a slot.
     #[test]
     fn the_queue_does_not_grow_behind_one_that_never_ends() {
         let (mut activities, i) = (activities(1), instance(1));

@@ -1,4 +1,4 @@
-//! An attempt of an activity: its name, and who waits for it.
+//! An attempt of an activity: its token, and its origin, which waits for its result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use perdure_provider::{InstanceKey, TaskName};
 use crate::activity::beats::Heartbeats;
 use crate::instance::Instance;
 
-/// Name of one attempt of an activity between the runtime and its host; never used again within a process.
+/// The name of one attempt of an activity between the runtime and its host. A token is never used again within a
+/// process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActivityToken(pub u64);
 
@@ -20,10 +21,10 @@ impl fmt::Display for ActivityToken {
     }
 }
 
-/// Why a running activity is aborted.
+/// The reason why a running activity is aborted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbortReason {
-    /// Nobody waits for it any more: it was cancelled or its instance has ended.
+    /// The result is not needed any more: the activity was cancelled, or its instance has ended.
     Cancelled,
     /// The runtime shuts down.
     Shutdown,
@@ -32,7 +33,7 @@ pub enum AbortReason {
 }
 
 impl AbortReason {
-    /// Its text.
+    /// Returns the reason as the host names it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +44,7 @@ impl AbortReason {
     }
 }
 
-/// An attempt that this worker runs for an instance that may be another's.
+/// An attempt that this worker runs for an instance that another worker may own.
 pub(crate) struct Borrowed {
     pub(crate) task: TaskName,
     pub(crate) instance_id: String,
@@ -52,12 +53,12 @@ pub(crate) struct Borrowed {
     pub(crate) heartbeats: Mutex<Heartbeats>,
 }
 
-/// Who waits for an attempt.
+/// The origin of an attempt: the instance or the task that waits for its result.
 #[derive(Clone)]
 pub(crate) enum Origin {
-    /// An instance of this worker.
+    /// An instance that this worker owns.
     Instance(Arc<Instance>),
-    /// Whoever owns the instance of a task.
+    /// A task. The worker that owns the instance of the task waits for its result.
     Task(Arc<Borrowed>),
 }
 
@@ -90,7 +91,7 @@ impl Origin {
         }
     }
 
-    /// Name of the orchestration.
+    /// Returns the name of the orchestration.
     pub(crate) fn orchestration(&self) -> &str {
         match self {
             Origin::Instance(instance) => &instance.name,
@@ -105,6 +106,6 @@ pub(crate) struct Attempt {
     pub(crate) origin: Origin,
     pub(crate) task: Arc<ActivityTask>,
     pub(crate) number: u32,
-    /// What the activity told last of its progress, in an earlier attempt.
+    /// The details of the last heartbeat of an earlier attempt.
     pub(crate) last_heartbeat: Payload,
 }

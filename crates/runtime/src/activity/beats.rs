@@ -1,5 +1,6 @@
-//! Heartbeats of one instance, as they are kept: what was told last, and when it may be written again. Invariants H1 and H2 stand in
-//! [`heartbeats`](crate::activity::heartbeats), which writes them.
+//! The heartbeats of one instance as they are kept in memory: the latest details of each activity, and the time from
+//! which they may be written again. Invariants H1 and H2 stand in [`heartbeats`](crate::activity::heartbeats), which
+//! writes the heartbeats.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use crate::platform::alarms::{AlarmId, Alarms};
 pub(crate) struct Heartbeats(BTreeMap<EventId, Beat>);
 
 struct Beat {
-    /// What was told last; `None`: the activity is over.
+    /// The latest details. `None`: the activity is over.
     details: Payload,
-    /// The store has, or is being given, something else.
+    /// True if the details differ from those that the store has or is being given.
     is_news: bool,
     pace: Pace,
 }
@@ -22,12 +23,12 @@ struct Beat {
 enum Pace {
     Ready,
     Writing,
-    /// Until this alarm.
+    /// Resting after a write, until this alarm.
     Resting(AlarmId),
 }
 
 impl Heartbeats {
-    /// Those that the store keeps.
+    /// Returns the heartbeats that the store keeps of the instance.
     pub(crate) fn stored(kept: Vec<(EventId, String)>) -> Self {
         let beat = |details| Beat {
             details: Some(details),
@@ -37,12 +38,12 @@ impl Heartbeats {
         Self(kept.into_iter().map(|(id, details)| (id, beat(details))).collect())
     }
 
-    /// What an activity told last.
+    /// Returns the latest details of an activity.
     pub(crate) fn latest(&self, scheduled: EventId) -> Payload {
         self.0.get(&scheduled).and_then(|beat| beat.details.clone())
     }
 
-    /// Take details in; what is to be written now, if anything.
+    /// Takes new details. Returns the details that are to be written now, if any.
     pub(super) fn tell(&mut self, scheduled: EventId, details: String) -> Option<Payload> {
         let beat = self.0.entry(scheduled).or_insert(Beat {
             details: None,
@@ -53,7 +54,7 @@ impl Heartbeats {
         beat.next()
     }
 
-    /// A write was answered; what is to be written now, if anything.
+    /// Notes that a write was answered. Returns the details that are to be written now, if any.
     pub(super) fn written(&mut self, scheduled: EventId, rest: impl FnOnce() -> AlarmId) -> Option<Payload> {
         let beat = self.0.get_mut(&scheduled)?;
         if !matches!(beat.pace, Pace::Writing) {
@@ -70,7 +71,7 @@ impl Heartbeats {
         None
     }
 
-    /// It has rested; what is to be written now, if anything.
+    /// Notes that an activity's rest is over. Returns the details that are to be written now, if any.
     pub(super) fn rested(&mut self, scheduled: EventId, alarm: AlarmId) -> Option<Payload> {
         let beat = self.0.get_mut(&scheduled)?;
         if !matches!(beat.pace, Pace::Resting(until) if until == alarm) {
@@ -80,7 +81,8 @@ impl Heartbeats {
         beat.next()
     }
 
-    /// Those whose activities are over by these events, or all when the execution `ends`: they go with the turn (H2).
+    /// Returns the activities whose heartbeats the store removes with this turn (H2): those that end with these events,
+    /// or all if the execution `ends`.
     pub(crate) fn over<A>(&mut self, events: &[EventRecord], ends: bool, alarms: &Alarms<A>) -> Vec<EventId> {
         if self.0.is_empty() {
             return Vec::new();
@@ -115,7 +117,7 @@ impl Heartbeats {
         }
     }
 
-    /// The instance leaves this worker.
+    /// Forgets all heartbeats, because the instance leaves this worker.
     pub(crate) fn clear<A>(&mut self, alarms: &Alarms<A>) {
         for beat in self.0.values_mut() {
             beat.take_alarm(alarms);

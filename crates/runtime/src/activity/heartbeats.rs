@@ -1,9 +1,11 @@
-//! What activities tell of their progress: the latest details are handed to the next attempt, here or wherever the instance goes on.
+//! Heartbeats of activities. The latest details are handed to the next attempt, on this worker or on the one where the
+//! instance goes on.
 //!
-//! - **H1** Of one activity there is one write at a time, and [`HEARTBEAT_INTERVAL_MS`] pass from its answer to the next. The latest
-//!   details are written then, if they are not what was written.
-//! - **H2** What the store keeps of an activity goes with the turn in which that is over. While it is being written it goes by a
-//!   write of its own afterwards: a store may write the two in any order.
+//! - **H1** One activity has one write at a time, and [`HEARTBEAT_INTERVAL_MS`] pass from the answer of a write to the
+//!   next one. The next write has the latest details, if they differ from those that were written.
+//! - **H2** The details that the store keeps of an activity are removed with the turn in which the activity ends. If
+//!   they are being written at that time, a write of its own removes them afterwards: a store may carry out the two in
+//!   any order.
 
 use std::sync::Arc;
 
@@ -22,14 +24,15 @@ use crate::worker::alarm::Alarm;
 use crate::worker::session::Session;
 
 impl Session {
-    /// A running attempt tells of its progress.
+    /// Takes the heartbeat of a running attempt.
     pub(crate) fn heartbeat(self: &Arc<Self>, token: ActivityToken, details: String) {
         let attempt = self.activities.lock().get(token).cloned();
         let Some(Attempt { origin, task, .. }) = attempt else {
             return;
         };
         let scheduled = task.scheduled;
-        // What a turn has given up is told to stop only when that is durable.
+        // An activity that a turn has given up is told to stop only when the turn is durable. Its heartbeats are
+        // ignored until then.
         let is_over = |core: &Core| {
             let engine = core.engine.as_ref();
             engine.is_some_and(|engine| !engine.may_await_activity(scheduled))
@@ -40,12 +43,12 @@ impl Session {
         self.beat(&origin, scheduled, |heartbeats| heartbeats.tell(scheduled, details));
     }
 
-    /// An activity that has written may write again.
+    /// Notes that the pause after a write is over, so that the activity's next heartbeat may be written.
     pub(crate) fn heartbeat_rested(self: &Arc<Self>, origin: &Origin, scheduled: EventId, alarm: AlarmId) {
         self.beat(origin, scheduled, |heartbeats| heartbeats.rested(scheduled, alarm));
     }
 
-    /// Do something to the heartbeats that an attempt belongs to, and write what is to be written then.
+    /// Changes the heartbeats of an attempt's origin, and writes the details that `change` returns.
     fn beat(
         self: &Arc<Self>,
         origin: &Origin,
@@ -95,7 +98,8 @@ impl Session {
     ) {
         match answer {
             Ok(Outcome::Noted) => {}
-            // It has ended, or is another's by now: its next turn or the worker's next renewal shows that.
+            // The instance has ended, or another worker owns it by now. Its next turn or the next renewal of the lease
+            // shows which.
             Ok(_) => return,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => self.shared.log_about(

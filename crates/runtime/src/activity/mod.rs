@@ -1,7 +1,7 @@
 //! Activities: their attempts and slots, their heartbeats, and the tasks that workers run for each other.
 //!
-//! This room owns which attempt runs, waits for a slot or waits for its retry. Whether a failed attempt is followed by another is decided
-//! by the engine crate; the function itself is called by the host.
+//! This folder decides which attempt runs, waits for a slot or waits for its retry. The engine crate decides if a
+//! failed attempt is followed by another one. The host calls the activity's function.
 
 pub(crate) mod activities;
 pub(crate) mod attempt;

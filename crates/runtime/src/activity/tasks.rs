@@ -1,11 +1,13 @@
-//! Activities that another worker runs than the one that owns their instance, as tasks in the store.
+//! Tasks: activities in the store that a worker other than the owner of their instance runs.
 //!
-//! A worker offers what it does not run itself, with the turn that asks for it, and runs what others offer for its queues. That is what
-//! is for a queue that it does not serve, what is not registered here, and what it has no room for while others are there, now or soon. The end
-//! of an attempt reaches the instance as a message.
+//! A worker runs the tasks that others offer for its queues. It offers the activities that it does not run itself, with
+//! the turn that schedules them: those for a queue that it does not serve, those that are not registered here, and
+//! those that it has no room for, now or soon, while other workers are there. The end of an attempt reaches the
+//! instance as a message.
 //!
-//! What is not registered here waits for a worker that has it, which may be on its way. But a name that nobody who ever used the store
-//! could run, in a store that nobody else uses now, is a slip: such a task is taken here and fails (`names_to_take`).
+//! An activity that is not registered here waits for a worker that has it; that worker may be starting. But if no
+//! worker that ever used the store knows the name, and no other worker uses the store now, the name is a mistake: the
+//! task is taken here and fails (`names_to_take`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,16 +32,16 @@ use crate::worker::open_requests::Quiet;
 use crate::worker::owned::Owned;
 use crate::worker::session::{AtStore, Session};
 
-/// What a turn has to do with tasks.
+/// The part of a turn that concerns tasks.
 #[derive(Default)]
 pub(crate) struct Division {
     pub(crate) offers: Vec<TaskOffer>,
     pub(crate) withdrawn: Vec<EventId>,
-    /// Schedules that were offered and are over: whoever ran them may have left heartbeats.
+    /// The schedules that were offered and are over. The workers that ran them may have left heartbeats.
     pub(crate) over: Vec<EventId>,
 }
 
-/// Take out of a turn's effects what concerns other workers.
+/// Takes the effects that concern other workers out of a turn's output.
 pub(crate) fn divide(session: &Session, lent: &mut Lent, output: &mut TurnOutput) -> Division {
     let mut division = Division::default();
     for event in &output.events {
@@ -60,7 +62,7 @@ pub(crate) fn divide(session: &Session, lent: &mut Lent, output: &mut TurnOutput
             attempt,
             not_before_ms,
         } if lent.before.contains(&task.scheduled) || !session.runs_itself(task, &mut room) => {
-            // What was told of its progress elsewhere goes with a task, to whoever takes it.
+            // Details of heartbeats from elsewhere are in the store. A task carries them to the worker that takes it.
             lent.offer(task.scheduled);
             division.offers.push(TaskOffer {
                 scheduled: task.scheduled,
@@ -86,15 +88,15 @@ pub(crate) fn divide(session: &Session, lent: &mut Lent, output: &mut TurnOutput
     division
 }
 
-/// Where the attempts of a turn can go here.
+/// The room of this worker for the attempts of one turn.
 struct Room {
-    /// Slots that are free.
+    /// The number of free slots.
     slots: usize,
-    /// How many of the turn are to wait for one.
+    /// The number of the turn's attempts that are to wait for a slot.
     waiting: usize,
 }
 
-/// Take tasks whenever some may be due and there is room for them, until the session ends.
+/// Takes tasks when some may be due and there is room for them, until the session ends.
 pub(crate) async fn run(session: Arc<Session>) {
     let mut delay = RETRY_DELAYS.0;
     let mut noted = None;
@@ -133,7 +135,7 @@ pub(crate) async fn run(session: Arc<Session>) {
             }
         }
         let now = session.now_ms();
-        // First: whoever gives a slot back from here on says so.
+        // This comes before the room is counted: a slot that is given back from here on wakes this task.
         session.wants_room.store(true, Ordering::Release);
         let is_full = session.room_for_tasks() == 0;
         session.wants_room.store(is_full, Ordering::Release);
@@ -152,7 +154,8 @@ pub(crate) async fn run(session: Arc<Session>) {
 }
 
 impl Session {
-    /// Whether this worker runs an activity of its own instances itself. Without `room` it has it for any number, because nobody else would.
+    /// True if this worker runs an activity of its own instance itself. Without `room` there is no limit, because no
+    /// other worker would run it.
     fn runs_itself(&self, task: &ActivityTask, room: &mut Option<Room>) -> bool {
         if task.options.inline {
             return true;
@@ -179,7 +182,7 @@ impl Session {
         }
     }
 
-    /// The room that is here, if others are there who may have some.
+    /// Returns the room of this worker if other workers may have room, too.
     fn room_beside_others(&self) -> Option<Room> {
         self.has_company.load(Ordering::Relaxed).then(|| Room {
             slots: self.activities.lock().room(),
@@ -187,7 +190,8 @@ impl Session {
         })
     }
 
-    /// Names of activities whose tasks are taken here: those that can be run, and those that nobody will ever run.
+    /// Returns the names of the activities whose tasks are taken here: those that can be run here, and those that no
+    /// worker will ever run.
     async fn names_to_take(&self, noted: &mut Option<usize>) -> Vec<String> {
         let mut names = self.shared.registry.lock().activities();
         let strange: Vec<String> = self.strange.lock().iter().cloned().collect();
@@ -195,7 +199,7 @@ impl Session {
             return names;
         }
         let provider = &self.shared.store.provider;
-        // Without an answer they wait, and the next look asks again.
+        // Without an answer the unregistered names wait, and the next look asks again.
         let Ok(known) = retrying(|| provider.know_activities(names.clone())).await else {
             return names;
         };
@@ -230,8 +234,9 @@ impl Session {
         }
     }
 
-    /// Run tasks that were asked for when nothing was being given back, but for those that were given back since, which are others' then, and
-    /// over perhaps (B2).
+    /// Runs tasks that were acquired. `quiet` was taken when no request to give back was open, before the tasks were
+    /// asked for. Tasks that were given back since are left out: other workers have them then, and may have finished
+    /// them (B2).
     async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut quiet: Quiet) {
         let mut attempts: Vec<(TaskName, Attempt)> =
             tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
@@ -241,7 +246,8 @@ impl Session {
                 if self.has_ended() {
                     return;
                 }
-                // Under the lock, under which it is looked what stays when something is given back: either that finds these, or this finds that.
+                // The lock is held because giving back reads what it keeps under the same lock: either it finds these
+                // attempts, or the check here finds the request.
                 if self.giving_back.quiet() == Some(quiet) {
                     for (_, attempt) in attempts {
                         self.take_on(&mut activities, attempt, None);
@@ -275,7 +281,8 @@ impl Session {
         let options = serde_json::from_str(options.as_deref().unwrap_or("{}"));
         let incarnation = incarnation_of(started.as_deref().unwrap_or("{}"));
         let (Ok(options), Ok(incarnation)) = (options, incarnation) else {
-            // It stays where it is until somebody looks: whoever owns the instance cannot read its history either.
+            // The task stays in the store until a person looks at it: the owner of the instance cannot read its history
+            // either.
             let message = format!(
                 "the options of activity '{activity}' of instance '{instance_id}', or its start, cannot be read"
             );
@@ -303,7 +310,7 @@ impl Session {
         Some((name, attempt))
     }
 
-    /// An attempt of a task is over: tell its instance.
+    /// Writes the end of a task's attempt, which reaches its instance as a message.
     pub(crate) fn report(self: &Arc<Self>, borrowed: &Borrowed, result: AttemptResult, writing: AtStore) {
         borrowed.heartbeats.lock().clear(&self.alarms);
         let done = TaskDone {
@@ -317,7 +324,7 @@ impl Session {
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
                 Ok(Outcome::Told { receivers }) => this.shared.store.told(&receivers),
-                // It was withdrawn, or is another worker's by now.
+                // The task was withdrawn, or is another worker's by now.
                 Ok(_) => {}
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}
                 Err(error) => this.shared.log(
@@ -333,14 +340,14 @@ impl Session {
             .submit(Write::TaskDone(Box::new(done)), Patience::Endless, done_with);
     }
 
-    /// Abort what runs here and nobody waits for any more.
+    /// Aborts the tasks that run here and were withdrawn.
     async fn stop_withdrawn(self: &Arc<Self>) {
         let running = self.activities.lock().borrowed();
         if running.is_empty() {
             return;
         }
         let provider = &self.shared.store.provider;
-        // Without an answer they run on, to no purpose and to no harm.
+        // Without an answer they run on, which is useless and harmless.
         let Ok(kept) = retrying(|| provider.tasks_of(&self.worker)).await else {
             return;
         };
@@ -349,7 +356,7 @@ impl Session {
         self.give_up_borrowed(lost, AbortReason::Cancelled);
     }
 
-    /// Attempts of these tasks are not this worker's any more.
+    /// Gives up the attempts of tasks that are not this worker's any more.
     pub(crate) fn give_up_borrowed(self: &Arc<Self>, tasks: impl IntoIterator<Item = TaskName>, reason: AbortReason) {
         let mut activities = self.activities.lock();
         for name in tasks {

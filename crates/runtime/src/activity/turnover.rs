@@ -1,19 +1,20 @@
-//! How many attempts of an activity end here in a short time: tells whether one more would have a slot soon.
+//! The turnover of an activity: the number of its attempts that end here in a short time. It tells if one more would
+//! have a slot soon.
 
 use tokio::time::Instant;
 
 use crate::options::SLOT_SOON;
 
-/// Ends of attempts of one activity, counted over periods of [`SLOT_SOON`].
+/// The ends of one activity's attempts, counted in periods of [`SLOT_SOON`].
 pub(crate) struct Turnover {
     since: Instant,
     ended: usize,
-    /// In the period before.
+    /// The number in the period before.
     before: usize,
 }
 
 impl Turnover {
-    /// The first attempt has ended.
+    /// Starts to count with the end of the first attempt.
     pub(crate) const fn first(now: Instant) -> Self {
         Self {
             since: now,
@@ -22,7 +23,7 @@ impl Turnover {
         }
     }
 
-    /// Another one has.
+    /// Counts the end of another attempt.
     pub(crate) fn note(&mut self, now: Instant) {
         let age = now.duration_since(self.since);
         if age >= 2 * SLOT_SOON {
@@ -35,7 +36,7 @@ impl Turnover {
         }
     }
 
-    /// How many have ended in one period, lately.
+    /// Returns the number of attempts that have ended in one period, lately.
     pub(crate) fn lately(&self, now: Instant) -> usize {
         let age = now.duration_since(self.since);
         if age >= 2 * SLOT_SOON {
