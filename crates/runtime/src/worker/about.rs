@@ -1,6 +1,8 @@
-//! What a worker tells of itself, with its heartbeats: a text in its row, which is JSON and which no store looks into.
+//! The report of a worker about itself. The worker writes it with its heartbeats as JSON text in its row; no store
+//! reads the text.
 //!
-//! It is for people. Nothing in it changes while nothing happens, so that a worker without work has nothing to write.
+//! The report is for people. Nothing in it changes while nothing happens, so a worker without work has nothing to
+//! write.
 
 use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
@@ -9,46 +11,46 @@ use crate::options::{ABOUT_LANES_MAX, HOST_NAME_MAX};
 use crate::shared::Shared;
 use crate::worker::session::Session;
 
-/// What a worker tells of itself.
+/// The report of a worker about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerAbout {
-    /// What the machine is called; empty where that cannot be told.
+    /// The name of the machine; empty if the machine does not tell it.
     pub host_name: String,
     /// Version of Node.
     pub node_version: String,
     /// Version of Perdure.
     pub perdure_version: String,
-    /// Threads that run user code besides the first.
+    /// The number of threads that run user code besides the first.
     pub threads: u64,
-    /// Activities that run at once, at most.
+    /// The greatest number of activities that run at once.
     pub activity_concurrency: u64,
-    /// Those that do.
+    /// The number of activities that run.
     pub running_activities: u64,
-    /// Instances in memory: owned, or released with their generator kept.
+    /// The number of instances in memory: owned, or released with their generator kept.
     pub loaded_instances: u64,
-    /// Of each thread, the first one first, up to [`ABOUT_LANES_MAX`] of them.
+    /// One entry per thread, the first thread first, up to [`ABOUT_LANES_MAX`] of them.
     pub lanes: Vec<LaneAbout>,
 }
 
-/// What it tells of one lane.
+/// The part of the report about one lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaneAbout {
-    /// Jobs that only this lane may run and that wait.
+    /// Jobs that wait and that only this lane may run.
     pub pinned_jobs: u64,
-    /// Jobs that it has taken for itself and others may steal.
+    /// Jobs that this lane has taken for itself and other lanes may steal.
     pub taken_jobs: u64,
-    /// How often it stole from another lane.
+    /// The number of times that this lane stole from another lane.
     pub steals: u64,
-    /// How often it was parked.
+    /// The number of times that this lane was parked.
     pub parks: u64,
-    /// How much of its time its thread has worked lately, 0 to 1.
+    /// The share of its time that the lane's thread has worked lately, 0 to 1.
     pub busy_share: f64,
 }
 
 impl WorkerAbout {
-    /// What a runtime tells before it has any work.
+    /// Returns the report of a runtime that has no work yet.
     pub(crate) fn of_runtime(shared: &Shared) -> Self {
         let options = &shared.options;
         let lane = |(stats, busy_share): (LaneStats, f64)| LaneAbout {
@@ -71,7 +73,7 @@ impl WorkerAbout {
         }
     }
 
-    /// What it tells with a heartbeat.
+    /// Returns the report that a session writes with a heartbeat.
     pub(crate) fn of_session(session: &Session) -> Self {
         Self {
             running_activities: session.activities.lock().running() as u64,
@@ -84,7 +86,8 @@ impl WorkerAbout {
         serde_json::to_string(&self).expect("numbers and texts are always JSON")
     }
 
-    /// What a text of another worker says; `None`: it is of a version that says something else, or another program has changed it.
+    /// Reads the report of another worker. `None`: its version writes another report, or another program has changed
+    /// the text.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
@@ -95,7 +98,7 @@ impl WorkerAbout {
 mod tests {
     use super::*;
 
-    /// What a text takes at most, bytes: a store keeps it in one row.
+    /// The greatest length of a report, bytes: a store keeps it in one row.
     const BYTES_MAX: usize = 16 * 1024;
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the alarms of a session are for.
+//! The alarms of a session.
 
 use std::sync::Weak;
 
@@ -7,14 +7,14 @@ use perdure_engine::EventId;
 use crate::activity::attempt::{ActivityToken, Origin};
 use crate::instance::Instance;
 
-/// What an alarm of a session is for.
+/// The reason for an alarm of a session.
 pub(crate) enum Alarm {
     /// An awaited timer of an instance that stays in memory.
     Timer(Weak<Instance>),
-    /// The time has come for an attempt that waits: to begin, or to be over.
+    /// The time of an attempt that waits: it begins, or it is over.
     Attempt(ActivityToken),
-    /// A suspect has run for long enough.
+    /// The end of a suspect's probation.
     Trial(Weak<Instance>),
-    /// An activity's heartbeats may be written again.
+    /// The time from which an activity's heartbeats may be written again.
     Heartbeat(Origin, EventId),
 }

@@ -1,13 +1,15 @@
-//! What waits while a worker gives instances and tasks back.
+//! Attempts and tasks that are withheld while a worker gives instances and tasks back.
 //!
-//! - **B1** Between the request to give back and its answer the store may have carried it out, and another worker may have recorded the completion of
-//!   a step by then. So no attempt begins meanwhile of what the request does not keep. It has its slot, and begins when the answer has come,
-//!   unless the answer takes it away.
-//! - **B2** The store gives back whatever the worker has at that moment, and so also a task that it took after it was known what stays, or one whose
-//!   acquisition is not answered yet. So a task is taken on while no request is open, and only if none was since it was asked for, or since
-//!   the store said last that it is this worker's.
-//! - **B3** When nobody can tell whether a request was carried out, the session ends: what is withheld may be running elsewhere, and so may what
-//!   comes with an answer that is still under way.
+//! - **B1** Between a request to give back and its answer, the store may have carried the request out, and another
+//!   worker may have recorded the completion of a step by then. So no attempt begins meanwhile unless the request keeps
+//!   its instance or task. The attempt has its slot. It begins when the answer has come, unless the answer takes it
+//!   away.
+//! - **B2** The store gives back all that the worker has at that moment. That includes a task that the worker took
+//!   after it decided what to keep, and one whose acquisition is not answered yet. So a task is taken on only while no
+//!   request is open, and only if none was opened since the task was asked for, or since the store last said that the
+//!   task is this worker's.
+//! - **B3** If it is unknown whether a request was carried out, the session ends: the attempts that are withheld may be
+//!   running elsewhere, and so may those that come with an answer that is still under way.
 
 use std::sync::Arc;
 
@@ -19,14 +21,14 @@ use crate::lane::log_record::Level;
 use crate::worker::open_requests::{Kept, Open};
 use crate::worker::session::Session;
 
-/// While it is there, a request is open.
+/// A request to give back. It is open until this is dropped.
 pub(crate) struct Request<'s> {
     session: &'s Arc<Session>,
     number: u64,
 }
 
 impl Request<'_> {
-    /// What the request keeps. From here on the rest is withheld (B1).
+    /// Notes what the request keeps. From here on all other attempts are withheld (B1).
     pub(crate) fn keep(&self, request: &GiveBack) {
         let kept = Kept {
             instances: request.kept.clone(),
@@ -57,7 +59,8 @@ impl Drop for Request<'_> {
 }
 
 impl Session {
-    /// A request to give back is about to be made. Before it is known what stays: a task that comes later is not taken on (B2).
+    /// Opens a request to give back. This comes before the caller decides what to keep: a task that is acquired later
+    /// is not taken on (B2).
     pub(crate) fn open_request(self: &Arc<Self>) -> Request<'_> {
         let mut requests = self.giving_back.requests.lock();
         let number = requests.count;
@@ -70,7 +73,7 @@ impl Session {
         Request { session: self, number }
     }
 
-    /// Gives back what a request does not keep, and forgets what the store took.
+    /// Gives back all that the request does not keep, and forgets what the store took.
     pub(crate) async fn give_back_to_store(
         self: &Arc<Self>,
         open: Request<'_>,
@@ -86,7 +89,7 @@ impl Session {
                 return Err(error);
             }
         };
-        // While the request is open: what the store took does not begin.
+        // This happens while the request is open, so that no attempt that the store took begins.
         let mut lost = self.activities.lock().borrowed();
         lost.retain(|task| !kept_tasks.contains(task));
         self.give_up_borrowed(lost, AbortReason::LeaseLost);
@@ -104,7 +107,8 @@ impl Session {
         self.end(AbortReason::LeaseLost);
     }
 
-    /// Whether an attempt that is about to begin has to wait for the answer to a request (B1).
+    /// True if an attempt that is about to begin has to wait for the answer to a request (B1). The request then
+    /// withholds the attempt.
     pub(crate) fn withholds(&self, activities: &Activities, token: ActivityToken) -> bool {
         let Some(attempt) = activities.get(token) else {
             return false;

@@ -1,4 +1,4 @@
-//! Until when a worker may take for its own what it owns.
+//! The lease of a worker: until its end the worker may take what it owns for its own.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use parking_lot::Mutex;
 use perdure_engine::{Bug, is_planted};
 use tokio::time::Instant;
 
-/// The end of a worker's lease, by a clock that nobody can set: a wall clock that jumps must neither end a lease nor prolong it.
+/// The end of a worker's lease, by a monotonic clock: a wall clock that jumps must neither end a lease nor prolong it.
 pub(crate) struct Lease {
     given: Instant,
     lasts: Duration,
-    /// `None`: it was found to have ended, and counts as such from then on.
+    /// `None`: the lease was found to have ended, and counts as ended from then on.
     end: Mutex<Option<Instant>>,
 }
 
 impl Lease {
-    /// One that was asked for at a time: the store gives it then or later.
+    /// Returns a lease that was asked for at `given`. The store's lease begins then or later.
     pub(crate) fn new(lasts: Duration, given: Instant) -> Self {
         Self {
             given,
@@ -24,17 +24,17 @@ impl Lease {
         }
     }
 
-    /// When it was asked for first.
+    /// Returns the time when the lease was first asked for.
     pub(crate) fn given(&self) -> Instant {
         self.given
     }
 
-    /// When it ends.
+    /// Returns the end of the lease.
     pub(crate) fn end(&self) -> Option<Instant> {
         *self.end.lock()
     }
 
-    /// Whether it has not ended. A process that stood still asks this before anything has told it how long.
+    /// True if the lease has not ended. A process that stood still asks this before it knows for how long it stood.
     pub(crate) fn holds(&self) -> bool {
         if is_planted(Bug::LeaseNotHeeded) {
             return true;
@@ -46,7 +46,7 @@ impl Lease {
         end.is_some()
     }
 
-    /// It was renewed by a request that was made at a time. `false`: that came too late.
+    /// Renews the lease. The request was made at `asked`. Returns `false` if the renewal came too late.
     pub(crate) fn renew(&self, asked: Instant) -> bool {
         let mut end = self.end.lock();
         if end.is_some() {

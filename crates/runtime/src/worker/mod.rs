@@ -1,7 +1,8 @@
 //! The worker: one start of a runtime, with its lease and all that it owns in the store.
 //!
-//! This room owns the session, the heartbeat of the worker's row, acquisition and the inbox, the takeover of dead workers, the comparison
-//! of what is owned with what is known, and giving back. What an instance, a turn or an attempt does is up to their rooms.
+//! This folder owns the session, the heartbeat of the worker's row, acquisition and the inbox, the takeover of dead
+//! workers, the comparison of what is owned with what is known, and giving back. The work of an instance, a turn or an
+//! attempt belongs to the folder of each.
 
 pub(crate) mod about;
 pub(crate) mod alarm;

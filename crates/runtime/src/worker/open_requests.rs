@@ -1,4 +1,5 @@
-//! Requests to give back that are not answered yet. Invariants B1 to B3 stand in [`giving_back`](crate::worker::giving_back).
+//! Requests to give back that are not answered yet. Invariants B1 to B3 stand in
+//! [`giving_back`](crate::worker::giving_back).
 
 use parking_lot::Mutex;
 use perdure_provider::{InstanceKey, TaskName};
@@ -6,25 +7,25 @@ use tokio::sync::Notify;
 
 use crate::activity::attempt::{ActivityToken, Origin};
 
-/// Requests to give back.
+/// The requests to give back of a session.
 #[derive(Default)]
 pub(crate) struct GivingBack {
     pub(super) requests: Mutex<Requests>,
-    /// One of them is over.
+    /// Notified when a request is over.
     pub(super) over: Notify,
 }
 
 #[derive(Default)]
 pub(super) struct Requests {
-    /// How many there were so far.
+    /// The number of requests so far.
     pub(super) count: u64,
-    /// Those that are not answered yet: one for each thread at most.
+    /// The requests that are not answered yet: one for each thread at most.
     pub(super) open: Vec<Open>,
 }
 
 pub(super) struct Open {
     pub(super) number: u64,
-    /// `None`: it is not known yet what stays.
+    /// `None`: the request has not decided yet what it keeps.
     pub(super) kept: Option<Kept>,
     pub(super) withheld: Vec<ActivityToken>,
 }
@@ -43,18 +44,18 @@ impl Kept {
     }
 }
 
-/// How many requests there were when none was open.
+/// The number of requests so far, at a time when none was open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quiet(u64);
 
 impl GivingBack {
-    /// `None`: a request is open.
+    /// Returns `None` while a request is open.
     pub(crate) fn quiet(&self) -> Option<Quiet> {
         let requests = self.requests.lock();
         requests.open.is_empty().then_some(Quiet(requests.count))
     }
 
-    /// Wait until no request is open. For one caller at a time.
+    /// Waits until no request is open. Only one caller may wait at a time.
     pub(crate) async fn until_quiet(&self) -> Quiet {
         loop {
             if let Some(quiet) = self.quiet() {

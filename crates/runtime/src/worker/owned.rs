@@ -1,32 +1,32 @@
-//! What a worker may own, and what is noted between two comparisons with the store. Invariants O1 to O5 stand in
-//! [`ownership`](crate::worker::ownership), which compares.
+//! The instances and tasks that a worker may own, and the notes between two comparisons with the store. Invariants O1
+//! to O5 stand in [`ownership`](crate::worker::ownership), which compares.
 
 use parking_lot::Mutex;
 use perdure_provider::{Epoch, InstanceKey, Renewal, TaskName};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
-/// What a worker may own.
+/// An instance or a task that a worker may own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owned {
     /// An instance, acquired in this epoch.
     Instance(InstanceKey, Epoch),
-    /// An attempt of an activity.
+    /// The task of one attempt of an activity.
     Task(TaskName),
 }
 
-/// What the comparison needs to know of a session.
+/// The state that the comparison needs of a session.
 #[derive(Default)]
 pub(crate) struct Ownership {
     pub(super) claims: Mutex<Claims>,
-    /// What is on its way out, and how often.
+    /// The instances and tasks that are on their way out, each with its count.
     pub(super) leaving: Mutex<FxHashMap<Owned, usize>>,
-    /// What the last renewal told, until it is looked at.
+    /// The answer to the last renewal, until it is compared.
     pub(super) renewal: Mutex<Option<Renewal>>,
     pub(super) renewed: Notify,
 }
 
-/// Claims that are open: those that were at the last look, and those that came since.
+/// The number of open claims: those that were open at the last look, and those that came since.
 #[derive(Default)]
 pub(super) struct Claims {
     pub(super) era: usize,
@@ -34,12 +34,12 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Whether none is open that was at the last look.
+    /// True if no claim is open that was open at the last look.
     pub(super) fn are_settled(&self) -> bool {
         self.open[1 - self.era] == 0
     }
 
-    /// A look: those that are open now were open at it.
+    /// Notes a look: the claims that are open now were open at it.
     pub(super) fn look(&mut self) {
         debug_assert!(self.are_settled(), "the last look is settled first");
         self.era = 1 - self.era;
@@ -48,7 +48,7 @@ impl Claims {
 
 #[cfg(test)]
 impl Ownership {
-    /// Whether no claim is open and nothing is on its way out.
+    /// True if no claim is open and nothing is on its way out.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.claims.lock().open == [0, 0] && self.leaving.lock().is_empty()
     }

@@ -1,15 +1,19 @@
-//! What a worker owns in the store, compared with what it knows, at each renewal of its lease (design: docs/internals/ownership.md).
+//! Ownership: at each renewal of its lease, a worker compares what it owns in the store with what it knows (design:
+//! docs/internals/ownership.md).
 //!
-//! An instance or a task that the store lists as a live worker's, and that the worker does not know, would wait for ever: nobody else
-//! may take it. It comes about by a fault that nobody thought of, or by an answer of the store that was wrong.
+//! An instance or a task that the store lists as a live worker's, and that the worker does not know, would wait for
+//! ever, because no other worker may take it. The cause is a fault that the design does not know, or a wrong answer of
+//! the store.
 //!
-//! - **O1** The worker forgets nothing before the store has released it, but for what is [on its way out](Leaving), which it knows.
-//! - **O2** What may make something the worker's is a [`Claim`] until its answer is carried out.
-//! - **O3** What the store lists at two looks in a row and the worker does not know is released, fenced by its epoch; not while a claim
-//!   is open that was open at the first of the two looks, because that may be the one that brings it.
-//! - **O4** What rests here and the store does not list, at two looks in a row, is forgotten.
-//! - **O5** A look costs the store two sums, which come with the renewal. Only sums that differ have the list read, in pages of
-//!   [`OWNED_PAGE`].
+//! - **O1** The worker forgets nothing before the store has released it, except what is [on its way out](Leaving),
+//!   which it still knows.
+//! - **O2** A request that may make something the worker's holds a [`Claim`] until its answer is carried out.
+//! - **O3** An instance or task that the store lists at two looks in a row and the worker does not know is released,
+//!   fenced by its epoch. It is not released while a claim is open that was open at the first of the two looks, because
+//!   that claim may be the one that brings it.
+//! - **O4** An instance that rests here and that the store does not list, at two looks in a row, is forgotten.
+//! - **O5** A look costs the store two sums, which come with the renewal. The list is read only if the sums differ, in
+//!   pages of [`OWNED_PAGE`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +34,7 @@ use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
 use crate::worker::owned::Owned;
 use crate::worker::session::Session;
 
-/// A request to the store is under way that may make something this worker's (O2).
+/// A request to the store that is under way and may make something this worker's (O2).
 pub(crate) struct Claim(Arc<Session>, usize);
 
 impl Drop for Claim {
@@ -39,7 +43,7 @@ impl Drop for Claim {
     }
 }
 
-/// Something is forgotten here while its release is under way (O1).
+/// An instance or a task that is forgotten here while its release is under way (O1).
 pub(crate) struct Leaving(Arc<Session>, Owned);
 
 impl Drop for Leaving {
@@ -54,25 +58,25 @@ impl Drop for Leaving {
     }
 }
 
-/// What a session knows at one moment.
+/// The instances and tasks that a session knows at one moment.
 struct Known {
     owned: FxHashSet<Owned>,
     digest: OwnedDigest,
     tasks: u64,
-    /// Instances that have nothing to do.
+    /// The instances that have nothing to do.
     resting: FxHashMap<Token, (Arc<Instance>, Owned)>,
 }
 
-/// What the last look left open.
+/// The differences that the last look found, to be confirmed by the next one.
 #[derive(Default)]
 struct Look {
-    /// Listed by the store, and not known.
+    /// Listed by the store, and not known here.
     unknown: BTreeSet<Owned>,
-    /// At rest here, and not listed.
+    /// At rest here, and not listed by the store.
     unlisted: FxHashSet<(Token, Owned)>,
 }
 
-/// Compare after each renewal, until the session ends.
+/// Compares after each renewal, until the session ends.
 pub(crate) async fn run(session: Arc<Session>) {
     let mut last = Look::default();
     loop {
@@ -82,14 +86,14 @@ pub(crate) async fn run(session: Arc<Session>) {
         };
         match session.compare(renewal, &mut last).await {
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            // The next renewal is soon.
+            // After an error the next renewal is soon enough.
             Err(_) | Ok(()) => {}
         }
     }
 }
 
 impl Session {
-    /// Something may become this worker's until the claim is dropped.
+    /// Opens a claim: something may become this worker's until the claim is dropped.
     pub(crate) fn claim(self: &Arc<Self>) -> Claim {
         let mut claims = self.ownership.claims.lock();
         let era = claims.era;
@@ -97,13 +101,13 @@ impl Session {
         Claim(Arc::clone(self), era)
     }
 
-    /// Something is on its way out until that is dropped.
+    /// Notes that an instance or a task is on its way out until the returned value is dropped.
     pub(crate) fn leaving(self: &Arc<Self>, owned: Owned) -> Leaving {
         *self.ownership.leaving.lock().entry(owned).or_default() += 1;
         Leaving(Arc::clone(self), owned)
     }
 
-    /// Tasks whose end is on its way to the store: still this worker's, although nothing runs.
+    /// Returns the tasks whose end is on its way to the store. They are still this worker's, although nothing runs.
     pub(crate) fn leaving_tasks(&self) -> Vec<TaskName> {
         let leaving = self.ownership.leaving.lock();
         let tasks = leaving.keys().filter_map(|owned| match owned {
@@ -113,7 +117,7 @@ impl Session {
         tasks.collect()
     }
 
-    /// Whether an instance is on its way out.
+    /// True if the instance is on its way out.
     pub(crate) fn is_leaving(&self, key: InstanceKey) -> bool {
         let leaving = self.ownership.leaving.lock();
         let mut instances = leaving.keys().filter_map(|owned| match owned {
@@ -123,7 +127,7 @@ impl Session {
         instances.any(|leaves| leaves == key)
     }
 
-    /// The lease was renewed.
+    /// Notes the answer to a renewal of the lease, and wakes the comparison.
     pub(crate) fn renewed(&self, renewal: Renewal) {
         if is_planted(Bug::OwnedNotCompared) {
             return;
@@ -132,8 +136,8 @@ impl Session {
         self.ownership.renewed.notify_one();
     }
 
-    /// Release an instance that is not known here, or no more. Most often it is another worker's by then. But the store may have it as this
-    /// worker's, and nobody would ever take it.
+    /// Releases an instance that is not known here, or no longer. Most often another worker owns it by then. But if the
+    /// store lists it as this worker's, no other worker would ever take it.
     pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
         let write = Write::LetGo(LetGo {
             key,
@@ -154,7 +158,7 @@ impl Session {
             match (answer, owned) {
                 (Ok(Outcome::Noted), Owned::Instance(..)) => store.work_is_due(),
                 (Ok(Outcome::Noted), Owned::Task(_)) => store.look_at_tasks(),
-                // It was not this worker's. If the store refuses, it is found again.
+                // The store did not list it as this worker's. If the store refuses, the next comparison finds it again.
                 _ => {}
             }
             drop(leaving);
@@ -168,7 +172,8 @@ impl Session {
             *last = Look::default();
             return Ok(());
         }
-        // Before the list is read: what a claim brings that ends while it is read is in the list, and not in what is known so far.
+        // This is read before the list: if a claim ends while the list is read, what it brings is in the list, and not
+        // in what is known so far.
         let are_settled = self.ownership.claims.lock().are_settled();
         let listed = self.listed().await?;
         let after = self.known();
@@ -187,7 +192,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the store has as this worker's.
+    /// Returns the instances and tasks that the store lists as this worker's.
     async fn listed(&self) -> Result<FxHashSet<Owned>, ProviderError> {
         let provider = &self.shared.store.provider;
         let tasks = provider.tasks_of(&self.worker).await?;
@@ -234,7 +239,8 @@ impl Session {
         }
     }
 
-    /// Forget what rested here before and after the list was read and is not in it, a second time (O4). What is so for the first time.
+    /// Forgets the instances that rested here before and after the list was read and are missing from it for the second
+    /// time (O4). Returns those that are missing for the first time.
     fn drop_unlisted(
         self: &Arc<Self>,
         before: &Known,
@@ -283,7 +289,7 @@ impl Session {
     }
 }
 
-/// By the key of its row: its id is not known here.
+/// Returns a name for the log, by the key of the row: the instance's id is not known here.
 fn named(owned: &Owned) -> String {
     match owned {
         Owned::Instance(key, _) => format!("instance with key {}", key.0),

@@ -1,9 +1,11 @@
-//! One start of a runtime: a worker, the instances it owns, and their activities.
+//! A session: one start of a runtime, with a worker, the instances that it owns, and their activities.
 //!
-//! A session ends when the runtime shuts down or loses its lease; a runtime that lost its lease starts another by itself.
+//! A session ends when the runtime shuts down or loses its lease. A runtime that lost its lease starts another session
+//! by itself.
 //!
-//! Lock order: table, then starting or trials, then an instance's core, then activities, then what is being given back. A lane and the alarms may be called with any of them locked; the
-//! committer, whose provider may answer at once, with none.
+//! Lock order: table, then starting or trials, then an instance's core, then activities, then the open requests to give
+//! back. A lane and the alarms may be called with any of them locked; the committer with none, because its provider may
+//! answer at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,45 +50,48 @@ pub(crate) struct Session {
     pub(crate) lease: Lease,
     pub(crate) table: Mutex<Table>,
     pub(crate) activities: Mutex<Activities>,
-    /// Instances whose start is not written yet.
+    /// The instances whose start is not written yet.
     pub(crate) starting: Mutex<Starting>,
     pub(crate) alarms: Arc<Alarms<Alarm>>,
     pub(crate) trials: Mutex<Trials>,
     pub(crate) ownership: Ownership,
-    /// Histories that were read and not replayed yet.
+    /// The histories that were read and are not replayed yet.
     pub(crate) loads: Arc<ByteBudget>,
-    /// While a request for work is under way: what was terminated or suspended meanwhile, up to which epoch.
+    /// The instances that were terminated or suspended while a request for work is under way, each with the last epoch
+    /// that this concerns.
     acquiring: Mutex<Option<FxHashMap<InstanceKey, Epoch>>>,
-    /// When the next look for due instances is needed, ms since 1970; `None`: not before something tells.
+    /// The time of the next look for due instances, ms since 1970. `None`: no look until something asks for one.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
     pub(crate) inbox_wanted: Notify,
     pub(crate) renewal_wanted: Notify,
-    /// The [cache](crate::instance::cache) holds something again.
+    /// Notified when the [cache](crate::instance::cache) holds something again.
     pub(crate) cache_used: Notify,
     pub(crate) tasks_wanted: Notify,
     pub(crate) giving_back: GivingBack,
-    /// Tasks may wait in the store for a slot here.
+    /// True while tasks may wait in the store for a slot here.
     pub(crate) wants_room: AtomicBool,
-    /// Names of activities that were offered because they are not registered here, and nobody has looked yet whether anybody has them.
+    /// The activities that were offered because they are not registered here, by name, until it is checked if another
+    /// worker has them.
     pub(crate) strange: Mutex<BTreeSet<String>>,
-    /// Those that others have, or may have.
+    /// The activities that other workers have, or may have, by name.
     pub(crate) expected: Mutex<BTreeSet<String>>,
-    /// Other workers use the store.
+    /// True if other workers use the store.
     pub(crate) has_company: AtomicBool,
-    /// How much of what a shutdown waits for the store [is at](Self::at_store).
+    /// The number of operations that the store [is at](Self::at_store) and that a shutdown waits for.
     at_store: Mutex<usize>,
-    /// An orchestration was registered, which suspended instances may wait for.
+    /// Notified when an orchestration was registered that suspended instances may wait for.
     pub(crate) resume_wanted: Notify,
-    /// Begun: it takes no new work; see [`Runtime::begin_shutdown`](crate::Runtime::begin_shutdown).
+    /// A drain that has begun: the session takes no new work; see
+    /// [`Runtime::begin_shutdown`](crate::Runtime::begin_shutdown).
     pub(crate) draining: Drain,
     ended: AtomicBool,
     over: Notify,
-    /// What runs for it; aborted when it ends.
+    /// The tasks of the session; aborted when it ends.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// While it is there, the store is at something that a shutdown waits for.
+/// An operation of the store that a shutdown waits for. It is over when this is dropped.
 pub(crate) struct AtStore(Arc<Session>);
 
 impl Drop for AtStore {
@@ -97,7 +102,7 @@ impl Drop for AtStore {
 }
 
 impl Session {
-    /// A session of a worker whose registration was asked for at a time.
+    /// Returns the session of a worker. Its registration was asked for at `asked`.
     pub(crate) fn new(shared: Arc<Shared>, worker: WorkerId, asked: Instant) -> Arc<Self> {
         let clock = Arc::clone(&shared.clock);
         let slots = shared.options.activity_concurrency;
@@ -141,19 +146,21 @@ impl Session {
 
     // ---- instances come ----
 
-    /// The table, unless the session has ended: then whatever was this worker's is released in the store by now, or will be.
-    /// What is put into it under this lock is found by [`end`](Self::end), which clears it after it has said that it is over.
+    /// Returns the table, unless the session has ended: then all that was this worker's is released in the store by
+    /// now, or will be. An instance that is added under this lock is found by [`end`](Self::end), which clears the
+    /// table after it has marked the session as ended.
     fn live_table(&self) -> Option<MutexGuard<'_, Table>> {
         let table = self.table.lock();
         (!self.has_ended()).then_some(table)
     }
 
-    /// A request for work is made: what is taken away until it is [answered](Self::acquired) may come with the answer all the same.
+    /// Notes that a request for work is made. An instance that is taken away before the [answer](Self::acquired) may
+    /// still come with it.
     pub(crate) fn acquire(&self) {
         *self.acquiring.lock() = Some(FxHashMap::default());
     }
 
-    /// The answer to a request for work.
+    /// Takes the answer to a request for work.
     pub(crate) fn acquired(self: &Arc<Self>, instances: Vec<AcquiredInstance>) {
         let taken = |key, epoch| {
             let acquiring = self.acquiring.lock();
@@ -166,10 +173,11 @@ impl Session {
             if taken(key, epoch).is_some() {
                 continue;
             }
-            // First: a start that is answered later finds that it is another's by now, although that is here.
+            // This comes first: the answer to a start that comes later then finds that its instance is taken away,
+            // although the instance is here.
             self.starting.lock().taken_away(key);
             unread.extend(self.take_up(instance));
-            // It may have been taken away before it could be found.
+            // The instance may have been taken away before it could be found in the table.
             if let Some(until) = taken(key, epoch) {
                 self.forget_taken(key, until, AbortReason::Cancelled);
             }
@@ -178,27 +186,29 @@ impl Session {
         self.load_all(unread);
     }
 
-    /// An instance was started and claimed, or its next execution begins.
+    /// Takes an instance that was started and claimed, or whose next execution begins.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
         if let Some(unread) = self.take_up(acquired) {
             self.follow(&unread, Then::Needs(Needs::Stored));
         }
     }
 
-    /// An instance is this worker's from now on. It is returned when what is stored of it is to be read next.
+    /// Makes an instance this worker's. Returns it if its stored part is to be read next.
     fn take_up(self: &Arc<Self>, acquired: AcquiredInstance) -> Option<Arc<Instance>> {
         let stale = {
             let mut table = self.live_table()?;
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
                 Some((instance, true)) => {
-                    // In one go with what follows, or its engine could be set aside in between.
+                    // The lock is held until the instance is owned, or its engine could be set aside in between.
                     instance.lock().reuse(acquired);
                     self.shared.metrics.cache_hits.add(1);
                     return self.own(table, instance);
                 }
                 Some((stale, false)) => Some(stale),
-                // It was suspended from elsewhere and resumed, and this worker has not heard of that. It may be at a turn that is fenced off
-                // when it is stored, or at one that was stored before and is not answered yet: what that asked for is the next one's.
+                // A known instance with an earlier epoch was suspended from elsewhere and resumed, and this worker has
+                // not heard of that. It may be at a turn that will be fenced off when it is stored, or at one that was
+                // stored before and is not answered yet: the activities that this turn asked for belong to the acquired
+                // instance.
                 None => table
                     .get(acquired.key)
                     .filter(|owned| owned.lock().epoch < acquired.epoch)
@@ -228,7 +238,7 @@ impl Session {
             return None;
         }
         let came_early = table.insert(Arc::clone(&instance));
-        // Still under the table's lock: nobody else has found it, so nobody else makes it ready.
+        // The table is still locked, so no other thread has found the instance or makes it ready.
         let then = {
             let mut core = instance.lock();
             core.rereads |= came_early;
@@ -242,7 +252,7 @@ impl Session {
         None
     }
 
-    /// An instance that was started here in an epoch has its key: own it, unless it was acquired since.
+    /// Owns an instance that was started here in `epoch` and has its key now, unless it was acquired since.
     pub(crate) fn adopt(&self, instance: &Arc<Instance>, epoch: Epoch) {
         if let Some(mut table) = self.live_table()
             && !table.has_later(instance.key(), epoch)
@@ -253,22 +263,25 @@ impl Session {
         }
     }
 
-    /// Messages of the inbox. Those of instances that are not here yet are fetched again when they are.
+    /// Delivers messages of the inbox. Messages of instances that are not here yet are read again when the instances
+    /// come.
     pub(crate) fn receive(self: &Arc<Self>, key: InstanceKey, completion: Completion) {
-        // The table is locked until it is kept: an instance that is released meanwhile must see that something came for the next one with its key.
+        // The table is locked until the message is kept: if the instance is released meanwhile, the next one with its
+        // key must see that something came.
         let sent = self.table.lock().send(key, self, completion);
         if let Some((instance, then)) = sent {
             self.follow(&instance, then);
         }
     }
 
-    /// A message came for an instance and cannot be read: let it read what waits for it, which says why and suspends it.
+    /// Makes an instance read its waiting messages again. One of them cannot be read; the second read finds the reason
+    /// and suspends the instance.
     pub(crate) fn reread(self: &Arc<Self>, key: InstanceKey) {
         let instance = {
             let mut table = self.table.lock();
             match table.get(key).cloned() {
                 Some(instance) => instance,
-                // The store suspends it when it is acquired.
+                // The store suspends the instance when it is acquired.
                 None => return table.came_early(key),
             }
         };
@@ -278,8 +291,8 @@ impl Session {
 
     // ---- activities ----
 
-    /// Carry out the effects of a turn that is durable. The instance's core is locked, and it was not forgotten: whoever forgets
-    /// it from here on finds the attempts.
+    /// Carries out the effects of a turn that is durable. The caller holds the lock of the instance's core, and the
+    /// instance was not forgotten: a thread that forgets it from here on finds the attempts.
     pub(crate) fn carry_out(&self, instance: &Arc<Instance>, heartbeats: &Heartbeats, effects: Vec<Effect>) {
         if effects.is_empty() {
             return;
@@ -313,7 +326,7 @@ impl Session {
         self.admit(&mut activities);
     }
 
-    /// An attempt is to be run here, unless it is already.
+    /// Adds an attempt that is to be run here, unless it is here already.
     pub(crate) fn take_on(&self, activities: &mut Activities, attempt: Attempt, delayed: Option<i64>) {
         if let Some((token, lane)) = activities.make_way(&attempt) {
             self.shared
@@ -322,7 +335,7 @@ impl Session {
         activities.add(self.shared.next_activity(), attempt, delayed);
     }
 
-    /// An attempt is over. Called on a lane's thread. `true`: the lane was parked and has work now.
+    /// Ends an attempt. Called on the thread of `lane`. Returns `true` if the lane was parked and has work now.
     pub(crate) fn settle(self: &Arc<Self>, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
         let settling = self.activities.lock().settling(token);
         let origin = settling.map(|(origin, age)| {
@@ -341,7 +354,7 @@ impl Session {
                 then => self.follow(&instance, then),
             },
             Some(Origin::Task(borrowed)) => {
-                // First: whoever does not find the attempt any more, a shutdown or a comparison, finds this.
+                // This comes first: a shutdown or a comparison that does not find the attempt any more finds these two.
                 let writing = self.at_store();
                 let _leaving = self.leaving(Owned::Task(borrowed.task));
                 if self.activities.lock().remove(token).is_some() {
@@ -360,7 +373,7 @@ impl Session {
         drain
     }
 
-    /// Give attempts that wait the slots that are free.
+    /// Gives the free slots to attempts that wait.
     pub(crate) fn admit(&self, activities: &mut Activities) {
         while let Some(token) = activities.admit() {
             self.hand_out(activities, token);
@@ -370,15 +383,16 @@ impl Session {
         }
     }
 
-    /// A slot may be free again: tasks may wait for it in the store.
+    /// Wakes the task that acquires tasks, because tasks in the store may wait for the slot that is free now.
     fn look_for_tasks(&self, activities: &Activities) {
-        // As the one who looks has it: else it would be told again and again by what it does.
+        // The condition is the one under which that task acquires. Otherwise its own work would wake it again and
+        // again.
         if self.wants_room.load(Ordering::Acquire) && self.takes_work() && activities.room() > 0 {
             self.tasks_wanted.notify_one();
         }
     }
 
-    /// Have an attempt called that has a slot.
+    /// Queues the call of an attempt that has a slot.
     pub(crate) fn hand_out(&self, activities: &Activities, token: ActivityToken) {
         if let Some(job) = self.job_of(activities, token) {
             self.shared.push(Class::Later, job);
@@ -390,7 +404,8 @@ impl Session {
         Some(Queued::Activity(token, place))
     }
 
-    /// An attempt of an instance is over. In one go: whoever has the core locked sees the attempt, or what came of it.
+    /// Ends an attempt of an instance. The core stays locked, so that each thread that locks it sees either the attempt
+    /// or its result.
     fn completed(&self, instance: &Instance, token: ActivityToken, result: AttemptResult) -> Then<Needs> {
         let mut core = instance.lock();
         let attempt = self.activities.lock().remove(token);
@@ -399,7 +414,7 @@ impl Session {
         })
     }
 
-    /// Wait for alarms until the session ends.
+    /// Handles alarms until the session ends.
     pub(crate) async fn run_alarms(self: Arc<Self>) {
         loop {
             match self.alarms.next().await {
@@ -428,9 +443,9 @@ impl Session {
 
     // ---- instances go ----
 
-    /// An instance is not this worker's any more if it acquired it in this epoch or before.
+    /// Takes an instance away that this worker acquired in `until` or an earlier epoch.
     pub(crate) fn take_away(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
-        // First: one that is not in the table yet is found there when it comes.
+        // This comes first: an instance that is not in the table yet is found there when it comes.
         self.starting.lock().taken_away(key);
         if let Some(taken) = &mut *self.acquiring.lock() {
             taken.insert(key, until);
@@ -438,13 +453,14 @@ impl Session {
         self.forget_taken(key, until, reason);
     }
 
-    /// A client of another process has terminated or suspended an instance, or one of this process, which has told that by itself.
+    /// Takes an instance away that a client has terminated or suspended. A client of this process has also told this
+    /// session directly.
     pub(crate) fn revoked(self: &Arc<Self>, Revoked { key, epoch }: Revoked) {
         self.take_away(key, epoch, AbortReason::Cancelled);
         self.let_go(key, epoch);
     }
 
-    /// Forget an instance that was taken away, unless it is this worker's again.
+    /// Forgets an instance that was taken away, unless this worker has acquired it again since.
     fn forget_taken(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
         let instance = self.table.lock().any(key).cloned();
         if let Some(instance) = instance.filter(|instance| instance.lock().epoch <= until) {
@@ -452,9 +468,10 @@ impl Session {
         }
     }
 
-    /// The instance has ended, or is another's by now: forget it and abort what it still runs.
+    /// Forgets an instance that has ended or is another worker's by now, and aborts its activities.
     pub(crate) fn forget(self: &Arc<Self>, instance: &Arc<Instance>, reason: AbortReason) {
-        // First, so that a turn which begins meanwhile either finds that, or has entered what is removed next.
+        // This comes first: a turn that begins meanwhile either sees that, or has entered the table that is cleaned
+        // next.
         instance.stop(self);
         self.table.lock().remove(instance);
         self.abort_activities(instance, reason);
@@ -463,7 +480,7 @@ impl Session {
         self.draining.tell();
     }
 
-    /// The instance has continued as new: its next execution takes its place, here or wherever it is acquired.
+    /// Replaces an instance that has continued as new by its next execution, here or on the worker that acquires it.
     pub(crate) fn succeed(self: &Arc<Self>, instance: &Arc<Instance>, next: NextExecution) {
         if !next.hold {
             return self.forget(instance, AbortReason::Cancelled);
@@ -472,10 +489,11 @@ impl Session {
             let core = instance.lock();
             (core.epoch, core.seen)
         };
-        // Before the next one has any: both number theirs from the same start.
+        // The attempts are aborted before the next execution has any: both number their events from the same start.
         instance.stop(self);
         self.abort_activities(instance, AbortReason::Cancelled);
-        // It replaces the former one in the table, and reads the messages that may have gone to that.
+        // The next execution replaces the last one in the table, and reads the messages that may have gone to the last
+        // one.
         let next = AcquiredInstance {
             key: instance.key(),
             id: instance.id.clone(),
@@ -488,7 +506,7 @@ impl Session {
             fresh: true,
             history: vec![next.first_event],
             messages: MessagePage::default(),
-            // What may still be on its way from the inbox, and was consumed since, is no new one.
+            // Messages that may still come from the inbox and were consumed before are not new.
             seen,
             heartbeats: Vec::new(),
             tasks: Vec::new(),
@@ -510,34 +528,34 @@ impl Session {
 
     // ---- the session ends ----
 
-    /// Take no new work and start no new activity.
+    /// Stops new work: no instance is taken and no activity starts.
     pub(crate) fn drain(&self) {
         self.draining.begin();
         self.activities.lock().close();
     }
 
-    /// Whether new work has a place here at all.
+    /// True if this worker takes new work at all.
     pub(crate) fn takes_work(&self) -> bool {
         !self.draining.has_begun() && !self.shared.store.is_held_up()
     }
 
-    /// Whether nothing runs and nothing is being committed.
+    /// True if nothing runs and nothing is being committed.
     pub(crate) fn is_drained(&self) -> bool {
-        // Each lock by itself: they would be taken in the wrong order.
+        // Each lock is taken by itself: together they would be taken in the wrong order.
         let running = self.activities.lock().running();
         let at_store = *self.at_store.lock();
         let starting = self.starting.lock().len();
         running + at_store + starting == 0 && self.table.lock().is_at_rest()
     }
 
-    /// The store is to do something that a shutdown waits for.
+    /// Notes that the store begins an operation that a shutdown waits for, until the returned value is dropped.
     pub(crate) fn at_store(self: &Arc<Self>) -> AtStore {
         *self.at_store.lock() += 1;
         AtStore(Arc::clone(self))
     }
 
-    /// Run something for the session. A panic in it ends the session: what it worked on may be half done, and another worker goes on from
-    /// what is stored.
+    /// Runs a task of the session. A panic in it ends the session: the state that it worked on may be half changed, and
+    /// another worker goes on from what is stored.
     pub(crate) fn spawn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
@@ -547,14 +565,14 @@ impl Session {
         })
     }
 
-    /// Carry out an answer of the store. A panic in it ends the session, as in a task of it.
+    /// Carries out an answer of the store. A panic in it ends the session, like a panic in one of its tasks.
     pub(crate) fn carry(self: &Arc<Self>, answer: impl FnOnce()) {
         if let Err(reason) = contained(answer) {
             self.broken(&reason);
         }
     }
 
-    /// Something that works for the session has panicked.
+    /// Ends the session after a panic in its work.
     pub(crate) fn broken(self: &Arc<Self>, reason: &str) {
         if self.has_ended() {
             return;
@@ -576,12 +594,12 @@ impl Session {
         }
     }
 
-    /// Until it has ended.
+    /// Waits until the session has ended.
     pub(crate) async fn over(&self) {
         self.over.notified().await;
     }
 
-    /// Forget everything; late results and commits find nothing.
+    /// Ends the session and forgets all that it knows. Results and commits that come later find nothing.
     pub(crate) fn end(self: &Arc<Self>, reason: AbortReason) {
         self.ended.store(true, Ordering::Release);
         self.shared.store.detach(&self.worker);
@@ -599,7 +617,7 @@ impl Session {
         self.end_starts();
         self.trials.lock().clear(&self.alarms);
         self.shared.store.watch.look_at_all();
-        // Last: the next session begins when nothing of this one can be found any more.
+        // This comes last: the next session begins when nothing of this one can be found any more.
         self.over.notify_one();
     }
 
@@ -607,7 +625,7 @@ impl Session {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// How many more instances it may own.
+    /// Returns the number of instances that the session may still take.
     pub(crate) fn room(&self) -> usize {
         if !self.takes_work() {
             0
@@ -616,7 +634,8 @@ impl Session {
         }
     }
 
-    /// An instance is due at a time and nobody owns it, or one that was due already can be run from now on.
+    /// Notes that an instance without an owner is due at a time, or that one that was due already can be run from now
+    /// on.
     pub(crate) fn due_at(&self, at_ms: i64) {
         let mut next = self.next_acquire_ms.lock();
         if next.is_none_or(|n| at_ms <= n) {

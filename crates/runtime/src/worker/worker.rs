@@ -1,4 +1,5 @@
-//! What a worker does besides turns: it renews its lease, takes due instances, reads its inbox, and takes dead workers over.
+//! The tasks of a worker besides its turns: it renews its lease, acquires due instances, reads its inbox, and takes
+//! over dead workers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,8 +25,8 @@ use crate::shared::Shared;
 use crate::worker::about::WorkerAbout;
 use crate::worker::session::Session;
 
-/// Register a new worker. Returns its id, and when the request was made: the store's lease begins no earlier than that, and may begin long before
-/// the answer comes.
+/// Registers a new worker. Returns its id and the time when the request was made. The store's lease begins no earlier
+/// than that, and may begin long before the answer comes.
 pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), RuntimeError> {
     let machine = &*shared.store.machine;
     let process = machine.process();
@@ -57,31 +58,33 @@ pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), Run
     Ok((worker, asked))
 }
 
-/// Register a new worker after one that lost its lease and did not die: what that one owned is released in good order, unless others
-/// have taken it over.
+/// Registers a new worker after a `former` one that lost its lease without dying. What the former one owned is released
+/// in good order, unless others have taken it over.
 pub(crate) async fn register_again(shared: &Shared, former: &WorkerId) -> Result<(WorkerId, Instant), RuntimeError> {
     released(shared, former).await?;
     register(shared).await
 }
 
-/// A worker may be registered that nobody is: until its lease ends it would pass for one that could take what others give back.
+/// Releases a worker that may be registered although this process does not use it. Until its lease ends, other workers
+/// would take it for one that could run what they give back.
 fn forget_registration(shared: &Shared, worker: WorkerId) {
     let provider = Arc::clone(&shared.store.provider);
-    // If the store refuses that, the lease ends it.
+    // If the store refuses that, the row goes when its lease ends.
     shared
         .store
         .tokio
         .spawn(async move { provider.release_worker(&worker).await.map(drop) });
 }
 
-/// Release a worker in the store. Whatever the answer is, it may have been carried out, and then what it owned is due.
+/// Releases a worker in the store. After an error, too, the release may have been carried out, and then what the worker
+/// owned is due.
 async fn released(shared: &Shared, worker: &WorkerId) -> Result<(), ProviderError> {
     let released = shared.store.provider.release_worker(worker).await;
     shared.store.some_was_released();
     released.map(drop)
 }
 
-/// Let a session whose worker was just registered take work.
+/// Starts the tasks of a session whose worker was just registered, so that it takes work.
 pub(crate) fn set_going(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
     session.shared.store.attach(&local);
@@ -102,7 +105,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
     session.keep_tasks(tasks.into_iter().map(|task| session.spawn(task)).collect());
 }
 
-/// Give back what a worker owns, and its row.
+/// Releases a worker: what it owns, and its row.
 pub(crate) async fn release(shared: &Shared, worker: &WorkerId) {
     if let Err(error) = released(shared, worker).await {
         let message = format!("what worker {worker} owned is taken over when its lease ends: {error}");
@@ -114,7 +117,7 @@ fn lease_ms(shared: &Shared) -> u64 {
     u64::try_from(shared.options.lease.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Take due instances whenever some may be due.
+/// Acquires due instances when some may be due.
 async fn acquire(session: Arc<Session>) {
     let shared = &session.shared;
     let mut delay = RETRY_DELAYS.0;
@@ -135,7 +138,8 @@ async fn acquire(session: Arc<Session>) {
                 continue;
             }
             _ => {
-                // Room comes back with ended instances, and a registration tells; the poll is for the former.
+                // Room comes back when instances end, which is not notified: the poll is for that. A registration is
+                // notified.
                 tokio::select! {
                     biased;
                     () = session.acquire_wanted.notified() => {}
@@ -144,7 +148,7 @@ async fn acquire(session: Arc<Session>) {
                 continue;
             }
         }
-        // Those that come are read together.
+        // The acquired instances are read together, and the budget must have room for them.
         let bytes = session.loads.room();
         if bytes == 0 {
             tokio::select! {
@@ -167,7 +171,7 @@ async fn acquire(session: Arc<Session>) {
                 *shared.told_newest.lock() = newest;
             }
         }
-        // What becomes due from here on must lead to another look.
+        // The time is cleared before the request: an instance that becomes due from here on must lead to another look.
         *session.next_acquire_ms.lock() = None;
         let limit = PageLimit {
             rows: room.min(ACQUIRE_BATCH),
@@ -185,7 +189,7 @@ async fn acquire(session: Arc<Session>) {
         match shared.store.provider.acquire(request).await {
             Ok(acquired) => {
                 delay = RETRY_DELAYS.0;
-                // First: what is due for the store is due for the engines.
+                // The clock is set first: an instance that is due for the store must be due for its engine.
                 shared.clock.hear(asked, acquired.now_ms);
                 let full = acquired.instances.len() == limit.rows;
                 session.acquired(acquired.instances);
@@ -208,7 +212,7 @@ async fn acquire(session: Arc<Session>) {
     }
 }
 
-/// Read the messages that come for owned instances, whenever some may have come.
+/// Reads the messages of owned instances when some may have come.
 async fn inbox(session: Arc<Session>) {
     let mut position = InboxPosition::default();
     loop {
@@ -219,7 +223,7 @@ async fn inbox(session: Arc<Session>) {
                 Ok(inbox) => inbox,
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
-                    // Without its messages the worker would hold its instances for nothing.
+                    // The worker tries again for ever: without their messages it would hold its instances for nothing.
                     let message = format!("messages could not be read, trying again: {error}");
                     session.shared.log(Level::Error, message);
                     crate::platform::time::sleep(RETRY_DELAYS.1).await;
@@ -245,11 +249,12 @@ async fn inbox(session: Arc<Session>) {
     }
 }
 
-/// Renew the lease in time, or give everything up before it ends. What the worker tells of itself goes along when it has changed.
+/// Renews the lease in time, or ends the session before the lease ends. A renewal carries the worker's report about
+/// itself when that has changed.
 async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
     let mut told = String::new();
-    // Counted from the request and not from its answer, which may have taken most of the lease.
+    // The interval is counted from the request and not from its answer, which may have taken most of the lease.
     let mut last_asked = session.lease.given();
     loop {
         tokio::select! {
@@ -284,7 +289,7 @@ async fn renew(session: Arc<Session>) {
     }
 }
 
-/// Renew, again and again whatever error the store answers with, until the lease ends; then `None`.
+/// Renews the lease, and tries again after each error of the store, until the lease ends. Then it returns `None`.
 async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Option<Renewal>> {
     let end = session.lease.end()?;
     let lease = lease_ms(&session.shared);
@@ -310,10 +315,10 @@ async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Op
     }
 }
 
-/// Take dead workers over: at once when their process on this machine is gone, else when their lease has ended.
+/// Takes over dead workers: at once if their process on this machine is gone, otherwise when their lease has ended.
 ///
-/// Processes of this machine are looked at every second, which asks nobody; the store is asked when the next lease may have ended, and
-/// now and then, because workers come.
+/// The processes of this machine are checked every second, which needs no request to the store. The store is asked when
+/// the next lease may have ended, and from time to time, because new workers come.
 async fn take_over(session: Arc<Session>) {
     let machine = &session.shared.store.machine;
     let provider = &session.shared.store.provider;
@@ -331,11 +336,11 @@ async fn take_over(session: Arc<Session>) {
             for worker in gone {
                 match provider.take_over_worker(&worker, &report).await {
                     Ok(mut taken) => {
-                        // Whoever was first.
+                        // This worker counts and logs the takeover even if another worker was first.
                         taken.workers = vec![worker];
                         taken_over(&session, taken);
                     }
-                    // It may have been carried out.
+                    // The takeover may have been carried out.
                     Err(_) => session.shared.store.some_was_released(),
                 }
             }
@@ -351,13 +356,14 @@ async fn take_over(session: Arc<Session>) {
         match provider.take_over_expired_workers(&report).await {
             Ok(taken) => taken_over(&session, taken),
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            // It is tried again soon, and may have been carried out: then nobody will find that worker again.
+            // The takeover is tried again soon. But this one may have been carried out, and then no worker finds the
+            // dead one again.
             Err(_) => session.shared.store.some_was_released(),
         }
     }
 }
 
-/// The other workers of the store, and that there are some.
+/// Returns the other workers of the store, and notes if there are any.
 pub(crate) async fn others(session: &Session) -> Vec<Worker> {
     let provider = &session.shared.store.provider;
     let mut others = retrying(|| provider.workers()).await.unwrap_or_default();
@@ -366,7 +372,7 @@ pub(crate) async fn others(session: &Session) -> Vec<Worker> {
     others
 }
 
-/// How long until the first lease of others ends, within the bounds of [`WORKERS_LOOK`].
+/// Returns the time until the first lease of the others ends, within the bounds of [`WORKERS_LOOK`].
 fn until_next_end(session: &Session, others: &[Worker]) -> Duration {
     let (least, most) = WORKERS_LOOK;
     let first = others.iter().map(|other| other.lease_until_ms).min();
