@@ -1,4 +1,4 @@
-//! Things to do at a time: awaited timers of instances that stay in memory, and retries.
+//! Alarms: awaited timers of instances that stay in memory, retries, and other things to do at a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use perdure_provider::Clock;
 use tokio::sync::Notify;
 
-/// What to do at each of many times, earliest first.
+/// Things to do, each at its time, earliest first.
 pub(crate) struct Alarms<T> {
     clock: Arc<dyn Clock>,
     state: Mutex<State<T>>,
@@ -20,7 +20,7 @@ struct State<T> {
     at: BTreeMap<AlarmId, T>,
 }
 
-/// Name of an alarm: its time, ms since 1970, and a number.
+/// The name of an alarm: its time, ms since 1970, and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AlarmId {
     pub(crate) at_ms: i64,
@@ -53,12 +53,12 @@ impl<T> Alarms<T> {
         id
     }
 
-    /// Take an alarm back: what it was for is over, and it must not be kept until its time comes.
+    /// Cancels an alarm. Its reason is over, and it must not be kept in memory until its time comes.
     pub(crate) fn cancel(&self, id: AlarmId) {
         self.state.lock().at.remove(&id);
     }
 
-    /// When the next one is due, ms since 1970.
+    /// Returns the time at which the next alarm is due, ms since 1970.
     pub(crate) fn next_ms(&self) -> Option<i64> {
         self.state.lock().at.first_key_value().map(|(id, _)| id.at_ms)
     }
@@ -68,7 +68,7 @@ impl<T> Alarms<T> {
         self.state.lock().at.len()
     }
 
-    /// The next thing that is due; never early, however coarse the timer below is.
+    /// Waits for the next alarm that is due. It never returns early, however coarse the timer below is.
     pub(crate) async fn next(&self) -> (AlarmId, T) {
         loop {
             let first = {

@@ -1,9 +1,11 @@
-//! A budget of bytes that what is in memory for a while keeps to.
+//! A budget of bytes for data that is in memory for a while.
 //!
-//! - **Y1** What is held together exceeds the budget by one item at most, where all that is held was [reserved](ByteBudget::reserve): one item always
-//!   passes when nothing else is held.
-//! - **Y2** Those who wait are served in the order in which they came. While one waits there is no [room](ByteBudget::room) for others.
-//! - **Y3** Who holds something may [take](ByteBudget::take) more without waiting, or two that wait for each other would wait for ever.
+//! - **Y1** The bytes that are held exceed the budget by one item at most, if all of them were
+//!   [reserved](ByteBudget::reserve): one item always passes when nothing else is held.
+//! - **Y2** Waiting reservations are served in the order in which they came. While one waits there is no
+//!   [room](ByteBudget::room) for others.
+//! - **Y3** A holder of bytes may [take](ByteBudget::take) more without waiting. Otherwise two holders that wait for
+//!   each other would wait for ever.
 
 use std::sync::Arc;
 
@@ -40,7 +42,7 @@ impl ByteBudget {
         })
     }
 
-    /// How much more may be held.
+    /// Returns the number of bytes that may still be held.
     pub(crate) fn room(&self) -> usize {
         let state = self.state.lock();
         if state.waiting > 0 {
@@ -49,12 +51,12 @@ impl ByteBudget {
         self.max.saturating_sub(state.held)
     }
 
-    /// Until something was given back.
+    /// Waits until bytes were given back.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }
 
-    /// Hold so many bytes, whether there is room or not.
+    /// Holds a number of bytes, even if there is no room for them.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Held {
         self.state.lock().held += bytes;
         Held {
@@ -63,7 +65,7 @@ impl ByteBudget {
         }
     }
 
-    /// Hold so many bytes when there is room for them, or nothing else is held.
+    /// Holds a number of bytes as soon as there is room for them, or nothing else is held.
     pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Held {
         let _waiting = Waiting::of(self);
         let _turn = self.turnstile.lock().await;
@@ -85,7 +87,7 @@ impl ByteBudget {
     }
 }
 
-/// Counts one who waits, also one who is aborted.
+/// Counts a reservation that waits, until it is served or aborted.
 struct Waiting<'b>(&'b ByteBudget);
 
 impl<'b> Waiting<'b> {
@@ -103,7 +105,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Held {
-    /// It turned out to be another number, or some was given back.
+    /// Changes the number of bytes, because another number turned out to be right or some were given back.
     pub(crate) fn set(&mut self, bytes: usize) {
         let mut state = self.budget.state.lock();
         state.held = state.held - self.bytes + bytes;
@@ -115,7 +117,7 @@ impl Held {
         }
     }
 
-    /// Hold what another one does, too.
+    /// Adds the bytes that another value holds.
     pub(crate) fn add(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }

@@ -1,6 +1,8 @@
-//! What a process is told by its machine: the time, numbers that nobody can guess, which process it is, and which others are gone.
+//! The machine of a process: the time, random numbers that cannot be guessed, the identity of the process, and the
+//! processes that are gone.
 //!
-//! Nothing else of this crate asks for any of it, so that a simulation is a [`Machine`] of its own; monotonic time and sleep are tokio's.
+//! No other module of this crate asks for any of these, so a simulation is a [`Machine`] of its own. Monotonic time and
+//! sleep are tokio's.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,37 +11,38 @@ use perdure_engine::Incarnation;
 use perdure_provider::{Clock, SystemClock, Worker, WorkerId};
 use tokio::time::Instant;
 
-/// What runs a process.
+/// The machine that runs a process.
 pub trait Machine: Clock {
-    /// Now, by a clock that nobody sets.
+    /// Returns the time of a monotonic clock.
     fn moment(&self) -> Instant {
         Instant::now()
     }
 
-    /// A number that nobody can guess and that does not come again.
+    /// Returns a number that cannot be guessed and does not come again.
     fn random(&self) -> u128;
 
-    /// The process, as the row of a worker names it.
+    /// Returns the process as the row of a worker names it.
     fn process(&self) -> Process;
 
-    /// What people call the machine; empty where that cannot be told.
+    /// Returns the name that people have given the machine; empty if the machine does not tell it.
     fn name(&self) -> String {
         String::new()
     }
 
-    /// Whether the process of a worker is surely gone. Where that cannot be told the answer is no, and its lease decides.
+    /// True if the process of a worker is surely gone. If that cannot be told the answer is `false`, and the worker's
+    /// lease decides.
     fn knows_gone(&self, worker: &Worker) -> bool;
 }
 
 /// A process, as the row of a worker names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// The machine since its last boot and, in a container, its process namespace: pids mean something only within both. Empty where that
-    /// cannot be told; then only leases tell of dead workers.
+    /// The machine since its last boot and, in a container, its process namespace: pids mean something only within
+    /// both. Empty if that cannot be told; then only leases tell of dead workers.
     pub host: String,
-    /// Its number there.
+    /// The number of the process on that machine.
     pub pid: u32,
-    /// When it began: numbers are used again. Empty where that cannot be told.
+    /// The start time of the process, because numbers are used again. Empty if that cannot be told.
     pub start: String,
 }
 
@@ -50,7 +53,7 @@ pub struct ThisMachine {
 }
 
 impl ThisMachine {
-    /// What this process is told of it.
+    /// Reads the identity of this process from the machine.
     #[must_use]
     pub fn read() -> Self {
         let pid = std::process::id();
@@ -86,13 +89,13 @@ impl Machine for ThisMachine {
         name()
     }
 
-    /// It ran on this machine, and there its id is free or another's.
+    /// True if the worker ran on this machine and its pid is free there, or belongs to another process.
     fn knows_gone(&self, worker: &Worker) -> bool {
         self.process.knows_gone(worker)
     }
 }
 
-/// Id of a new worker: a UUIDv7, so that they sort by time.
+/// Returns the id of a new worker: a UUIDv7, so that ids sort by time.
 pub(crate) fn new_worker_id(machine: &dyn Machine) -> WorkerId {
     let ms = u64::try_from(machine.now_ms()).unwrap_or(0);
     let mut random = [0; 10];
@@ -101,8 +104,8 @@ pub(crate) fn new_worker_id(machine: &dyn Machine) -> WorkerId {
     WorkerId(Arc::from(id.hyphenated().to_string()))
 }
 
-/// Two numbers that each start draws: the seed of its random numbers, and the incarnation, which tells it from other starts of the same id and is
-/// never 0.
+/// Returns two numbers that each start of an orchestration draws: the seed of its random numbers, and the incarnation,
+/// which tells the start from other starts of the same id and is never 0.
 pub(crate) fn new_start(machine: &dyn Machine) -> (u64, Incarnation) {
     let random = machine.random();
     let (high, low) = ((random >> 64) as u64, random as u64);
@@ -125,7 +128,7 @@ impl Process {
     }
 }
 
-/// The machine since its last boot and the namespace of its process numbers, which only Linux tells.
+/// Returns the machine since its last boot and the namespace of its process numbers. Only Linux tells these.
 fn host(pid: u32) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -155,14 +158,14 @@ fn name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
-/// What the machine shows of a process.
+/// The answer of the machine about a process.
 enum Sight {
-    /// The process runs; its start time, in clock ticks since boot.
+    /// The process runs; `start` is its start time, in clock ticks since boot.
     Running { start: String },
-    /// There is no process of that number, or a zombie.
+    /// No process has that number, or a zombie has it.
     Gone,
-    /// There is one that this process may not inspect: that of another user where `/proc` is mounted with `hidepid`, which systemd's
-    /// `ProtectProc=` does too.
+    /// A process has that number, and this process may not inspect it: it belongs to another user, and `/proc` is
+    /// mounted with `hidepid`, as systemd's `ProtectProc=` does, too.
     Hidden,
 }
 
@@ -186,7 +189,7 @@ fn look_at(pid: u32) -> Sight {
     }
 }
 
-/// Whether no process has that number. Any refusal to say so, such as EPERM, means that one has it.
+/// True if no process has that number. Any refusal to say so, such as EPERM, means that a process has it.
 #[cfg(unix)]
 fn is_free(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else {
@@ -255,7 +258,7 @@ mod tests {
         assert!(!this.knows_gone(&worker_of(&this.host, this.pid, &this.start)));
     }
 
-    /// Its /proc shows a process under another number than the one that the process has of itself.
+    /// The `/proc` of such a process shows it under a number other than the one that the process has of itself.
     #[test]
     fn a_process_with_the_proc_of_another_namespace_has_no_machine_to_compare() {
         let pid = std::process::id();
@@ -269,8 +272,8 @@ mod tests {
         assert!(!this.knows_gone(&worker_of("elsewhere", 1 << 22, "1")));
     }
 
-    /// Runs `work` on a thread of another user whose own `/proc` hides what is not that user's; `None` where this process may not set
-    /// that up. All of it is the thread's and ends with it.
+    /// Runs `work` on a thread of another user whose own `/proc` hides the processes of other users. Returns `None` if
+    /// this process may not set that up. All of the setup is the thread's and ends with it.
     fn behind_hidepid<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         const NOBODY: libc::uid_t = 65_534;
         let mount = |kind: &CStr, target: &CStr, flags, data: &CStr| {
@@ -288,7 +291,7 @@ mod tests {
         };
         // SAFETY: it concerns this thread alone, and parts its root and working directory from the others', too.
         let leave = || unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0;
-        // Of another group, too: the group of root sees all that root sees.
+        // The group changes, too: the group of root sees all that root sees.
         // SAFETY: the plain system calls change this thread alone, where libc's functions would change each of them.
         let become_nobody = || unsafe {
             libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>()) == 0
@@ -305,7 +308,8 @@ mod tests {
         thread.join().expect("the thread does not panic")
     }
 
-    /// Workers of two users with `ProtectProc=` took each other over every two seconds: what /proc does not show counted as gone.
+    /// Regression test: workers of two users with `ProtectProc=` took each other over every two seconds, because a
+    /// process that /proc does not show counted as gone.
     #[test]
     fn a_process_that_may_not_be_inspected_is_alive_until_its_number_is_free() {
         let this = ThisMachine::read().process;

@@ -1,7 +1,7 @@
-//! The platform of a process: what its machine tells it, time and sleep, the store's clock as it is known here, and small tools.
+//! The platform of a process: its machine, time and sleep, the store's clock as it is known here, and small tools.
 //!
-//! The tools are alarms, byte budgets, panics that are caught, and reads that are tried again. This room knows neither workers nor
-//! instances; all other rooms build on it.
+//! The tools are alarms, byte budgets, panics that are caught, and reads that are tried again. This folder knows
+//! neither workers nor instances; all other folders build on it.
 
 pub(crate) mod alarms;
 pub(crate) mod byte_budget;

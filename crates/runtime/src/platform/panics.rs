@@ -1,6 +1,7 @@
-//! A panic in the middle of one instance's work is that instance's problem alone: it is suspended with the reason, as one is whose rows
-//! cannot be read, and the task that serves all of them goes on. A panic in anything else ends the session, and another worker goes on
-//! from what is stored: a worker that renews its lease and has lost what acquires, or reads its inbox, would hold its instances for nothing.
+//! Panics. A panic in the middle of one instance's work is a problem of that instance alone. The instance is suspended
+//! with the reason, like one whose rows cannot be read, and the task that serves all instances goes on. A panic in
+//! anything else ends the session, and another worker goes on from what is stored. Otherwise a worker that still renews
+//! its lease, but has lost the task that acquires or reads its inbox, would hold its instances for nothing.
 
 use std::any::Any;
 use std::fmt::Display;
@@ -9,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// What came of some work, or why there is nothing of it. What it worked on must not be used after a panic.
+/// Returns the result of some work, or the reason why there is none. The data that the work changed must not be used
+/// after a panic.
 pub(crate) fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|problem| problem.to_string()),
@@ -17,12 +19,12 @@ pub(crate) fn caught<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Resu
     }
 }
 
-/// Do something that must not take whoever called it along; why it has panicked, if it has.
+/// Does some work whose panic must not reach the caller. Returns the reason if it has panicked.
 pub(crate) fn contained(work: impl FnOnce()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| message(&*panic).to_owned())
 }
 
-/// Run a task to its end; why it has panicked, if it has.
+/// Runs a task to its end. Returns the reason if it has panicked.
 pub(crate) async fn guarded(work: impl Future<Output = ()>) -> Result<(), String> {
     let mut work = pin!(work);
     poll_fn(|context| {

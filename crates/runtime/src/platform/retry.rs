@@ -7,15 +7,15 @@ use perdure_provider::{ProviderError, ProviderErrorKind};
 
 use crate::options::{RETRY_DELAYS, TOGETHER_PATIENCE};
 
-/// Whether an error is the last word on what was asked: it blames the row, or nobody will ever answer. Any other says that the store
-/// cannot answer now.
+/// True if an error is the last word on the request: it blames the row, or there will never be an answer. Any other
+/// error says that the store cannot answer now.
 pub(crate) fn is_final(error: &ProviderError) -> bool {
     let is_misjudged = is_planted(Bug::RefusalBlamesRow) && error.kind == ProviderErrorKind::Unavailable;
     error.blames_row() || error.kind == ProviderErrorKind::Closed || is_misjudged
 }
 
-/// Read of an instance until the store answers, refuses for good, or has been out of memory for a while: what is too large for this process
-/// would be read for ever.
+/// Reads an instance until the store answers, refuses for good, or has been out of memory for `patience`: a row that is
+/// too large for this process would be read for ever.
 pub(crate) async fn reading<T, F>(read: impl Fn() -> F, patience: Duration) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, ProviderError>>,
@@ -26,7 +26,7 @@ where
     .await
 }
 
-/// Read of several instances, of which one may be to blame, until the store answers or has failed for a while.
+/// Reads several instances, of which one may be to blame, until the store answers or has failed for a while.
 pub(crate) async fn reading_together<T, F>(read: impl Fn() -> F) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, ProviderError>>,
@@ -37,7 +37,7 @@ where
     .await
 }
 
-/// Read until the store answers, or refuses for good.
+/// Reads until the store answers, or refuses for good.
 pub(crate) async fn retrying<T, F>(read: impl Fn() -> F) -> Result<T, ProviderError>
 where
     F: Future<Output = Result<T, ProviderError>>,

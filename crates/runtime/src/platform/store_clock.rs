@@ -1,10 +1,11 @@
 //! The store's clock, as far as this process knows it.
 //!
-//! Leases and due times are compared with the store's clock (P9). A timer must be due for the engine, too, when the store says that its
-//! instance is, and a machine whose clock is an hour off, or is set while it runs, must neither fire timers early nor late: what a turn
-//! takes for the time stays in its history. So everything here goes by the machine's clock without the jumps that it makes, plus a
-//! difference to the store's, which each answer that tells the store's time narrows down: the answer was made between the question and now,
-//! and the difference moves no further than that demands. Where both are one clock it stays zero.
+//! Leases and due times are compared with the store's clock (P9). A timer must be due for the engine, too, when the
+//! store says that its instance is due. A machine whose clock is an hour off, or is set while it runs, must fire timers
+//! neither early nor late: the time that a turn reads stays in its history. So all times here are those of the
+//! machine's clock without its jumps, plus the difference to the store's clock. Each answer that tells the store's time
+//! narrows the difference down: the answer was made between the question and now, and the difference moves no further
+//! than that demands. If both are one clock the difference stays zero.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::platform::machine::Machine;
 
-/// A clock that shows so much more or less than has passed since it was last looked at, ms, was set.
+/// A clock was set if it shows this much more or less time than has passed since the last look at it, ms.
 const JUMP_MS: u64 = 1_000;
 
 /// The machine's clock, set to the store's.
@@ -29,13 +30,13 @@ pub(crate) struct StoreClock {
 /// A look at the machine's clock.
 struct Look {
     showed_ms: i64,
-    /// Since the first look, by a clock that nobody sets.
+    /// The time since the first look, by a monotonic clock.
     passed_ms: i64,
-    /// How far the machine's clock was set forward so far.
+    /// The time by which the machine's clock was set forward so far.
     set_by_ms: i64,
 }
 
-/// When a question was asked, before any difference.
+/// The time at which a question was asked, before any difference is added.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked(i64);
 
@@ -72,14 +73,15 @@ impl StoreClock {
         showed_ms - set_by_ms
     }
 
-    /// A question goes to the store now.
+    /// Notes the time of a question that goes to the store now.
     pub(crate) fn ask(&self) -> Asked {
         Asked(self.machine_ms())
     }
 
-    /// The answer to it told the store's time.
+    /// Notes the store's time, which the answer to a question told.
     pub(crate) fn hear(&self, asked: Asked, store_ms: i64) {
-        // At least so much is the store ahead, or `now_ms` would still be before the time that it told.
+        // The store is ahead by at least this much. Otherwise `now_ms` would still be before the time that the store
+        // told.
         let least = store_ms - self.machine_ms();
         let most = (store_ms - asked.0).max(least);
         let narrowed = |ahead: i64| Some(ahead.clamp(least, most));
@@ -122,7 +124,7 @@ mod tests {
         }
     }
 
-    /// What is shown after an answer that told `store_ms` and took `took_ms`.
+    /// Returns the time that the clock shows after an answer that told `store_ms` and took `took_ms`.
     async fn shown(clock: &StoreClock, machine: &ManualClock, took_ms: i64, store_ms: i64) -> i64 {
         let asked = clock.ask();
         machine.advance(took_ms);
@@ -137,7 +139,7 @@ mod tests {
         let clock = StoreClock::new(machine.clone());
         assert_eq!(shown(&clock, &machine, 10, 1_004).await, 1_010);
         assert_eq!(shown(&clock, &machine, 0, 1_010).await, 1_010);
-        // Neither of the two clocks that a machine has is exact.
+        // The two clocks of a machine are not exact.
         machine.advance(1);
         assert_eq!(clock.now_ms(), 1_011);
     }
@@ -153,7 +155,8 @@ mod tests {
         assert_eq!(shown(&clock, &machine, 10, 1_000_010).await, 1_000_020);
     }
 
-    /// What a turn took for the time was an hour ahead then, and so was each timer that its instance created from there on.
+    /// Regression test: the time that a turn read was an hour ahead, and so was each timer that its instance created
+    /// from there on.
     #[tokio::test(start_paused = true)]
     async fn a_machine_whose_clock_is_set_shows_the_same() {
         let machine = Arc::new(ManualClock::new(1_000));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Sleep for at least `duration`.
+/// Sleeps for at least `duration`.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that sleeps; everything else waits for a notification or an alarm"

@@ -1,7 +1,9 @@
-//! Virtual time, for tests: tasks that run when they are told to, and a clock that stands still until it is set forward.
+//! Virtual time, for tests: tasks that run when they are told to, and a clock that stands still until it is set
+//! forward.
 //!
-//! Everything is done on the thread that calls, within the call. The clock of the [`Machine`] and tokio's are set forward together, so that
-//! a runtime on them sees one time. Nothing here knows what is due: whoever sets the clock asks the [runtime](crate::Runtime::next_due_ms).
+//! Everything is done on the calling thread, within the call. The clock of the [`Machine`] and tokio's are set forward
+//! together, so that a runtime on them sees one time. Nothing here knows what is due: the caller that sets the clock
+//! asks the [runtime](crate::Runtime::next_due_ms).
 
 use std::io;
 use std::sync::Arc;
@@ -17,30 +19,31 @@ use tokio::time::Instant;
 
 use crate::platform::machine::{Machine, Process};
 
-/// How often everything must have come to rest: after the first time timers are looked at that are due, and those they wake run then.
+/// The number of times that all tasks must have come to rest: after the first time, timers that are due are looked at,
+/// and the tasks that they wake run then.
 const RESTS: u32 = 2;
 
-/// Tasks and a clock of their own.
+/// A set of tasks with a clock of its own.
 pub struct VirtualTime {
     tokio: Runtime,
     machine: Arc<VirtualMachine>,
-    /// Woken when no task can go on.
+    /// The waker to wake when no task can go on.
     resting: Arc<Mutex<Option<Waker>>>,
 }
 
 impl VirtualTime {
-    /// A clock that shows `now_ms`; what is random on the machine comes from `seed`.
+    /// Returns a set of tasks whose clock shows `now_ms`. Random numbers of the machine come from `seed`.
     ///
     /// # Errors
     ///
-    /// When the system has no room for another set of tasks.
+    /// Fails if the system has no room for another set of tasks.
     pub fn new(now_ms: i64, seed: u64) -> io::Result<Self> {
         let resting: Arc<Mutex<Option<Waker>>> = Arc::default();
         let at_rest = Arc::clone(&resting);
         let tokio = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
-            // Whoever is woken here keeps the clock from going on by itself.
+            // The task that is woken here keeps the clock from going on by itself.
             .on_thread_park(move || {
                 if let Some(waker) = at_rest.lock().take() {
                     waker.wake();
@@ -61,19 +64,19 @@ impl VirtualTime {
         })
     }
 
-    /// The machine that has this clock.
+    /// Returns the machine that has this clock.
     #[must_use]
     pub fn machine(&self) -> Arc<dyn Machine> {
         Arc::clone(&self.machine) as Arc<dyn Machine>
     }
 
-    /// Where tasks are put.
+    /// Returns the handle that spawns tasks.
     #[must_use]
     pub fn handle(&self) -> &Handle {
         self.tokio.handle()
     }
 
-    /// Run the tasks until none of them can go on.
+    /// Runs the tasks until none of them can go on.
     pub fn settle(&self) {
         let mut rests = 0;
         self.tokio.block_on(std::future::poll_fn(|context| {
@@ -86,7 +89,7 @@ impl VirtualTime {
         }));
     }
 
-    /// Set the clock forward. What is due then waits for [`settle`](Self::settle).
+    /// Sets the clock forward. Timers that are due then wait for [`settle`](Self::settle).
     pub fn set(&self, to_ms: i64) {
         let by_ms = to_ms - self.machine.now_ms();
         if let Ok(by_ms) = u64::try_from(by_ms) {
@@ -187,7 +190,7 @@ mod tests {
         time.settle();
         let day = begin + Duration::from_secs(86_400);
         assert_eq!(*moments.lock(), [(DAY_MS, day, day)]);
-        // It is never set back.
+        // The clock is never set back.
         time.set(0);
         assert_eq!(machine.now_ms(), DAY_MS);
     }

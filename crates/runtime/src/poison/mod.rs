@@ -1,7 +1,7 @@
-//! Instances that must not go on as they are: poison pills, and code or histories that do not fit.
+//! Instances that must not go on as they are: poison pills, and instances whose code or history does not fit.
 //!
-//! This room owns the evidence against an instance (trials, the watchdog), its suspension with the report of why, and the resumption when
-//! other code is registered. Holding an instance on request belongs to clients.
+//! This folder owns the evidence against an instance (trials, the watchdog), its suspension with the report of the
+//! reason, and its resumption when other code is registered. Holding an instance on request belongs to clients.
 
 pub(crate) mod report;
 pub(crate) mod suspects;

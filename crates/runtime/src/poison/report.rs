@@ -1,4 +1,5 @@
-//! Why an instance is suspended, as it is stored with it: JSON text of `{ code, message, details }`, of which the driver makes an error.
+//! The report of a suspension, which is stored with the instance: JSON text of `{ code, message, details }`, which the
+//! driver turns into an error.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The code no longer fits its history. `source`: the lines of user code that showed it, as in a stack; may be empty.
+    /// Reports that the code no longer fits its history. `source`: the lines of user code that showed it, as in a
+    /// stack; may be empty.
     pub(crate) fn of_mismatch(mismatch: &Mismatch, source: &str) -> Self {
         let mut message = mismatch.to_string();
         if !source.is_empty() {
@@ -28,13 +30,14 @@ impl Report {
         }
     }
 
-    /// It has reached a limit.
+    /// Reports that the instance has reached a limit.
     pub(crate) fn of_limit(limit: LimitReached) -> Self {
         let details = json!({ "limit": limit.name(), "max": limit.max() });
         Self::other(json!({ "code": "LIMIT", "message": limit.to_string(), "details": details }))
     }
 
-    /// The host says why, as JSON `{ code, message, details }`. `source` as in [`of_mismatch`](Self::of_mismatch).
+    /// Takes the report of the host, JSON of `{ code, message, details }`. `source` as in
+    /// [`of_mismatch`](Self::of_mismatch).
     pub(crate) fn told(report: &str, source: &str) -> Self {
         let Ok(mut report @ Value::Object(_)) = serde_json::from_str(report) else {
             return Self::of_problem(report);
@@ -46,12 +49,13 @@ impl Report {
         Self::other(report)
     }
 
-    /// Something else keeps the instance from going on: its code cannot be run, or its history cannot be read.
+    /// Reports another problem that keeps the instance from going on: its code cannot be run, or its history cannot be
+    /// read.
     pub(crate) fn of_problem(problem: &str) -> Self {
         Self::other(json!({ "code": "SUSPENDED", "message": problem }))
     }
 
-    /// Too much speaks against it; last that a turn of it did not come back.
+    /// Reports that the evidence is enough. The last piece of evidence: a turn of the instance did not come back.
     pub(crate) fn of_stall(turn_deadline: Duration) -> Self {
         let ms = turn_deadline.as_millis();
         Self::of_losses(&format!(
@@ -59,12 +63,12 @@ impl Report {
         ))
     }
 
-    /// Too much speaks against it; last that its worker died.
+    /// Reports that the evidence is enough. The last piece of evidence: the instance's worker died.
     pub(crate) fn of_death() -> Self {
         Self::of_losses("the last one died")
     }
 
-    /// Too much speaks against it; last that it took a thread down.
+    /// Reports that the evidence is enough. The last piece of evidence: the instance took a thread down.
     pub(crate) fn of_thread() -> Self {
         Self::of_losses("a thread of the last one ended in the middle of it")
     }
@@ -75,7 +79,8 @@ impl Report {
         Self::other(json!({ "code": "SUSPENDED", "message": message, "details": { "workers": workers } }))
     }
 
-    /// A client holds it. `reason` is as the driver encoded it, and in the details for that.
+    /// Reports that a client holds the instance. `reason` is as the driver encoded it, and therefore stands in the
+    /// details.
     pub(crate) fn of_client(reason: Payload) -> Self {
         let details = reason.map(|reason| json!({ "reason": reason }));
         Self::other(json!({ "code": "SUSPENDED", "message": "held by client.suspend", "details": details }))
@@ -88,12 +93,12 @@ impl Report {
         }
     }
 
-    /// Whether it is the code that does not fit its history, so that other code may.
+    /// True if the code does not fit its history, so that other code may fit.
     pub(crate) const fn is_mismatch(&self) -> bool {
         self.is_mismatch
     }
 
-    /// Its first line, for the log.
+    /// Returns the first line of the message, for the log.
     pub(crate) fn headline(&self) -> &str {
         self.error["message"]
             .as_str()
@@ -106,14 +111,14 @@ impl Report {
     }
 }
 
-/// The error that an instance is suspended with whose code no longer fits its history, as JSON. `source`: the lines of user code that showed
-/// it, as in a stack; may be empty.
+/// Returns the error, as JSON, of an instance whose suspension has the reason that its code no longer fits its history.
+/// `source`: the lines of user code that showed it, as in a stack; may be empty.
 #[must_use]
 pub fn mismatch_error(mismatch: &Mismatch, source: &str) -> String {
     Report::of_mismatch(mismatch, source).into_text()
 }
 
-/// A mismatch as `NondeterminismError.report` shows it.
+/// Returns a mismatch as `NondeterminismError.report` shows it.
 #[must_use]
 pub fn shown(mismatch: &Mismatch, source: &str) -> Value {
     let mut report = json!({

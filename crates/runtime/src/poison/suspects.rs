@@ -1,4 +1,4 @@
-//! Suspects of a session: those that are tried, and those that wait for their trial. Invariants T1 to T5 stand in
+//! The suspects of a session: those that are tried, and those that wait for their trial. Invariants T1 to T5 stand in
 //! [`trials`](crate::poison::trials), which announces trials to the store.
 
 use std::collections::VecDeque;
@@ -13,24 +13,25 @@ use crate::options::TRIED_MAX;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::worker::alarm::Alarm;
 
-/// Suspects of a session.
+/// The suspects of a session.
 #[derive(Default)]
 pub(crate) struct Trials {
-    /// Those that are tried, from the announcement until the end is written, with the alarm that ends it.
+    /// The suspects that are tried, from the announcement until the end is written, each with the alarm that ends its
+    /// trial.
     pub(super) tried: FxHashMap<Token, Option<AlarmId>>,
-    /// No other is tried until the one that is tried is through.
+    /// True while one suspect is tried alone: no other trial begins until that one is over.
     pub(super) is_alone: bool,
     pub(super) waiting: VecDeque<Arc<Instance>>,
 }
 
 impl Trials {
-    /// The session is over.
+    /// Forgets all suspects, because the session is over.
     pub(crate) fn clear(&mut self, alarms: &Alarms<Alarm>) {
         self.tried.values().flatten().for_each(|alarm| alarms.cancel(*alarm));
         *self = Self::default();
     }
 
-    /// The next one that can be tried now, and how.
+    /// Returns the next suspect that can be tried now, and how it is tried.
     pub(super) fn next(&mut self) -> Option<(Arc<Instance>, TrialStep)> {
         while let Some(next) = self.waiting.front() {
             let (state, suspicion) = {
@@ -58,7 +59,8 @@ impl Trials {
 
     fn has_room_for(&self, token: Token, suspicion: Suspicion) -> bool {
         let fits = !self.is_alone && !suspicion.is_accused() && self.tried.len() < TRIED_MAX;
-        // The end of its own last trial is written first: a store may write the two in any order.
+        // The end of the suspect's own last trial must be written first: a store may carry out the two writes in any
+        // order.
         self.tried.is_empty() || (fits && !self.tried.contains_key(&token))
     }
 }

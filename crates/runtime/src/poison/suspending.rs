@@ -1,7 +1,8 @@
-//! Suspensions by the worker that owns the instance: its code or its history is not fit to go on.
+//! Suspensions by the worker that owns the instance, when its code or its history is not fit to go on.
 //!
-//! The instance is forgotten at once and is [on its way out](crate::worker::ownership::Leaving) until the store has written that. A suspension
-//! that the store refuses is tried [a few times](SUSPENSION_TRIES), without what may be refused of it; then the instance is released.
+//! The instance is forgotten at once, and is [on its way out](crate::worker::ownership::Leaving) until the store has
+//! written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without the
+//! parts that the store may be refusing. Then the instance is released.
 
 use std::sync::Arc;
 
@@ -21,20 +22,20 @@ use crate::worker::session::Session;
 struct Suspension {
     instance: Arc<Instance>,
     commit: TurnCommit,
-    /// How often it was refused.
+    /// The number of times that the store refused it.
     refused: u32,
     leaving: Leaving,
 }
 
 impl Session {
-    /// Hold an instance whose code or history is not fit to go on. Nothing of its turn is stored.
+    /// Suspends an instance whose code or history is not fit to go on. Nothing of its turn is stored.
     pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
         let start = instance.lock().start.take();
         if let Some(start) = start {
             return self.suspend_start(instance, start, report);
         }
         if self.has_ended() {
-            // What went wrong may have gone wrong because of that; another worker will see.
+            // The problem may come from the end of the session. Another worker will see if it remains.
             return;
         }
         self.shared.log_about(
@@ -94,7 +95,7 @@ impl Session {
                 self.shared.ended(instance, Status::Suspended);
                 self.shared.store.watch.look(&instance.id);
             }
-            // It is another's by now, or the store has lost what it had acknowledged.
+            // The instance is another worker's by now, or the store has lost a write that it had acknowledged.
             Ok(_) => {
                 self.let_go(suspension.commit.key, suspension.commit.epoch);
                 self.shared.store.watch.look(&instance.id);
@@ -104,7 +105,7 @@ impl Session {
         }
     }
 
-    /// The store refuses a suspension for good, perhaps because of its report.
+    /// Tries a suspension again that the store refused for good, perhaps because of its report.
     fn suspend_again(self: &Arc<Self>, suspension: Suspension, error: &ProviderError) {
         let Suspension {
             instance,

@@ -1,17 +1,21 @@
 //! Trials of suspects: of instances that lost their workers again and again before they got on (P14).
 //!
-//! Of which of its instances a dead worker died is known of none of them. So those that have lost two workers in a row are tried: what they do
-//! is announced to the store, a few at a time, and those that were among the few when a worker died, alone.
+//! When a worker dies, it is not known which of its instances it died of. So instances that have lost two workers in a
+//! row are tried: their turns are announced to the store, a few at a time. Those that were among the few when a worker
+//! died are tried alone.
 //!
-//! - **T1** A suspect is read from the store, and its turn begins, when its trial is announced: what it holds may be what its worker died of. The trial is over when the turn has got on, or is over and the activities of
-//!   the instance have run for [`PROBATION_MS`] without harm.
-//! - **T2** At most [`TRIED_MAX`](crate::options::TRIED_MAX) suspects of a worker are tried at once; one that is accused is tried alone, and so is one that nobody else waits
-//!   with. The death of a worker is evidence against an instance only when it was tried alone, and an acquittal takes back what is none.
-//! - **T3** A worker that dies at any other time leaves no evidence: an instance that waits, also for an activity that runs for long, is not
-//!   suspended however many workers are killed under it; nor are those that an instance takes with it each time it ends its process.
-//! - **T4** A store that is slow or gone kills no worker. One that loses its lease because of that gives back what it owned, in good order,
-//!   as soon as it reaches the store, unless another has found it missing before.
-//! - **T5** Instances that are no suspects have their turns as ever; they cost no write more.
+//! - **T1** A suspect is read from the store, and its turn begins, only when its trial is announced, because its worker
+//!   may have died of the data that it holds. The trial is over when the turn has got on, or when the turn is over and
+//!   the activities of the instance have run for [`PROBATION_MS`] without harm.
+//! - **T2** At most [`TRIED_MAX`](crate::options::TRIED_MAX) suspects of a worker are tried at once. An accused one is
+//!   tried alone, and so is one that no other suspect waits with. The death of a worker is evidence against an instance
+//!   only if the instance was tried alone, and an acquittal takes back all that is no evidence.
+//! - **T3** A worker that dies at any other time leaves no evidence. An instance that waits, also for an activity that
+//!   runs for long, is not suspended however many workers are killed under it; nor are those that an instance takes
+//!   with it each time it ends its process.
+//! - **T4** A store that is slow or gone kills no worker. A worker that loses its lease because of that gives back what
+//!   it owned, in good order, as soon as it reaches the store, unless another worker has found it missing before.
+//! - **T5** Instances that are no suspects have their turns as ever; they cost no more writes.
 
 use std::sync::Arc;
 
@@ -26,7 +30,7 @@ use crate::worker::alarm::Alarm;
 use crate::worker::session::Session;
 
 impl Session {
-    /// A suspect, which is blocked, is to have a turn.
+    /// Queues the trial of a suspect that is blocked and is to have a turn.
     pub(crate) fn await_trial(self: &Arc<Self>, instance: Arc<Instance>) {
         self.trials.lock().waiting.push_back(instance);
         self.next_trials();
@@ -56,7 +60,7 @@ impl Session {
     fn announced(self: &Arc<Self>, instance: Arc<Instance>, answer: Result<Outcome, ProviderError>) {
         let is_its_own = match answer {
             Ok(outcome) => outcome == Outcome::Noted,
-            // What the store refuses for good must not keep the instance from going on.
+            // A trial that the store refuses for good must not keep the instance from going on.
             Err(error) => error.kind != ProviderErrorKind::Closed,
         };
         if !is_its_own {
@@ -68,7 +72,8 @@ impl Session {
         }
     }
 
-    /// A turn is over, and durable if there was anything to store. If it was a suspect's: how its trial goes on.
+    /// Continues the trial of an instance after its turn, if it is on trial. The turn is durable if it had anything to
+    /// store.
     pub(crate) fn turn_done(self: &Arc<Self>, instance: &Arc<Instance>) {
         if !self.trials.lock().tried.contains_key(&instance.token) {
             return;
@@ -78,7 +83,7 @@ impl Session {
             (core.control.state(), core.on_trial)
         };
         match state {
-            // It got on, or was given back, with or without its generator.
+            // The instance got on, or was given back, with or without its generator.
             _ if !on_trial => self.trial_over(instance),
             State::Complete => self.trial_over(instance),
             State::Idle if self.activities.lock().runs_any(instance) => {
@@ -88,12 +93,12 @@ impl Session {
                 }
             }
             State::Idle => self.acquit(instance),
-            // Its next turn follows.
+            // Another turn of the instance follows.
             State::Ready | State::Running | State::Blocked => {}
         }
     }
 
-    /// Nothing has happened so far.
+    /// Acquits an instance, because nothing has happened so far.
     pub(crate) fn acquit(self: &Arc<Self>, instance: &Arc<Instance>) {
         if let Some(alarm) = self.trials.lock().tried.get_mut(&instance.token) {
             *alarm = None;
@@ -101,7 +106,7 @@ impl Session {
         {
             let mut core = instance.lock();
             if !core.control.is_idle() || !core.on_trial {
-                // It has a turn, with which this comes again.
+                // The instance has a turn, after which it is acquitted.
                 return;
             }
             core.on_trial = false;
@@ -112,7 +117,7 @@ impl Session {
         self.write_trial(instance, TrialStep::End, done);
     }
 
-    /// It got on, was acquitted, or is gone: others have their trials.
+    /// Ends the trial of an instance that got on, was acquitted, or is gone, and begins the trials of others.
     pub(crate) fn trial_over(self: &Arc<Self>, instance: &Instance) {
         let was_tried = {
             let mut trials = self.trials.lock();

@@ -1,10 +1,12 @@
-//! Instances whose code did not fit their history go on by themselves when other code is registered under the name and version of
-//! their orchestration.
+//! Resumption of instances whose code did not fit their history: they go on by themselves when other code is registered
+//! under the name and version of their orchestration.
 //!
-//! - **U1** That is looked for when a runtime starts and when an orchestration is registered, and at no other time: workers with
-//!   different code under one name and version cannot resume and suspend an instance in turns for ever.
-//!   A shutdown waits for a look that the store has begun, and no other begins after that: it would be one for code that is gone.
-//! - **U2** What one registration finds is gone through once, in pages, whatever other workers suspend meanwhile.
+//! - **U1** A worker looks for such instances when a runtime starts and when an orchestration is registered, and at no
+//!   other time. So workers with different code under one name and version cannot resume and suspend an instance in
+//!   turns for ever. A shutdown waits for a look that the store has begun, and no other look begins after that: it
+//!   would be one for code that is gone.
+//! - **U2** The instances that one registration finds are gone through once, in pages, regardless of how many other
+//!   workers suspend meanwhile.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::platform::retry::retrying;
 use crate::registry::Registered;
 use crate::worker::session::Session;
 
-/// Resume for each orchestration that was registered what waits for other code than was there (U1).
+/// Resumes, for each orchestration that was registered, the instances that wait for code other than they had (U1).
 pub(crate) async fn resume(session: Arc<Session>) {
     let shared = &session.shared;
     loop {
@@ -50,7 +52,7 @@ async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(
             time_ms: session.now_ms(),
         };
         let resumed = retrying(|| async {
-            // First: of this and the shutdown, one sees the other.
+            // This comes before the check: either the shutdown sees this look, or this look sees the shutdown.
             let _look = session.at_store();
             if session.draining.has_begun() {
                 return Err(ProviderError::new(ProviderErrorKind::Closed, "the runtime shuts down"));
@@ -65,7 +67,7 @@ async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(
                 format!("{registered} has other code now; suspended instances that go on: {count}"),
             );
         }
-        // Also when these are none: a try whose answer was lost may have resumed some.
+        // This is also done if no instance was resumed: a try whose answer was lost may have resumed some.
         shared.store.work_is_due();
         if count < RESUME_BATCH {
             return Ok(());

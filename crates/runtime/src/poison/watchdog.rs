@@ -1,26 +1,31 @@
-//! The watchdog: code that does not give the thread of a lane back holds up nobody but itself (architecture, section 4).
+//! The watchdog: code that does not give the thread of a lane back holds up only itself (architecture, section 4).
 //!
-//! - **W1** A thread is held up when its lane is not parked and it has not come by, to take a job or to let its event loop in, for all of
-//!   [`LOOKS`] looks, which the turn deadline is divided into. A process that was stopped as a whole, or got no processor, was not looked
-//!   at either, and is not taken for one that is held up. A lane that is parked is not looked at.
-//! - **W2** A thread that is held up takes no new work. While the first one is, the worker takes none at all: no instance, no claimed start, no
-//!   task, until it comes by again. All workers of a store in one process share that thread, and all look for work of every kind then: those
-//!   that began while it was held up, too.
-//! - **W3** What its worker owns and the thread alone can run is given back in one commit as soon as a worker of another process is there to take it: with
-//!   threads besides the first, that is what it has a generator of, and what is registered with the first alone. That fences off what
-//!   the thread still does for it (P7), and everything is forgotten here up to the epoch that was given back; generators are dropped and
-//!   attempts aborted when the thread comes by. With nobody else there, giving back would only abort what runs.
-//! - **W4** An activity whose function holds the thread is not run twice: its instance stays, or its task. When code holds the thread
-//!   that runs outside of any job, as what follows an `await` does, any attempt that was begun may be the one, and all of them stay.
-//!   A task whose attempt has ended stays, too: its end is on its way to the store.
-//! - **W5** An instance whose turn holds the thread does not stay, and that is evidence against it (P14): a lease holds for no turn
-//!   beyond the deadline. With enough of it the instance is suspended in the same commit.
-//! - **W6** While it lasts it is looked at again and again: a claim or an acquisition that was under way is given back, too.
-//! - **W7** What was given back is for the others until the next look. Then this worker looks for it, too: perhaps no other one has the code or a
-//!   place for it, and another thread of this one does.
+//! - **W1** A thread is held up if its lane is not parked and it has not come by, to take a job or to let its event
+//!   loop in, for all of [`LOOKS`] looks, into which the turn deadline is divided. A process that was stopped as a
+//!   whole, or got no processor, does no looks either, and is not taken for one that is held up. A parked lane is not
+//!   looked at.
+//! - **W2** A thread that is held up takes no new work. While the first thread is held up, the worker takes no work at
+//!   all: no instance, no claimed start, no task, until the thread comes by again. All workers of a store in one
+//!   process share that thread, and all look for work of every kind then, including those that began while it was held
+//!   up.
+//! - **W3** The worker gives back, in one commit, all that it owns and only that thread can run, as soon as a worker of
+//!   another process is there to take it. With threads besides the first, that is what the thread has a generator of,
+//!   and what is registered with the first thread alone. Giving back fences off the work that the thread still does on
+//!   it (P7). Everything is forgotten here up to the epoch that was given back; generators are dropped and attempts
+//!   aborted when the thread comes by. If no other worker is there, giving back would only abort what runs.
+//! - **W4** An activity whose function holds the thread is not run twice: its instance stays, or its task. If the
+//!   thread is held by code that runs outside of any job, such as the code after an `await`, any attempt that was begun
+//!   may be the one, and all of them stay. A task whose attempt has ended stays, too: its end is on its way to the
+//!   store.
+//! - **W5** An instance whose turn holds the thread does not stay, and that is evidence against it (P14): a lease holds
+//!   for no turn beyond the deadline. If the evidence is enough, the instance is suspended in the same commit.
+//! - **W6** While the thread is held up it is looked at again and again: a claim or an acquisition that was under way
+//!   is given back, too.
+//! - **W7** Work that was given back is left to other workers until the next look. Then this worker looks for it, too:
+//!   perhaps no other worker has the code or a place for it, and another thread of this one does.
 //!
-//! Nothing here waits for the thread. The host is told at once, so that it can say so by other means; the log and its listeners, which live on
-//! that thread, hear of it when it comes by.
+//! Nothing here waits for the thread. The host is told at once, so that it can report it by other means. The log and
+//! its listeners live on that thread and hear of it when it comes by.
 
 use std::mem;
 use std::sync::Arc;
@@ -38,8 +43,8 @@ use crate::poison::report::Report;
 use crate::shared::MAIN;
 use crate::worker::session::Session;
 
-/// Look after a lane's thread until the session ends. A session may begin while the thread is held up: that is seen here and now, before
-/// any other task of the session looks whether it takes work, and not when the future is polled first.
+/// Watches a lane's thread until the session ends. A session may begin while the thread is held up. That is noticed in
+/// this call, before any other task of the session checks if it takes work, and not at the first poll of the future.
 pub(crate) fn watch(session: Arc<Session>, lane: LaneId) -> impl Future<Output = ()> + Send {
     let pulse = session.shared.pulse(lane);
     let seen = pulse.beats();
@@ -47,13 +52,14 @@ pub(crate) fn watch(session: Arc<Session>, lane: LaneId) -> impl Future<Output =
     watch_since(session, lane, seen, looks)
 }
 
-/// The thread has not come by since a beat, for so many looks.
+/// Watches a lane's thread that has not come by since the beat `seen`, for `looks` looks.
 async fn watch_since(session: Arc<Session>, lane: LaneId, mut seen: u64, mut looks: u32) {
     let shared = &session.shared;
     let (pulse, lanes) = (shared.pulse(lane), &shared.lanes);
     let mut gave = false;
     loop {
-        // It may have come by and be parked already: who waits for that is still to be told.
+        // A thread that was held up may have come by and be parked already. The workers that wait for it must still be
+        // told.
         if looks < LOOKS {
             pulse.while_parked(lanes, lane).await;
         }
@@ -81,7 +87,7 @@ async fn watch_since(session: Arc<Session>, lane: LaneId, mut seen: u64, mut loo
     }
 }
 
-/// What a worker does not give back, and against what there is evidence.
+/// The instances and tasks that a worker does not give back, and the instance that there is evidence against.
 #[derive(Default)]
 struct Holding {
     instances: Vec<InstanceKey>,
@@ -133,7 +139,7 @@ impl Session {
         shared.log(Level::Warn, message);
     }
 
-    /// Whether another worker lives, on another thread. A store that takes longer than a turn may is asked again.
+    /// True if another worker lives, on another thread. A store that takes longer than a turn may take is asked again.
     async fn others_can_go_on(&self) -> bool {
         let (store, now) = (&self.shared.store, self.now_ms());
         let workers = tokio::select! {
@@ -146,7 +152,7 @@ impl Session {
             .any(|worker| worker.lease_until_ms > now && !store.has_worker(&worker.id))
     }
 
-    /// Give back what the thread does not come to do (W3). Whether the store did that.
+    /// Gives back what the thread does not come to do (W3). Returns `true` if the store did that.
     async fn give_back(self: &Arc<Self>, lane: LaneId) -> bool {
         if lane == MAIN {
             self.leave_starts();
@@ -174,12 +180,13 @@ impl Session {
         };
         open.keep(&request);
         if !self.shared.pulse(lane).is_held_up() {
-            // It has come back meanwhile. What it was in may be over, and not stored yet: that is nobody else's. After what is withheld was
-            // said: nothing that it begins from here on is given back.
+            // The thread has come back meanwhile. Its job may be over and not stored yet, and must not go to another
+            // worker. The check comes after the request has said what it keeps, so that no attempt that begins from
+            // here on is given back.
             return false;
         }
         let given = self.give_back_to_store(open, request).await;
-        // The next look tries again.
+        // After an error the next look tries again.
         if let Err(error) = &given {
             let message = format!("what the thread does not come to do could not be given back: {error}");
             self.shared.log(Level::Warn, message);
@@ -187,7 +194,7 @@ impl Session {
         given.is_ok()
     }
 
-    /// The store has taken instances back.
+    /// Forgets the instances that the store has taken back.
     pub(crate) fn given_back(self: &Arc<Self>, given: GivenBack) {
         let GivenBack { instances, convict } = given;
         for (key, epoch) in instances {
@@ -222,7 +229,8 @@ impl Session {
                 .begun_at(lane)
                 .for_each(|attempt| holding.keep(&attempt.origin)),
         }
-        // Last: an attempt that ends meanwhile is found running above, or here. To run it again would be to do what is done.
+        // This comes last: an attempt that ends meanwhile is found either running above or here. It must not be run
+        // again, because its work is done.
         holding.tasks.extend(self.leaving_tasks());
         holding.instances.sort_unstable();
         holding.instances.dedup();
@@ -231,7 +239,7 @@ impl Session {
         holding
     }
 
-    /// What other threads have begun or may begin.
+    /// Keeps the instances and tasks that other threads have begun or may begin.
     fn keep_what_others_run(&self, lane: LaneId, holding: &mut Holding) {
         let owned: Vec<Arc<Instance>> = self.table.lock().owned().cloned().collect();
         for instance in owned {
