@@ -1,4 +1,4 @@
-//! A host that runs scripts: each orchestration is a list of things to do one after the other.
+//! A host that runs scripts: each orchestration is a list of operations that are done one after the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,44 +21,45 @@ use crate::{
     RuntimeError, RuntimeOptions, StartRequest, Store, Token,
 };
 
-/// One thing that a script does.
+/// One operation of a script.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Op {
-    /// Schedule an activity and wait for it.
+    /// Schedules an activity and waits for it.
     Activity(&'static str),
-    /// Schedule an activity that is tried again and again, and wait for it.
+    /// Schedules an activity that is tried again and again, and waits for it.
     Retried(&'static str),
-    /// Schedule an inline activity that is tried again and again, and wait for it.
+    /// Schedules an inline activity that is tried again and again, and waits for it.
     Inline(&'static str),
-    /// Schedule an activity that is tried again and again for so long, ms, and wait for it.
+    /// Schedules an activity that is tried again and again for this long, ms, and waits for it.
     Within(&'static str, u64),
-    /// Schedule an activity for a queue, tried again and again, and wait for it. It is registered where a test says so.
+    /// Schedules an activity for a queue, tried again and again, and waits for it. It is registered where a test says
+    /// so.
     Queued(&'static str, &'static str),
-    /// Schedule an activity with a priority and go on.
+    /// Schedules an activity with a priority and goes on.
     Ranked(i32, &'static str),
-    /// Schedule an activity and go on.
+    /// Schedules an activity and goes on.
     Spawn(&'static str),
-    /// Give up what was scheduled last.
+    /// Gives up the operation that was scheduled last.
     Cancel,
-    /// Wait for a message.
+    /// Waits for a message.
     Event(&'static str),
-    /// Wait for a message of any of these names.
+    /// Waits for a message of any of these names.
     AnyEvent(&'static [String]),
-    /// Wait for a time, ms.
+    /// Waits for a time, ms.
     Sleep(i64),
-    /// Set the custom status.
+    /// Sets the custom status.
     Status(&'static str),
-    /// Log a line.
+    /// Logs a line.
     Trace(&'static str),
-    /// Start a child, by the name of its orchestration and its id, and wait for it.
+    /// Starts a child, by the name of its orchestration and its id, and waits for it.
     Child(&'static str, &'static str),
-    /// Start a child and go on.
+    /// Starts a child and goes on.
     SpawnChild(&'static str, &'static str),
-    /// Start an instance and wait until that is durable.
+    /// Starts an instance and waits until the start is durable.
     Detached(&'static str, &'static str),
-    /// Send an event to an instance and wait until that is durable.
+    /// Sends an event to an instance and waits until it is durable.
     Send(&'static str, &'static str),
-    /// Continue as new, with a version, until the execution has this number.
+    /// Continues as new, with a version, until the execution has this number.
     ContinueTo(u64, Option<&'static str>),
 }
 
@@ -94,28 +95,28 @@ pub(crate) struct Fixture {
     pub(crate) runtime: Runtime,
     scripts: HashMap<String, Script>,
     generators: HashMap<(LaneId, Token), Generator>,
-    /// Attempts that run.
+    /// The attempts that run.
     pub(crate) running: Vec<ActivityJob>,
     /// All attempts that were ever started.
     pub(crate) attempts: Vec<String>,
     pub(crate) aborted: Vec<AbortReason>,
     pub(crate) dropped: usize,
     pub(crate) logged: Vec<String>,
-    /// Instances that ended, as the host was told.
+    /// The instances that ended, as the host was told.
     pub(crate) ended: Vec<(String, perdure_provider::Status)>,
-    /// Instances whose turns ran, in order.
+    /// The instances whose turns ran, in order.
     pub(crate) turns: Vec<String>,
-    /// The lane whose thread this is now.
+    /// The lane whose thread the test plays now.
     pub(crate) lane: LaneId,
-    /// No other thread comes by.
+    /// The only lane whose thread comes by; each does if `None`.
     pub(crate) only: Option<LaneId>,
-    /// What is registered from now on is not there on other threads.
+    /// True if orchestrations and activities that are registered from now on are not there on other threads.
     pub(crate) is_on_main_alone: bool,
     /// By lane.
     wakes: Vec<Arc<AtomicUsize>>,
-    /// Lanes that attempts were given to.
+    /// The lanes that attempts were given to.
     pub(crate) given_to: HashMap<ActivityToken, LaneId>,
-    /// What was said while the thread could not.
+    /// The messages to the host about threads that were held up.
     pub(crate) held_up: Arc<Mutex<Vec<String>>>,
     waits: u64,
 }
@@ -132,7 +133,7 @@ impl Fixture {
         Self::on(memory, store, options)
     }
 
-    /// A runtime on a machine whose clock is off by so much, started with one script named `main`.
+    /// Starts a runtime with one script named `main`, on a machine whose clock is off by `ms`.
     pub(crate) async fn with_clock_off_by(ms: i64, script: Script) -> Self {
         let memory = Memory::new(PausedClock::new(), 1);
         let store = Store::new(memory.clone(), PausedClock::off_by(ms), Handle::current());
@@ -142,7 +143,7 @@ impl Fixture {
         fixture
     }
 
-    /// Another runtime on the same store.
+    /// Returns another runtime on the same store.
     pub(crate) fn beside(&self, options: RuntimeOptions) -> Self {
         Self::on(Arc::clone(&self.memory), Arc::clone(&self.store), options)
     }
@@ -172,7 +173,7 @@ impl Fixture {
         }
     }
 
-    /// A runtime that was started, with one script named `main`.
+    /// Starts a runtime with one script named `main`.
     pub(crate) async fn started(options: RuntimeOptions, script: Script) -> Self {
         let mut fixture = Self::new(options);
         fixture.script("main", script);
@@ -188,7 +189,7 @@ impl Fixture {
         Arc::new(Waker(Arc::clone(&self.wakes[lane.0]), Arc::clone(&self.held_up)))
     }
 
-    /// The thread of a lane is there.
+    /// Attaches the thread of a lane.
     pub(crate) async fn attach(&mut self, lane: LaneId) {
         self.runtime
             .attach(lane, self.host_of(lane))
@@ -196,7 +197,7 @@ impl Fixture {
         self.settle().await;
     }
 
-    /// The thread of a lane is gone, with all that it had.
+    /// Loses the thread of a lane, with all that it had.
     pub(crate) async fn lose(&mut self, lane: LaneId) {
         self.wakes[lane.0].store(0, Ordering::SeqCst);
         self.generators.retain(|(of, _), _| *of != lane);
@@ -206,7 +207,7 @@ impl Fixture {
         self.settle().await;
     }
 
-    /// Lanes that have a generator.
+    /// Returns the lane of each generator.
     pub(crate) fn seats(&self) -> Vec<LaneId> {
         let mut seats: Vec<LaneId> = self.generators.keys().map(|(lane, _)| *lane).collect();
         seats.sort_unstable();
@@ -221,12 +222,12 @@ impl Fixture {
         self.settle().await;
     }
 
-    /// Id of the worker that the runtime is now.
+    /// Returns the id of the worker that the runtime is now.
     pub(crate) fn runtime_worker(&self) -> String {
         self.runtime.session().expect("it is started").worker.to_string()
     }
 
-    /// Say what an orchestration does, from its next generator on.
+    /// Sets the script of an orchestration, from its next generator on.
     pub(crate) fn script(&mut self, name: &str, script: Script) {
         if self.scripts.insert(name.into(), script).is_none() {
             self.register(name, script);
@@ -255,7 +256,7 @@ impl Fixture {
         }
     }
 
-    /// Shut the runtime down, and start another one in which `main` is this script, or nothing is registered.
+    /// Shuts the runtime down and starts another one. `main` is the script in it; with `None` nothing is registered.
     pub(crate) async fn deploy(&mut self, main: Option<Script>) {
         self.shut_down(Duration::ZERO).await;
         self.runtime = Runtime::new(Arc::clone(&self.store), self.runtime.shared.options.clone());
@@ -306,7 +307,7 @@ impl Fixture {
         answer.take().expect("it was answered").expect("it is taken");
     }
 
-    /// A page of the inbox comes late: that of the first instance, with an event of this number.
+    /// Delivers a page of the inbox late: that of the first instance, with an event of this number.
     pub(crate) async fn event_comes_late(&mut self, seq: u64, event: &str) {
         let mailbox = Mailbox::Event(event.into());
         let body = MessageBody::Mail { mailbox, payload: None };
@@ -341,7 +342,7 @@ impl Fixture {
 
     // ---- what the lane does ----
 
-    /// Let everything happen that happens by itself, without time going on.
+    /// Lets all happen that happens by itself, without time going on.
     pub(crate) async fn settle(&mut self) {
         for _ in 0..100 {
             self.come_by();
@@ -349,9 +350,9 @@ impl Fixture {
         }
     }
 
-    /// The threads that were woken take jobs, one at a time in turn, until there are no more.
+    /// Lets the threads that were woken take jobs, one at a time in turn, until there are no more.
     fn come_by(&mut self) {
-        // Only when woken, so that a lost wake shows.
+        // Only threads that were woken come by, so that a lost wake shows.
         let woken = |wakes: &Arc<AtomicUsize>| wakes.swap(0, Ordering::SeqCst) > 0;
         loop {
             let mut awake: Vec<LaneId> = match self.only {
@@ -379,7 +380,7 @@ impl Fixture {
         }
     }
 
-    /// Let time go on by so many seconds while the thread does not come back.
+    /// Lets time go on by `seconds` while the thread does not come back.
     pub(crate) async fn hang(&mut self, seconds: u64) {
         for second in 0..=seconds {
             if second > 0 {
@@ -391,7 +392,7 @@ impl Fixture {
         }
     }
 
-    /// Take the turn, but not its end, that begins when the activity of an instance returns.
+    /// Takes the turn that begins when the activity of an instance returns, and leaves it without its end.
     pub(crate) async fn turn_after(&mut self, id: &str) -> Token {
         let place = self.running.iter().position(|job| job.instance_id == id);
         let job = self.running.remove(place.expect("its activity runs"));
@@ -404,14 +405,14 @@ impl Fixture {
                     return token;
                 }
                 Some(other) => self.run(other),
-                // It may have to be announced first.
+                // The turn may have to be announced first.
                 None => self.hang(0).await,
             }
         }
         panic!("a turn follows");
     }
 
-    /// Let time pass. In steps, or leases would end before anybody had a chance to renew them.
+    /// Lets time pass, in steps: otherwise leases would end before any worker had a chance to renew them.
     pub(crate) async fn advance(&mut self, ms: u64) {
         for left in (0..=ms / STEP_MS).rev() {
             let step = if left == 0 { ms % STEP_MS } else { STEP_MS };
@@ -452,7 +453,7 @@ impl Fixture {
         }
     }
 
-    /// Take an attempt, whose function does not return.
+    /// Takes an attempt whose function does not return.
     pub(crate) fn next_attempt(&mut self) -> ActivityJob {
         loop {
             match self.runtime.next_job(self.lane, false).expect("an attempt waits") {
@@ -466,7 +467,7 @@ impl Fixture {
         }
     }
 
-    /// Take a turn but not its end: what happens in the middle of it.
+    /// Takes a turn and leaves it without its end, so that a test can act in the middle of it.
     pub(crate) fn next_turn(&mut self) -> Token {
         loop {
             match self.runtime.next_job(self.lane, false).expect("a turn waits") {
@@ -666,7 +667,7 @@ impl Fixture {
         self.runtime.metrics()
     }
 
-    /// The threads of the lanes have worked so much of their time.
+    /// Notes the share of its time that each lane's thread has worked.
     pub(crate) fn note_busy(&self, shares: &[f64]) {
         self.runtime.note_busy(shares);
     }
@@ -675,7 +676,7 @@ impl Fixture {
         self.generators.len()
     }
 
-    /// Messages of an instance that are in memory; none when it is not here.
+    /// Returns the number of messages of an instance that are in memory; none if the instance is not here.
     pub(crate) fn held_messages(&self, id: &str) -> usize {
         let session = self.runtime.session();
         session.map_or(0, |session| {
@@ -688,12 +689,12 @@ impl Fixture {
         })
     }
 
-    /// Alarms that are set.
+    /// Returns the number of alarms that are set.
     pub(crate) fn alarms(&self) -> usize {
         self.runtime.session().map_or(0, |session| session.alarms.len())
     }
 
-    /// Nothing is kept of instances that are not here.
+    /// Asserts that nothing is kept of instances that are not here.
     pub(crate) fn assert_empty(&self) {
         assert_eq!(self.runtime.map_sizes(), crate::MapSizes::default());
         let metrics = self.metrics();
@@ -734,7 +735,7 @@ fn instance(name: &str, id: &str) -> InstanceStart {
     }
 }
 
-/// The answer to something that was asked.
+/// The answer to a request.
 pub(crate) struct Answer<T>(Arc<Mutex<Option<Result<T, RuntimeError>>>>);
 
 impl<T> Default for Answer<T> {
@@ -743,7 +744,7 @@ impl<T> Default for Answer<T> {
     }
 }
 
-/// A place for an answer.
+/// Returns a place for an answer.
 pub(crate) fn answer() -> Answer<()> {
     Answer::default()
 }

@@ -1,5 +1,5 @@
-//! The store in memory as a test has it in hand: its calls fail, wait and are refused when the test says so, and what it holds can be
-//! changed. What is in it: `rows.rs`.
+//! The store in memory, under the control of a test: its calls fail, wait and are refused when the test says so, and
+//! its rows can be changed. `rows.rs` reads its rows.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::pin;
@@ -23,7 +23,7 @@ pub(crate) enum Call {
     Renew,
     Owned,
     Release,
-    /// Its answer is lost when it fails.
+    /// The answer of this call is lost when it fails.
     TakeOver,
     GiveBack,
     /// The request to give back, held before it reaches the store.
@@ -59,11 +59,11 @@ struct Control {
     lists_of_owned: usize,
     lists_of_tasks: usize,
     trials: usize,
-    /// An instance that takes down whoever loads it.
+    /// An instance that takes down each process that loads it.
     poison: Option<InstanceKey>,
     /// An instance that is too large to be loaded.
     unloadable: Option<(InstanceKey, ProviderErrorKind)>,
-    /// Bytes of histories that were loaded together, at most.
+    /// The most bytes of histories that were loaded together.
     loaded_bytes_max: usize,
     closed: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Memory {
     pub(super) store: Arc<MemoryStore>,
     /// The handle of the runtimes under test.
     pub(super) provider: Arc<MemoryProvider>,
-    /// That of other processes.
+    /// The handle of other processes.
     others: Arc<MemoryProvider>,
     control: Mutex<Control>,
     let_go: Notify,
@@ -95,14 +95,14 @@ impl Memory {
 
     // ---- what a test says ----
 
-    /// The next `times` calls fail.
+    /// Lets the next `times` calls fail.
     pub(crate) fn fail(&self, call: Call, kind: ProviderErrorKind, times: usize) {
         let mut control = self.control.lock();
         let faults = control.faults.entry(call).or_default();
         faults.extend(std::iter::repeat_n(planned(kind), times));
     }
 
-    /// The next call fails, and whether it wrote is not told.
+    /// Lets the next call fail without telling if it wrote.
     pub(crate) fn fail_unknown(&self, call: Call, kind: ProviderErrorKind) {
         let mut control = self.control.lock();
         control
@@ -112,17 +112,17 @@ impl Memory {
             .push_back(planned(kind).of_unknown_outcome());
     }
 
-    /// The next call panics, which is a defect.
+    /// Lets the next call panic, as a defect would.
     pub(crate) fn panic_at(&self, call: Call) {
         self.control.lock().panics.insert(call);
     }
 
-    /// How often what a worker owns was listed.
+    /// Returns how often the instances and tasks that a worker owns were listed.
     pub(crate) fn lists_of_owned(&self) -> usize {
         self.control.lock().lists_of_owned
     }
 
-    /// How often the tasks of a worker were listed.
+    /// Returns how often the tasks of a worker were listed.
     pub(crate) fn lists_of_tasks(&self) -> usize {
         self.control.lock().lists_of_tasks
     }
@@ -131,22 +131,22 @@ impl Memory {
         self.control.lock().lists_of_tasks += 1;
     }
 
-    /// Refuse for good what a batch says where this is true of one of its writes.
+    /// Refuses for good each batch in which `refusal` is true of a write.
     pub(crate) fn refuse(&self, refusal: impl Fn(&Write) -> bool + Send + 'static) {
         self.fail_those(ProviderErrorKind::Internal, refusal);
     }
 
-    /// Fail batches in some way where this is true of one of their writes.
+    /// Lets each batch fail with `kind` in which `which` is true of a write.
     pub(crate) fn fail_those(&self, kind: ProviderErrorKind, which: impl Fn(&Write) -> bool + Send + 'static) {
         self.control.lock().refusal = Some((kind, Box::new(which)));
     }
 
-    /// Whoever loads this instance never hears of it, as if its process was gone.
+    /// Lets each load of this instance stay without an answer, as if the loading process was gone.
     pub(crate) fn poison(&self, key: InstanceKey) {
         self.control.lock().poison = Some(key);
     }
 
-    /// A load of this instance fails, and that of others together with it.
+    /// Lets a load of this instance fail, and that of others together with it.
     pub(crate) fn fail_load_of(&self, key: InstanceKey, kind: ProviderErrorKind) {
         self.control.lock().unloadable = Some((key, kind));
     }
@@ -156,7 +156,7 @@ impl Memory {
         load.instances.iter().any(|one| Some(one.key) == poison)
     }
 
-    /// How a load fails, if it does.
+    /// Returns the kind of error with which a load fails, if it does.
     pub(super) fn failure_of(&self, load: &Load) -> Option<ProviderErrorKind> {
         let (key, kind) = self.control.lock().unloadable?;
         load.instances.iter().any(|one| one.key == key).then_some(kind)
@@ -167,17 +167,17 @@ impl Memory {
         control.loaded_bytes_max = control.loaded_bytes_max.max(bytes);
     }
 
-    /// The most that was loaded together, bytes of histories.
+    /// Returns the most bytes of histories that were loaded together.
     pub(crate) fn loaded_bytes_max(&self) -> usize {
         self.control.lock().loaded_bytes_max
     }
 
-    /// Hold the answers of a call back (commits are held before they are written).
+    /// Holds the answers of a call back (commits are held before they are written).
     pub(crate) fn hold(&self, call: Call) {
         self.control.lock().held.insert(call);
     }
 
-    /// Let the answers of a call go, and no longer hold them back.
+    /// Lets the answers of a call go, and no longer holds them back.
     pub(crate) fn let_go(&self, call: Call) {
         let commits = {
             let mut control = self.control.lock();
@@ -194,51 +194,52 @@ impl Memory {
         }
     }
 
-    /// Write one batch that is held back and return its answer, to be given later.
+    /// Writes one batch that is held back and returns its answer, to be given later.
     pub(crate) fn write_held(&self) -> impl FnOnce() + use<> {
         let (batch, done) = self.control.lock().held_commits.pop_front().expect("a batch is held");
         let result = self.write(&batch);
         move || done(result)
     }
 
-    /// Take a batch that is held back, to be written later.
+    /// Takes a batch that is held back, to be written later.
     pub(crate) fn take_held(self: &Arc<Self>) -> impl FnOnce() + use<> {
         let (batch, done) = self.control.lock().held_commits.pop_front().expect("a batch is held");
         let this = Arc::clone(self);
         move || this.write_batch(batch, done)
     }
 
-    /// Answer commits within the call, which no store does that keeps its contract.
+    /// Answers commits within the call, which no store does that keeps its contract.
     pub(crate) fn answer_at_once(&self) {
         self.control.lock().answers_at_once = true;
     }
 
-    /// Do what another process did.
+    /// Changes the row of an instance, as another process would.
     pub(crate) fn row<T>(&self, id: &str, change: impl FnOnce(&mut InstanceRow) -> T) -> T {
         self.store.edit_instance(id, change).expect("the instance is there")
     }
 
-    /// The history of an instance's current execution is another.
+    /// Changes the history of an instance's current execution.
     pub(crate) fn history<T>(&self, id: &str, change: impl FnOnce(&mut Vec<EventRecord>) -> T) -> T {
         self.store.edit_history(id, change).expect("the instance is there")
     }
 
-    /// The store forgets the last events of an instance, as one does that took a standby's place.
+    /// Lets the store forget the last events of an instance, like a store that was replaced by a standby that lags
+    /// behind.
     pub(crate) fn lose_events(&self, id: &str, count: usize) {
         self.history(id, |events| events.truncate(events.len() - count));
     }
 
-    /// A worker has died, and another process has found that.
+    /// Takes over a worker that has died, as another process would.
     pub(crate) fn bury_worker(&self, worker: &str) {
         at_once(self.others.take_over_worker(&WorkerId(worker.into()), "it died")).expect("it is open");
     }
 
-    /// Another process has a worker.
+    /// Adds a worker of another process.
     pub(crate) fn add_worker(&self, worker: &str) {
         self.add_worker_for(worker, u64::MAX);
     }
 
-    /// Another process has a worker, whose lease ends after so many ms.
+    /// Adds a worker of another process, whose lease ends after `lease_ms`.
     pub(crate) fn add_worker_for(&self, worker: &str, lease_ms: u64) {
         let worker = NewWorker {
             id: WorkerId(worker.into()),
@@ -253,7 +254,7 @@ impl Memory {
         at_once(self.others.register_worker(worker)).expect("it is open");
     }
 
-    /// Another process takes tasks of a queue, one name of them.
+    /// Takes the tasks of one name from a queue, as another process would.
     pub(crate) fn take_tasks(&self, worker: &str, queue: &str, name: &str) -> Vec<Task> {
         let request = TaskRequest {
             worker: WorkerId(worker.into()),
@@ -271,12 +272,12 @@ impl Memory {
         at_once(self.others.release_worker(&WorkerId(worker.into()))).expect("it is open");
     }
 
-    /// How often details of heartbeats were written.
+    /// Returns how often details of heartbeats were written.
     pub(crate) fn heartbeat_writes(&self) -> usize {
         self.control.lock().heartbeat_writes
     }
 
-    /// What was told of itself with each renewal of a lease.
+    /// Returns the workers' reports about themselves, one entry for each renewal of a lease.
     pub(crate) fn renewals(&self) -> Vec<Option<String>> {
         self.control.lock().renewals.clone()
     }
@@ -285,24 +286,24 @@ impl Memory {
         self.control.lock().renewals.push(about.map(str::to_owned));
     }
 
-    /// How many turns were announced.
+    /// Returns the number of trials that were announced.
     pub(crate) fn trials(&self) -> usize {
         self.control.lock().trials
     }
 
-    /// How many pages of histories were asked for.
+    /// Returns the number of pages of histories that were requested.
     pub(crate) fn history_reads(&self) -> usize {
         self.control.lock().history_reads
     }
 
-    /// Sizes of the batches handed over.
+    /// Returns the sizes of the batches that were handed over.
     pub(crate) fn batches(&self) -> Vec<usize> {
         self.control.lock().batches.clone()
     }
 
     // ---- what its calls do ----
 
-    /// A call begins, unless it is to fail.
+    /// Begins a call, unless it is to fail.
     pub(super) fn enter(&self, call: Call) -> Result<(), ProviderError> {
         let mut control = self.control.lock();
         control.history_reads += usize::from(call == Call::History);
@@ -318,7 +319,7 @@ impl Memory {
         fault.map_or(Ok(()), Err)
     }
 
-    /// Wait for as long as the answers of a call are held back.
+    /// Waits for as long as the answers of a call are held back.
     pub(super) async fn leave(&self, call: Call) {
         loop {
             let let_go = self.let_go.notified();
@@ -341,7 +342,7 @@ impl Memory {
         if at_once {
             return self.write_batch(batch, done);
         }
-        // It is answered later; what is written is written now, in order.
+        // The answer comes later; the batch is written now, so that batches keep their order.
         let result = self.try_write(&batch);
         drop(batch);
         tokio::spawn(async move { done(result) });
@@ -389,12 +390,12 @@ pub(super) fn planned(kind: ProviderErrorKind) -> ProviderError {
     ProviderError::new(kind, "planned")
 }
 
-/// Events of this name stand for rows that cannot be read.
+/// True if the message stands for a row that cannot be read: an event of this name.
 pub(super) fn is_damaged(body: &MessageBody) -> bool {
     matches!(body, MessageBody::Mail { mailbox: Mailbox::Event(name), .. } if name == "damaged")
 }
 
-/// What a call of the store in memory says, which waits for nothing.
+/// Returns the answer of a call of the store in memory, which waits for nothing.
 fn at_once<T>(call: impl Future<Output = T>) -> T {
     match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(answer) => answer,

@@ -1,4 +1,5 @@
-//! What the tests run on: a store in memory that can fail, hold answers back and be looked into, and a host that runs scripts.
+//! The base of the tests: a store in memory that can fail, hold answers back and be looked into, and a host that runs
+//! scripts.
 //!
 //! All of it lives on one thread with a paused clock: a test says what happens when, and nothing depends on chance.
 
@@ -17,7 +18,7 @@ pub(crate) use memory::{Call, Memory};
 
 use crate::{Machine, Process, ThisMachine};
 
-/// Tokio's clock, which a test can pause, as wall clock.
+/// Tokio's clock, which a test can pause, as a wall clock.
 pub(crate) struct PausedClock {
     since: Instant,
     at_first_ms: i64,
@@ -28,7 +29,7 @@ impl PausedClock {
         Self::off_by(0)
     }
 
-    /// One of a machine whose clock is set wrong.
+    /// Returns the clock of a machine that is set wrong by `ms`.
     pub(crate) fn off_by(ms: i64) -> Arc<Self> {
         Arc::new(Self {
             since: Instant::now(),

@@ -1,4 +1,5 @@
-//! The calls of the store that a test has in hand: each fails or waits as was said, and is the real one otherwise.
+//! The calls of the store that a test controls: each fails or waits as the test said, and otherwise behaves like a real
+//! store's.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ impl Provider for Memory {
         self.hand_over(batch, done);
     }
 
-    /// Nobody is told: a test says itself that somebody is to look.
+    /// No listener is told: a test itself says when a session is to look.
     fn on_foreign_change(&self, _: ChangeListener) {}
 
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
@@ -65,7 +66,7 @@ impl Provider for Memory {
         self.provider.tell_orchestrations(worker, newest).await
     }
 
-    /// All of another machine: only their leases tell of them.
+    /// All workers are on another machine, so only their leases tell of their death.
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
         let mut workers = self.provider.workers().await?;
         for worker in &mut workers {

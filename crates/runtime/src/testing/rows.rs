@@ -1,4 +1,4 @@
-//! What a test finds in the store.
+//! The rows of the store, as a test reads them.
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{Status, Suspicion, TrialStep, WorkerId};
@@ -16,9 +16,9 @@ pub(crate) struct Row {
     pub(crate) next_event_id: EventId,
     pub(crate) turns: u64,
     pub(crate) execution: ExecutionId,
-    /// Of the current execution.
+    /// The history of the current execution.
     pub(crate) history: Vec<EventRecord>,
-    /// Of the executions before.
+    /// The histories of the executions before.
     pub(crate) former: Vec<Vec<EventRecord>>,
     pub(crate) report: Option<String>,
     pub(crate) unfit_code: Option<String>,
@@ -53,20 +53,20 @@ impl Memory {
         }
     }
 
-    /// How many messages wait for an instance.
+    /// Returns the number of messages that wait for an instance.
     pub(crate) fn waiting(&self, id: &str) -> usize {
         let snapshot = self.store.snapshot();
         let key = snapshot.instance(id).expect("the instance is there").key;
         snapshot.messages.iter().filter(|message| message.key == key).count()
     }
 
-    /// The details that are kept of heartbeats.
+    /// Returns the details of heartbeats that are kept.
     pub(crate) fn heartbeats(&self) -> Vec<String> {
         let kept = self.store.snapshot().heartbeats;
         kept.into_iter().map(|kept| kept.details).collect()
     }
 
-    /// Events of deleted instances that are not swept away.
+    /// Returns the number of events of deleted instances that are not swept away.
     pub(crate) fn unswept(&self) -> usize {
         let snapshot = self.store.snapshot();
         let deleted = snapshot.deleted.iter();
@@ -76,7 +76,7 @@ impl Memory {
             .sum()
     }
 
-    /// Tasks that wait for a worker.
+    /// Returns the number of tasks that wait for a worker.
     pub(crate) fn waiting_tasks(&self) -> usize {
         let tasks = self.store.snapshot().tasks;
         tasks.iter().filter(|task| task.worker.is_none()).count()
