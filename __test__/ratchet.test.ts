@@ -1,0 +1,176 @@
+// The readability of the sources, as limits. The numbers and lists of exceptions may only shrink: an exception that is
+// mended fails the test, too, until it is removed here.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, expect, it, vi } from 'vitest';
+
+import {
+  commentsOf,
+  FILE_MAX,
+  FUNCTION_MAX,
+  LINE_MAX,
+  longFunctions,
+  longLines,
+  putsSubjectLast,
+  vagueWords,
+  wordCount,
+} from './support/prose.ts';
+
+// Reading every source takes a while on a busy machine.
+vi.setConfig({ testTimeout: 60_000 });
+
+/** Limit of vague words (nobody, whoever, whatever …), per 1 000 words of comments. */
+const VAGUE_PER_1000 = 0.5;
+/** Limit of comments that begin with What, Whether, Who, How, It or Of, in percent. */
+const SUBJECT_LAST_PERCENT = 3;
+/** Lines over 120 characters: strings, and comments in examples. */
+const LONG_LINES = 425;
+
+/** Files over 600 lines. */
+const LONG_FILES: readonly string[] = [
+  '__test__/driver/cleanup.test.ts',
+  '__test__/driver/fibers.test.ts',
+  '__test__/driver/scopes.test.ts',
+  '__test__/e2e/orchestration/first.test.ts',
+  '__test__/e2e/runtime/runtime.test.ts',
+  '__test__/golden/programs.ts',
+  '__test__/testing/replay.test.ts',
+  'crates/engine/src/engine.rs',
+  'crates/engine/src/record.rs',
+  'crates/engine/tests/engine/mismatch.rs',
+  'crates/engine/tests/engine/patched.rs',
+  'crates/engine/tests/engine/records.rs',
+  'crates/provider-contract/src/listing.rs',
+  'crates/provider-postgres/src/hosts.rs',
+  'crates/runtime/src/runtime.rs',
+  'crates/runtime/src/testing/host.rs',
+  'crates/runtime/src/worker/session.rs',
+  'crates/simulator/src/checker.rs',
+  'crates/simulator/src/code.rs',
+  'crates/simulator/src/fibers.rs',
+  'crates/simulator/src/link.rs',
+  'crates/simulator/src/witness.rs',
+  'crates/simulator/src/world.rs',
+  'js/binding/binding.ts',
+  'js/client/client.ts',
+  'js/driver/combinators.ts',
+  'js/orchestration/orchestration.ts',
+  'js/runtime/runtime.ts',
+];
+
+/** Functions over 70 lines. */
+const LONG_FUNCTIONS: readonly string[] = [
+  '__test__/support/urls.ts parameters',
+  '__test__/support/urls.ts shapes',
+  'crates/engine/src/engine.rs apply_delivery',
+  'crates/engine/src/record.rs into_event',
+  'crates/engine/src/record.rs new',
+  'crates/engine/tests/engine/budget.rs commands_are_cut',
+  'crates/engine/tests/engine/mismatch.rs a_history_that_contradicts_itself',
+  'crates/engine/tests/engine/mismatch.rs after_a_cancellation_and_failed_attempts',
+  'crates/engine/tests/engine/mismatch.rs one_more',
+  'crates/engine/tests/engine/mismatch.rs the_end',
+  'crates/engine/tests/engine/mismatch.rs the_timer',
+  'crates/engine/tests/engine/patched.rs an_execution_that_passed_here_before_has_it_not',
+  'crates/engine/tests/engine/records.rs events',
+  'crates/engine/tests/engine/records.rs every_kind_with_every_column_absent_or_garbage',
+  'crates/engine/tests/engine/support/code.rs step',
+  'crates/engine/tests/engine/support/script.rs parse',
+  'crates/engine/tests/engine/support/script.rs parse',
+  'crates/engine/tests/engine/waits.rs what_comes_first_is_the_same_whether_all_is_told_or_what_has_changed',
+  'crates/fuzz-targets/src/histories.rs seeds',
+  'crates/fuzz-targets/tests/round_trip.rs event',
+  'crates/provider-contract/src/listing.rs filters_by_each_condition',
+  'crates/provider-contract/src/listing.rs finds_the_same_whichever_way_it_goes',
+  'crates/provider-contract/src/payloads.rs every_kind_of_event_comes_back',
+  'crates/provider-contract/src/payloads.rs texts_come_back_as_they_went_in',
+  'crates/provider-contract/src/starts.rs a_start_brings_its_first_turn_along',
+  'crates/provider-memory/src/texts.rs rows',
+  'crates/provider-postgres/src/acquire.rs load',
+  'crates/provider-postgres/src/url.rs parse',
+  'crates/provider-postgres/tests/damage.rs an_instance_with_an_impossible_row_is_told_of_alone',
+  'crates/provider-sqlite/src/integrity.rs instance',
+  'crates/provider-sqlite/src/write/turn.rs advance',
+  'crates/runtime/src/instance/instance.rs new',
+  'crates/runtime/src/testing/host.rs drive',
+  'crates/runtime/src/turn/turn.rs answered',
+  'crates/runtime/src/turn/turn.rs end',
+  'crates/runtime/src/worker/worker.rs acquire',
+  'crates/simulator/src/code.rs op',
+  'crates/simulator/src/witness.rs turn',
+  'crates/simulator/src/world.rs fault',
+  'js/dashboard/bars.ts add',
+  'js/dashboard/page/actions.tsx Ask',
+  'js/dashboard/page/event-details.tsx EventDetails',
+  'js/dashboard/page/event-list.tsx EventList',
+  'js/dashboard/page/timeline.tsx Timeline',
+  'js/driver/fiber.ts advance',
+];
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const sources = new Map<string, string>();
+
+const FOLDERS = ['__test__', 'bench', 'crates', 'examples', 'fuzz', 'js', 'scripts'];
+/** Folders whose files are not written by hand. */
+const SKIPPED = ['node_modules', 'target', 'native', 'fixtures'];
+
+beforeAll(() => {
+  for (const folder of FOLDERS) read(join(root, folder));
+});
+
+function read(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory() && !SKIPPED.includes(entry.name)) read(path);
+    const isSource = entry.isFile() && /\.(rs|tsx?|mts|mjs)$/.test(entry.name);
+    if (isSource) sources.set(relative(root, path).split(sep).join('/'), readFileSync(path, 'utf8'));
+  }
+}
+
+it('comments name their nouns', () => {
+  const comments = [...sources.values()].flatMap(commentsOf);
+  const words = comments.reduce((sum, { text }) => sum + wordCount(text), 0);
+  const vague = comments.reduce((sum, { text }) => sum + vagueWords(text), 0);
+  const subjectLast = comments.filter(({ text }) => putsSubjectLast(text)).length;
+  expect((1_000 * vague) / words).toBeLessThanOrEqual(VAGUE_PER_1000);
+  expect((100 * subjectLast) / comments.length).toBeLessThanOrEqual(SUBJECT_LAST_PERCENT);
+});
+
+it(`lines have ${LINE_MAX} characters`, () => {
+  const long = [...sources].reduce((sum, [, text]) => sum + longLines(text).length, 0);
+  expect(long).toBeLessThanOrEqual(LONG_LINES);
+  expect(long, 'fewer than before: lower LONG_LINES').toBeGreaterThan(LONG_LINES - 50);
+});
+
+it(`files have ${FILE_MAX} lines`, () => {
+  const long = [...sources].filter(([, text]) => text.split('\n').length - 1 > FILE_MAX).map(([file]) => file);
+  expect(long.sort()).toEqual(LONG_FILES);
+});
+
+it(`functions have ${FUNCTION_MAX} lines`, () => {
+  const long = [...sources].flatMap(([file, text]) => longFunctions(file, text).map((name) => `${file} ${name}`));
+  expect(long.sort()).toEqual(LONG_FUNCTIONS);
+});
+
+it('finds each of these', () => {
+  const source = `/** What becomes of it. */\nconst a = 1;\n// Nobody\n//   knows.\n\n/*\n * Of all.\n */\n`;
+  expect(commentsOf(source)).toEqual([
+    { line: 1, text: 'What becomes of it.' },
+    { line: 3, text: 'Nobody knows.' },
+    { line: 6, text: 'Of all.' },
+  ]);
+  expect(commentsOf('//! Head.\n//! More.\n\n/// Doc.\nfn a() {} // behind\n')).toEqual([
+    { line: 1, text: 'Head. More.' },
+    { line: 4, text: 'Doc.' },
+  ]);
+  expect(vagueWords('Nobody takes whatever is left.')).toBe(2);
+  expect(putsSubjectLast('Whether it is one.') && !putsSubjectLast('Items of it.')).toBe(true);
+  expect(longLines(`${'x'.repeat(120)}\n${'x'.repeat(121)}`)).toEqual([2]);
+  const body = '  work();\n'.repeat(FUNCTION_MAX);
+  expect(longFunctions('a.ts', `function short() {\n}\nfunction long() {\n${body}}\n`)).toEqual(['long']);
+  expect(longFunctions('a.rs', `fn short() {\n}\npub(crate) async fn long(\n    a: u8,\n) {\n${body}}\n`)).toEqual([
+    'long',
+  ]);
+});
