@@ -1,4 +1,4 @@
-//! What a worker tells of itself goes with its heartbeats, and only when it has changed.
+//! The report of a worker about itself is written with its heartbeats, and only when it has changed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// What was told with the last heartbeat.
+/// Returns the report that was written with the last heartbeat.
 fn told(f: &Fixture) -> Option<WorkerAbout> {
     let last = f.memory.renewals().pop().expect("a lease was renewed");
     last.map(|text| WorkerAbout::read(&text).expect("it is what workers tell"))

@@ -1,4 +1,4 @@
-//! Attempts of activities: slots, retries, giving up, and that none starts twice.
+//! Attempts of activities: slots, retries, cancellation, and that none starts twice.
 
 use perdure_provider::Status;
 
@@ -27,8 +27,8 @@ async fn no_more_run_than_there_are_slots() {
     f.assert_empty();
 }
 
-/// Tokens had 32 bits. The one after the last was that of an attempt which ran since the first day: it took its place, and its instance waited for
-/// ever.
+/// Regression test: tokens had 32 bits. The token after the last one was that of an attempt which ran since the first
+/// day. The new attempt took its place, and the instance of the old one waited for ever.
 #[tokio::test(start_paused = true)]
 async fn tokens_are_not_used_again_however_many_there_were() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Spawn("a"), Op::Activity("b")]).await;
@@ -74,8 +74,8 @@ async fn giving_one_up_aborts_it_and_frees_its_slot() {
     f.assert_empty();
 }
 
-/// With nothing left to wait for but a message, the turn that gave it up released the instance, whose generator was kept: the activity
-/// was never told to stop, and one that waits for that had its slot for ever.
+/// Regression test: the turn that gave an activity up left only a message to wait for, so it released the instance and
+/// kept its generator. The activity was never told to stop, and an activity that waits for that kept its slot for ever.
 #[tokio::test(start_paused = true)]
 async fn giving_one_up_aborts_it_also_when_only_a_message_is_waited_for_then() {
     let script = &[Op::Spawn("a"), Op::Event("go"), Op::Cancel, Op::Event("more")];
@@ -109,8 +109,9 @@ async fn one_that_waits_for_a_slot_is_given_up_without_a_trace() {
     f.assert_empty();
 }
 
-/// The engine that was set aside comes back from history, where an activity is open that still runs here; the commit of its
-/// first turn was under way when the activity ended, and it was started again.
+/// Regression test: an engine that was set aside comes back from a history in which an activity is open that still runs
+/// here. The commit of the engine's first turn was under way when the activity ended, and the activity was started
+/// again.
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_ends_while_its_reloaded_instance_commits_is_not_started_again() {
     let mut f = Fixture::started(
@@ -139,7 +140,8 @@ async fn an_activity_that_ends_while_its_reloaded_instance_commits_is_not_starte
     f.assert_empty();
 }
 
-/// The answer to a turn's commit came after the instance had been terminated: its activity was started and never aborted.
+/// Regression test: the answer to a turn's commit came after the instance had been terminated. Its activity was started
+/// and never aborted.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_terminated_while_its_turn_commits_starts_nothing() {
     let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
@@ -148,7 +150,7 @@ async fn an_instance_that_is_terminated_while_its_turn_commits_starts_nothing() 
     f.memory.hold(Call::Commit);
     let started = f.ask_start("i", "main");
     f.settle().await;
-    // Its start and first turn are written, and answered after the termination is.
+    // The start and the first turn are written. Their answer comes after that to the termination.
     let answer = f.memory.write_held();
     f.memory.let_go(Call::Commit);
     f.terminate("i").await;
@@ -177,7 +179,7 @@ async fn an_instance_that_is_terminated_while_a_later_turn_commits_starts_nothin
     f.assert_empty();
 }
 
-/// An attempt is handed what is left of the total timeout; the waits between attempts count.
+/// Each attempt is given the rest of the total timeout; the waits between attempts count.
 #[tokio::test(start_paused = true)]
 async fn each_attempt_gets_what_is_left_of_the_total_timeout() {
     let mut f = Fixture::started(slots(1), &[Op::Within("a", 5_000)]).await;
@@ -226,7 +228,8 @@ async fn a_total_timeout_goes_on_while_nobody_runs_it() {
     f.assert_empty();
 }
 
-/// The alarm of a retry was kept until its time, however far off, after its activity had been given up.
+/// Regression test: the alarm of a retry was kept until its time, however far off, after its activity had been given
+/// up.
 #[tokio::test(start_paused = true)]
 async fn the_alarm_of_a_retry_goes_with_its_activity() {
     let mut f = Fixture::started(slots(1), &[Op::Retried("a")]).await;

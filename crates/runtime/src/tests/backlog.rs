@@ -1,4 +1,4 @@
-//! Crowds of messages: they wait in the store, and none is lost, repeated or out of its order.
+//! Large backlogs of messages: they wait in the store, and none is lost, repeated or out of order.
 
 use perdure_engine::{EventKind, Mailbox, MessageBody};
 use perdure_provider::Status;
@@ -7,10 +7,10 @@ use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGE_PAGE, MESSAGES_HELD_MAX, SE
 use crate::testing::{Call, Fixture, Op, answer};
 use crate::{Awaiting, RuntimeOptions};
 
-/// More than several pages, and than are held at once.
+/// More messages than several pages have, and more than are held at once.
 const CROWD: usize = 3 * MESSAGES_HELD_MAX + 7;
 
-/// A script that begins with `first`, reads `count` events `x`, and ends with `last`.
+/// Returns a script that begins with `first`, reads `count` events `x`, and ends with `last`.
 fn reader(first: &[Op], count: usize, last: &[Op]) -> &'static [Op] {
     let reads = std::iter::repeat_n(Op::Event("x"), count);
     let script: Vec<Op> = first.iter().copied().chain(reads).chain(last.iter().copied()).collect();
@@ -24,7 +24,7 @@ fn cached(cached_instances_max: usize) -> RuntimeOptions {
     }
 }
 
-/// Send events of one name, numbered from `from`.
+/// Sends events of one name, numbered from `from`.
 async fn send(f: &mut Fixture, event: &str, from: usize, count: usize) {
     for n in from..from + count {
         let body = MessageBody::Mail {
@@ -46,7 +46,7 @@ fn assert_held(f: &Fixture) {
     assert!(held <= MESSAGES_HELD_MAX, "{held} messages are in memory");
 }
 
-/// Let it read what waits, to its end.
+/// Lets the instance read the messages that wait, to its end.
 async fn end(f: &mut Fixture) {
     let ended = f.wait("i", Awaiting::End);
     for _ in 0..CROWD {
@@ -59,7 +59,7 @@ async fn end(f: &mut Fixture) {
     panic!("it sleeps, and {} messages wait", f.memory.waiting("i"));
 }
 
-/// The values of the events that it received, in order.
+/// Returns the values of the events that the instance received, in order.
 fn received(f: &Fixture, event: &str) -> Vec<usize> {
     let history = f.memory.get("i").history;
     let received = history
@@ -84,7 +84,7 @@ async fn a_busy_instance_leaves_them_in_the_store_and_reads_them_in_order() {
     }
 }
 
-/// Acquired with a crowd that was there before it.
+/// The instance is acquired with a backlog that was there before it.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_begins_with_them_reads_them_in_order() {
     for cache in [0, 100] {
@@ -101,7 +101,8 @@ async fn an_instance_that_begins_with_them_reads_them_in_order() {
     }
 }
 
-/// So many that the store is first asked for whatever waits longest: that holds some of theirs, or nothing but what nobody waits for.
+/// There are so many mailboxes that the store is first asked for the messages that wait longest. These are messages of
+/// some of the mailboxes, or only messages that the instance does not wait for.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_waits_for_many_mailboxes_finds_their_messages_in_order() {
     let names: Vec<String> = (0..2 * SEARCHED_MAX).map(|n| format!("x{n}")).collect();
@@ -133,7 +134,7 @@ async fn an_instance_that_waits_for_many_mailboxes_finds_their_messages_in_order
     }
 }
 
-/// It waits for another mailbox: asleep in the store, or here because an activity runs.
+/// The instance waits for another mailbox: asleep in the store, or here because an activity runs.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_nobody_waits_for_hides_no_message_behind_it() {
     for (cache, is_held) in [(0, false), (100, false), (0, true), (100, true)] {
@@ -152,7 +153,7 @@ async fn a_crowd_that_nobody_waits_for_hides_no_message_behind_it() {
     }
 }
 
-/// What it holds of the crowd is as good as any, and costs no turn.
+/// The messages of the backlog that the instance holds are as good as any, and cost no turn.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_here_is_not_woken_by_a_crowd() {
     let mut f = Fixture::started(cached(100), &[Op::Spawn("a"), Op::Event("go")]).await;
@@ -199,7 +200,8 @@ async fn a_request_to_cancel_is_found_behind_a_crowd() {
     }
 }
 
-/// It comes after the store was read and before the answer is here; it was taken for known then, and slept through.
+/// Regression test: a message that came after the store was read and before the answer was here counted as known, and
+/// the instance slept on.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_comes_while_the_store_is_searched_is_found() {
     let mut f = Fixture::started(cached(100), &[Op::Spawn("a"), Op::Activity("b"), Op::Event("go")]).await;
@@ -219,7 +221,7 @@ async fn a_message_that_comes_while_the_store_is_searched_is_found() {
     f.assert_empty();
 }
 
-/// When all of them are read, what comes is handed over as it comes.
+/// When the backlog is read, messages are handed over as they come.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_was_read_leaves_nothing_behind() {
     let count = MESSAGES_HELD_MAX + MESSAGE_PAGE.rows;
@@ -244,16 +246,17 @@ async fn a_crowd_that_was_read_leaves_nothing_behind() {
     f.assert_empty();
 }
 
-/// The page that it is read with ends before a message that was handed over as it came.
+/// The page that the backlog is read with ends before a message that was handed over as it came.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_that_comes_before_its_instance_keeps_its_order() {
     let count = 2 * MESSAGE_PAGE.rows + 2;
-    // After the first it is held, so that no release tells the store what is not known here.
+    // After the first message an activity holds the instance, so that no release tells the store which messages are not
+    // known here.
     let mut f = Fixture::started(cached(0), reader(&[Op::Event("x"), Op::Spawn("a")], count - 1, &[])).await;
     f.start("i").await;
     f.memory.hold(Call::Acquire);
     send(&mut f, "x", 0, 1).await;
-    // Acquired with message 0 in the store, and not here yet.
+    // The instance is acquired with message 0 in the store, and is not here yet.
     send(&mut f, "x", 1, count - 2).await;
     f.memory.hold(Call::Messages);
     f.memory.let_go(Call::Acquire);
@@ -265,7 +268,7 @@ async fn a_crowd_that_comes_before_its_instance_keeps_its_order() {
     f.assert_empty();
 }
 
-/// A few large ones are as many as a crowd.
+/// A few large messages are treated like a backlog of many.
 #[tokio::test(start_paused = true)]
 async fn large_messages_are_left_in_the_store_and_read_in_order() {
     const SIZE: usize = 1024 * 1024;

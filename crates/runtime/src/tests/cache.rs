@@ -1,4 +1,4 @@
-//! Generators: how many are kept, which are set aside, and how they come back.
+//! The cache of generators: how many are kept, which are set aside, and how they come back.
 
 use perdure_provider::{ProviderErrorKind, Status};
 
@@ -144,7 +144,7 @@ async fn what_is_not_used_for_a_while_is_set_aside() {
     assert_eq!((f.generators(), f.metrics().cached_instances), (in_use, in_use as u64));
     f.advance(10_000).await;
     assert_eq!((f.generators(), f.metrics().cached_instances), (0, 0));
-    // Each comes back by replay, and nothing that ran runs again.
+    // Each instance comes back by replay, and no activity that ran runs again.
     f.complete("a").await;
     for id in ["owned", "released", "used"] {
         f.event(id, "go").await;
@@ -161,7 +161,7 @@ async fn what_is_not_used_for_a_while_is_set_aside() {
 
 #[tokio::test(start_paused = true)]
 async fn what_takes_long_to_replay_stays_while_there_is_room() {
-    // Two events each.
+    // Each step has two events.
     const STEPS: usize = CACHE_IDLE_EVENTS as usize / 2;
     const LONG: [Op; STEPS + 1] = {
         let mut script = [Op::Activity("a"); STEPS + 1];
@@ -175,7 +175,7 @@ async fn what_takes_long_to_replay_stays_while_there_is_room() {
     }
     f.advance(60_000).await;
     assert_eq!(f.generators(), 1);
-    // One that is used goes before it when there is no room for both.
+    // A generator that is in use has precedence over this one when there is no room for both.
     f.start("other").await;
     assert_eq!(f.generators(), 1);
     f.event("long", "go").await;

@@ -1,4 +1,4 @@
-//! The committer: what goes together, what is tried again, and who is told of a failure.
+//! The committer: which writes go together, which are tried again, and which callers are told of a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::commit::committer::{Committer, Patience};
 use crate::options::{BATCH_BYTES_MAX, CLIENT_PATIENCE};
 use crate::testing::{Call, Memory, PausedClock};
 
-/// Name and answer of each write, in the order of the answers.
+/// The name and the answer of each write, in the order of the answers.
 type Answers = Arc<Mutex<Vec<(String, Result<Outcome, ProviderErrorKind>)>>>;
 
 struct Fixture {
@@ -131,7 +131,7 @@ async fn a_busy_store_is_tried_again_with_growing_delays_and_in_order() {
     assert_eq!(f.committer.stats().retries, 3);
 }
 
-/// A busy store answers each batch; one that is gone may not for as long as it is away.
+/// A busy store answers each batch. A store that is gone may not answer for as long as it is away.
 #[tokio::test(start_paused = true)]
 async fn a_client_is_told_when_the_store_stays_busy_or_silent_and_a_turn_never_is() {
     for is_silent in [false, true] {
@@ -155,7 +155,7 @@ async fn a_client_is_told_when_the_store_stays_busy_or_silent_and_a_turn_never_i
             "{waited:?}"
         );
         f.settle().await;
-        // What the store may have written by now is answered by nobody else.
+        // Only the store can still answer a write that it may have carried out by now.
         let kind = if is_silent {
             ProviderErrorKind::Busy
         } else {
@@ -198,7 +198,8 @@ async fn one_refused_write_takes_no_other_down() {
     assert_eq!(f.memory.batches(), [1, 3, 1, 1, 1, 1]);
 }
 
-/// A second batch that failed for good ended the back-off of a first one that the store was too busy for.
+/// Regression test: a second batch that failed for good ended the back-off of a first one that the store was too busy
+/// for.
 #[tokio::test(start_paused = true)]
 async fn whoever_panics_over_its_answer_keeps_no_other_from_its_own() {
     let f = Fixture::new(1);
@@ -234,7 +235,7 @@ async fn a_refusal_does_not_end_the_back_off_of_another_batch() {
     assert_eq!(f.names(), ["2", "1"]);
 }
 
-/// A closed store answers within the call; each answer called it again, ever deeper.
+/// Regression test: a closed store answers within the call, and each answer called it again, ever deeper.
 #[tokio::test(start_paused = true)]
 async fn a_closed_store_that_answers_at_once_is_not_called_from_within_its_answers() {
     let f = Fixture::new(1);
@@ -251,7 +252,8 @@ async fn a_closed_store_that_answers_at_once_is_not_called_from_within_its_answe
     assert!(answers.iter().all(|(_, a)| *a == Err(ProviderErrorKind::Closed)));
 }
 
-/// Given up, or refused later, it is told as what may have been written; what was not in that batch is not.
+/// A write that was in the batch is reported as possibly written, even if it is given up or refused later. A write that
+/// was not in it is not.
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_written_is_told_as_such_whatever_comes_after() {
     let f = Fixture::new(1);
@@ -280,7 +282,7 @@ async fn what_may_have_been_written_is_told_as_such_whatever_comes_after() {
         ("in it", CommitOutcome::Unknown),
         ("not in it", CommitOutcome::NotCommitted),
     ];
-    // Both are given up at once, in whatever order they were tried last.
+    // Both are given up at once. Their order depends on which was tried last.
     outcomes.lock().sort_unstable_by_key(|(name, _)| *name);
     assert_eq!(*outcomes.lock(), expected);
 }
@@ -298,7 +300,7 @@ fn message(instance: &str, text: &str) -> Write {
     })
 }
 
-/// Nor do several.
+/// Several writes that always fail block no other.
 #[tokio::test(start_paused = true)]
 async fn writes_that_always_fail_leave_their_turn_to_the_others() {
     let f = Fixture::new(1);
@@ -312,7 +314,8 @@ async fn writes_that_always_fail_leave_their_turn_to_the_others() {
     assert_eq!(f.names(), ["good"]);
 }
 
-/// The store takes it for a failure that passes, and it never does: of the ways in which one write can be too much for a store not all are known.
+/// The store takes the failure for one that passes, and it never does. Not all ways are known in which one write can be
+/// too much for a store.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_always_fails_blocks_no_other() {
     let f = Fixture::new(1);
@@ -327,7 +330,7 @@ async fn a_write_that_always_fails_blocks_no_other() {
     }
     crate::platform::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(f.names(), ["a 1", "b 2", "c 3"]);
-    // Those that come later neither wait for it nor go alone.
+    // Writes that come later neither wait for the failing write nor go alone.
     let batches = f.memory.batches().len();
     f.memory.hold(Call::Commit);
     for name in ["4", "5", "6", "7"] {
@@ -342,7 +345,7 @@ async fn a_write_that_always_fails_blocks_no_other() {
     assert_eq!(f.names()[7..], ["bad bad", "bad after"], "in their order");
 }
 
-/// Each fails alone then, and none is given up.
+/// Each write fails alone then, and none is given up.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_for_long_keeps_the_order_of_each_subject() {
     let f = Fixture::new(1);

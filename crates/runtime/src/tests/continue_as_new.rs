@@ -41,7 +41,7 @@ async fn a_first_turn_that_continues_is_written_with_its_start() {
     f.assert_empty();
 }
 
-/// Some go to the former execution, some come while nobody is there.
+/// Some messages go to the former execution, some come while no execution is there.
 #[tokio::test(start_paused = true)]
 async fn messages_that_were_not_read_are_the_next_executions() {
     let mut f = Fixture::started(
@@ -69,8 +69,8 @@ async fn messages_that_were_not_read_are_the_next_executions() {
     f.assert_empty();
 }
 
-/// A page of the inbox that was read before the turn that consumed the message came to the next execution, which took the message for a
-/// new one; consuming it once more suspended the instance.
+/// Regression test: a page of the inbox, read before the turn that consumed a message of it, came to the next
+/// execution, which took the message for a new one. Consuming it once more suspended the instance.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_was_consumed_before_does_not_come_again() {
     let mut f = Fixture::started(
@@ -112,7 +112,7 @@ async fn a_version_that_is_not_here_is_left_to_whoever_has_it() {
     f.assert_empty();
 }
 
-/// An instance that always goes on must not keep a shutdown from its end.
+/// An instance that always continues must not keep a shutdown from its end.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_shuts_down_takes_no_next_execution() {
     let mut f = Fixture::started(
@@ -165,7 +165,8 @@ async fn it_can_be_terminated_in_its_next_execution() {
     f.assert_empty();
 }
 
-/// An instance whose executions follow each other without a wait never came to hear of it: the request was read anew by each of them.
+/// Regression test: an instance whose executions follow each other without a wait never heard of the request, because
+/// each of them read it anew.
 #[tokio::test(start_paused = true)]
 async fn a_request_to_cancel_reaches_executions_that_never_wait() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::ContinueTo(u64::MAX, None)]).await;
@@ -173,7 +174,7 @@ async fn a_request_to_cancel_reaches_executions_that_never_wait() {
     let started = f.ask_start("i", "main");
     f.settle().await;
     let cancelled = answer();
-    // It is the next one that is written, and the first execution is over by then.
+    // The next execution is written here, and the first one is over by then.
     f.memory.write_held()();
     f.settle().await;
     assert!(started.take().expect("it was answered").is_ok());

@@ -1,4 +1,4 @@
-//! Details of heartbeats: to whom they come, how often they are written, and that none is left.
+//! Details of heartbeats: which attempts get them, how often they are written, and that none is left.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn they_are_written_once_per_interval_the_latest_last() {
     f.assert_empty();
 }
 
-/// As after a crash: the attempt was never recorded as failed.
+/// The attempt was never recorded as failed, as after a crash.
 #[tokio::test(start_paused = true)]
 async fn another_worker_gets_what_was_written() {
     let mut f = started(&[Op::Activity("a")]).await;
@@ -214,7 +214,7 @@ async fn those_of_attempts_that_are_over_are_dropped() {
     f.assert_empty();
 }
 
-/// It is told to stop only when that it was given up is durable.
+/// The activity is told to stop only when the turn that gave it up is durable.
 #[tokio::test(start_paused = true)]
 async fn those_of_an_activity_that_the_turn_under_way_gave_up_are_dropped() {
     let script = &[

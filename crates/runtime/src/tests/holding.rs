@@ -1,4 +1,4 @@
-//! Instances that a client holds, whoever runs them.
+//! Instances that a client holds, while any worker runs them.
 
 use perdure_engine::MessageBody;
 use perdure_provider::Status;
@@ -63,7 +63,8 @@ async fn what_a_held_instance_is_in_the_middle_of_is_not_stored() {
     f.assert_empty();
 }
 
-/// The former owner hears nothing of it, and may be the next one: what it still has of the instance gives way.
+/// The former owner hears nothing of the hold, and may be the next owner. All that it still has of the instance gives
+/// way.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_another_process_held_is_not_run_twice() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
@@ -92,7 +93,7 @@ async fn only_what_has_not_ended_can_be_held() {
     f.assert_empty();
 }
 
-/// The answer to the request for work tells of an acquisition that is no more, or of a later one.
+/// The answer to the request for work tells of an acquisition that is over, or of a later one.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_held_while_it_is_acquired_does_not_run() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go"), Op::Activity("a")]).await;
@@ -110,7 +111,8 @@ async fn an_instance_that_is_held_while_it_is_acquired_does_not_run() {
     f.assert_empty();
 }
 
-/// None of its code can run: it waited for somebody to bring code that fits, and so did whoever waited for its end.
+/// Regression test: no code of a suspended instance can run. The instance waited for a person to bring code that
+/// fits, and so did each client that waited for its end.
 #[tokio::test(start_paused = true)]
 async fn a_suspended_instance_is_cancelled_at_once_and_its_children_with_it() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Child("child", "c")]).await;

@@ -1,4 +1,4 @@
-//! What has ended is thrown away, and what is there is read in pages.
+//! Instances that have ended are deleted, and the rows that are there are read in pages.
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{Filter, ProviderErrorKind, Status};

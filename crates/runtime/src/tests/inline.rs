@@ -1,4 +1,5 @@
-//! Inline activities: their function is a closure of the generator, which is there for every attempt (the scripted host looks).
+//! Inline activities: their function is a closure of the generator, which is there for every attempt (the scripted host
+//! checks that).
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ async fn a_generator_is_kept_while_one_is_open() {
     f.assert_empty();
 }
 
-/// Those that have one neither take the place of the others nor keep them in memory.
+/// Generators with inline activities neither take the place of the others in the cache nor keep them in memory.
 #[tokio::test(start_paused = true)]
 async fn the_cache_stays_as_small_for_the_others() {
     let mut f = Fixture::new(cached(5));

@@ -1,4 +1,4 @@
-//! Several threads: what runs where, and what becomes of one that is gone.
+//! Several threads: which jobs run on which thread, and what happens to the jobs of a thread that is gone.
 
 use perdure_provider::Status;
 use perdure_scheduler::LaneId;
@@ -64,7 +64,7 @@ async fn what_only_the_first_thread_has_runs_there() {
     f.assert_empty();
 }
 
-/// An inline activity is a closure of the generator, and goes where that is.
+/// An inline activity is a closure of the generator, and runs where that is.
 #[tokio::test(start_paused = true)]
 async fn an_inline_activity_runs_on_the_thread_of_its_generator() {
     let mut f = Fixture::started(threads(2), &[Op::Inline("a"), Op::Inline("b")]).await;
@@ -118,7 +118,7 @@ async fn a_thread_that_is_gone_loses_nothing_and_another_one_takes_its_place() {
 
 async fn one_on_the_other_thread() -> Fixture {
     let mut f = Fixture::started(threads(1), &[Op::Activity("a"), Op::Activity("b")]).await;
-    // The first thread is left in peace while another one has nothing to do.
+    // The first thread gets no work while another one has nothing to do.
     f.start("i").await;
     assert_eq!((f.seats(), f.running.len()), (vec![ONE], 1));
     f
@@ -139,13 +139,13 @@ async fn a_thread_may_go_in_the_middle_of_a_turn() {
     let token = f.turn_after("i").await;
     f.lose(ONE).await;
     assert!(f.runtime.describe(token).is_err(), "its turn is over");
-    // It rests, because it may have been the reason.
+    // The instance rests, because it may have been the reason.
     f.advance(60_000).await;
-    // What that turn was to store is not.
+    // The events of that turn are not stored.
     completes(f, &["a", "b"], &["a", "a", "b"]).await;
 }
 
-/// As it is with whole workers: three times is enough.
+/// Three losses are enough, as with whole workers.
 #[tokio::test(start_paused = true)]
 async fn an_instance_whose_turn_takes_down_each_thread_is_suspended_and_the_others_go_on() {
     let mut f = one_on_the_other_thread().await;
@@ -210,7 +210,8 @@ async fn a_thread_may_go_while_the_start_of_its_instance_is_written() {
     completes(f, &["a", "b"], &["a", "b"]).await;
 }
 
-/// Seed 1051 of the simulator: the children were this worker's, which did not know of them, and nobody ran them.
+/// Seed 1051 of the simulator: the children were this worker's in the store, but the worker did not know of them, and
+/// no worker ran them.
 #[tokio::test(start_paused = true)]
 async fn what_the_first_turn_of_an_instance_started_runs_although_its_thread_has_gone_meanwhile() {
     let mut f = Fixture::started(threads(1), &[Op::Child("child", "c"), Op::Activity("b")]).await;
@@ -239,7 +240,7 @@ async fn a_thread_may_go_in_the_first_turn_of_an_instance() {
     completes(f, &["a", "b"], &["a", "b"]).await;
 }
 
-/// Another worker lives, which could take what is given back.
+/// Another worker lives that could take the instances that are given back.
 #[tokio::test(start_paused = true)]
 async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
     let mut f = one_on_the_other_thread().await;
@@ -256,7 +257,7 @@ async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
         f.held_up.lock()
     );
     assert_eq!(f.memory.get("i").owner, None);
-    // The other worker does not take it, so the first thread goes on with it.
+    // The other worker does not take the instance, so the first thread goes on with it.
     f.hang(2).await;
     assert!(f.memory.get("i").epoch > epoch);
     f.lane = MAIN;
@@ -264,7 +265,7 @@ async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
     assert_eq!(f.seats(), [MAIN, MAIN, ONE]);
     assert!(f.memory.get("fine").owner.is_some());
     assert!(f.runtime.session().expect("it is started").takes_work());
-    // It comes back, and what it did is not stored.
+    // The thread comes back, and its turn is not stored.
     f.only = None;
     f.lane = ONE;
     f.turn(token);

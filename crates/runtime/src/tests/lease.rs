@@ -98,7 +98,8 @@ async fn a_commit_that_was_under_way_counts_if_it_was_in_time_and_else_not() {
     }
 }
 
-/// The first jobs of the new worker were taken for the old one's while it was not yet known as the runtime's.
+/// Regression test: the first jobs of the new worker were taken for the old one's while it was not yet known as the
+/// runtime's.
 #[tokio::test(start_paused = true)]
 async fn the_first_job_of_a_new_worker_is_its_own() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
@@ -117,7 +118,7 @@ async fn the_first_job_of_a_new_worker_is_its_own() {
     f.assert_empty();
 }
 
-/// Its clock has gone on while the process stood still, and its host is the first to go on.
+/// The clock has gone on while the process stood still, and the host is the first to go on.
 #[tokio::test(start_paused = true)]
 async fn what_stood_still_beyond_its_lease_begins_nothing() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
@@ -146,7 +147,7 @@ async fn what_stood_still_beyond_its_lease_begins_nothing() {
     f.assert_empty();
 }
 
-/// It belongs to nobody else, and would belong to this worker for good.
+/// The instance belongs to no other worker, and would belong to this worker for good.
 #[tokio::test(start_paused = true)]
 async fn an_instance_goes_on_from_where_a_store_stands_that_lost_its_last_turns() {
     let mut f = Fixture::started(options(), &[Op::Activity("a"), Op::Activity("b")]).await;
@@ -196,7 +197,8 @@ async fn what_is_due_next_is_known_of_what_is_held_and_of_what_sleeps() {
     assert_eq!(f.runtime.next_due_ms(), None);
 }
 
-/// A runtime whose registration reaches the store at once and is answered after so many ms, and the id of its first worker.
+/// Returns a runtime whose registration reaches the store at once and is answered after `ms`, and the id of its first
+/// worker.
 async fn registered_after(ms: u64) -> (Fixture, String) {
     let mut f = Fixture::new(options());
     f.script("main", &[Op::Activity("a")]);
@@ -211,8 +213,8 @@ async fn registered_after(ms: u64) -> (Fixture, String) {
     (f, worker)
 }
 
-/// The lease counted from the answer to the registration, which may take longer than the lease itself: others took the worker over by the
-/// store's clock, and it began attempts all the same.
+/// Regression test: the lease was counted from the answer to the registration, which may take longer than the lease
+/// itself. Other workers took the worker over by the store's clock, and it began attempts all the same.
 #[tokio::test(start_paused = true)]
 async fn a_lease_begins_when_the_registration_is_asked_for() {
     let (mut f, _) = registered_after(500).await;
@@ -251,7 +253,7 @@ async fn a_worker_whose_registration_was_answered_after_its_lease_starts_over() 
     f.assert_empty();
 }
 
-/// Nobody found that worker again, and nobody looked for what it had owned.
+/// Regression test: no worker found the dead one again, and none looked for the instances that it had owned.
 #[tokio::test(start_paused = true)]
 async fn a_takeover_whose_answer_is_lost_lets_what_was_owned_go_on() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;

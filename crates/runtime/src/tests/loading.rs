@@ -1,4 +1,4 @@
-//! Histories of several pages: when they are read.
+//! Histories of several pages: the times at which they are read.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -19,8 +19,8 @@ static LONG: LazyLock<Vec<Op>> = LazyLock::new(|| {
     script
 });
 
-/// A worker that comes after the one that has done all the steps of an instance. It has acquired that, for the event that it waits for, and
-/// its thread has not looked yet.
+/// Returns a worker that comes after the one that has done all the steps of an instance. It has acquired the instance
+/// because the awaited event came, and its thread has not looked yet.
 async fn replaying(prepare: impl FnOnce(&Fixture)) -> Fixture {
     let mut before = Fixture::started(RuntimeOptions::default(), &LONG).await;
     before.start("i").await;
@@ -43,7 +43,7 @@ async fn replaying(prepare: impl FnOnce(&Fixture)) -> Fixture {
 #[tokio::test(start_paused = true)]
 async fn the_next_page_is_read_while_the_one_before_is_replayed() {
     let mut f = replaying(|_| {}).await;
-    // The first came with the instance.
+    // The first page came with the instance.
     assert_eq!(f.memory.history_reads(), 1);
     f.settle().await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
@@ -84,7 +84,7 @@ async fn the_page_of_an_instance_that_is_gone_is_not_waited_for() {
     f.assert_empty();
 }
 
-/// Each has read a message of 4 MiB and waits for another one.
+/// Each instance has read a message of 4 MiB and waits for another one.
 #[tokio::test(start_paused = true)]
 async fn many_large_histories_are_read_as_they_are_replayed() {
     const COUNT: usize = 24;
@@ -123,7 +123,8 @@ async fn many_large_histories_are_read_as_they_are_replayed() {
     after.assert_empty();
 }
 
-/// Three instances that wait for an event which has come, the second of which cannot be loaded; those beside it have gone on.
+/// Returns a runtime with three instances that wait for an event which has come. The second one cannot be loaded; those
+/// beside it have gone on.
 async fn beside_one_that_fails_to_load(kind: ProviderErrorKind) -> Fixture {
     let script = &[Op::Event("go")];
     let mut before = Fixture::started(RuntimeOptions::default(), script).await;
@@ -149,7 +150,7 @@ async fn pass(f: &mut Fixture, time: Duration) {
     }
 }
 
-/// It was read again and again, and those that were acquired with it waited for it.
+/// Regression test: the instance was read again and again, and those that were acquired with it waited for it.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_it_go_on() {
     let mut f = beside_one_that_fails_to_load(ProviderErrorKind::NoMemory).await;
@@ -162,7 +163,8 @@ async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_
     f.assert_empty();
 }
 
-/// A server that meets a defect of its own at one instance says nothing of that instance. It was read on and on with the others.
+/// A server that meets a defect of its own at one instance does not name that instance. Regression test: it was read on
+/// and on with the others.
 #[tokio::test(start_paused = true)]
 async fn an_instance_at_which_the_store_fails_is_read_by_itself_and_those_beside_it_go_on() {
     let mut f = beside_one_that_fails_to_load(ProviderErrorKind::Unavailable).await;

@@ -1,4 +1,4 @@
-//! Messages: each is consumed once and in order, whenever it comes.
+//! Messages: each is consumed once and in order, no matter when it comes.
 
 use perdure_provider::{ProviderErrorKind, Status};
 
@@ -57,16 +57,17 @@ async fn a_message_that_comes_while_the_release_is_written_is_not_slept_through(
     f.assert_empty();
 }
 
-/// They were read again while newer ones were taken in, and then taken for known.
+/// Regression test: the messages were read again while newer ones were taken in, and then counted as known.
 #[tokio::test(start_paused = true)]
 async fn messages_that_come_before_their_instance_are_read_again() {
-    // After message 0 it is held, so that no release tells the store what is not known here.
+    // After message 0 an activity holds the instance, so that no release tells the store which messages are not known
+    // here.
     let script = &[Op::Event("0"), Op::Spawn("a"), Op::Event("1"), Op::Event("2")];
     let mut f = Fixture::started(RuntimeOptions::default(), script).await;
     f.start("i").await;
     f.memory.hold(Call::Acquire);
     f.event("i", "0").await;
-    // Acquired with message 0 in the store, and not here yet.
+    // The instance is acquired with message 0 in the store, and is not here yet.
     f.event("i", "1").await;
     f.memory.hold(Call::Messages);
     f.memory.let_go(Call::Acquire);
@@ -78,8 +79,9 @@ async fn messages_that_come_before_their_instance_are_read_again() {
     f.assert_empty();
 }
 
-/// A page of the inbox can be read before a turn that consumes a message of it, and come after the instance was given back and acquired
-/// once more; it was consumed again, which the store refused and the instance was suspended.
+/// Regression test: a page of the inbox can be read before a turn that consumes a message of it, and come after the
+/// instance was given back and acquired once more. The message was consumed again; the store refused that, and the
+/// instance was suspended.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_was_consumed_before_an_acquisition_does_not_come_again() {
     let options = RuntimeOptions {
@@ -100,10 +102,10 @@ async fn a_message_that_was_consumed_before_an_acquisition_does_not_come_again()
     f.assert_empty();
 }
 
-/// With several commits under way an instance can be acquired again, and its messages read, before the answer to its release
-/// is here. They went to the one that was about to be forgotten; and with it the later one was removed from the table, and the
-/// later one's activities were aborted. If its generator was kept, a message that only the acquisition brought was taken for
-/// known because a later one had come by the inbox.
+/// Regression test: with several commits under way an instance can be acquired again, and its messages read, before the
+/// answer to its release is here. The messages went to the instance that was about to be forgotten. With it, the later
+/// one was removed from the table, and the later one's activities were aborted. If its generator was kept, a message
+/// that only the acquisition brought counted as known because a later one had come by the inbox.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_is_back_before_its_release_is_answered_loses_nothing() {
     for (cached_instances_max, is_answered_first) in [(0, false), (0, true), (100, false), (100, true)] {
@@ -133,7 +135,7 @@ async fn an_instance_that_is_back_before_its_release_is_answered_loses_nothing()
         f.complete("a").await;
         let answer_release = f.memory.write_held();
         f.memory.let_go(Call::Commit);
-        // The inbox passes message 1 by, because nobody owns the instance.
+        // The inbox passes message 1 by, because no worker owns the instance.
         f.memory.fail(Call::Acquire, ProviderErrorKind::Io, 1);
         f.event("i", "1").await;
         f.event("other", "x").await;
@@ -165,8 +167,8 @@ async fn an_instance_that_is_back_before_its_release_is_answered_loses_nothing()
     }
 }
 
-/// An error of the inbox that no new try was thought to help ended the task that reads it: the worker held its instances and
-/// heard of no message any more.
+/// Regression test: an error of the inbox that a new try was thought not to help ended the task that reads it. The
+/// worker held its instances and heard of no message any more.
 #[tokio::test(start_paused = true)]
 async fn an_inbox_that_cannot_be_read_is_tried_again() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Spawn("a"), Op::Event("go")]).await;
@@ -182,10 +184,11 @@ async fn an_inbox_that_cannot_be_read_is_tried_again() {
     f.assert_empty();
 }
 
-/// The worker asked for the same page again and again, and none of its instances got a message any more.
+/// Regression test: the worker asked for the same page again and again, and none of its instances got a message any
+/// more.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_cannot_be_read_suspends_its_instance_alone() {
-    // Idle, set aside, in a turn, and asleep in the store.
+    // The instance is idle, set aside, in a turn, or asleep in the store.
     for (script, holds, cached_instances_max) in [
         (&[Op::Spawn("a"), Op::Event("go")] as &[_], false, 100),
         (&[Op::Spawn("a"), Op::Event("go")], false, 0),

@@ -1,4 +1,4 @@
-//! The runtime as a whole and its parts, on a store in memory and a clock that stands still. One file per idea.
+//! The runtime as a whole and its parts, on a store in memory and a clock that stands still. Each file tests one idea.
 
 mod about;
 mod activities;

@@ -5,7 +5,7 @@ use perdure_provider::Status;
 use crate::testing::{Call, Fixture, Op, Script};
 use crate::{Awaiting, RuntimeOptions};
 
-/// A runtime whose `main` starts things, with a `child` that runs activity `work`.
+/// Returns a runtime whose `main` starts other instances, with a `child` that runs activity `work`.
 async fn family(main: Script) -> Fixture {
     let mut f = Fixture::new(RuntimeOptions::default());
     f.script("main", main);
@@ -15,7 +15,7 @@ async fn family(main: Script) -> Fixture {
     f
 }
 
-/// What the last event of an instance says.
+/// Returns the text of an instance's last event.
 fn last_words(f: &Fixture, id: &str) -> String {
     let row = f.memory.get(id);
     row.history
@@ -49,7 +49,7 @@ async fn a_child_starts_with_its_parents_turn_and_wakes_it_when_it_ends() {
     f.assert_empty();
 }
 
-/// Nothing of it is there before the parent's turn is durable (1).
+/// Nothing of the child is there before the parent's turn is durable (1).
 #[tokio::test(start_paused = true)]
 async fn a_child_does_not_start_before_its_parents_turn_is_durable() {
     let mut f = family(&[Op::Activity("first"), Op::Child("child", "c")]).await;
@@ -87,7 +87,7 @@ async fn a_child_that_is_given_up_is_cancelled() {
     ])
     .await;
     f.start("i").await;
-    // The script gives up what it scheduled last.
+    // The script gives up the operation that it scheduled last.
     f.complete("a").await;
     f.complete("b").await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
@@ -192,7 +192,7 @@ async fn a_start_is_confirmed_by_the_next_turn() {
     f.assert_empty();
 }
 
-/// The result of a child, when the parent is replayed for each turn.
+/// The parent gets the result of its child although the parent is replayed for each turn.
 #[tokio::test(start_paused = true)]
 async fn a_parent_that_is_replayed_hears_of_its_child() {
     let mut f = Fixture::new(RuntimeOptions {
@@ -218,7 +218,7 @@ async fn a_parent_that_is_replayed_hears_of_its_child() {
     f.assert_empty();
 }
 
-/// One below the other, each waiting for the next.
+/// The children stand one below the other, each waiting for the next.
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_children_ends_from_its_deepest() {
     let mut f = Fixture::new(RuntimeOptions::default());

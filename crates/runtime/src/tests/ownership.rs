@@ -1,7 +1,9 @@
-//! A worker whose store says that it owns what it does not know: that would wait for ever, for nobody else may take it.
+//! A worker whose store says that it owns an instance that it does not know. The instance would wait for ever, because
+//! no other worker may take it.
 //!
-//! A server that refused logins, or was a standby, for two seconds made the runtime take its answer for a verdict on every turn. The
-//! suspensions failed as well, the instances were forgotten, and the store listed the live worker as their owner for good.
+//! Regression test: a server that refused logins, or was a standby, for two seconds made the runtime take its answer
+//! for a verdict on every turn. The suspensions failed as well, the instances were forgotten, and the store listed the
+//! live worker as their owner for good.
 
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use crate::testing::{Call, Fixture, Op, Script};
 use crate::{AbortReason, RuntimeOptions};
 
 const LEASE: Duration = Duration::from_secs(3);
-/// From one renewal to the next, ms.
+/// The time from one renewal to the next, ms.
 const RENEWAL_MS: u64 = 1_000;
 const AB: Script = &[Op::Activity("a"), Op::Activity("b")];
 
@@ -22,14 +24,14 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// Let time pass, in steps that are shorter than what is waited for between two tries.
+/// Lets time pass, in steps that are shorter than the pause between two tries.
 async fn pass(f: &mut Fixture, ms: u64) {
     for _ in 0..ms / 20 {
         f.advance(20).await;
     }
 }
 
-/// Errors that say nothing about what was asked.
+/// Errors that say nothing about the request.
 const NO_VERDICTS: [ProviderErrorKind; 7] = [
     ProviderErrorKind::Busy,
     ProviderErrorKind::NoMemory,
@@ -83,7 +85,7 @@ async fn what_is_read_for_an_instance_is_read_until_the_store_answers() {
     }
 }
 
-/// The lease is the last word on whether a worker lives, not the error that it was answered with.
+/// The end of the lease decides if a worker lives, not the error of a renewal.
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_until_it_ends_whatever_the_store_answers() {
     for kind in [ProviderErrorKind::Internal, ProviderErrorKind::Corrupt]
@@ -103,14 +105,14 @@ async fn a_lease_is_renewed_until_it_ends_whatever_the_store_answers() {
     }
 }
 
-/// Whatever brought that about.
+/// The cause does not matter.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_the_worker_does_not_know_is_released_within_two_renewals() {
     let mut f = Fixture::started(options(), &[Op::Event("go")]).await;
     f.start("i").await;
     let worker = WorkerId(f.runtime_worker().into());
     f.memory.row("i", |row| row.owner = Some(worker.clone()));
-    // Nobody else may take it, and a message goes to its owner.
+    // No other worker may take the instance, and a message goes to its owner.
     f.event("i", "go").await;
     pass(&mut f, 2 * RENEWAL_MS + 100).await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
@@ -122,7 +124,7 @@ async fn an_instance_that_the_worker_does_not_know_is_released_within_two_renewa
     f.assert_empty();
 }
 
-/// Also among many that it does know, and with work that comes and goes all the time.
+/// The unknown instance is found even among many that the worker does know, with work that comes and goes all the time.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_instance_is_found_among_those_that_come_and_go() {
     let mut f = Fixture::started(options(), AB).await;
@@ -156,7 +158,8 @@ async fn a_worker_whose_sums_are_right_asks_for_no_list() {
     assert_eq!(f.memory.lists_of_owned(), 0);
 }
 
-/// What is being acquired is the worker's in the store before the worker hears of it, however long that takes.
+/// An instance that is being acquired is the worker's in the store before the worker hears of it, however long that
+/// takes.
 #[tokio::test(start_paused = true)]
 async fn what_is_being_acquired_is_not_released() {
     let mut f = Fixture::new(options());
@@ -180,7 +183,7 @@ async fn what_is_being_acquired_is_not_released() {
     f.assert_empty();
 }
 
-/// Nor is what is being started, nor a child that a turn starts.
+/// An instance that is being started is not released, nor a child that a turn starts.
 #[tokio::test(start_paused = true)]
 async fn what_is_being_started_is_not_released() {
     let mut f = Fixture::started(options(), &[Op::Child("child", "c")]).await;
@@ -226,7 +229,7 @@ async fn what_is_on_its_way_out_is_not_released_a_second_time() {
     f.assert_empty();
 }
 
-/// It was found to be another's without a word: it would sit here for ever, and its activity with it.
+/// The instance became another worker's without a notice: it would stay here for ever, and its activity with it.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_does_not_list_is_forgotten_within_two_renewals() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
@@ -246,7 +249,7 @@ async fn what_the_store_does_not_list_is_forgotten_within_two_renewals() {
     f.assert_empty();
 }
 
-/// A store that lost its last commits has the instance as this worker's in an epoch of the past.
+/// A store that lost its last commits lists the instance as this worker's in an earlier epoch.
 #[tokio::test(start_paused = true)]
 async fn an_instance_of_an_earlier_epoch_is_released() {
     let mut f = Fixture::started(options(), &[Op::Event("go"), Op::Activity("a")]).await;
@@ -272,7 +275,7 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
     helper.begin().await;
     owner.start("i").await;
     helper.settle().await;
-    // It forgets the attempt by a fault that nobody thought of.
+    // The worker forgets the attempt by an unknown fault.
     let session = helper.runtime.session().expect("it is started");
     let tasks = session.activities.lock().borrowed();
     assert_eq!(tasks.len(), 1);
@@ -290,7 +293,7 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
     helper.assert_empty();
 }
 
-/// It stayed with the worker in the store for as long as that lived.
+/// Regression test: the instance stayed with the worker in the store for as long as the worker lived.
 #[tokio::test(start_paused = true)]
 async fn a_suspension_that_the_store_refuses_is_written_without_what_it_refuses() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
@@ -321,7 +324,7 @@ async fn an_instance_that_cannot_be_suspended_is_released() {
     assert_eq!(f.memory.get("i").status, Status::Completed);
 }
 
-/// A worker whose lease is renewed, and that has lost what acquires for it, holds what it owns for nothing.
+/// A worker whose lease is renewed, and that has lost the task that acquires for it, holds what it owns for nothing.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on() {
     for call in [Call::Acquire, Call::Inbox, Call::Renew, Call::Tasks, Call::Load] {
@@ -340,7 +343,7 @@ async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on
         f.runtime.session().expect("it is started").inbox_wanted.notify_one();
         pass(&mut f, 2 * RENEWAL_MS).await;
         if call == Call::Load {
-            // What it came to was known to the one that panicked alone.
+            // Only the task that panicked knew its result.
             f.complete("a").await;
         }
         assert_ne!(f.runtime_worker(), worker, "after a panic at {call:?}");
@@ -354,7 +357,7 @@ async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on
     }
 }
 
-/// The turn of an instance is stored and not answered when it is suspended, resumed and acquired here again.
+/// Stores the turn of an instance without its answer; the instance is then suspended, resumed and acquired here again.
 async fn acquired_again_before_a_turn_is_answered(f: &mut Fixture) {
     let answer = f.memory.write_held();
     f.memory.let_go(Call::Commit);
@@ -392,7 +395,7 @@ async fn a_late_answer_starts_nothing_of_an_instance_that_was_acquired_again() {
     f.assert_empty();
 }
 
-/// It was taken up in the epoch that it had, and the one in its place was forgotten.
+/// Regression test: the execution was taken up in the epoch that it had, and the one in its place was forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_does_not_bring_an_execution_back_that_was_acquired_again() {
     let mut f = with_two_commits(&[Op::Activity("a"), Op::ContinueTo(2, None)]).await;

@@ -1,4 +1,4 @@
-//! Shutdown: what runs is finished, the rest is handed over, and it is over in time.
+//! Shutdown: work that runs is finished, the rest is handed over, and the shutdown ends in time.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn what_does_not_end_in_time_is_aborted_and_handed_over() {
     f.assert_empty();
 }
 
-/// It waited for ever for the answer to its last request.
+/// Regression test: the shutdown waited for ever for the answer to its last request.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_does_not_hold_a_shutdown_up() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
@@ -72,7 +72,7 @@ async fn a_store_that_does_not_answer_does_not_hold_a_shutdown_up() {
     f.assert_empty();
 }
 
-/// Its code was refused by the ended session, and for that the instance was suspended.
+/// Regression test: the ended session refused the turn's code, and the instance was suspended for that.
 #[tokio::test(start_paused = true)]
 async fn a_turn_in_progress_when_the_session_ends_is_no_fault_of_the_instance() {
     for gives_up in [false, true] {
@@ -98,7 +98,8 @@ async fn a_turn_in_progress_when_the_session_ends_is_no_fault_of_the_instance() 
     }
 }
 
-/// What an earlier start left behind, waiting to begin a worker again, took the later start for its own.
+/// Regression test: the task of an earlier start, which waited to begin a worker again, took the later start for its
+/// own.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_is_started_again_has_one_worker() {
     let lease = Duration::from_secs(3);
@@ -124,7 +125,7 @@ async fn a_runtime_that_is_started_again_has_one_worker() {
     assert_eq!(f.memory.workers_len(), 0);
 }
 
-/// The worker that was being registered when the shutdown came was left behind.
+/// Regression test: the worker that was being registered when the shutdown came was left behind.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_while_a_new_worker_is_registered_leaves_none() {
     let options = RuntimeOptions {
@@ -142,7 +143,7 @@ async fn a_shutdown_while_a_new_worker_is_registered_leaves_none() {
     assert_eq!(f.memory.workers_len(), 0);
 }
 
-/// What it had waited until something else told the other one to look.
+/// Regression test: the instances of the first runtime waited until something else told the other one to look.
 #[tokio::test(start_paused = true)]
 async fn another_runtime_on_the_same_store_goes_on_at_once() {
     let mut first = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;

@@ -26,7 +26,7 @@ async fn a_refused_start_takes_its_first_turn_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_start_that_the_session_does_not_come_to_is_left_to_others() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
-    // It waits in the lane, which nobody drains.
+    // The start waits in the lane, which is not drained.
     let started = f.ask_start("i", "main");
     f.runtime.begin_shutdown().expect("it is started");
     f.runtime.finish_shutdown(Duration::from_secs(1)).await;
@@ -69,12 +69,12 @@ async fn a_start_that_cannot_be_written_is_an_error_of_its_caller() {
     assert!(matches!(started.take(), Some(Err(RuntimeError::Provider(_)))));
     assert_eq!(f.attempts.len(), 0);
     f.assert_empty();
-    // It was not there, so it can be started.
+    // The instance was not there, so it can be started.
     f.start("i").await;
     assert_eq!(f.attempts, ["a"]);
 }
 
-/// A message that was read before the start was answered was lost.
+/// Regression test: a message that was read before the start was answered was lost.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_comes_before_the_answer_to_the_start_is_delivered() {
     let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
@@ -93,8 +93,9 @@ async fn a_message_that_comes_before_the_answer_to_the_start_is_delivered() {
     f.assert_empty();
 }
 
-/// Its place in the table was taken by the one that had been released: nobody knew of the instance any more, which ran on all the same while
-/// the comparison with the store gave it to others.
+/// Regression test: the instance that had been released took the place of the acquired one in the table. The worker did
+/// not know of the acquired one any more, which ran on all the same while the comparison with the store gave it to
+/// other workers.
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_answer_comes_after_the_instance_was_acquired_again_does_not_take_its_place() {
     let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
@@ -122,7 +123,7 @@ async fn a_start_whose_answer_comes_after_the_instance_was_acquired_again_does_n
     f.assert_empty();
 }
 
-/// The instance is there, held for somebody to look at; the start is no failure.
+/// The instance is there, held until a person looks at it; the start is no failure.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_cannot_run_is_suspended_after_its_start() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
@@ -149,7 +150,7 @@ async fn an_instance_without_a_wait_is_one_commit() {
     f.assert_empty();
 }
 
-/// A refused start would have been told of, too.
+/// A refused start would have been reported, too.
 #[tokio::test(start_paused = true)]
 async fn the_host_is_told_of_an_end_once_it_is_durable() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[]).await;

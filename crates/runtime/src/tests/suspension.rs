@@ -1,11 +1,11 @@
-//! Instances that are held for somebody to look at: nothing of their turn is stored, and they go on when resumed.
+//! Suspended instances: nothing of their turn is stored, they wait for a person to look, and they go on when resumed.
 
 use perdure_provider::{ProviderErrorKind, Status, Write};
 
 use crate::testing::{Call, Fixture, Op, answer};
 use crate::{Awaiting, RuntimeOptions};
 
-/// No generators are kept, so that code which changed shows at the next turn.
+/// Keeps no generators, so that changed code shows at the next turn.
 fn replaying() -> RuntimeOptions {
     RuntimeOptions {
         cached_instances_max: 0,

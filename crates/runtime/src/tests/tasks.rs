@@ -20,7 +20,7 @@ fn serving(queue: &str, slots: usize) -> RuntimeOptions {
     }
 }
 
-/// An owner of instances, and a worker that serves queue `gpu`.
+/// Returns an owner of instances, and a worker that serves queue `gpu`.
 async fn two(script: Script) -> (Fixture, Fixture) {
     let owner = Fixture::started(RuntimeOptions::default(), script).await;
     let helper = helper(&owner, 10).await;
@@ -34,7 +34,7 @@ async fn helper(owner: &Fixture, slots: usize) -> Fixture {
     helper
 }
 
-/// Let both do what they can.
+/// Lets both do what they can.
 async fn settle(one: &mut Fixture, two: &mut Fixture) {
     for _ in 0..4 {
         one.settle().await;
@@ -155,7 +155,7 @@ async fn a_full_worker_takes_the_next_when_it_has_room() {
     owner.assert_empty();
 }
 
-/// Not offered a second time, and its result comes to whoever owns the instance.
+/// The attempt is not offered a second time, and its result comes to the worker that owns the instance.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_outlives_the_owner_of_its_instance() {
     let (mut first, mut helper) = two(MAIN).await;
@@ -165,7 +165,7 @@ async fn an_attempt_outlives_the_owner_of_its_instance() {
     let mut second = first.beside(RuntimeOptions::default());
     second.script("main", MAIN);
     second.begin().await;
-    // Something wakes it where it is loaded anew.
+    // The instance is woken where it is loaded anew.
     second.memory.row("i", |row| row.wake_at_ms = Some(0));
     second.store.work_is_due();
     settle(&mut second, &mut helper).await;
@@ -211,7 +211,8 @@ async fn a_shutdown_waits_until_the_end_of_an_attempt_is_stored() {
     assert_eq!(owner.attempts, ["after"]);
 }
 
-/// The attempt had ended and its end waited for the store when the thread was held up: the task was given back, and its end was refused.
+/// Regression test: the attempt had ended and its end waited for the store when the thread was held up. The task was
+/// given back, and its end was refused.
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_end_is_being_written_is_not_given_back() {
     let (mut owner, mut helper) = two(MAIN).await;
@@ -248,8 +249,9 @@ async fn a_task_whose_end_is_being_written_is_not_given_back() {
     owner.assert_empty();
 }
 
-/// An owner of instances 'i', 'j', 'k' and a worker that runs their tasks, whose thread that of 'i' holds up from now on. It has asked for
-/// more, and took the task of 'l' in the store, but is not answered; and it is about to give back the task of 'k'.
+/// Returns an owner of instances 'i', 'j', 'k' and a helper that runs their tasks. The task of 'i' holds up the
+/// helper's thread from now on. The helper has asked for more tasks, and took the task of 'l' in the store, but has no
+/// answer yet. It is about to give back the task of 'k'.
 async fn giving_back_while_it_asks() -> (Fixture, Fixture) {
     let (mut owner, mut helper) = two(MAIN).await;
     for id in ["j", "k"] {
@@ -269,21 +271,21 @@ async fn giving_back_while_it_asks() -> (Fixture, Fixture) {
     (owner, helper)
 }
 
-/// The store still said that the task was this worker's when it was asked, and then gave it back with the rest. It began when that was
-/// answered, and elsewhere.
+/// Regression test: the store still listed the task as this worker's when it was asked, and then gave it back with the
+/// rest. The task began here when that was answered, and elsewhere, too.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_comes_while_others_are_given_back_may_go_with_them() {
     let (mut owner, mut helper) = giving_back_while_it_asks().await;
     owner.memory.let_go(Call::Tasks);
     helper.hang(0).await;
-    // Nor does it hear soon what is its own.
+    // The helper does not hear soon which tasks are its own.
     owner.memory.fail(Call::Tasks, ProviderErrorKind::Busy, 1);
     owner.memory.let_go(Call::GivingBack);
     helper.hang(0).await;
     taken_by_another(&mut owner, &mut helper).await;
 }
 
-/// The answer that brings it comes after the one that takes it away.
+/// The answer that brings the task comes after the one that takes it away.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_comes_after_others_were_given_back_may_have_gone_with_them() {
     let (mut owner, mut helper) = giving_back_while_it_asks().await;
@@ -294,7 +296,7 @@ async fn a_task_that_comes_after_others_were_given_back_may_have_gone_with_them(
     taken_by_another(&mut owner, &mut helper).await;
 }
 
-/// Another worker has what was given back, before the helper can ask for it again.
+/// Lets another worker take the tasks that were given back, before the helper can ask for them again.
 async fn taken_by_another(owner: &mut Fixture, helper: &mut Fixture) {
     let taken = owner.memory.take_tasks("other", "gpu", "render");
     let mut of: Vec<&str> = taken.iter().map(|task| task.instance_id.as_str()).collect();
@@ -309,7 +311,8 @@ async fn taken_by_another(owner: &mut Fixture, helper: &mut Fixture) {
     helper.assert_empty();
 }
 
-/// It told itself without end that it had room: one request after the other for as long as its thread was held up.
+/// Regression test: the worker told itself without end that it had room. It sent one request after the other for as
+/// long as its thread was held up.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_is_held_up_does_not_ask_again_and_again() {
     let (mut owner, mut helper) = two(MAIN).await;
@@ -352,14 +355,14 @@ async fn the_highest_priority_gets_the_next_slot() {
     f.assert_empty();
 }
 
-/// Another runtime on the owner's store, known to it.
+/// Returns another runtime on the owner's store, known to the owner.
 async fn beside(owner: &mut Fixture, activities: &[&str], slots: usize) -> Fixture {
     let mut other = owner.beside(serving("default", slots));
     for name in activities {
         other.runtime.register_activity((*name).into());
     }
     other.begin().await;
-    // The owner has looked who else is there.
+    // The owner has looked for other workers.
     owner.advance(5_100).await;
     other
 }
@@ -378,7 +381,7 @@ async fn an_activity_that_only_another_worker_has_runs_there() {
     assert_eq!(owner.memory.get("i").status, Status::Completed);
 }
 
-/// The worker that has it may be started again at this moment.
+/// The worker that has the activity may be restarting at this moment.
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_another_worker_had_waits_for_it() {
     const STRANGE: Script = &[Op::Queued("default", "far")];
@@ -400,7 +403,7 @@ async fn an_activity_that_another_worker_had_waits_for_it() {
     assert_eq!(owner.memory.get("i").status, Status::Completed);
 }
 
-/// A slip: the host says that it knows no such activity.
+/// The name is a mistake: the host says that it knows no such activity.
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_nobody_ever_had_is_taken_by_a_worker_that_is_alone() {
     const STRANGE: Script = &[Op::Queued("default", "fra")];
@@ -413,7 +416,7 @@ async fn an_activity_that_nobody_ever_had_is_taken_by_a_worker_that_is_alone() {
     owner.assert_empty();
 }
 
-/// The way over the store takes longer than the end of one that runs.
+/// The way over the store takes longer than the end of an attempt that runs.
 #[tokio::test(start_paused = true)]
 async fn what_has_a_slot_soon_is_not_offered() {
     const THREE: Script = &[Op::Spawn("a"), Op::Spawn("b"), Op::Activity("c")];
@@ -438,7 +441,7 @@ async fn what_has_a_slot_soon_is_not_offered() {
     assert_eq!((other.running.len(), owner.memory.waiting_tasks()), (1, 2));
 }
 
-/// With nobody else they wait here, and cost no row.
+/// Without other workers the attempts wait here, and cost no row.
 #[tokio::test(start_paused = true)]
 async fn what_there_is_no_slot_for_is_offered_to_others() {
     const MANY: Script = &[Op::Spawn("a"), Op::Spawn("b"), Op::Spawn("c"), Op::Activity("d")];
@@ -453,7 +456,7 @@ async fn what_there_is_no_slot_for_is_offered_to_others() {
     settle(&mut owner, &mut other).await;
     assert_eq!(owner.running.len(), 2);
     assert_eq!((other.running.len(), owner.memory.waiting_tasks()), (1, 1));
-    // Whoever has a slot first takes the last one.
+    // The first worker with a free slot takes the last attempt.
     owner.complete("a").await;
     settle(&mut owner, &mut other).await;
     assert_eq!((owner.running.len(), owner.memory.waiting_tasks()), (2, 0));

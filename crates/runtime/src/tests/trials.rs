@@ -1,4 +1,4 @@
-//! Which of its instances a dead worker died of (P14, T1 to T3).
+//! Trials find the instance that a dead worker died of (P14, T1 to T3).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::testing::{Call, Fixture, Op, Script};
 
 const MAIN: Script = &[Op::Activity("a"), Op::Activity("b")];
 
-/// The worker dies where it is, and another process begins.
+/// Lets the worker die where it is, and another process begin.
 async fn die(mut f: Fixture) -> Fixture {
     f.memory.bury_worker(&f.runtime_worker());
     f.shut_down(Duration::ZERO).await;
@@ -69,15 +69,15 @@ async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_go_
     f.assert_empty();
 }
 
-/// What an instance holds can be what its worker dies of: it is the worker's before anything of it is read, and a suspect is read only once its
-/// trial is announced.
+/// A worker may die of the data that an instance holds. The instance is the worker's before any of its data is read,
+/// and a suspect is read only once its trial is announced.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_takes_down_whoever_reads_it_is_suspended_and_the_others_go_on() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
     for id in ["good", "bad", "better"] {
         f.start(id).await;
     }
-    // The second that was started.
+    // The second instance that was started.
     f.memory.poison(InstanceKey(2));
     let mut deaths = 0;
     while f.memory.get("bad").status == Status::Running {
@@ -98,7 +98,7 @@ async fn an_instance_that_takes_down_whoever_reads_it_is_suspended_and_the_other
     f.assert_empty();
 }
 
-/// Another process, after the worker has died and all have rested.
+/// Returns another process, after the worker has died and all instances have rested.
 async fn after(mut f: Fixture) -> Fixture {
     f.memory.bury_worker(&f.runtime_worker());
     f.shut_down(Duration::ZERO).await;
@@ -107,7 +107,8 @@ async fn after(mut f: Fixture) -> Fixture {
     next
 }
 
-/// No turn does that, so the turns alone would tell nothing, and whoever has one then would be taken for it.
+/// No turn takes the worker down, so the turns alone would tell nothing, and an instance that has a turn at that time
+/// would be blamed.
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_takes_its_workers_down_is_found_too() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
@@ -116,7 +117,7 @@ async fn an_activity_that_takes_its_workers_down_is_found_too() {
     }
     let mut deaths = 0;
     loop {
-        // It does so as soon as it begins.
+        // The activity takes the worker down as soon as it begins.
         while !f.running.iter().any(|job| job.instance_id == "bad") {
             f.advance(100).await;
         }
@@ -142,7 +143,7 @@ async fn an_activity_that_takes_its_workers_down_is_found_too() {
 #[tokio::test(start_paused = true)]
 async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
     for (suspicion, together) in [
-        // Who comes first does not know of the others.
+        // The first suspect comes before the others are known.
         (Suspicion::SUSPECT, &[1, 2][..]),
         (Suspicion::ACCUSED, &[1, 1, 1]),
     ] {
@@ -177,7 +178,7 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
     }
 }
 
-/// Its turn comes before its activities have run for long enough, and the trial goes on with it.
+/// The instance's turn comes before its activities have run for long enough, and the trial goes on with it.
 #[tokio::test(start_paused = true)]
 async fn a_trial_ends_when_its_instance_gets_on() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
@@ -222,7 +223,8 @@ async fn a_lease_that_was_lost_says_nothing() {
     f.assert_empty();
 }
 
-/// Its generator was kept, so nobody forgot it, and its trial never ended: all others waited for theirs.
+/// Regression test: the generator was kept, so the instance was not forgotten and its trial never ended. All other
+/// suspects waited for theirs.
 #[tokio::test(start_paused = true)]
 async fn a_trial_ends_when_its_instance_goes_back_to_sleep() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go")]).await;

@@ -1,4 +1,4 @@
-//! A turn from its job to what it sets going.
+//! A turn from its job to the effects that it starts.
 
 use perdure_engine::{Awaited, EventKind, Mailbox};
 use perdure_provider::Status;
@@ -127,8 +127,8 @@ async fn an_instance_with_a_long_timer_is_released_and_costs_no_memory() {
     f.assert_empty();
 }
 
-/// Due times are compared with the store's clock: a machine that is an hour off neither fires early or late, nor takes an instance again
-/// and again that is due for the store and not for its engine.
+/// Due times are compared with the store's clock. A machine that is an hour off fires timers neither early nor late,
+/// and does not acquire an instance again and again that is due for the store and not for its engine.
 #[tokio::test(start_paused = true)]
 async fn a_timer_goes_by_the_clock_of_the_store() {
     for off_ms in [3_600_000, -3_600_000, 137] {
@@ -149,7 +149,7 @@ async fn a_timer_goes_by_the_clock_of_the_store() {
     }
 }
 
-/// Alarms of timers that were given up were kept until their time came.
+/// Regression test: the alarms of timers that were given up were kept until their time came.
 #[tokio::test(start_paused = true)]
 async fn the_alarm_of_a_timer_goes_with_its_instance() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Spawn("a"), Op::Sleep(3_600_000)]).await;
@@ -222,7 +222,8 @@ async fn an_instance_terminated_in_the_middle_of_its_turn_stores_nothing() {
     f.assert_empty();
 }
 
-/// It was brought by a request for work that was answered after its end: it ran on, and its turn was fenced off with a warning.
+/// Regression test: a request for work that was answered after the instance's end brought it back. It ran on, and its
+/// turn was fenced off with a warning.
 #[tokio::test(start_paused = true)]
 async fn an_instance_terminated_while_it_is_acquired_does_not_run() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go"), Op::Activity("a")]).await;

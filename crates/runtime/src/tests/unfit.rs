@@ -19,7 +19,7 @@ fn options() -> RuntimeOptions {
     }
 }
 
-/// A runtime with the wrong code, which has suspended the instance `i`.
+/// Returns a runtime with the wrong code, which has suspended the instance `i`.
 async fn suspended() -> Fixture {
     let mut f = Fixture::started(options(), RIGHT).await;
     f.start("i").await;
@@ -28,7 +28,7 @@ async fn suspended() -> Fixture {
     f
 }
 
-/// What the instance does with code that fits.
+/// Completes the instance, with code that fits.
 async fn complete(f: &mut Fixture) {
     f.complete("a").await;
     f.complete("b").await;
@@ -102,7 +102,7 @@ async fn what_is_suspended_for_another_reason_waits_for_a_client() {
     f.assert_empty();
 }
 
-/// With U1: what another worker suspended meanwhile is not looked for.
+/// With U1: an instance that another worker suspended meanwhile is not looked for.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_starts_over_resumes_nothing() {
     let mut f = suspended().await;
@@ -159,7 +159,7 @@ async fn a_busy_store_is_asked_again() {
     complete(&mut f).await;
 }
 
-/// One orchestration's trouble is not that of the others.
+/// A problem of one orchestration does not concern the others.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_is_told() {
     let mut f = suspended().await;
@@ -172,7 +172,7 @@ async fn a_store_that_refuses_is_told() {
     complete(&mut f).await;
 }
 
-/// It resumed what other code had suspended by then, for code that was gone.
+/// Regression test: the look resumed instances that other code had suspended by then, for code that was gone.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_a_look_and_lets_no_other_begin() {
     let mut f = Fixture::started(options(), RIGHT).await;
@@ -189,7 +189,7 @@ async fn a_shutdown_waits_for_a_look_and_lets_no_other_begin() {
     assert_eq!(before.elapsed().as_secs(), 2);
     f.assert_empty();
 
-    // One that the store was too busy for is not tried again.
+    // A look that the store was too busy for is not tried again.
     f.memory.fail(Call::ResumeUnfit, ProviderErrorKind::Busy, 1);
     f.begin().await;
     f.runtime.begin_shutdown().expect("it is started");

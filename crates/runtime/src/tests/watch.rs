@@ -40,7 +40,7 @@ async fn the_commit_that_brings_the_change_tells_it_without_a_read() {
     assert!(status.take().is_some());
     f.event("i", "go").await;
     let end = end.take().map(|answer| answer.map(|status| status.status));
-    // The instance slept on its event, so a first look was due; it has not come back.
+    // The instance slept on its event, so a first look was due; that look has not come back.
     assert_eq!(end, Some(Ok(Status::Completed)));
     f.memory.let_go(Call::Statuses);
     f.settle().await;
@@ -61,8 +61,8 @@ async fn what_ended_before_and_what_is_not_there_is_told_at_once() {
     f.assert_empty();
 }
 
-/// A wait for an instance that had just been started was answered with "there is none" when a read was under way that had
-/// begun before the start, for another wait for the same id.
+/// Regression test: a wait for an instance that had just been started was answered with "there is none" when a read for
+/// another wait for the same id was under way that had begun before the start.
 #[tokio::test(start_paused = true)]
 async fn a_read_that_began_before_a_wait_says_nothing_about_it() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go")]).await;
@@ -105,7 +105,7 @@ async fn a_busy_store_is_asked_again() {
     assert!(wait.take().expect("it is told").is_ok());
 }
 
-/// All waits of the process ended with the error of one status.
+/// Regression test: all waits of the process ended with the error of one status.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_cannot_be_read_ends_its_own_waits_alone() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go")]).await;

@@ -1,4 +1,4 @@
-//! A thread that does not come back holds up nobody but whoever holds it (W1 to W7).
+//! A thread that does not come back holds up only the instance or activity that holds it (W1 to W7).
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use perdure_provider::{ProviderErrorKind, Status, Suspicion, WorkerId};
 use crate::testing::{Call, Fixture, Op};
 use crate::{RuntimeOptions, Token};
 
-/// Another worker lives, which a test does not see.
+/// The name of another worker that lives and that a test does not see.
 const OTHER: &str = "other";
 
-/// Two instances that wait for an activity each, and another worker.
+/// Returns a runtime with two instances that wait for an activity each, and another worker.
 async fn two() -> Fixture {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.start("i").await;
@@ -40,7 +40,7 @@ async fn a_turn_that_does_not_end_gives_up_its_instance_and_all_others() {
     assert!(f.held_up.lock()[0].contains("a turn of instance 'i' (main 1.0.0)"));
     assert_eq!(f.held_up.lock().len(), 1);
 
-    // It comes back: what it did is not stored, and the worker takes what is still there.
+    // The thread comes back: its turn is not stored, and the worker takes the instances that are still there.
     let events = i.history.len();
     f.turn(token);
     f.settle().await;
@@ -76,7 +76,7 @@ async fn it_takes_no_work_until_it_comes_back() {
     assert!(owner(&f, "j").is_some() && owner(&f, "k").is_some());
 }
 
-/// To release them would abort what runs and help nobody.
+/// Releasing the instances would abort what runs and help no worker.
 #[tokio::test(start_paused = true)]
 async fn with_no_other_worker_all_stays_where_it_is() {
     let mut f = two().await;
@@ -96,7 +96,7 @@ async fn turn_of_is_stored(f: &mut Fixture, token: Token) -> bool {
     f.attempts.contains(&"b".to_owned())
 }
 
-/// Another worker comes while it lasts.
+/// Another worker comes while the thread is held up.
 #[tokio::test(start_paused = true)]
 async fn another_worker_that_comes_later_gets_it_then() {
     let mut f = two().await;
@@ -142,7 +142,7 @@ async fn an_activity_that_holds_the_thread_is_not_run_twice() {
     f.assert_empty();
 }
 
-/// Any attempt that was begun may be what holds the thread.
+/// Any attempt that was begun may be the one that holds the thread.
 #[tokio::test(start_paused = true)]
 async fn code_outside_of_any_job_leaves_what_runs() {
     let options = RuntimeOptions {
@@ -161,7 +161,7 @@ async fn code_outside_of_any_job_leaves_what_runs() {
     assert_eq!((owner(&f, "j"), owner(&f, "k")), (None, None));
 }
 
-/// SIGSTOP and SIGCONT, or a machine that sleeps.
+/// The process gets SIGSTOP and SIGCONT, or its machine sleeps.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_as_a_whole_is_not_held_up() {
     let mut f = two().await;
@@ -198,7 +198,8 @@ async fn the_third_turn_that_does_not_end_suspends_its_instance() {
     assert_eq!(f.memory.get("i").status, Status::Terminated);
 }
 
-/// Its answer came when the thread was held up already, so it was this worker's again.
+/// Regression test: the answer to the start came when the thread was held up already, so the instance was this worker's
+/// again.
 #[tokio::test(start_paused = true)]
 async fn a_start_that_was_being_written_is_given_back_too() {
     let mut f = two().await;
@@ -231,7 +232,7 @@ async fn a_store_that_does_not_answer_is_asked_again() {
     assert_eq!(owner(&f, "j"), None);
 }
 
-/// Whether it was given back nobody can tell, so nothing of it begins here any more.
+/// The worker cannot know if the instances were given back, so nothing of them begins here any more.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_know_what_it_gave_back_starts_over() {
     let mut f = two().await;
@@ -254,7 +255,7 @@ async fn a_worker_that_cannot_know_what_it_gave_back_starts_over() {
     f.assert_empty();
 }
 
-/// The new session finds the thread held up, and nobody says again what became due meanwhile.
+/// The new session finds the thread held up, and is not told again of the tasks that became due meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_starts_over_while_held_up_looks_for_tasks_when_its_thread_comes_by() {
     let mut owner = Fixture::started(RuntimeOptions::default(), &[Op::Queued("gpu", "render")]).await;
@@ -284,7 +285,7 @@ async fn a_worker_that_starts_over_while_held_up_looks_for_tasks_when_its_thread
     assert_eq!(helper.attempts, ["render"]);
 }
 
-/// They are of one thread, so it would come from bad to worse.
+/// The workers are of one thread, so giving the instances to the other one would make things worse.
 #[tokio::test(start_paused = true)]
 async fn a_worker_of_the_same_thread_takes_nothing_either() {
     let mut f = two().await;
