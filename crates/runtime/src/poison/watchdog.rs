@@ -152,7 +152,7 @@ impl Session {
             .any(|worker| worker.lease_until_ms > now && !store.has_worker(&worker.id))
     }
 
-    /// Gives back what the thread does not come to do (W3). Returns `true` if the store did that.
+    /// Gives back the instances and tasks that the thread does not come to (W3). Returns `true` if the store did that.
     async fn give_back(self: &Arc<Self>, lane: LaneId) -> bool {
         if lane == MAIN {
             self.leave_starts();

@@ -324,7 +324,7 @@ async fn an_instance_that_cannot_be_suspended_is_released() {
     assert_eq!(f.memory.get("i").status, Status::Completed);
 }
 
-/// A worker whose lease is renewed, and that has lost the task that acquires for it, holds what it owns for nothing.
+/// A worker whose lease is renewed, and that has lost the task that acquires for it, holds its instances for nothing.
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on() {
     for call in [Call::Acquire, Call::Inbox, Call::Renew, Call::Tasks, Call::Load] {

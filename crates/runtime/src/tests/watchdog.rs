@@ -76,7 +76,7 @@ async fn it_takes_no_work_until_it_comes_back() {
     assert!(owner(&f, "j").is_some() && owner(&f, "k").is_some());
 }
 
-/// Releasing the instances would abort what runs and help no worker.
+/// Releasing the instances would abort their attempts and help no worker.
 #[tokio::test(start_paused = true)]
 async fn with_no_other_worker_all_stays_where_it_is() {
     let mut f = two().await;

@@ -1,4 +1,4 @@
-//! The lease of a worker: until its end the worker may take what it owns for its own.
+//! The lease of a worker. Until its end the worker may act as the owner of its instances and tasks.
 
 use std::time::Duration;
 
