@@ -38,7 +38,9 @@ fn open(file: &Path) -> rusqlite::Result<Connection> {
     )?;
     let synchronous: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0))?;
     assert_eq!(synchronous, 2, "a floor without durability is none");
-    connection.execute_batch(include_str!("../../crates/provider-sqlite/src/migrations/0001_first.sql"))?;
+    connection.execute_batch(include_str!(
+        "../../crates/provider-sqlite/src/migrations/0001_first.sql"
+    ))?;
     connection.execute_batch("BEGIN IMMEDIATE")?;
     for n in 0..INSTANCES {
         connection.execute(
