@@ -177,7 +177,6 @@ describe('a lane', () => {
       text: async () => Promise.reject('t'),
       output: async () => ({ f() {} }),
       thenable: () => ({
-        // eslint-disable-next-line unicorn/no-thenable
         get then(): never {
           throw new TypeError('getter');
         },

@@ -1,4 +1,4 @@
-// The effect log, in which activities record their own attempts (see effects.mjs).
+// The effect log, in which activities record their own attempts (`openLog` of worker-parts.mjs).
 
 import { readFileSync } from 'node:fs';
 

@@ -845,7 +845,7 @@ export class OrchestrationContext {
   withTimeout<B extends Branch>(duration: Duration, branch: B): Future<BranchValue<B>> {
     this.#scheduler.assertRunning('withTimeout');
     const timeoutMs = parseDuration(duration, 'ctx.withTimeout: the duration');
-    const source = this.#host.sourceStacks ? captureSource() : undefined;
+    const source = this.#keepsLines ? captureSource() : undefined;
     return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () =>
       this.#timerIn(timeoutMs).askedAt(source),
     ) as Future<BranchValue<B>>;
@@ -1022,8 +1022,12 @@ export class OrchestrationContext {
    * operation fails, or when the code waits elsewhere.
    */
   get #marks(): boolean {
-    const scheduler = this.#scheduler;
-    return this.#host.sourceStacks && scheduler.operations.size <= SOURCES_MAX && !scheduler.port.succeedsNext();
+    return this.#keepsLines && !this.#scheduler.port.succeedsNext();
+  }
+
+  /** True if the execution may keep another line of its code: see {@link SOURCES_MAX}. */
+  get #keepsLines(): boolean {
+    return this.#host.sourceStacks && this.#scheduler.operations.size <= SOURCES_MAX;
   }
 
   #activity<T>(
