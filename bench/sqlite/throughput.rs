@@ -163,7 +163,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         seen: MessageSeq(0),
         heartbeats_over: Vec::new(),
         custom_status: None,
-        to_others: None,
+        cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,
         time_ms: START_MS + n as i64,

@@ -17,9 +17,9 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::tape::{Recorded, Tape};
 use crate::{
-    Bug, Command, Completion, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Incarnation,
-    InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step, Terminal, ToOthers,
-    TurnMessage, TurnOutput, TurnStart, Waiting, Waits, is_planted,
+    Bug, Command, Completion, CrossInstanceEffects, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId,
+    Fault, Incarnation, InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step,
+    Terminal, TurnMessage, TurnOutput, TurnStart, Waiting, Waits, is_planted,
 };
 
 /// Budget of one turn: the work that it may do before other instances get their turns. A turn can end only where the
@@ -124,7 +124,7 @@ pub struct Engine {
 struct Turn {
     events: Vec<EventRecord>,
     consumed: Vec<MessageSeq>,
-    to_others: ToOthers,
+    cross_instance: CrossInstanceEffects,
     /// Children that this turn has both scheduled and given up.
     never_started: BTreeSet<EventId>,
     /// The custom status before its first change in this turn.
@@ -142,10 +142,10 @@ struct Turn {
 impl Turn {
     /// Gives up a child. A child that was not started yet is never started.
     fn cancel_child(&mut self, scheduled: EventId) {
-        if self.to_others.starts(scheduled) {
+        if self.cross_instance.starts(scheduled) {
             self.never_started.insert(scheduled);
         } else {
-            self.to_others.cancelled.push(scheduled);
+            self.cross_instance.cancelled.push(scheduled);
         }
     }
 
@@ -667,7 +667,7 @@ impl Engine {
         let Turn {
             events,
             consumed,
-            mut to_others,
+            mut cross_instance,
             never_started,
             status_before,
             stopped,
@@ -676,7 +676,7 @@ impl Engine {
         let custom_status = status_before
             .filter(|before| *before != self.custom_status)
             .map(|_| self.custom_status.clone());
-        to_others.leave_out(&never_started);
+        cross_instance.leave_out(&never_started);
         self.inbox.shrink();
         let waiting = match (&self.phase, stopped) {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
@@ -700,7 +700,7 @@ impl Engine {
             events,
             consumed,
             custom_status,
-            to_others: (!to_others.is_empty()).then(|| Box::new(to_others)),
+            cross_instance: (!cross_instance.is_empty()).then(|| Box::new(cross_instance)),
             effects,
             waiting,
         }
@@ -784,7 +784,7 @@ impl Engine {
             } => {
                 self.operations.send(id);
                 if self.is_live() {
-                    self.turn.to_others.messages.push(TurnMessage {
+                    self.turn.cross_instance.messages.push(TurnMessage {
                         scheduled: id,
                         instance,
                         mailbox,
@@ -807,7 +807,7 @@ impl Engine {
 
     fn start_other(&mut self, scheduled: EventId, is_child: bool, start: InstanceStart) {
         if self.is_live() {
-            self.turn.to_others.starts.push(TurnStart {
+            self.turn.cross_instance.starts.push(TurnStart {
                 scheduled,
                 is_child,
                 start,

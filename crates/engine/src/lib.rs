@@ -39,7 +39,9 @@ pub use event::{CancelPoint, Event, Mailbox, Message, MessageBody, ParentLink, P
 pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
 pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};
-pub use others::{AttemptResult, ChildFailure, InstanceStart, Refusal, Settlement, ToOthers, TurnMessage, TurnStart};
+pub use others::{
+    AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, TurnMessage, TurnStart,
+};
 #[cfg(feature = "planted")]
 pub use planted::plant;
 pub use planted::{Bug, is_planted};

@@ -238,7 +238,7 @@ pub struct TurnMessage {
 /// Starts, messages and cancellations of a turn for other instances, each in the order in which the code asked for
 /// them. They are written with the turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToOthers {
+pub struct CrossInstanceEffects {
     /// Instances to start.
     pub starts: Vec<TurnStart>,
     /// Messages to send, after the starts.
@@ -247,7 +247,7 @@ pub struct ToOthers {
     pub cancelled: Vec<EventId>,
 }
 
-impl ToOthers {
+impl CrossInstanceEffects {
     /// True if there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::activity::ActivityOptions;
-use crate::{ChildFailure, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal, ToOthers};
+use crate::{ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal};
 
 /// Mailboxes and operations that the code waits for, besides its activities and children. Nothing else is delivered: an
 /// unawaited message stays in its mailbox, and an unawaited timer or confirmation wakes no fiber.
@@ -228,7 +228,7 @@ pub struct TurnOutput {
     /// The new custom status, if it changed.
     pub custom_status: Option<Payload>,
     /// Starts, messages and cancellations for other instances, if there are any.
-    pub to_others: Option<Box<ToOthers>>,
+    pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// Work to do once the turn is durable.
     pub effects: Vec<Effect>,
     /// State of the execution now.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use perdure_engine::{ActivityOptions, Event, EventId, EventRecord, InstanceStart, MessageSeq};
 use perdure_provider::{
-    AfterTurn, CheckRequest, Checked, Heartbeat, InstanceKey, ManualClock, NewInstance, NextExecution, OtherStart,
-    Rule, TaskOffer, Teller, ToOthers, TurnCommit, WorkerId, Write,
+    AfterTurn, CheckRequest, Checked, CrossInstanceEffects, CrossInstanceStart, Heartbeat, InstanceKey, ManualClock,
+    NewInstance, NextExecution, Reporter, Rule, TaskOffer, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{
@@ -56,7 +56,7 @@ impl Handle<'_> {
         self.write(Write::Heartbeat(Box::new(Heartbeat {
             key: owned.key,
             worker: worker.clone(),
-            by: Teller::Owner(owned.epoch),
+            by: Reporter::Owner(owned.epoch),
             execution: owned.execution,
             scheduled: EventId(2),
             details: Some("5".into()),
@@ -94,9 +94,9 @@ impl Handle<'_> {
         };
         self.commit(TurnCommit {
             events: vec![EventRecord::new(EventId(2), START_MS, event)],
-            to_others: Some(Box::new(ToOthers {
+            cross_instance: Some(Box::new(CrossInstanceEffects {
                 offers: vec![offer],
-                ..ToOthers::default()
+                ..CrossInstanceEffects::default()
             })),
             ..release(&owned, worker, None)
         })
@@ -134,7 +134,7 @@ impl Handle<'_> {
             priority: 0,
             trace: None,
         };
-        let start = OtherStart {
+        let start = CrossInstanceStart {
             scheduled: EventId(2),
             is_child: true,
             instance: NewInstance {
@@ -144,9 +144,9 @@ impl Handle<'_> {
         };
         self.commit(TurnCommit {
             events: vec![EventRecord::new(EventId(2), START_MS, Event::ChildScheduled(child))],
-            to_others: Some(Box::new(ToOthers {
+            cross_instance: Some(Box::new(CrossInstanceEffects {
                 starts: vec![start],
-                ..ToOthers::default()
+                ..CrossInstanceEffects::default()
             })),
             seen: MessageSeq(0),
             ..release(&owned, worker, None)

@@ -1,7 +1,7 @@
 //! Details of heartbeats: they are kept for the next owner of the instance until their activity is over (P2, P6).
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredInstance, Epoch, Heartbeat, Outcome, Teller, TurnCommit, WorkerId, Write};
+use perdure_provider::{AcquiredInstance, Epoch, Heartbeat, Outcome, Reporter, TurnCommit, WorkerId, Write};
 
 use crate::store::{Handle, Store, end, scheduled, suspend, turn};
 
@@ -9,7 +9,7 @@ fn heartbeat(instance: &AcquiredInstance, worker: &WorkerId, id: u64, details: O
     Heartbeat {
         key: instance.key,
         worker: worker.clone(),
-        by: Teller::Owner(instance.epoch),
+        by: Reporter::Owner(instance.epoch),
         execution: instance.execution,
         scheduled: EventId(id),
         details: details.map(str::to_owned),
@@ -72,7 +72,7 @@ pub async fn of_others_are_kept_off(store: &Store) {
         for late in [
             heartbeat(&owned, &other, 2, details),
             Heartbeat {
-                by: Teller::Owner(Epoch(owned.epoch.0 + 1)),
+                by: Reporter::Owner(Epoch(owned.epoch.0 + 1)),
                 ..mine()
             },
             Heartbeat {

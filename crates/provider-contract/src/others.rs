@@ -4,8 +4,8 @@ use perdure_engine::{
     ChildFailure, Event, EventId, EventRecord, ExecutionId, Message, MessageBody, Payload, Refusal, Settlement,
 };
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, InstanceKey, NewInstance, NewMessage, NextExecution, OtherMessage, OtherStart, Others,
-    Outcome, Status, ToOthers, TurnCommit, WorkerId,
+    AcquiredInstance, AfterTurn, CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart,
+    InstanceKey, NewInstance, NewMessage, NextExecution, Outcome, Status, TurnCommit, WorkerId,
 };
 
 use crate::store::{
@@ -17,22 +17,22 @@ fn text(value: &str) -> Payload {
 }
 
 /// A turn with these effects on other instances.
-fn doing(turn: TurnCommit, to_others: ToOthers) -> TurnCommit {
+fn doing(turn: TurnCommit, cross_instance: CrossInstanceEffects) -> TurnCommit {
     TurnCommit {
-        to_others: Some(Box::new(to_others)),
+        cross_instance: Some(Box::new(cross_instance)),
         ..turn
     }
 }
 
-fn other(scheduled: u64, is_child: bool, instance: NewInstance) -> OtherStart {
-    OtherStart {
+fn other(scheduled: u64, is_child: bool, instance: NewInstance) -> CrossInstanceStart {
+    CrossInstanceStart {
         scheduled: EventId(scheduled),
         is_child,
         instance,
     }
 }
 
-fn child(scheduled: u64, id: &str) -> OtherStart {
+fn child(scheduled: u64, id: &str) -> CrossInstanceStart {
     let instance = NewInstance {
         parent_id: Some("parent".into()),
         ..instance(id)
@@ -40,8 +40,8 @@ fn child(scheduled: u64, id: &str) -> OtherStart {
     other(scheduled, true, instance)
 }
 
-fn sent(scheduled: u64, id: &str, body: MessageBody) -> OtherMessage {
-    OtherMessage {
+fn sent(scheduled: u64, id: &str, body: MessageBody) -> CrossInstanceMessage {
+    CrossInstanceMessage {
         scheduled: EventId(scheduled),
         message: NewMessage {
             instance: id.into(),
@@ -52,10 +52,10 @@ fn sent(scheduled: u64, id: &str, body: MessageBody) -> OtherMessage {
     }
 }
 
-fn starting(starts: Vec<OtherStart>) -> ToOthers {
-    ToOthers {
+fn starting(starts: Vec<CrossInstanceStart>) -> CrossInstanceEffects {
+    CrossInstanceEffects {
         starts,
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     }
 }
 
@@ -77,7 +77,7 @@ fn ending(instance: &AcquiredInstance, worker: &WorkerId, event: Event, status: 
 }
 
 impl Handle<'_> {
-    pub(crate) async fn did(&self, turn: TurnCommit) -> Others {
+    pub(crate) async fn did(&self, turn: TurnCommit) -> CrossInstanceOutcome {
         match self.turn(turn).await {
             Outcome::Committed { others, .. } => others.map(|others| *others).unwrap_or_default(),
             other => panic!("the turn is committed, not {other:?}"),
@@ -144,11 +144,11 @@ pub async fn a_fenced_turn_does_nothing_to_others(store: &Store) {
     let parent = store.family(&worker, &["child"]).await;
     let receiver = store.start(instance("receiver")).await;
     store.commit(turn(&parent, &worker)).await;
-    let late = ToOthers {
+    let late = CrossInstanceEffects {
         starts: vec![child(3, "never")],
         messages: vec![sent(4, "receiver", event("go", "1"))],
         cancelled: vec![EventId(2)],
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
     let stale = TurnCommit {
         next_event_id: EventId(9),
@@ -192,11 +192,11 @@ pub async fn a_turn_sends_messages(store: &Store) {
         sent(4, "asleep", queued("jobs", "3")),
         sent(5, "parent", event("self", "4")),
     ];
-    let to_others = ToOthers {
+    let cross_instance = CrossInstanceEffects {
         messages,
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
-    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    let did = store.did(doing(turn(&parent, &worker), cross_instance)).await;
     assert_eq!(did.receivers, [Some(another.clone()), None, Some(worker.clone())]);
     assert_eq!(store.bodies(awake.key).await, [event("go", "1"), queued("jobs", "2")]);
     assert_eq!(store.bodies(parent.key).await, [event("self", "4")]);
@@ -209,12 +209,12 @@ pub async fn messages_come_after_the_starts(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let parent = store.owned("parent", &worker).await;
-    let to_others = ToOthers {
+    let cross_instance = CrossInstanceEffects {
         starts: vec![child(3, "child")],
         messages: vec![sent(2, "child", event("go", "1"))],
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
-    store.did(doing(turn(&parent, &worker), to_others)).await;
+    store.did(doing(turn(&parent, &worker), cross_instance)).await;
     let taken = store.acquire_one(&worker).await;
     assert_eq!(taken.messages.messages[0].body, event("go", "1"));
 }
@@ -226,7 +226,7 @@ pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
     let ended = store.owned("ended", &worker).await;
     store.commit(end(&ended, &worker, None)).await;
     let parent = store.owned("parent", &worker).await;
-    let to_others = ToOthers {
+    let cross_instance = CrossInstanceEffects {
         starts: vec![
             child(2, "ended"),
             other(3, false, instance("parent")),
@@ -234,9 +234,9 @@ pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
         ],
         messages: vec![sent(5, "nobody", event("go", "1")), sent(6, "ended", event("go", "1"))],
         cancelled: vec![EventId(77)],
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
-    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    let did = store.did(doing(turn(&parent, &worker), cross_instance)).await;
     assert!(did.refused);
     assert_eq!(did.receivers, [Some(worker.clone())]);
     assert!(matches!(
@@ -267,11 +267,11 @@ pub async fn a_message_to_a_full_mailbox_is_refused(store: &Store) {
         message.message.unread_max = Some(2);
         message
     };
-    let to_others = ToOthers {
+    let cross_instance = CrossInstanceEffects {
         messages: vec![limited(2), limited(3)],
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
-    assert!(store.did(doing(turn(&parent, &worker), to_others)).await.refused);
+    assert!(store.did(doing(turn(&parent, &worker), cross_instance)).await.refused);
     let refused = Settlement::Refused(Refusal::MailboxFull { max: 2 });
     assert_eq!(store.bodies(parent.key).await, [settled(3, refused)]);
     assert_eq!(store.bodies(receiver).await.len(), 2);
@@ -363,7 +363,7 @@ pub async fn a_child_that_continues_as_new_is_the_same_child(store: &Store) {
             ..turn(&first, &worker)
         })
         .await;
-    assert_eq!(did, Others::default());
+    assert_eq!(did, CrossInstanceOutcome::default());
     let second = store.take(&worker, "child").await;
     store.commit(suspend(&second, &worker, "why")).await;
     assert_eq!(store.bodies(parent.key).await, []);
@@ -421,11 +421,11 @@ pub async fn a_turn_cancels_children(store: &Store) {
     store.did(end(&ended, &worker, None)).await;
     let a = store.take(&worker, "a").await;
     store.commit(release(&a, &worker, None)).await;
-    let to_others = ToOthers {
+    let cross_instance = CrossInstanceEffects {
         cancelled: vec![EventId(2), EventId(3)],
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
-    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    let did = store.did(doing(turn(&parent, &worker), cross_instance)).await;
     assert_eq!(did.receivers, [None]);
     assert_eq!(store.bodies(a.key).await, [MessageBody::Cancel { reason: None }]);
     let b = store.status("b").await;
@@ -471,12 +471,12 @@ pub async fn a_suspended_child_ends_when_it_is_cancelled(store: &Store) {
     let parent = store.family(&worker, &["a", "b"]).await;
     let a = store.status("a").await.key;
     store.suspend("a", "why").await;
-    let to_others = ToOthers {
+    let cross_instance = CrossInstanceEffects {
         cancelled: vec![EventId(2), EventId(3)],
-        ..ToOthers::default()
+        ..CrossInstanceEffects::default()
     };
     store.clock.advance(3);
-    let did = store.did(doing(turn(&parent, &worker), to_others)).await;
+    let did = store.did(doing(turn(&parent, &worker), cross_instance)).await;
     assert!(did.receivers.contains(&Some(worker.clone())), "{:?}", did.receivers);
     let status = store.status("a").await;
     assert_eq!((status.status, status.result), (Status::Cancelled, None));

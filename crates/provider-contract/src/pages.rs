@@ -4,8 +4,8 @@ use perdure_engine::{
     ActivityOptions, ChildFailure, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, Settlement,
 };
 use perdure_provider::{
-    Acquire, AfterTurn, InboxPosition, InstanceKey, LIST_BYTES_MAX, Load, LoadOne, MessagePage, PageLimit, Suspicion,
-    TaskOffer, TaskRequest, ToOthers, TurnCommit, WorkerId,
+    Acquire, AfterTurn, CrossInstanceEffects, InboxPosition, InstanceKey, LIST_BYTES_MAX, Load, LoadOne, MessagePage,
+    PageLimit, Suspicion, TaskOffer, TaskRequest, TurnCommit, WorkerId,
 };
 
 use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, event, instance, queued, started, turn};
@@ -322,9 +322,9 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
     store
         .commit(TurnCommit {
             events: (2..=4).map(|n| step(n, &large('a'))).collect(),
-            to_others: Some(Box::new(ToOthers {
+            cross_instance: Some(Box::new(CrossInstanceEffects {
                 offers: offers.collect(),
-                ..ToOthers::default()
+                ..CrossInstanceEffects::default()
             })),
             ..turn(&owned, &worker)
         })

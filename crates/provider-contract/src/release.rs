@@ -1,7 +1,7 @@
 //! Instances that sleep in the store.
 
 use perdure_engine::MessageSeq;
-use perdure_provider::{Epoch, LetGo, Outcome, Status, TurnCommit, WorkerId, Write};
+use perdure_provider::{Epoch, Outcome, ReleaseInstance, Status, TurnCommit, WorkerId, Write};
 
 use crate::store::{START_MS, Store, event, instance, release, turn};
 
@@ -112,23 +112,23 @@ pub async fn lets_go_what_is_its_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
     let owned = store.owned("a", &worker).await;
-    let let_go = |worker: &WorkerId, epoch| {
-        Write::LetGo(LetGo {
+    let release = |worker: &WorkerId, epoch| {
+        Write::ReleaseInstance(ReleaseInstance {
             key: owned.key,
             worker: worker.clone(),
             epoch,
         })
     };
-    assert_eq!(store.write(let_go(&other, owned.epoch)).await, Outcome::Fenced);
+    assert_eq!(store.write(release(&other, owned.epoch)).await, Outcome::Fenced);
     assert_eq!(
-        store.write(let_go(&worker, Epoch(owned.epoch.0 + 1))).await,
+        store.write(release(&worker, Epoch(owned.epoch.0 + 1))).await,
         Outcome::Fenced
     );
     store.assert_nothing_due(&other).await;
-    assert_eq!(store.write(let_go(&worker, owned.epoch)).await, Outcome::Noted);
+    assert_eq!(store.write(release(&worker, owned.epoch)).await, Outcome::Noted);
     assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
     let taken = store.acquire_one(&other).await;
     assert!(taken.epoch > owned.epoch);
-    assert_eq!(store.write(let_go(&worker, owned.epoch)).await, Outcome::Fenced);
+    assert_eq!(store.write(release(&worker, owned.epoch)).await, Outcome::Fenced);
     store.commit(turn(&taken, &other)).await;
 }

@@ -1,7 +1,7 @@
 //! Instances that a termination or a suspension takes from their owners, and how the owners are told (P15).
 
 use perdure_provider::{
-    Change, Epoch, Inbox, InboxPosition, InstanceKey, LetGo, Outcome, PageLimit, Revoked, WorkerId, Write,
+    Change, Epoch, Inbox, InboxPosition, InstanceKey, Outcome, PageLimit, ReleaseInstance, Revoked, WorkerId, Write,
 };
 use tokio::sync::mpsc;
 
@@ -16,8 +16,8 @@ async fn revoked(store: Handle<'_>, worker: &WorkerId) -> Vec<Revoked> {
     inbox(store, worker, &InboxPosition::default()).await.revoked
 }
 
-async fn let_go(store: Handle<'_>, worker: &WorkerId, Revoked { key, epoch }: Revoked) -> Outcome {
-    let write = Write::LetGo(LetGo {
+async fn release_revoked(store: Handle<'_>, worker: &WorkerId, Revoked { key, epoch }: Revoked) -> Outcome {
+    let write = Write::ReleaseInstance(ReleaseInstance {
         key,
         worker: worker.clone(),
         epoch,
@@ -47,9 +47,9 @@ pub async fn is_told_until_the_owner_lets_go(store: &Store) {
         position = read.position;
     }
     assert_eq!(revoked(store, &other).await, [], "it is nobody else's");
-    assert_eq!(let_go(store, &worker, both[0]).await, Outcome::Fenced);
+    assert_eq!(release_revoked(store, &worker, both[0]).await, Outcome::Fenced);
     assert_eq!(revoked(store, &worker).await, both[1..]);
-    assert_eq!(let_go(store, &worker, both[1]).await, Outcome::Fenced);
+    assert_eq!(release_revoked(store, &worker, both[1]).await, Outcome::Fenced);
     assert_eq!(revoked(store, &worker).await, []);
 }
 
@@ -65,13 +65,13 @@ pub async fn of_an_earlier_epoch_is_told_to_who_has_it_again(store: &Store) {
     store.suspend("a", "held").await;
     let second = of(again.key, again.epoch);
     assert_eq!(revoked(store, &worker).await, [second]);
-    let_go(store, &worker, of(first.key, first.epoch)).await;
+    release_revoked(store, &worker, of(first.key, first.epoch)).await;
     assert_eq!(
         revoked(store, &worker).await,
         [second],
         "the answer to the first was late"
     );
-    let_go(store, &worker, second).await;
+    release_revoked(store, &worker, second).await;
     assert_eq!(revoked(store, &worker).await, []);
 }
 
@@ -132,6 +132,6 @@ pub async fn wakes_the_owner_elsewhere(store: &Store) {
         within(told.recv()).await.expect("it tells as long as it lives");
         let taken = of(owned.key, owned.epoch);
         assert_eq!(revoked(first, &worker).await, [taken]);
-        let_go(first, &worker, taken).await;
+        release_revoked(first, &worker, taken).await;
     }
 }

@@ -11,8 +11,8 @@ use perdure_engine::{
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, Load, Loaded,
-    ManualClock, MessagePage, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome, PageLimit, Provider,
-    ProviderError, ResumeUnfit, Status, StatusChange, Suspend, Terminate, TurnCommit, Unfit, WorkerId, Write,
+    ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome, PageLimit,
+    Provider, ProviderError, ResumeMismatched, Status, StatusChange, Suspend, Terminate, TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -312,8 +312,13 @@ impl Handle<'_> {
 
     /// Registers code of the orchestration that checks start. Returns the instances that go on because of it, at most
     /// `limit`.
-    pub(crate) async fn resume_unfit(&self, code: &str, after: Option<Unfit>, limit: usize) -> Vec<Unfit> {
-        let request = ResumeUnfit {
+    pub(crate) async fn resume_mismatched(
+        &self,
+        code: &str,
+        after: Option<Mismatched>,
+        limit: usize,
+    ) -> Vec<Mismatched> {
+        let request = ResumeMismatched {
             name: NAME.to_owned(),
             version: VERSION.to_owned(),
             code: code.to_owned(),
@@ -321,7 +326,10 @@ impl Handle<'_> {
             limit,
             time_ms: self.now_ms(),
         };
-        self.provider.resume_unfit(request).await.expect("the store answers")
+        self.provider
+            .resume_mismatched(request)
+            .await
+            .expect("the store answers")
     }
 
     pub(crate) async fn find(&self, id: &str) -> Option<InstanceStatus> {
@@ -449,7 +457,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
             .map_or(MessageSeq(0), |message| message.seq),
         heartbeats_over: Vec::new(),
         custom_status: None,
-        to_others: None,
+        cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,
         time_ms: START_MS + 1,

@@ -119,7 +119,7 @@ pub async fn changes_no_suspended_instance(store: &Store) {
         );
         assert_eq!(store.status(id).await, before);
     }
-    assert_eq!(store.resume_unfit("new", None, 100).await.len(), 1);
+    assert_eq!(store.resume_mismatched("new", None, 100).await.len(), 1);
 }
 
 /// An instance that a client holds is resumed by a request, and not by other code.
@@ -127,7 +127,7 @@ pub async fn outlasts_other_code(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
     store.suspend("a", "held").await;
-    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    assert_eq!(store.resume_mismatched("new", None, 100).await, []);
     assert_eq!(store.status("a").await.status, Status::Suspended);
 }
 

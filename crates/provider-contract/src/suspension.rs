@@ -1,7 +1,7 @@
 //! Instances that are suspended until they are resumed.
 
 use perdure_engine::EventId;
-use perdure_provider::{InstanceKey, NewInstance, Outcome, PageLimit, Status, TurnCommit, Unfit};
+use perdure_provider::{InstanceKey, Mismatched, NewInstance, Outcome, PageLimit, Status, TurnCommit};
 
 use crate::store::{Handle, Store, custom_status, instance, scheduled, suspend, suspend_unfit, turn};
 
@@ -118,8 +118,8 @@ pub async fn resume_changes_nothing_else(store: &Store) {
     assert_eq!(store.resume("a").await, not(Status::Terminated));
 }
 
-fn unfit(code: &str, key: InstanceKey) -> Unfit {
-    Unfit { code: code.into(), key }
+fn unfit(code: &str, key: InstanceKey) -> Mismatched {
+    Mismatched { code: code.into(), key }
 }
 
 /// An instance that is suspended because this code does not fit its history.
@@ -154,7 +154,7 @@ pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
     );
     store.clock.advance(5);
     assert_eq!(
-        store.resume_unfit("new", None, 100).await,
+        store.resume_mismatched("new", None, 100).await,
         [unfit("old", fresh), unfit("old", owned.key)]
     );
     for (id, status) in [("fresh", Status::Pending), ("under way", Status::Running)] {
@@ -168,7 +168,7 @@ pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
     let found: Vec<_> = acquired.instances.iter().map(|i| (i.id.as_str(), i.fresh)).collect();
     assert_eq!(found, [("fresh", true), ("under way", false)]);
     assert_eq!(
-        store.resume_unfit("newer", None, 100).await,
+        store.resume_mismatched("newer", None, 100).await,
         [],
         "they are suspended no more"
     );
@@ -183,9 +183,9 @@ pub async fn of_the_same_code_lasts(store: &Store) {
     for code in [before, between, after] {
         others.push(unfit(code, unfit_one(&store, code, code).await));
     }
-    assert_eq!(store.resume_unfit("same", None, 100).await, others);
+    assert_eq!(store.resume_mismatched("same", None, 100).await, others);
     assert_eq!(store.status("a").await.status, Status::Suspended);
-    assert_eq!(store.resume_unfit("same", None, 100).await, []);
+    assert_eq!(store.resume_mismatched("same", None, 100).await, []);
 }
 
 /// The registered code belongs to another orchestration or version.
@@ -209,7 +209,7 @@ pub async fn of_other_orchestrations_lasts(store: &Store) {
         let owned = store.request(request).await.instances.remove(0);
         store.commit(suspend_unfit(&owned, &worker, "old")).await;
     }
-    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    assert_eq!(store.resume_mismatched("new", None, 100).await, []);
     for id in ["name", "version"] {
         assert_eq!(store.status(id).await.status, Status::Suspended);
     }
@@ -221,7 +221,7 @@ pub async fn that_names_no_code_lasts(store: &Store) {
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
     store.commit(suspend(&owned, &worker, "why")).await;
-    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    assert_eq!(store.resume_mismatched("new", None, 100).await, []);
     assert_eq!(store.status("a").await.status, Status::Suspended);
 }
 
@@ -244,7 +244,7 @@ pub async fn that_is_over_is_forgotten_with_its_code(store: &Store) {
     for id in ids {
         before.push(store.status(id).await);
     }
-    assert_eq!(store.resume_unfit("new", None, 100).await, []);
+    assert_eq!(store.resume_mismatched("new", None, 100).await, []);
     for (id, before) in ids.into_iter().zip(before) {
         assert_eq!(store.status(id).await, before);
     }
@@ -260,9 +260,9 @@ pub async fn of_other_code_ends_in_pages(store: &Store) {
     }
     all.sort();
     all.retain(|one| one.code != "new");
-    let mut resumed: Vec<Unfit> = Vec::new();
+    let mut resumed: Vec<Mismatched> = Vec::new();
     loop {
-        let page = store.resume_unfit("new", resumed.last().cloned(), 2).await;
+        let page = store.resume_mismatched("new", resumed.last().cloned(), 2).await;
         let is_last = page.len() < 2;
         resumed.extend(page);
         if is_last {
@@ -270,7 +270,7 @@ pub async fn of_other_code_ends_in_pages(store: &Store) {
         }
     }
     assert_eq!(resumed, all);
-    assert_eq!(store.resume_unfit("new", None, 0).await, []);
+    assert_eq!(store.resume_mismatched("new", None, 0).await, []);
 }
 
 /// A worker with bad code may suspend an instance that was just resumed. The walk over the pages comes to an end all
@@ -279,13 +279,13 @@ pub async fn of_other_code_again_is_met_once(store: &Store) {
     let store = store.first();
     let worker = store.worker("bad").await;
     let key = unfit_one(&store, "a", "old").await;
-    let first = store.resume_unfit("new", None, 1).await;
+    let first = store.resume_mismatched("new", None, 1).await;
     assert_eq!(first, [unfit("old", key)]);
     let owned = store.acquire_one(&worker).await;
     store.commit(suspend_unfit(&owned, &worker, "old")).await;
-    assert_eq!(store.resume_unfit("new", first.last().cloned(), 1).await, []);
+    assert_eq!(store.resume_mismatched("new", first.last().cloned(), 1).await, []);
     assert_eq!(
-        store.resume_unfit("newer", None, 1).await,
+        store.resume_mismatched("newer", None, 1).await,
         first,
         "the next one looks anew"
     );

@@ -2,8 +2,8 @@
 
 use perdure_engine::EventId;
 use perdure_provider::{
-    AcquiredInstance, Convict, GiveBack, GivenBack, Outcome, REST_MS, Status, Suspicion, TakenOver, Trial, TrialStep,
-    TurnCommit, WorkerId, Write,
+    AcquiredInstance, Outcome, PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Status,
+    Suspicion, TakenOver, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{Handle, LEASE_MS, NAME, Store, VERSION, instance, release, scheduled, turn};
@@ -11,12 +11,12 @@ use crate::store::{Handle, LEASE_MS, NAME, Store, VERSION, instance, release, sc
 const REPORT: &str = "it took them down";
 
 impl Handle<'_> {
-    async fn trial(&self, instance: &AcquiredInstance, worker: &WorkerId) -> Outcome {
-        self.try_it(instance, worker, TrialStep::Alone).await
+    async fn probation(&self, instance: &AcquiredInstance, worker: &WorkerId) -> Outcome {
+        self.try_it(instance, worker, ProbationStep::Alone).await
     }
 
-    async fn try_it(&self, instance: &AcquiredInstance, worker: &WorkerId, step: TrialStep) -> Outcome {
-        self.write(Write::Trial(Trial {
+    async fn try_it(&self, instance: &AcquiredInstance, worker: &WorkerId, step: ProbationStep) -> Outcome {
+        self.write(Write::Probation(Probation {
             step,
             key: instance.key,
             worker: worker.clone(),
@@ -25,18 +25,18 @@ impl Handle<'_> {
         .await
     }
 
-    async fn dies(&self, worker: &WorkerId) -> Vec<Convict> {
-        let TakenOver { workers, convicts } = self
+    async fn dies(&self, worker: &WorkerId) -> Vec<PoisonPill> {
+        let TakenOver { workers, poison_pills } = self
             .provider
             .take_over_worker(worker, REPORT)
             .await
             .expect("the store answers");
         assert_eq!(workers, std::slice::from_ref(worker));
-        convicts
+        poison_pills
     }
 
-    async fn give_back(&self, request: GiveBack) -> GivenBack {
-        self.provider.give_back(request).await.expect("the store answers")
+    async fn release_most(&self, request: ReleaseMost) -> ReleasedMost {
+        self.provider.release_most(request).await.expect("the store answers")
     }
 
     /// The one instance that is due once all have rested.
@@ -45,19 +45,19 @@ impl Handle<'_> {
         self.acquire_one(worker).await
     }
 
-    /// Lets the worker of an instance die `times` times, on trial or not.
-    async fn die(&self, times: u32, on_trial: bool) -> Vec<Convict> {
+    /// Lets the worker of an instance die `times` times, on probation or not.
+    async fn die(&self, times: u32, on_trial: bool) -> Vec<PoisonPill> {
         for time in 1..=times {
             let worker = self.worker(&format!("dies {on_trial} {time}")).await;
             let owned = self.rested(&worker).await;
             if on_trial {
-                assert_eq!(self.trial(&owned, &worker).await, Outcome::Noted);
+                assert_eq!(self.probation(&owned, &worker).await, Outcome::Noted);
             }
-            let convicts = self.dies(&worker).await;
+            let poison_pills = self.dies(&worker).await;
             if time == times {
-                return convicts;
+                return poison_pills;
             }
-            assert_eq!(convicts, []);
+            assert_eq!(poison_pills, []);
         }
         Vec::new()
     }
@@ -70,8 +70,8 @@ impl Handle<'_> {
     }
 }
 
-fn all_of(worker: &WorkerId) -> GiveBack {
-    GiveBack {
+fn all_of(worker: &WorkerId) -> ReleaseMost {
+    ReleaseMost {
         worker: worker.clone(),
         stalled: None,
         kept: Vec::new(),
@@ -80,8 +80,8 @@ fn all_of(worker: &WorkerId) -> GiveBack {
     }
 }
 
-fn convict(id: &str) -> Convict {
-    Convict {
+fn poison_pill(id: &str) -> PoisonPill {
+    PoisonPill {
         id: id.into(),
         name: NAME.into(),
         version: VERSION.into(),
@@ -106,7 +106,7 @@ pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
     store.die(2, false).await;
-    assert_eq!(store.die(3, true).await, [convict("a")]);
+    assert_eq!(store.die(3, true).await, [poison_pill("a")]);
     let status = store.status("a").await;
     assert_eq!(
         (status.status, status.result.as_deref()),
@@ -116,7 +116,7 @@ pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
     store.assert_nothing_due(&store.worker("next").await).await;
 }
 
-/// Each instance on trial may be the cause of the death. An acquittal restores the former suspicion.
+/// Each instance on probation may be the cause of the death. An acquittal restores the former suspicion.
 pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -124,23 +124,23 @@ pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
     for _ in 0..5 {
         let worker = store.worker("w").await;
         let owned = store.rested(&worker).await;
-        store.try_it(&owned, &worker, TrialStep::WithOthers).await;
+        store.try_it(&owned, &worker, ProbationStep::WithOthers).await;
         assert_eq!(store.dies(&worker).await, []);
-        assert_eq!(store.suspicion().await, Suspicion::ACCUSED);
+        assert_eq!(store.suspicion().await, Suspicion::ISOLATED);
     }
     let worker = store.worker("w").await;
     let owned = store.rested(&worker).await;
-    store.try_it(&owned, &worker, TrialStep::Alone).await;
-    store.try_it(&owned, &worker, TrialStep::End).await;
+    store.try_it(&owned, &worker, ProbationStep::Alone).await;
+    store.try_it(&owned, &worker, ProbationStep::End).await;
     store.provider.release_worker(&worker).await.expect("it leaves");
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
     store.die(1, true).await;
     let evidence = store.suspicion().await;
-    assert!(evidence > Suspicion::ACCUSED);
+    assert!(evidence > Suspicion::ISOLATED);
     let worker = store.worker("w").await;
     let owned = store.rested(&worker).await;
-    store.try_it(&owned, &worker, TrialStep::Alone).await;
-    store.try_it(&owned, &worker, TrialStep::End).await;
+    store.try_it(&owned, &worker, ProbationStep::Alone).await;
+    store.try_it(&owned, &worker, ProbationStep::End).await;
     store.provider.release_worker(&worker).await.expect("it leaves");
     assert_eq!(store.suspicion().await, evidence, "what is evidence stays");
 }
@@ -153,13 +153,13 @@ pub async fn of_a_stall_suspends_in_the_end(store: &Store) {
     for time in 1..=3 {
         let owned = store.rested(&worker).await;
         let given = store
-            .give_back(GiveBack {
+            .release_most(ReleaseMost {
                 stalled: Some((owned.key, owned.epoch)),
                 ..all_of(&worker)
             })
             .await;
         assert_eq!(given.instances, [(owned.key, owned.epoch)]);
-        assert_eq!(given.convict, (time == 3).then(|| convict("a")));
+        assert_eq!(given.poison_pill, (time == 3).then(|| poison_pill("a")));
         assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
     }
     let status = store.status("a").await;
@@ -179,14 +179,14 @@ pub async fn is_of_an_expired_worker_as_of_a_dead_one(store: &Store) {
     store.die(2, true).await;
     let worker = store.worker("expires").await;
     let owned = store.rested(&worker).await;
-    store.trial(&owned, &worker).await;
+    store.probation(&owned, &worker).await;
     store.clock.advance(LEASE_MS as i64);
     let taken_over = store.provider.take_over_expired_workers(REPORT).await;
     assert_eq!(
         taken_over,
         Ok(TakenOver {
             workers: vec![worker],
-            convicts: vec![convict("a")]
+            poison_pills: vec![poison_pill("a")]
         })
     );
     assert_eq!(store.status("a").await.status, Status::Suspended);
@@ -199,7 +199,7 @@ pub async fn ends_with_a_turn_that_gets_on(store: &Store) {
     store.die(4, false).await;
     let worker = store.worker("w").await;
     let owned = store.rested(&worker).await;
-    store.trial(&owned, &worker).await;
+    store.probation(&owned, &worker).await;
     store.commit(turn(&owned, &worker)).await;
     store.provider.release_worker(&worker).await.expect("it leaves");
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
@@ -241,7 +241,7 @@ pub async fn lets_an_instance_rest(store: &Store) {
     store.die(2, false).await;
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
     let owned = store.acquire_one(&worker).await;
-    store.trial(&owned, &worker).await;
+    store.probation(&owned, &worker).await;
     store.dies(&worker).await;
     store.assert_nothing_due(&next).await;
     store.clock.advance(REST_MS - 1);
@@ -250,7 +250,7 @@ pub async fn lets_an_instance_rest(store: &Store) {
     store.acquire_one(&next).await;
 }
 
-/// A death after the end of a trial is no evidence. A turn alone does not end a trial.
+/// A death after the end of a probation is no evidence. A turn alone does not end a probation.
 pub async fn a_trial_ends_when_that_is_said(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
@@ -258,50 +258,54 @@ pub async fn a_trial_ends_when_that_is_said(store: &Store) {
     for _ in 0..5 {
         let worker = store.worker("w").await;
         let owned = store.rested(&worker).await;
-        store.trial(&owned, &worker).await;
+        store.probation(&owned, &worker).await;
         store.commit(turn(&owned, &worker)).await;
-        assert_eq!(store.try_it(&owned, &worker, TrialStep::End).await, Outcome::Noted);
+        assert_eq!(store.try_it(&owned, &worker, ProbationStep::End).await, Outcome::Noted);
         assert_eq!(store.dies(&worker).await, []);
     }
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
     let worker = store.worker("w").await;
     let owned = store.rested(&worker).await;
-    store.trial(&owned, &worker).await;
+    store.probation(&owned, &worker).await;
     store.commit(turn(&owned, &worker)).await;
     store.dies(&worker).await;
-    assert!(store.suspicion().await.is_accused());
+    assert!(store.suspicion().await.needs_isolation());
 }
 
-/// The next owner has announced no trial.
+/// The next owner has announced no probation.
 pub async fn a_trial_ends_with_its_owner(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
     store.die(2, false).await;
     let worker = store.worker("w").await;
     let owned = store.acquire_one(&worker).await;
-    store.trial(&owned, &worker).await;
+    store.probation(&owned, &worker).await;
     store.provider.release_worker(&worker).await.expect("it leaves");
     store.die(1, false).await;
     let worker = store.worker("w").await;
     let owned = store.acquire_one(&worker).await;
-    store.trial(&owned, &worker).await;
+    store.probation(&owned, &worker).await;
     store.suspend("a", "why").await;
     store.resume("a").await;
     store.die(5, false).await;
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
 }
 
-/// A trial of another owner is fenced off as its turns are (P2).
+/// A probation of another owner is fenced off as its turns are (P2).
 pub async fn a_trial_of_another_owner_is_kept_off(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
     let owned = store.owned("a", &worker).await;
-    assert_eq!(store.trial(&owned, &other).await, Outcome::Fenced);
+    assert_eq!(store.probation(&owned, &other).await, Outcome::Fenced);
     store.provider.release_worker(&worker).await.expect("it leaves");
-    assert_eq!(store.trial(&owned, &worker).await, Outcome::Fenced);
+    assert_eq!(store.probation(&owned, &worker).await, Outcome::Fenced);
     let again = store.acquire_one(&other).await;
-    assert_eq!(store.trial(&owned, &other).await, Outcome::Fenced, "an earlier epoch");
-    assert_eq!(store.trial(&again, &other).await, Outcome::Noted);
+    assert_eq!(
+        store.probation(&owned, &other).await,
+        Outcome::Fenced,
+        "an earlier epoch"
+    );
+    assert_eq!(store.probation(&again, &other).await, Outcome::Noted);
 }
 
 /// The worker stays registered and keeps the instances that it names.
@@ -311,16 +315,16 @@ pub async fn giving_back_keeps_what_it_names(store: &Store) {
     let kept = store.owned("kept", &worker).await;
     let given = store.owned("given", &worker).await;
     let back = store
-        .give_back(GiveBack {
+        .release_most(ReleaseMost {
             kept: vec![kept.key],
             ..all_of(&worker)
         })
         .await;
     assert_eq!(
         back,
-        GivenBack {
+        ReleasedMost {
             instances: vec![(given.key, given.epoch)],
-            convict: None
+            poison_pill: None
         }
     );
     let taken = store.acquire_one(&next).await;
@@ -337,7 +341,7 @@ pub async fn giving_back_fences_off_the_former_owner(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;
-    store.give_back(all_of(&worker)).await;
+    store.release_most(all_of(&worker)).await;
     assert_eq!(store.turn(turn(&owned, &worker)).await, Outcome::Fenced);
     let again = store.acquire_one(&worker).await;
     assert!(again.epoch > owned.epoch);
@@ -350,18 +354,18 @@ pub async fn giving_back_names_nothing_that_is_not_its_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
     let owned = store.owned("a", &worker).await;
-    let request = GiveBack {
+    let request = ReleaseMost {
         stalled: Some((owned.key, owned.epoch)),
         ..all_of(&other)
     };
-    assert_eq!(store.give_back(request.clone()).await, GivenBack::default());
-    store.give_back(all_of(&worker)).await;
+    assert_eq!(store.release_most(request.clone()).await, ReleasedMost::default());
+    store.release_most(all_of(&worker)).await;
     let again = store.acquire_one(&other).await;
-    let request = GiveBack {
+    let request = ReleaseMost {
         kept: vec![again.key],
         ..request
     };
-    assert_eq!(store.give_back(request).await, GivenBack::default());
+    assert_eq!(store.release_most(request).await, ReleasedMost::default());
     store.commit(turn(&again, &other)).await;
 }
 
@@ -373,7 +377,7 @@ pub async fn gives_back_tasks(store: &Store) {
     let taken = store.tasks(&helper, 10).await.tasks;
     let next = store.worker("next").await;
     store
-        .give_back(GiveBack {
+        .release_most(ReleaseMost {
             kept_tasks: vec![taken[0].task],
             ..all_of(&helper)
         })
@@ -392,7 +396,7 @@ pub async fn asks_nothing_of_the_rows_of_an_instance(store: &Store) {
     store.die(2, false).await;
     store.die(2, true).await;
     store.deliver("a", crate::store::event("go", "1")).await;
-    assert_eq!(store.die(1, true).await, [convict("a")]);
+    assert_eq!(store.die(1, true).await, [poison_pill("a")]);
     store.deliver("a", crate::store::event("go", "2")).await;
     assert_eq!(store.status("a").await.status, Status::Suspended);
     assert!(matches!(store.terminate("a", None).await, Outcome::Terminated { .. }));

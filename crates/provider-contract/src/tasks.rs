@@ -4,8 +4,8 @@ use perdure_engine::{
     ActivityOptions, AttemptResult, Event, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
 };
 use perdure_provider::{
-    AcquiredInstance, AcquiredTasks, AfterTurn, Heartbeat, LetGoTask, NextExecution, Outcome, PageLimit, Task,
-    TaskDone, TaskName, TaskOffer, TaskRequest, Teller, ToOthers, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AcquiredTasks, AfterTurn, CrossInstanceEffects, Heartbeat, NextExecution, Outcome, PageLimit,
+    ReleaseTask, Reporter, Task, TaskDone, TaskName, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{Handle, START_MS, Store, VERSION, end, release, started, turn};
@@ -24,9 +24,9 @@ fn offer(scheduled: u64, name: &str) -> TaskOffer {
 
 fn offering(turn: TurnCommit, offers: Vec<TaskOffer>) -> TurnCommit {
     TurnCommit {
-        to_others: Some(Box::new(ToOthers {
+        cross_instance: Some(Box::new(CrossInstanceEffects {
             offers,
-            ..ToOthers::default()
+            ..CrossInstanceEffects::default()
         })),
         ..turn
     }
@@ -34,9 +34,9 @@ fn offering(turn: TurnCommit, offers: Vec<TaskOffer>) -> TurnCommit {
 
 fn withdrawing(turn: TurnCommit, scheduled: &[u64]) -> TurnCommit {
     TurnCommit {
-        to_others: Some(Box::new(ToOthers {
+        cross_instance: Some(Box::new(CrossInstanceEffects {
             withdrawn: scheduled.iter().copied().map(EventId).collect(),
-            ..ToOthers::default()
+            ..CrossInstanceEffects::default()
         })),
         ..turn
     }
@@ -346,7 +346,7 @@ pub async fn keep_their_heartbeats(store: &Store) {
     let beat = |by: &WorkerId, attempt| Heartbeat {
         key: owned.key,
         worker: by.clone(),
-        by: Teller::Runner { attempt },
+        by: Reporter::Runner { attempt },
         execution: ExecutionId::FIRST,
         scheduled: EventId(2),
         details: Some("half".into()),
@@ -381,7 +381,11 @@ pub async fn are_of_activities_that_are_known_for_good(store: &Store) {
     let store = store.first();
     let know = async |names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        store.provider.know_activities(names).await.expect("the store answers")
+        store
+            .provider
+            .announce_activities(names)
+            .await
+            .expect("the store answers")
     };
     assert_eq!(know(&[]).await, Vec::<String>::new());
     assert_eq!(know(&["step", "a\0b", "step"]).await, ["a\0b", "step"]);
@@ -398,20 +402,20 @@ pub async fn are_returned_by_their_own_worker(store: &Store) {
     let task = store.take_one(&worker).await.task;
     let renewed = store.provider.renew_worker(&worker, 15_000, None).await;
     assert_eq!(renewed.map(|renewal| renewal.map(|renewal| renewal.tasks)), Ok(Some(1)));
-    let let_go = |worker: &WorkerId, task| {
-        Write::LetGoTask(LetGoTask {
+    let release = |worker: &WorkerId, task| {
+        Write::ReleaseTask(ReleaseTask {
             worker: worker.clone(),
             task,
         })
     };
-    assert_eq!(store.write(let_go(&other, task)).await, Outcome::Fenced);
+    assert_eq!(store.write(release(&other, task)).await, Outcome::Fenced);
     let next = TaskName { attempt: 2, ..task };
-    assert_eq!(store.write(let_go(&worker, next)).await, Outcome::Fenced);
+    assert_eq!(store.write(release(&worker, next)).await, Outcome::Fenced);
     assert!(store.tasks(&other, 10).await.tasks.is_empty());
-    assert_eq!(store.write(let_go(&worker, task)).await, Outcome::Noted);
+    assert_eq!(store.write(release(&worker, task)).await, Outcome::Noted);
     assert_eq!(store.done(&worker, task, output("1")).await, Outcome::Fenced);
     assert_eq!(store.take_one(&other).await.task, task);
-    assert_eq!(store.write(let_go(&worker, task)).await, Outcome::Fenced);
+    assert_eq!(store.write(release(&worker, task)).await, Outcome::Fenced);
     assert!(matches!(
         store.done(&other, task, output("1")).await,
         Outcome::Told { .. }

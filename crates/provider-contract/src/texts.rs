@@ -2,7 +2,7 @@
 
 use perdure_engine::{Event, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody};
 use perdure_provider::{
-    AcquiredInstance, Heartbeat, Outcome, StoredText, Teller, TextChange, TextField, TextPage, TextRequest, TextRow,
+    AcquiredInstance, Heartbeat, Outcome, Reporter, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow,
     TextTable, TurnCommit, WorkerId, Write,
 };
 
@@ -107,7 +107,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
     let heartbeat = Heartbeat {
         key: owned.key,
         worker: worker.clone(),
-        by: Teller::Owner(owned.epoch),
+        by: Reporter::Owner(owned.epoch),
         execution: owned.execution,
         scheduled: EventId(2),
         details: Some("beat".into()),

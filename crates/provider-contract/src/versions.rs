@@ -85,13 +85,13 @@ pub async fn that_are_open_become_the_newest_of_a_live_worker(store: &Store) {
 pub async fn that_a_worker_tells_of_later_count(store: &Store) {
     let store = store.first();
     let (old, new) = (worker(store, "old", "1.0.0").await, worker(store, "new", "1.0.0").await);
-    let told = store.provider.tell_orchestrations(&new, newest("2.0.0")).await;
+    let told = store.provider.announce_versions(&new, newest("2.0.0")).await;
     assert_eq!(told, Ok(()));
     start(store, "i").await;
     assert_eq!(taken(store, &old, &["1.0.0"]).await, []);
     assert_eq!(taken(store, &new, &["1.0.0", "2.0.0"]).await, one("i", "2.0.0"));
     let gone = WorkerId("gone".into());
-    assert_eq!(store.provider.tell_orchestrations(&gone, newest("3.0.0")).await, Ok(()));
+    assert_eq!(store.provider.announce_versions(&gone, newest("3.0.0")).await, Ok(()));
     start(store, "j").await;
     assert_eq!(taken(store, &new, &["1.0.0", "2.0.0"]).await, one("j", "2.0.0"));
 }

@@ -8,11 +8,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load,
-    Loaded, MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
+    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -326,8 +327,8 @@ impl Provider for Encoded {
         self.store.owned_by(worker, after, limit).await
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
-        self.store.tell_orchestrations(worker, newest).await
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.store.announce_versions(worker, newest).await
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -346,8 +347,8 @@ impl Provider for Encoded {
         self.store.take_over_expired_workers(report).await
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
-        self.store.give_back(request).await
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
+        self.store.release_most(request).await
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
@@ -384,16 +385,16 @@ impl Provider for Encoded {
         .await
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
-        self.store.know_activities(names).await
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.store.announce_activities(names).await
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
         self.store.tasks_of(worker).await
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
-        self.store.resume_unfit(request).await
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
+        self.store.resume_mismatched(request).await
     }
 
     /// Ends the page by the bytes of the decoded events, which differ from those in the store.

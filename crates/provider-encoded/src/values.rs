@@ -338,7 +338,11 @@ pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<
             let id = names.id(done.task.key);
             of_attempt(&id, done.task.execution, done.task.scheduled, &mut done.result, to);
         }
-        Write::Resume { .. } | Write::Delete { .. } | Write::Trial(_) | Write::LetGo(_) | Write::LetGoTask(_) => {}
+        Write::Resume { .. }
+        | Write::Delete { .. }
+        | Write::Probation(_)
+        | Write::ReleaseInstance(_)
+        | Write::ReleaseTask(_) => {}
     }
 }
 
@@ -371,7 +375,7 @@ fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut 
     if let Some(status) = &mut turn.custom_status {
         add(to, Place::status(id), &mut status.value);
     }
-    if let Some(others) = &mut turn.to_others {
+    if let Some(others) = &mut turn.cross_instance {
         for start in &mut others.starts {
             of_start(&mut start.instance, names, to);
         }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack,
-    GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
-    MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
+    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -146,8 +146,8 @@ impl Provider for MemoryProvider {
         self.call(|tables| worker::owned(tables, worker, after, limit))
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
-        self.call(|tables| worker::tell_orchestrations(tables, worker, newest))
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.call(|tables| worker::announce_versions(tables, worker, newest))
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -163,21 +163,21 @@ impl Provider for MemoryProvider {
 
     async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
         let taken = self.call(|tables| worker::take_over(tables, worker, report))?;
-        self.released(!taken.convicts.is_empty());
+        self.released(!taken.poison_pills.is_empty());
         Ok(taken)
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
         let taken = self.call(|tables| worker::take_over_expired(tables, report))?;
         if !taken.workers.is_empty() {
-            self.released(!taken.convicts.is_empty());
+            self.released(!taken.poison_pills.is_empty());
         }
         Ok(taken)
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
-        let given = self.call(|tables| suspicion::give_back(tables, &request))?;
-        self.released(given.convict.is_some());
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
+        let given = self.call(|tables| suspicion::release_most(tables, &request))?;
+        self.released(given.poison_pill.is_some());
         Ok(given)
     }
 
@@ -197,7 +197,7 @@ impl Provider for MemoryProvider {
         self.call(|tables| tasks::acquire(tables, &request))
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
         self.call(|tables| tasks::know(tables, names))
     }
 
@@ -205,8 +205,8 @@ impl Provider for MemoryProvider {
         self.call(|tables| tasks::of_worker(tables, worker))
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
-        let resumed = self.call(|tables| write::resume_unfit(tables, &request))?;
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
+        let resumed = self.call(|tables| write::resume_mismatched(tables, &request))?;
         if !resumed.is_empty() {
             self.tell(&Change {
                 work: true,

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, ReleaseInstance, Revoked, WorkerId};
 
 use crate::tables::Tables;
 
@@ -25,12 +25,12 @@ pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<Revoked> {
 }
 
 /// Forgets the revocation of an instance, because the worker knows it.
-pub(crate) fn forget(tables: &mut Tables, let_go: &LetGo) {
-    let place = (Arc::clone(&let_go.worker.0), let_go.key);
+pub(crate) fn forget(tables: &mut Tables, release: &ReleaseInstance) {
+    let place = (Arc::clone(&release.worker.0), release.key);
     if tables
         .revocations
         .get(&place)
-        .is_some_and(|epoch| *epoch <= let_go.epoch)
+        .is_some_and(|epoch| *epoch <= release.epoch)
     {
         tables.revocations.remove(&place);
     }

@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, ExecutionId, Payload};
 use perdure_provider::{
-    Candidate, Epoch, InstanceKey, Newest, Status, Suspicion, TaskName, TrialStep, Worker, WorkerId,
+    Candidate, Epoch, InstanceKey, Newest, ProbationStep, Status, Suspicion, TaskName, Worker, WorkerId,
 };
 
 /// The current state of an instance.
@@ -56,8 +56,8 @@ pub struct InstanceRow {
     pub unread: u64,
     /// The suspicion against the instance (P14).
     pub suspicion: Suspicion,
-    /// The last step of a trial that the owner announced.
-    pub on_trial: TrialStep,
+    /// The last step of a probation that the owner announced.
+    pub on_trial: ProbationStep,
 }
 
 /// The execution that a child tells of its end.
@@ -77,10 +77,10 @@ impl InstanceRow {
         self.owner.as_ref() == Some(worker) && self.epoch == epoch
     }
 
-    /// Clears the owner, which also ends a trial of the instance (P7). The instance is due at a time, or sleeps.
+    /// Clears the owner, which also ends a probation of the instance (P7). The instance is due at a time, or sleeps.
     pub(crate) fn disown(&mut self, wake_at_ms: Option<i64>) {
         self.owner = None;
-        self.on_trial = TrialStep::End;
+        self.on_trial = ProbationStep::End;
         self.wake_at_ms = wake_at_ms;
     }
 

@@ -1,13 +1,13 @@
 //! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
-use perdure_provider::{Convict, GiveBack, GivenBack, InstanceKey, Status, Suspicion, WorkerId};
+use perdure_provider::{InstanceKey, PoisonPill, ReleaseMost, ReleasedMost, Status, Suspicion, WorkerId};
 
 use crate::tables::Tables;
 use crate::tasks;
 
 /// Releases the instances of a dead worker, which fences off the former owner from all of them. Returns the instances
 /// that are suspended by that.
-pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &str) -> Vec<Convict> {
+pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &str) -> Vec<PoisonPill> {
     let owned = tables.owned_by(worker).into_iter();
     owned
         .filter_map(|key| {
@@ -20,7 +20,7 @@ pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &s
 
 /// Clears the owner of an instance and sets its suspicion. Returns `None` if the instance is not suspended and is due
 /// once it has rested.
-fn release(tables: &mut Tables, key: InstanceKey, suspicion: Suspicion, report: &str) -> Option<Convict> {
+fn release(tables: &mut Tables, key: InstanceKey, suspicion: Suspicion, report: &str) -> Option<PoisonPill> {
     let now_ms = tables.now_ms;
     tables.edit(key, |row| {
         row.suspicion = suspicion;
@@ -32,7 +32,7 @@ fn release(tables: &mut Tables, key: InstanceKey, suspicion: Suspicion, report: 
         row.status = Status::Suspended;
         row.report = Some(report.to_owned());
         row.updated_at_ms = now_ms;
-        Some(Convict {
+        Some(PoisonPill {
             id: row.id.clone(),
             name: row.name.clone(),
             version: row.version.clone(),
@@ -41,14 +41,14 @@ fn release(tables: &mut Tables, key: InstanceKey, suspicion: Suspicion, report: 
     })
 }
 
-pub(crate) fn give_back(tables: &mut Tables, request: &GiveBack) -> GivenBack {
-    let mut given = GivenBack::default();
+pub(crate) fn release_most(tables: &mut Tables, request: &ReleaseMost) -> ReleasedMost {
+    let mut given = ReleasedMost::default();
     if let Some((key, epoch)) = request.stalled
         && let Some(row) = tables.instance(key)
         && row.is_owned(&request.worker, epoch)
     {
         let suspicion = row.suspicion.after_stall();
-        given.convict = release(tables, key, suspicion, &request.report);
+        given.poison_pill = release(tables, key, suspicion, &request.report);
         given.instances.push((key, epoch));
     }
     let now_ms = tables.now_ms;

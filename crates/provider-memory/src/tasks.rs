@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, EventRecord};
-use perdure_provider::{AcquiredTasks, LetGoTask, Outcome, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{AcquiredTasks, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
 
 use crate::rows::TaskRow;
 use crate::tables::{OfEvent, Tables};
@@ -93,7 +93,7 @@ pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<TaskName> {
 }
 
 /// Returns a task of a worker to its queue.
-pub(crate) fn let_go(tables: &mut Tables, LetGoTask { worker, task }: &LetGoTask) -> Outcome {
+pub(crate) fn release_one(tables: &mut Tables, ReleaseTask { worker, task }: &ReleaseTask) -> Outcome {
     let is_own = |row: &TaskRow| row.task == *task && row.worker.as_ref() == Some(worker);
     if !tables.tasks.get(&place(task)).is_some_and(is_own) {
         return Outcome::Fenced;

@@ -90,8 +90,8 @@ impl Waker {
                 self.loses(change, owner.as_ref());
             }
             (Outcome::Deleted, _) => change.statuses = true,
-            (Outcome::Noted, Write::LetGo(_)) => change.work = true,
-            (Outcome::Noted, Write::LetGoTask(_)) => change.tasks = true,
+            (Outcome::Noted, Write::ReleaseInstance(_)) => change.work = true,
+            (Outcome::Noted, Write::ReleaseTask(_)) => change.tasks = true,
             (Outcome::Resumed, _) => {
                 change.work = true;
                 change.statuses = true;
@@ -105,7 +105,10 @@ impl Waker {
             turn.custom_status.is_some() || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
         change.statuses |= is_seen;
         change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
-        change.tasks |= turn.to_others.as_ref().is_some_and(|others| !others.offers.is_empty());
+        change.tasks |= turn
+            .cross_instance
+            .as_ref()
+            .is_some_and(|others| !others.offers.is_empty());
         if let Outcome::Committed {
             others: Some(others), ..
         } = outcome
@@ -140,10 +143,10 @@ impl Waker {
             return;
         }
         match &mut change.messages {
-            Receiving::Anybody => {}
+            Receiving::Any => {}
             Receiving::These(workers) if workers.contains(owner) => {}
             Receiving::These(workers) => workers.push(owner.clone()),
-            nobody @ Receiving::Nobody => *nobody = Receiving::These(vec![owner.clone()]),
+            nobody @ Receiving::None => *nobody = Receiving::These(vec![owner.clone()]),
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn owned(tables: &Tables, worker: &WorkerId, after: InstanceKey, limi
 }
 
 /// Replaces the orchestrations of a worker.
-pub(crate) fn tell_orchestrations(tables: &mut Tables, worker: &WorkerId, newest: Newest) {
+pub(crate) fn announce_versions(tables: &mut Tables, worker: &WorkerId, newest: Newest) {
     let _ = tables.workers.edit(&worker.0, |row| row.newest = newest);
 }
 
@@ -114,11 +114,11 @@ pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
 /// Does the same as [`release`] for a worker that has died. The instances that it owned come under suspicion (P14).
 pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
     let was_registered = is_registered(tables, worker);
-    let convicts = suspicion::release_of_dead(tables, worker, report);
+    let poison_pills = suspicion::release_of_dead(tables, worker, report);
     release(tables, worker);
     TakenOver {
         workers: was_registered.then(|| worker.clone()).into_iter().collect(),
-        convicts,
+        poison_pills,
     }
 }
 
@@ -134,9 +134,9 @@ pub(crate) fn take_over_expired(tables: &mut Tables, report: &str) -> TakenOver 
     expired.sort_unstable();
     let mut all = TakenOver::default();
     for (_, id) in expired {
-        let TakenOver { workers, convicts } = take_over(tables, &WorkerId(id), report);
+        let TakenOver { workers, poison_pills } = take_over(tables, &WorkerId(id), report);
         all.workers.extend(workers);
-        all.convicts.extend(convicts);
+        all.poison_pills.extend(poison_pills);
     }
     all
 }

@@ -51,7 +51,7 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         seen: MessageSeq(0),
         heartbeats_over: Vec::new(),
         custom_status: None,
-        to_others: None,
+        cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,
         time_ms: NOW_MS,

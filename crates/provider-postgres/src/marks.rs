@@ -85,7 +85,7 @@ impl Marks {
     }
 
     /// Frees the slot of a transaction whose end was answered by the server (M7).
-    pub(crate) fn give_back(&self, mark: Mark) {
+    pub(crate) fn return_mark(&self, mark: Mark) {
         self.0.lock().push(mark);
     }
 }

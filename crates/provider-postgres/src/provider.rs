@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load,
-    Loaded, MessagePage, NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    Mismatched, NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
+    StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -242,11 +242,11 @@ impl Provider for PostgresProvider {
         .await
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
         let worker = worker.clone();
         self.write(move |session| {
             let (worker, newest) = (worker.clone(), newest.clone());
-            Box::pin(async move { worker::tell_orchestrations(session, &worker, &newest).await })
+            Box::pin(async move { worker::announce_versions(session, &worker, &newest).await })
         })
         .await
     }
@@ -277,19 +277,19 @@ impl Provider for PostgresProvider {
                 Box::pin(async move { worker::take_over(session, &worker, &report).await })
             })
             .await?;
-        self.released(!taken.convicts.is_empty());
+        self.released(!taken.poison_pills.is_empty());
         Ok(taken)
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
         let request = Arc::new(request);
         let given = self
             .write(move |session| {
                 let request = Arc::clone(&request);
-                Box::pin(async move { suspicion::give_back(session, &request).await })
+                Box::pin(async move { suspicion::release_most(session, &request).await })
             })
             .await?;
-        self.released(given.convict.is_some());
+        self.released(given.poison_pill.is_some());
         Ok(given)
     }
 
@@ -309,7 +309,7 @@ impl Provider for PostgresProvider {
             })
             .await?;
         if !taken.workers.is_empty() {
-            self.released(!taken.convicts.is_empty());
+            self.released(!taken.poison_pills.is_empty());
         }
         Ok(taken)
     }
@@ -360,7 +360,7 @@ impl Provider for PostgresProvider {
         .await
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
         self.write(move |session| {
             let names = names.clone();
             Box::pin(async move { tasks::know(session, &names).await })
@@ -377,11 +377,11 @@ impl Provider for PostgresProvider {
         .await
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
         let resumed = self
             .write(move |session| {
                 let request = request.clone();
-                Box::pin(async move { write::resume_unfit(session, &request).await })
+                Box::pin(async move { write::resume_mismatched(session, &request).await })
             })
             .await?;
         if !resumed.is_empty() {

@@ -1,7 +1,7 @@
 //! Revocations: instances that terminations and suspensions take from their owners (P15). The inbox reads them together
 //! with its messages.
 
-use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, ReleaseInstance, Revoked, WorkerId};
 
 use crate::error::Failure;
 use crate::params::P;
@@ -44,14 +44,14 @@ pub(crate) fn read(noted: Option<&str>) -> Result<Vec<Revoked>, Failure> {
 }
 
 /// Deletes the note of a revocation that the worker knows.
-pub(crate) async fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failure> {
+pub(crate) async fn forget(session: &Session<'_>, release: &ReleaseInstance) -> Result<(), Failure> {
     session
         .query(
             "DELETE FROM {schema}.revocations WHERE worker = $1 AND instance_key = $2 AND epoch <= $3",
             &[
-                P::Text(&let_go.worker.0),
-                P::Int(let_go.key.0),
-                P::Int(integer(let_go.epoch.0)),
+                P::Text(&release.worker.0),
+                P::Int(release.key.0),
+                P::Int(integer(release.epoch.0)),
             ],
         )
         .await?;

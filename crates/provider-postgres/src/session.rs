@@ -117,7 +117,7 @@ async fn attempt_once<T>(
         Ok(value) => commit(connection, mark).await.map(|()| value),
         Err(failure) => {
             match simply(connection, "ROLLBACK").await {
-                Ok(()) => from.marks.give_back(mark),
+                Ok(()) => from.marks.return_mark(mark),
                 Err(_) => connection.give_up(),
             }
             Err(failure)
@@ -146,11 +146,11 @@ async fn commit(connection: &mut Connection, mark: Mark) -> Result<(), Failure> 
     let from = Arc::clone(&connection.from);
     match simply(connection, "COMMIT").await {
         Ok(()) => {
-            from.marks.give_back(mark);
+            from.marks.return_mark(mark);
             Ok(())
         }
         Err(failure) if failure.is_conflict() => {
-            from.marks.give_back(mark);
+            from.marks.return_mark(mark);
             Err(failure)
         }
         Err(failure) => {

@@ -1,7 +1,7 @@
 //! Suspicion against instances (P14): a worker that owned them died, or a turn of one of them held up its worker's
 //! thread.
 
-use perdure_provider::{Convict, Epoch, GiveBack, GivenBack, InstanceKey, REST_MS, Suspicion, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, WorkerId};
 use tokio_postgres::Row;
 
 use crate::error::Failure;
@@ -56,7 +56,7 @@ fn params<'p>(session: &Session<'_>, worker: &'p WorkerId, report: &'p str) -> V
         session.now(),
         P::Text(report),
         P::Int(Suspicion::MAX.0.into()),
-        P::Int(Suspicion::ACCUSED.0.into()),
+        P::Int(Suspicion::ISOLATED.0.into()),
         P::Int(REST_MS),
         P::Text(&worker.0),
     ]
@@ -68,21 +68,21 @@ pub(crate) async fn release_of_dead(
     session: &Session<'_>,
     worker: &WorkerId,
     report: &str,
-) -> Result<Vec<Convict>, Failure> {
+) -> Result<Vec<PoisonPill>, Failure> {
     let report = encode(report);
     let mut params = params(session, worker, &report);
     params.push(P::Int(Suspicion::SUSPECT.0.into()));
     let rows = session.query(OF_DEAD, &params).await?;
-    let convicts: Result<Vec<_>, _> = rows.iter().map(convict).collect();
-    Ok(convicts?.into_iter().flatten().collect())
+    let poison_pills: Result<Vec<_>, _> = rows.iter().map(poison_pill).collect();
+    Ok(poison_pills?.into_iter().flatten().collect())
 }
 
 /// Returns `None` if the instance was not suspended. It is as it was, but due.
-fn convict(row: &Row) -> Result<Option<Convict>, Failure> {
+fn poison_pill(row: &Row) -> Result<Option<PoisonPill>, Failure> {
     if row.try_get::<_, &str>(2)? != "Suspended" {
         return Ok(None);
     }
-    Ok(Some(Convict {
+    Ok(Some(PoisonPill {
         id: text(row, 3)?,
         name: text(row, 4)?,
         version: text(row, 5)?,
@@ -90,7 +90,7 @@ fn convict(row: &Row) -> Result<Option<Convict>, Failure> {
     }))
 }
 
-pub(crate) async fn give_back(session: &Session<'_>, request: &GiveBack) -> Result<GivenBack, Failure> {
+pub(crate) async fn release_most(session: &Session<'_>, request: &ReleaseMost) -> Result<ReleasedMost, Failure> {
     let report = encode(&request.report);
     let kept: Vec<i64> = request.kept.iter().map(|key| key.0).collect();
     let (key, epoch) = request.stalled.unzip();
@@ -100,11 +100,11 @@ pub(crate) async fn give_back(session: &Session<'_>, request: &GiveBack) -> Resu
         P::MaybeInt(epoch.map(|epoch| integer(epoch.0))),
         P::Ints(&kept),
     ]);
-    let mut given = GivenBack::default();
+    let mut given = ReleasedMost::default();
     for row in session.query(GIVEN_BACK, &params).await? {
         let released = (InstanceKey(row.try_get(0)?), Epoch(number(&row, 1)?));
         given.instances.push(released);
-        given.convict = given.convict.or(convict(&row)?);
+        given.poison_pill = given.poison_pill.or(poison_pill(&row)?);
     }
     let tasks = &request.kept_tasks;
     let keys: Vec<i64> = tasks.iter().map(|task| task.key.0).collect();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredTasks, InstanceKey, LetGoTask, Outcome, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{AcquiredTasks, InstanceKey, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -122,7 +122,10 @@ pub(crate) async fn of_worker(connection: &Connection, worker: &WorkerId) -> Res
 }
 
 /// Returns a task of a worker to its queue. The row of its instance is locked.
-pub(crate) async fn let_go(session: &Session<'_>, LetGoTask { worker, task }: &LetGoTask) -> Result<Outcome, Failure> {
+pub(crate) async fn release_one(
+    session: &Session<'_>,
+    ReleaseTask { worker, task }: &ReleaseTask,
+) -> Result<Outcome, Failure> {
     let gone = session
         .query_optional(
             "UPDATE {schema}.tasks SET owner = NULL

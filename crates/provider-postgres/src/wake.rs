@@ -128,8 +128,8 @@ impl Waker {
                 self.loses(change, owner.as_ref());
             }
             Outcome::Deleted => change.statuses = true,
-            Outcome::Noted if matches!(write, Write::LetGo(_)) => change.work = true,
-            Outcome::Noted if matches!(write, Write::LetGoTask(_)) => change.tasks = true,
+            Outcome::Noted if matches!(write, Write::ReleaseInstance(_)) => change.work = true,
+            Outcome::Noted if matches!(write, Write::ReleaseTask(_)) => change.tasks = true,
             Outcome::Resumed => {
                 change.work = true;
                 change.statuses = true;
@@ -167,7 +167,10 @@ impl Waker {
                 self.receives(change, receiver.as_ref());
             }
         }
-        change.tasks |= turn.to_others.as_ref().is_some_and(|others| !others.offers.is_empty());
+        change.tasks |= turn
+            .cross_instance
+            .as_ref()
+            .is_some_and(|others| !others.offers.is_empty());
     }
 
     /// Notifies the owner, which finds in its inbox that the instance was taken from it (P15).
@@ -337,7 +340,7 @@ impl Waker {
         let mut text = format!("{} ", self.name);
         text.extend(letters.iter().filter(|(is_so, _)| *is_so).map(|(_, letter)| *letter));
         match &change.messages {
-            Receiving::Nobody => {}
+            Receiving::None => {}
             Receiving::These(workers) if workers.len() <= NOTIFY_WORKERS_MAX => {
                 text.push('m');
                 for worker in workers {
@@ -345,7 +348,7 @@ impl Waker {
                     text.push_str(&worker.0);
                 }
             }
-            Receiving::These(_) | Receiving::Anybody => text.push('*'),
+            Receiving::These(_) | Receiving::Any => text.push('*'),
         }
         text
     }
@@ -360,11 +363,11 @@ impl Waker {
             return Some(Change::anything());
         };
         let messages = if what.contains('*') {
-            Receiving::Anybody
+            Receiving::Any
         } else if what.contains('m') {
             Receiving::These(parts.map(|worker| WorkerId(worker.into())).collect())
         } else {
-            Receiving::Nobody
+            Receiving::None
         };
         Some(Change {
             work: what.contains('w'),
@@ -415,7 +418,7 @@ fn merge(into: &mut Change, change: Change) {
 
 fn merge_receiving(into: &mut Receiving, more: Receiving) {
     match (into, more) {
-        (Receiving::Anybody, _) | (_, Receiving::Nobody) => {}
+        (Receiving::Any, _) | (_, Receiving::None) => {}
         (Receiving::These(known), Receiving::These(more)) => {
             for worker in more {
                 if !known.contains(&worker) {

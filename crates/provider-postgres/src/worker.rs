@@ -99,7 +99,7 @@ pub(crate) async fn owned(
 }
 
 /// Stores the orchestrations that the worker has from now on.
-pub(crate) async fn tell_orchestrations(
+pub(crate) async fn announce_versions(
     session: &Session<'_>,
     worker: &WorkerId,
     newest: &Newest,
@@ -156,11 +156,11 @@ pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: 
             &[P::Text(&worker.0)],
         )
         .await?;
-    let convicts = suspicion::release_of_dead(session, worker, report).await?;
+    let poison_pills = suspicion::release_of_dead(session, worker, report).await?;
     release(session, worker).await?;
     Ok(TakenOver {
         workers: removed.first().map(|_| worker.clone()).into_iter().collect(),
-        convicts,
+        poison_pills,
     })
 }
 
@@ -190,9 +190,9 @@ pub(crate) async fn take_over_expired(session: &Session<'_>, report: &str) -> Re
     }
     let mut all = TakenOver::default();
     for worker in &expired {
-        let TakenOver { workers, convicts } = take_over(session, worker, report).await?;
+        let TakenOver { workers, poison_pills } = take_over(session, worker, report).await?;
         all.workers.extend(workers);
-        all.convicts.extend(convicts);
+        all.poison_pills.extend(poison_pills);
     }
     Ok(all)
 }

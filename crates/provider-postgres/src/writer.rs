@@ -159,7 +159,7 @@ async fn write_marked(
         made => made,
     };
     drop(connection);
-    connections.marks.give_back(mark);
+    connections.marks.return_mark(mark);
     match made? {
         Some(outcome) => Ok(vec![outcome]),
         None => write_all(connections, batches).await,

@@ -134,7 +134,7 @@ impl Store {
             seen: MessageSeq(0),
             heartbeats_over: Vec::new(),
             custom_status: None,
-            to_others: None,
+            cross_instance: None,
             after,
             tell_status: false,
             time_ms: 2,

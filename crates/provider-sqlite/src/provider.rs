@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack, GivenBack,
-    Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest,
-    TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
+    Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -240,9 +240,9 @@ impl Provider for SqliteProvider {
             .await
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
         let worker = worker.clone();
-        self.write(move |session| worker::tell_orchestrations(session, &worker, &newest))
+        self.write(move |session| worker::announce_versions(session, &worker, &newest))
             .await
     }
 
@@ -267,8 +267,9 @@ impl Provider for SqliteProvider {
             .await
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
-        self.write(move |session| suspicion::give_back(session, &request)).await
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
+        self.write(move |session| suspicion::release_most(session, &request))
+            .await
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
@@ -299,7 +300,7 @@ impl Provider for SqliteProvider {
         self.write(move |session| tasks::acquire(session, &request)).await
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
         self.write(move |session| tasks::know(session, &names)).await
     }
 
@@ -308,8 +309,9 @@ impl Provider for SqliteProvider {
         self.read(move |connection| tasks::of_worker(connection, &worker)).await
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
-        self.write(move |session| write::resume_unfit(session, &request)).await
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
+        self.write(move |session| write::resume_mismatched(session, &request))
+            .await
     }
 
     async fn read_history(

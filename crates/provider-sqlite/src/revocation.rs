@@ -1,6 +1,6 @@
 //! Instances that terminations and suspensions take from their owners (P15).
 
-use perdure_provider::{Epoch, InstanceKey, LetGo, Revoked, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, ReleaseInstance, Revoked, WorkerId};
 use rusqlite::{Connection, params};
 
 use crate::error::Failure;
@@ -37,10 +37,10 @@ pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Ve
 }
 
 /// Forgets the revocation of an instance, because the worker knows it.
-pub(crate) fn forget(session: &Session<'_>, let_go: &LetGo) -> Result<(), Failure> {
+pub(crate) fn forget(session: &Session<'_>, release: &ReleaseInstance) -> Result<(), Failure> {
     session.execute(
         "DELETE FROM revocations WHERE worker = ?1 AND instance_key = ?2 AND epoch <= ?3",
-        params![&*let_go.worker.0, let_go.key.0, integer(let_go.epoch.0)],
+        params![&*release.worker.0, release.key.0, integer(release.epoch.0)],
     )?;
     Ok(())
 }

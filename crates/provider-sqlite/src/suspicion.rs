@@ -1,6 +1,6 @@
 //! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
-use perdure_provider::{Convict, GiveBack, GivenBack, InstanceKey, REST_MS, Suspicion, TaskName, WorkerId};
+use perdure_provider::{InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TaskName, WorkerId};
 use rusqlite::{Row, params};
 
 use crate::error::Failure;
@@ -44,29 +44,33 @@ const STALLED: &str = release!("(max(suspicion, ?4) + 1)", "key = ?6 AND owner =
 
 /// Releases the instances of a dead worker, which fences off the former owner from all of them. Returns the instances
 /// that are suspended by that.
-pub(crate) fn release_of_dead(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<Vec<Convict>, Failure> {
-    let convicts = session.query_all(
+pub(crate) fn release_of_dead(
+    session: &Session<'_>,
+    worker: &WorkerId,
+    report: &str,
+) -> Result<Vec<PoisonPill>, Failure> {
+    let poison_pills = session.query_all(
         OF_DEAD,
         params![
             session.now_ms(),
             report,
             Suspicion::MAX.0,
-            Suspicion::ACCUSED.0,
+            Suspicion::ISOLATED.0,
             REST_MS,
             &*worker.0,
             Suspicion::SUSPECT.0,
         ],
-        convict,
+        poison_pill,
     )?;
-    Ok(convicts.into_iter().flatten().collect())
+    Ok(poison_pills.into_iter().flatten().collect())
 }
 
-/// Returns the convict of a row, or `None` if the instance was not suspended and is only due again.
-fn convict(row: &Row<'_>) -> rusqlite::Result<Option<Convict>> {
+/// Returns the poison pill of a row, or `None` if the instance was not suspended and is only due again.
+fn poison_pill(row: &Row<'_>) -> rusqlite::Result<Option<PoisonPill>> {
     if row.get_ref(0)?.as_str()? != "Suspended" {
         return Ok(None);
     }
-    Ok(Some(Convict {
+    Ok(Some(PoisonPill {
         id: row.get(1)?,
         name: row.get(2)?,
         version: row.get(3)?,
@@ -74,9 +78,9 @@ fn convict(row: &Row<'_>) -> rusqlite::Result<Option<Convict>> {
     }))
 }
 
-pub(crate) fn give_back(session: &mut Session<'_>, request: &GiveBack) -> Result<GivenBack, Failure> {
+pub(crate) fn release_most(session: &mut Session<'_>, request: &ReleaseMost) -> Result<ReleasedMost, Failure> {
     let worker = &*request.worker.0;
-    let mut given = GivenBack::default();
+    let mut given = ReleasedMost::default();
     if let Some((key, epoch)) = request.stalled {
         let stalled = session.query_optional(
             STALLED,
@@ -84,17 +88,17 @@ pub(crate) fn give_back(session: &mut Session<'_>, request: &GiveBack) -> Result
                 session.now_ms(),
                 request.report,
                 Suspicion::MAX.0,
-                Suspicion::ACCUSED.0,
+                Suspicion::ISOLATED.0,
                 REST_MS,
                 key.0,
                 worker,
                 integer(epoch.0)
             ],
-            convict,
+            poison_pill,
         )?;
-        if let Some(convict) = stalled {
+        if let Some(poison_pill) = stalled {
             given.instances.push((key, epoch));
-            given.convict = convict;
+            given.poison_pill = poison_pill;
         }
     }
     let owned = session.query_all(

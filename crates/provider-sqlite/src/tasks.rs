@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredTasks, InstanceKey, LetGoTask, Outcome, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{AcquiredTasks, InstanceKey, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
@@ -156,7 +156,10 @@ pub(crate) fn of_worker(connection: &Connection, worker: &WorkerId) -> Result<Ve
 }
 
 /// Returns a task of a worker to its queue.
-pub(crate) fn let_go(session: &Session<'_>, LetGoTask { worker, task }: &LetGoTask) -> Result<Outcome, Failure> {
+pub(crate) fn release_one(
+    session: &Session<'_>,
+    ReleaseTask { worker, task }: &ReleaseTask,
+) -> Result<Outcome, Failure> {
     let gone = session.execute(
         "UPDATE tasks SET owner = NULL
          WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",

@@ -93,11 +93,7 @@ pub(crate) fn owned(
 }
 
 /// Replaces the orchestrations of a worker.
-pub(crate) fn tell_orchestrations(
-    session: &mut Session<'_>,
-    worker: &WorkerId,
-    newest: &Newest,
-) -> Result<(), Failure> {
+pub(crate) fn announce_versions(session: &mut Session<'_>, worker: &WorkerId, newest: &Newest) -> Result<(), Failure> {
     session.execute(
         "UPDATE workers SET newest = ?2 WHERE id = ?1",
         params![&*worker.0, newest.to_text()],
@@ -137,11 +133,11 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
 /// Does the same as [`release`] for a worker that has died. The instances that it owned come under suspicion (P14).
 pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
     let was_registered = is_registered(session, worker)?;
-    let convicts = suspicion::release_of_dead(session, worker, report)?;
+    let poison_pills = suspicion::release_of_dead(session, worker, report)?;
     release(session, worker)?;
     Ok(TakenOver {
         workers: was_registered.then(|| worker.clone()).into_iter().collect(),
-        convicts,
+        poison_pills,
     })
 }
 
@@ -156,9 +152,9 @@ pub(crate) fn take_over_expired(session: &mut Session<'_>, report: &str) -> Resu
         .collect::<rusqlite::Result<_>>()?;
     let mut all = TakenOver::default();
     for worker in &expired {
-        let TakenOver { workers, convicts } = take_over(session, worker, report)?;
+        let TakenOver { workers, poison_pills } = take_over(session, worker, report)?;
         all.workers.extend(workers);
-        all.convicts.extend(convicts);
+        all.poison_pills.extend(poison_pills);
     }
     Ok(all)
 }

@@ -4,7 +4,7 @@ mod common;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    Epoch, Heartbeat, InstanceKey, NewInstance, NewWorker, Newest, Outcome, Provider, Teller, Terminate, WorkerId,
+    Epoch, Heartbeat, InstanceKey, NewInstance, NewWorker, Newest, Outcome, Provider, Reporter, Terminate, WorkerId,
     Write,
 };
 use rusqlite::Connection;
@@ -42,7 +42,7 @@ async fn a_termination_leaves_none() {
         Write::Heartbeat(Box::new(Heartbeat {
             key: InstanceKey(key),
             worker: worker.clone(),
-            by: Teller::Owner(Epoch(1)),
+            by: Reporter::Owner(Epoch(1)),
             execution: ExecutionId::FIRST,
             scheduled: EventId(2),
             details: Some("1".into()),

@@ -22,11 +22,11 @@ pub struct Change {
 pub enum Receiving {
     /// None.
     #[default]
-    Nobody,
+    None,
     /// These.
     These(Vec<WorkerId>),
     /// Any.
-    Anybody,
+    Any,
 }
 
 impl Change {
@@ -37,7 +37,7 @@ impl Change {
             work: true,
             tasks: true,
             statuses: true,
-            messages: Receiving::Anybody,
+            messages: Receiving::Any,
             leases: false,
         }
     }
@@ -46,9 +46,9 @@ impl Change {
     #[must_use]
     pub fn is_for(&self, worker: &WorkerId) -> bool {
         match &self.messages {
-            Receiving::Nobody => false,
+            Receiving::None => false,
             Receiving::These(workers) => workers.contains(worker),
-            Receiving::Anybody => true,
+            Receiving::Any => true,
         }
     }
 }

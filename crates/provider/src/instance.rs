@@ -156,7 +156,7 @@ pub struct Acquired {
 /// A request to resume instances of an orchestration that are suspended because code other than the current code did
 /// not fit their history.
 #[derive(Clone, Debug)]
-pub struct ResumeUnfit {
+pub struct ResumeMismatched {
     /// Name of the orchestration.
     pub name: String,
     /// Version of the orchestration.
@@ -164,7 +164,7 @@ pub struct ResumeUnfit {
     /// Fingerprint of the current code. Instances whose history this very code did not fit stay suspended.
     pub code: String,
     /// Only instances after this one, which need not exist.
-    pub after: Option<Unfit>,
+    pub after: Option<Mismatched>,
     /// Most instances to resume.
     pub limit: usize,
     /// Now, ms since 1970.
@@ -173,7 +173,7 @@ pub struct ResumeUnfit {
 
 /// An instance that is suspended because code did not fit its history. In order of code and key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unfit {
+pub struct Mismatched {
     /// Fingerprint of the code that did not fit.
     pub code: String,
     /// The store's name of the instance.

@@ -35,7 +35,7 @@
 //!   it. Its children stay, and name a parent that no longer exists. The events of its executions are swept away
 //!   afterwards, in steps of a limited size; a crash in between loses no record of the events that are left to sweep.
 //! - **P14** The suspicion against an instance is kept with the instance ([`Suspicion`]). A worker that dies leaves a
-//!   suspicion on each instance that it owned, more of it on each instance that was on [`Trial`], and evidence against
+//!   suspicion on each instance that it owned, more of it on each instance that was on [`Probation`], and evidence against
 //!   an instance that was tried alone. A turn that holds up its worker's thread is evidence, too. An instance with too
 //!   much suspicion is suspended in the commit that adds it, and nothing of the instance is read for that. An instance
 //!   that is given back in good order keeps its suspicion unchanged. A turn that appends events clears it, and so does
@@ -78,7 +78,7 @@ pub use housekeeping::{
 pub use inspection::Inspection;
 pub use instance::{
     Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, Load, LoadOne,
-    Loaded, MessagePage, ResumeUnfit, Revoked, Status, Unfit,
+    Loaded, MessagePage, Mismatched, ResumeMismatched, Revoked, Status,
 };
 pub use integrity::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
@@ -90,12 +90,13 @@ pub use listing::{
 };
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
-pub use suspicion::{Convict, GiveBack, GivenBack, REST_MS, Suspicion, TakenOver, Trial, TrialStep};
+pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};
-pub use worker::{LetGoTask, NewWorker, OwnedDigest, Renewal, Worker, WorkerId, WorkerLoad};
+pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId, WorkerLoad};
 pub use write::{
-    AfterTurn, Heartbeat, LetGo, NewInstance, NewMessage, NextExecution, OnConflict, OtherMessage, OtherStart, Others,
-    Outcome, Receivers, StatusChange, Suspend, Teller, Terminate, ToOthers, TurnCommit, Write,
+    AfterTurn, CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart, Heartbeat,
+    NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance, Reporter, StatusChange,
+    Suspend, Terminate, TurnCommit, Write,
 };

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, GiveBack, GivenBack, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, NewWorker, Newest,
+    Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, Inbox, InboxPosition, Inspection,
+    InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest,
     Outcome, Overdue, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Unfit, Worker, WorkerId, Write,
+    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -87,7 +87,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Replaces the newest version of each orchestration that a worker has. Changes nothing if the worker is no longer
     /// registered.
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError>;
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError>;
 
     /// Returns every registered worker.
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError>;
@@ -106,7 +106,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Releases the instances that a worker owns and the tasks that it runs, due at once, except those that it keeps
     /// (P7, P14).
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError>;
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError>;
 
     /// Acquires due instances (P3, P4). Only their rows are read: the caller is to [load](Self::load) the rest.
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError>;
@@ -120,7 +120,7 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Notes activities that a worker of this process can run. Returns the names of all activities that any worker
     /// could ever run, in order.
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError>;
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError>;
 
     /// Returns the tasks that a worker runs.
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError>;
@@ -129,7 +129,7 @@ pub trait Provider: Send + Sync + 'static {
     /// request. Returns these instances in order; if there are `limit` of them, there may be more. A request that
     /// starts after the last of them never meets an instance twice under one code. A worker that goes through all of
     /// them therefore comes to an end, even where another worker suspends them again.
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError>;
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError>;
 
     /// Returns a page of the events of an execution, from event `from` on, in order. A page that is not
     /// [full](PageLimit::is_reached), by [`EventRecord::bytes`], is the last one.

@@ -6,8 +6,8 @@ use crate::{Epoch, InstanceKey, TaskName, WorkerId};
 /// The suspicion against an instance. A turn that appends events takes it back to nothing, and so does a resume.
 ///
 /// The first steps say little: a dead worker leaves one on each instance that it owned, and most of these had nothing
-/// to do with its death. From [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a [`Trial`].
-/// A worker that dies meanwhile makes each of the instances that it tried together [`ACCUSED`](Self::ACCUSED), and
+/// to do with its death. From [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a [`Probation`].
+/// A worker that dies meanwhile makes each of the instances that it tried together [`ISOLATED`](Self::ISOLATED), and
 /// these are tried alone. Each step beyond that is evidence: the worker died while it tried this instance alone, or a
 /// turn of the instance held up the worker's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +17,7 @@ impl Suspicion {
     /// The highest value for an instance that is not tried.
     pub const SUSPECT: Self = Self(2);
     /// The highest value without evidence.
-    pub const ACCUSED: Self = Self(3);
+    pub const ISOLATED: Self = Self(3);
     /// The value at which an instance is suspended.
     pub const MAX: Self = Self(6);
 
@@ -29,32 +29,32 @@ impl Suspicion {
 
     /// Returns true if the instance is to be tried alone.
     #[must_use]
-    pub fn is_accused(self) -> bool {
-        self >= Self::ACCUSED
+    pub fn needs_isolation(self) -> bool {
+        self >= Self::ISOLATED
     }
 
-    /// Returns the suspicion after the death of the instance's worker. `trial` is the last step that the worker had
-    /// announced of a trial.
+    /// Returns the suspicion after the death of the instance's worker. `probation` is the last step that the worker had
+    /// announced of a probation.
     #[must_use]
-    pub fn after_death(self, trial: TrialStep) -> Self {
-        match trial {
-            TrialStep::Alone => self.after_stall(),
+    pub fn after_death(self, probation: ProbationStep) -> Self {
+        match probation {
+            ProbationStep::Alone => self.after_stall(),
             _ if !self.is_suspect() => Self(self.0 + 1),
-            TrialStep::WithOthers => self.max(Self::ACCUSED),
-            TrialStep::End => self,
+            ProbationStep::WithOthers => self.max(Self::ISOLATED),
+            ProbationStep::End => self,
         }
     }
 
     /// Returns the suspicion after a turn of the instance that has held up its worker's thread.
     #[must_use]
     pub fn after_stall(self) -> Self {
-        Self(self.max(Self::ACCUSED).0 + 1)
+        Self(self.max(Self::ISOLATED).0 + 1)
     }
 
-    /// Returns the suspicion after a trial that ended without incident: an accusation without evidence is forgotten.
+    /// Returns the suspicion after a probation that ended without incident: an accusation without evidence is forgotten.
     #[must_use]
-    pub fn after_acquittal(self) -> Self {
-        if self == Self::ACCUSED { Self::SUSPECT } else { self }
+    pub fn after_probation(self) -> Self {
+        if self == Self::ISOLATED { Self::SUSPECT } else { self }
     }
 
     /// Returns true if the instance is to be suspended.
@@ -66,19 +66,19 @@ impl Suspicion {
     /// Returns the time that the instance rests before it is due again, so that others get on meanwhile, ms.
     #[must_use]
     pub fn rest_ms(self) -> i64 {
-        i64::from(self.0.saturating_sub(Self::ACCUSED.0)) * REST_MS
+        i64::from(self.0.saturating_sub(Self::ISOLATED.0)) * REST_MS
     }
 }
 
 /// Rest for each piece of evidence, ms.
 pub const REST_MS: i64 = 500;
 
-/// The trial of a suspect: if its worker dies during the trial, that adds to the suspicion. A trial ends when its end
+/// The probation of a suspect: if its worker dies during the probation, that adds to the suspicion. A probation ends when its end
 /// is announced, with a turn that appends events, and with every change of the owner.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct Probation {
     /// The step that is announced.
-    pub step: TrialStep,
+    pub step: ProbationStep,
     /// The instance.
     pub key: InstanceKey,
     /// Fence: its owner.
@@ -87,33 +87,33 @@ pub struct Trial {
     pub epoch: Epoch,
 }
 
-/// A step of a trial.
+/// A step of a probation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TrialStep {
-    /// The trial is over, without incident.
+pub enum ProbationStep {
+    /// The probation is over, without incident.
     #[default]
     End,
-    /// The trial begins, and other instances of the worker may be tried at the same time.
+    /// The probation begins, and other instances of the worker may be tried at the same time.
     WithOthers,
-    /// The trial begins, and no other instance is tried until it is over.
+    /// The probation begins, and no other instance is tried until it is over.
     Alone,
 }
 
-impl TrialStep {
+impl ProbationStep {
     /// Returns the number that stores keep.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
-            TrialStep::End => 0,
-            TrialStep::WithOthers => 1,
-            TrialStep::Alone => 2,
+            ProbationStep::End => 0,
+            ProbationStep::WithOthers => 1,
+            ProbationStep::Alone => 2,
         }
     }
 }
 
 /// An instance that was suspended because there was too much suspicion against it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Convict {
+pub struct PoisonPill {
     /// The user's name of the instance.
     pub id: String,
     /// Name of its orchestration.
@@ -130,12 +130,12 @@ pub struct TakenOver {
     /// The workers that were registered until now.
     pub workers: Vec<WorkerId>,
     /// The instances that were suspended by the takeover.
-    pub convicts: Vec<Convict>,
+    pub poison_pills: Vec<PoisonPill>,
 }
 
 /// A request to give back what a worker owns and runs while its thread does not answer. The worker stays registered.
 #[derive(Clone, Debug)]
-pub struct GiveBack {
+pub struct ReleaseMost {
     /// The worker.
     pub worker: WorkerId,
     /// The instance whose turn holds the thread, and the epoch in which it was acquired. This is evidence against it.
@@ -148,13 +148,13 @@ pub struct GiveBack {
     pub report: String,
 }
 
-/// The result of a [`GiveBack`].
+/// The result of a [`ReleaseMost`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GivenBack {
+pub struct ReleasedMost {
     /// Instances that the worker no longer owns, and their epochs.
     pub instances: Vec<(InstanceKey, Epoch)>,
     /// The stalled instance, if it was suspended by that. It is also in `instances`.
-    pub convict: Option<Convict>,
+    pub poison_pill: Option<PoisonPill>,
 }
 
 #[cfg(test)]
@@ -163,19 +163,19 @@ mod tests {
 
     #[test]
     fn deaths_outside_of_trials_do_not_convict() {
-        let dies = |so_far: Suspicion, _| so_far.after_death(TrialStep::End);
+        let dies = |so_far: Suspicion, _| so_far.after_death(ProbationStep::End);
         assert_eq!((0..100).fold(Suspicion::default(), dies), Suspicion::SUSPECT);
-        let dies = |so_far: Suspicion, _| so_far.after_death(TrialStep::WithOthers);
-        assert_eq!((0..100).fold(Suspicion::default(), dies), Suspicion::ACCUSED);
+        let dies = |so_far: Suspicion, _| so_far.after_death(ProbationStep::WithOthers);
+        assert_eq!((0..100).fold(Suspicion::default(), dies), Suspicion::ISOLATED);
     }
 
     #[test]
     fn three_pieces_of_evidence_are_enough() {
-        for first in [Suspicion::default(), Suspicion::SUSPECT, Suspicion::ACCUSED] {
-            let twice = first.after_stall().after_death(TrialStep::Alone);
+        for first in [Suspicion::default(), Suspicion::SUSPECT, Suspicion::ISOLATED] {
+            let twice = first.after_stall().after_death(ProbationStep::Alone);
             assert!(!twice.is_enough());
             assert!(twice.after_stall().is_enough());
-            assert!(twice.after_acquittal().after_death(TrialStep::Alone).is_enough());
+            assert!(twice.after_probation().after_death(ProbationStep::Alone).is_enough());
         }
     }
 }

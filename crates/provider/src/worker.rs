@@ -74,7 +74,7 @@ impl FromIterator<InstanceKey> for OwnedDigest {
 
 /// A request of a worker to return a task that it does not run, so that another worker can take it.
 #[derive(Clone, Debug)]
-pub struct LetGoTask {
+pub struct ReleaseTask {
     /// Fence: the worker that runs it.
     pub worker: WorkerId,
     /// The task.

@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
-use crate::{Epoch, InstanceKey, InstanceStatus, LetGoTask, Status, TaskDone, TaskOffer, Trial, WorkerId};
+use crate::{Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, WorkerId};
 
 /// One write. It is atomic by itself.
 #[derive(Clone, Debug)]
@@ -33,13 +33,13 @@ pub enum Write {
     Heartbeat(Box<Heartbeat>),
     /// Reports the end of an attempt that this worker ran for another worker's instance.
     TaskDone(Box<TaskDone>),
-    /// Begins or ends the trial of a suspect (P14).
-    Trial(Trial),
+    /// Begins or ends the probation of a suspect (P14).
+    Probation(Probation),
     /// Makes an instance due that its worker does not run, although the store names the worker as the owner. Without
     /// this write no worker would ever take the instance.
-    LetGo(LetGo),
+    ReleaseInstance(ReleaseInstance),
     /// Makes a task due for others that the worker does not run, although the store names the worker as its runner.
-    LetGoTask(LetGoTask),
+    ReleaseTask(ReleaseTask),
 }
 
 impl Write {
@@ -56,7 +56,7 @@ impl Write {
             Write::Suspend(suspend) => suspend.report.len(),
             Write::Terminate(terminate) => len(&terminate.reason),
             Write::Resume { .. } | Write::Delete { .. } => 0,
-            Write::Trial(_) | Write::LetGo(_) | Write::LetGoTask(_) => 0,
+            Write::Probation(_) | Write::ReleaseInstance(_) | Write::ReleaseTask(_) => 0,
             Write::Turn(turn) => turn.payload_bytes(),
             Write::Heartbeat(heartbeat) => len(&heartbeat.details),
             Write::TaskDone(done) => len(done.result.payload()),
@@ -119,7 +119,7 @@ pub struct NewMessage {
 
 /// A request of a worker to let go of an instance that it does not run.
 #[derive(Clone, Debug)]
-pub struct LetGo {
+pub struct ReleaseInstance {
     /// The instance.
     pub key: InstanceKey,
     /// Fence: its owner.
@@ -178,7 +178,7 @@ pub struct TurnCommit {
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
     /// Effects on other instances, written with the turn.
-    pub to_others: Option<Box<ToOthers>>,
+    pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// State of the instance after the turn.
     pub after: AfterTurn,
     /// True if a client waits for the result of the turn: the answer then holds the status after it.
@@ -197,18 +197,18 @@ impl TurnCommit {
         let status = self.custom_status.as_ref().map_or(0, |status| len(&status.value));
         // Effects on other instances are also in the events, and are written a second time.
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
-        after + status + events * if self.to_others.is_some() { 2 } else { 1 }
+        after + status + events * if self.cross_instance.is_some() { 2 } else { 1 }
     }
 }
 
 /// The effects of a turn on other instances: starts, then messages, then cancellations. A refusal is told to the
 /// instance by a message of kind `Settled`.
 #[derive(Clone, Debug, Default)]
-pub struct ToOthers {
+pub struct CrossInstanceEffects {
     /// Instances to start.
-    pub starts: Vec<OtherStart>,
+    pub starts: Vec<CrossInstanceStart>,
     /// Messages to send.
-    pub messages: Vec<OtherMessage>,
+    pub messages: Vec<CrossInstanceMessage>,
     /// Children of this execution to cancel, by the event that started them. A child that has ended, or never was, is
     /// ignored.
     pub cancelled: Vec<EventId>,
@@ -220,7 +220,7 @@ pub struct ToOthers {
 
 /// A start that goes with a turn.
 #[derive(Clone, Debug)]
-pub struct OtherStart {
+pub struct CrossInstanceStart {
     /// The event that asked for it.
     pub scheduled: EventId,
     /// True if the instance is a child: its end is told to this execution, and the end of this instance cancels it.
@@ -231,7 +231,7 @@ pub struct OtherStart {
 
 /// A message that goes with a turn.
 #[derive(Clone, Debug)]
-pub struct OtherMessage {
+pub struct CrossInstanceMessage {
     /// The event that asked for it.
     pub scheduled: EventId,
     /// The message to send.
@@ -247,7 +247,7 @@ pub struct Heartbeat {
     /// Fence: the worker that reports.
     pub worker: WorkerId,
     /// Fence: the role in which the worker reports.
-    pub by: Teller,
+    pub by: Reporter,
     /// Fence: the execution of the instance.
     pub execution: ExecutionId,
     /// The activity's schedule.
@@ -258,7 +258,7 @@ pub struct Heartbeat {
 
 /// The role in which a worker reports the progress of an activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Teller {
+pub enum Reporter {
     /// The owner of the instance, in this epoch.
     Owner(Epoch),
     /// The runner of this attempt, which is a task.
@@ -298,7 +298,7 @@ pub enum AfterTurn {
         /// The reason, as the driver shows it.
         report: String,
         /// Fingerprint of the code, if the reason is that this code does not fit the history: for
-        /// [`ResumeUnfit`](crate::ResumeUnfit).
+        /// [`ResumeMismatched`](crate::ResumeMismatched).
         unfit_code: Option<String>,
     },
 }
@@ -392,16 +392,16 @@ pub enum Outcome {
         /// sleeps until a message comes.
         wake_at_ms: Option<i64>,
         /// Effects of the turn on other instances, if it had any.
-        others: Option<Box<Others>>,
+        others: Option<Box<CrossInstanceOutcome>>,
     },
     /// The end of an attempt was told to its instance, if that still waits for it.
     Told {
         /// Owner of the instance, if the instance was told.
         receivers: Receivers,
     },
-    /// The details of a heartbeat are kept, or forgotten if it had none; or a trial is noted.
+    /// The details of a heartbeat are kept, or forgotten if it had none; or a probation is noted.
     Noted,
-    /// The fence of a turn, trial, heartbeat or end of an attempt (owner, epoch, execution, next event id) does not
+    /// The fence of a turn, probation, heartbeat or end of an attempt (owner, epoch, execution, next event id) does not
     /// match the store. Nothing of the write was stored.
     Fenced,
 }
@@ -412,7 +412,7 @@ pub type Receivers = Vec<Option<WorkerId>>;
 
 /// The effects of a committed turn on other instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct CrossInstanceOutcome {
     /// Outcomes of the starts, in order: `Started` or `Exists`.
     pub started: Vec<Outcome>,
     /// Owners of the instances that got a message: the addressees, the children and the parent.

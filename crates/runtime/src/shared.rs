@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use perdure_provider::Newest;
-use perdure_provider::{Convict, Status};
+use perdure_provider::{PoisonPill, Status};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
 use serde_json::json;
 
@@ -59,12 +59,12 @@ impl<'a> From<&'a Origin> for About<'a> {
     }
 }
 
-impl<'a> From<&'a Convict> for About<'a> {
-    fn from(convict: &'a Convict) -> Self {
+impl<'a> From<&'a PoisonPill> for About<'a> {
+    fn from(poison_pill: &'a PoisonPill) -> Self {
         Self {
-            instance_id: &convict.id,
-            execution: convict.execution,
-            orchestration: &convict.name,
+            instance_id: &poison_pill.id,
+            execution: poison_pill.execution,
+            orchestration: &poison_pill.name,
         }
     }
 }
@@ -231,20 +231,20 @@ impl Shared {
     }
 
     /// Reports that an instance was suspended because of the evidence against it, which is durable.
-    pub(crate) fn convicted(&self, convict: Convict) {
+    pub(crate) fn convicted(&self, poison_pill: PoisonPill) {
         let message = format!(
             "instance '{}' is suspended: it has taken down or held up its workers again and again",
-            convict.id
+            poison_pill.id
         );
-        self.log_about(&convict, Level::Error, message);
+        self.log_about(&poison_pill, Level::Error, message);
         self.metrics.ended(Status::Suspended);
-        self.store.watch.look(&convict.id);
+        self.store.watch.look(&poison_pill.id);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {
-                instance_id: convict.id,
-                execution: convict.execution,
-                name: convict.name,
-                version: convict.version,
+                instance_id: poison_pill.id,
+                execution: poison_pill.execution,
+                name: poison_pill.name,
+                version: poison_pill.version,
                 status: Status::Suspended,
             };
             self.push(Class::First, Queued::Ended(ended));

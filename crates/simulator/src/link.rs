@@ -15,11 +15,12 @@ use fastrand::Rng;
 use parking_lot::Mutex;
 use perdure_engine::{Bug, EventId, EventRecord, ExecutionId, Mailbox, Message, MessageSeq, is_planted};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack,
-    GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
-    MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
+    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -339,9 +340,9 @@ impl Link {
     fn taken_over(&self, taken: &TakenOver) {
         taken.workers.iter().for_each(|worker| self.witness.gone(worker));
         taken
-            .convicts
+            .poison_pills
             .iter()
-            .for_each(|convict| self.witness.convicted(&convict.id));
+            .for_each(|poison_pill| self.witness.convicted(&poison_pill.id));
     }
 }
 
@@ -553,13 +554,13 @@ impl Provider for Linked {
             .await
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
         let provider = &self.0.inner.provider;
         let answer = self
             .0
-            .call("tell_orchestrations", provider.tell_orchestrations(worker, newest))
+            .call("announce_versions", provider.announce_versions(worker, newest))
             .await;
-        self.0.unconfirm("tell_orchestrations", answer)
+        self.0.unconfirm("announce_versions", answer)
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -604,18 +605,18 @@ impl Provider for Linked {
         self.0.unconfirm("take_over_expired_workers", answer)
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
         let kept = request.clone();
-        let given_back = |given: &GivenBack| {
+        let given_back = |given: &ReleasedMost| {
             self.0.witness.gives_back(&self.0.name, &kept, given);
             given
-                .convict
+                .poison_pill
                 .iter()
-                .for_each(|convict| self.0.witness.convicted(&convict.id));
+                .for_each(|poison_pill| self.0.witness.convicted(&poison_pill.id));
         };
         let given = self
             .0
-            .seen("give_back", self.0.inner.provider.give_back(request), given_back)
+            .seen("give_back", self.0.inner.provider.release_most(request), given_back)
             .await;
         let given = self.0.unconfirm("give_back", given);
         self.0.witness.has_given_back(&self.0.name);
@@ -653,25 +654,29 @@ impl Provider for Linked {
         self.0.lose("acquire_tasks", answer)
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
         let answer = self
             .0
-            .call("know_activities", self.0.inner.provider.know_activities(names))
+            .call("announce_activities", self.0.inner.provider.announce_activities(names))
             .await;
-        self.0.unconfirm("know_activities", answer)
+        self.0.unconfirm("announce_activities", answer)
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
         self.0.call("tasks_of", self.0.inner.provider.tasks_of(worker)).await
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
-        let resumed = |resumed: &Vec<Unfit>| resumed.iter().for_each(|unfit| self.0.witness.resumed(unfit.key));
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
+        let resumed = |resumed: &Vec<Mismatched>| resumed.iter().for_each(|unfit| self.0.witness.resumed(unfit.key));
         let answer = self
             .0
-            .seen("resume_unfit", self.0.inner.provider.resume_unfit(request), resumed)
+            .seen(
+                "resume_mismatched",
+                self.0.inner.provider.resume_mismatched(request),
+                resumed,
+            )
             .await;
-        self.0.unconfirm("resume_unfit", answer)
+        self.0.unconfirm("resume_mismatched", answer)
     }
 
     async fn read_history(

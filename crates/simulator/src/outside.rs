@@ -13,11 +13,11 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, Clock, CommitDone, Epoch,
-    GiveBack, GivenBack, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load,
-    Loaded, MessagePage, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, Clock, CommitDone, Epoch, Inbox,
+    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
+    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use perdure_provider_memory::{MemoryStore, Snapshot};
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
@@ -305,8 +305,8 @@ impl Provider for StandIn {
         self.ask(self.inner.owned_by(worker, after, limit))
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
-        self.ask(self.inner.tell_orchestrations(worker, newest))
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.ask(self.inner.announce_versions(worker, newest))
     }
 
     async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
@@ -325,8 +325,8 @@ impl Provider for StandIn {
         self.changing(self.inner.take_over_expired_workers(report))
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
-        self.changing(self.inner.give_back(request))
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
+        self.changing(self.inner.release_most(request))
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
@@ -341,16 +341,16 @@ impl Provider for StandIn {
         self.ask(self.inner.acquire_tasks(request))
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
-        self.ask(self.inner.know_activities(names))
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.ask(self.inner.announce_activities(names))
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
         self.ask(self.inner.tasks_of(worker))
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
-        self.changing(self.inner.resume_unfit(request))
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
+        self.changing(self.inner.resume_mismatched(request))
     }
 
     async fn read_history(

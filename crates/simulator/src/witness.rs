@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquired, AfterTurn, Epoch, GiveBack, GivenBack, InstanceKey, NewInstance, Outcome, Task, TaskName, TurnCommit,
-    WorkerId, Write,
+    Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, Outcome, ReleaseMost, ReleasedMost, Task, TaskName,
+    TurnCommit, WorkerId, Write,
 };
 
 use tokio::time::Instant;
@@ -220,7 +220,7 @@ impl Witness {
                 let key = known.keys.get(id).copied();
                 known.resumed(key);
             }
-            (Write::LetGo(let_go), outcome) => {
+            (Write::ReleaseInstance(let_go), outcome) => {
                 log.say(who, format_args!("let go {} {outcome:?}", let_go.key.0));
                 // The process knows by a turn that was fenced off, or was told.
                 known.unaware.remove(&(let_go.key, who.to_owned()));
@@ -299,7 +299,7 @@ impl Witness {
 
     /// A process has given something back, of which it will hear. An attempt that it keeps must not begin again
     /// elsewhere, nor must a task whose attempt was over.
-    pub(crate) fn gives_back(&self, process: &str, request: &GiveBack, given: &GivenBack) {
+    pub(crate) fn gives_back(&self, process: &str, request: &ReleaseMost, given: &ReleasedMost) {
         let mut known = self.0.lock();
         let known = &mut *known;
         for (key, _) in &given.instances {
@@ -636,8 +636,8 @@ impl Known {
                 }
             }
         }
-        if let (Some(to_others), Some(others)) = (&turn.to_others, others) {
-            for (start, outcome) in to_others.starts.iter().zip(&others.started) {
+        if let (Some(cross_instance), Some(others)) = (&turn.cross_instance, others) {
+            for (start, outcome) in cross_instance.starts.iter().zip(&others.started) {
                 self.started(log, who, &start.instance, outcome);
             }
         }

@@ -1,6 +1,6 @@
 //! Details of a heartbeat. They are kept until a turn says that the activity is over, or the instance is terminated.
 
-use perdure_provider::{Heartbeat, Outcome, Teller};
+use perdure_provider::{Heartbeat, Outcome, Reporter};
 
 use crate::tables::Tables;
 
@@ -14,11 +14,11 @@ pub(super) fn keep(tables: &mut Tables, heartbeat: &Heartbeat) -> Outcome {
     } = heartbeat;
     let activity = (*key, *execution, *scheduled);
     let is_its_own = match heartbeat.by {
-        Teller::Owner(epoch) => {
+        Reporter::Owner(epoch) => {
             let row = tables.instance(*key);
             row.is_some_and(|row| row.is_owned(worker, epoch) && row.execution == *execution)
         }
-        Teller::Runner { attempt } => {
+        Reporter::Runner { attempt } => {
             let row = tables.tasks.get(&activity);
             row.is_some_and(|row| row.task.attempt == attempt && row.worker.as_ref() == Some(worker))
         }

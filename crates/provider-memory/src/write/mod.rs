@@ -2,15 +2,15 @@
 
 mod cancel;
 mod heartbeat;
-mod let_go;
 mod message;
 mod others;
+mod probation;
+mod release;
 mod resume;
 mod start;
 mod suspend;
 mod task;
 mod terminate;
-mod trial;
 mod turn;
 
 use perdure_provider::{Outcome, ProviderError, Write};
@@ -18,7 +18,7 @@ use perdure_provider::{Outcome, ProviderError, Write};
 use crate::tables::Tables;
 use crate::{deletion, tasks};
 
-pub(crate) use resume::resume_unfit;
+pub(crate) use resume::resume_mismatched;
 
 pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, ProviderError> {
     Ok(match write {
@@ -31,8 +31,8 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
         Write::Delete { id } => deletion::delete(tables, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(tables, heartbeat),
         Write::TaskDone(done) => task::done(tables, done),
-        Write::Trial(trial) => trial::say(tables, trial),
-        Write::LetGo(let_go) => let_go::let_go(tables, let_go),
-        Write::LetGoTask(let_go) => tasks::let_go(tables, let_go),
+        Write::Probation(probation) => probation::say(tables, probation),
+        Write::ReleaseInstance(request) => release::release(tables, request),
+        Write::ReleaseTask(request) => tasks::release_one(tables, request),
     })
 }

@@ -2,7 +2,9 @@
 //! children.
 
 use perdure_engine::{ChildFailure, ExecutionId, MessageBody, Payload, Refusal, Settlement};
-use perdure_provider::{InstanceKey, Others, Outcome, ProviderError, Receivers, Status, ToOthers, WorkerId};
+use perdure_provider::{
+    CrossInstanceEffects, CrossInstanceOutcome, InstanceKey, Outcome, ProviderError, Receivers, Status, WorkerId,
+};
 
 use super::{cancel, message, start, task};
 use crate::rows::Parent;
@@ -13,13 +15,13 @@ pub(super) fn carry_out(
     tables: &mut Tables,
     key: InstanceKey,
     execution: ExecutionId,
-    to_others: &ToOthers,
+    cross_instance: &CrossInstanceEffects,
     time_ms: i64,
-) -> Result<Others, ProviderError> {
-    let mut others = Others::default();
+) -> Result<CrossInstanceOutcome, ProviderError> {
+    let mut others = CrossInstanceOutcome::default();
     let mut refused = Vec::new();
     let itself = |event| Parent { key, execution, event };
-    for other in &to_others.starts {
+    for other in &cross_instance.starts {
         let parent = other.is_child.then(|| itself(other.scheduled));
         let outcome = start::start(tables, &other.instance, parent)?;
         if outcome == Outcome::Exists {
@@ -27,7 +29,7 @@ pub(super) fn carry_out(
         }
         others.started.push(outcome);
     }
-    for other in &to_others.messages {
+    for other in &cross_instance.messages {
         let refusal = match message::send(tables, &other.message) {
             Outcome::NotFound => Refusal::InstanceNotFound,
             Outcome::Ended { .. } => Refusal::InstanceEnded,
@@ -40,7 +42,7 @@ pub(super) fn carry_out(
         };
         refused.push((other.scheduled, refusal));
     }
-    for event in &to_others.cancelled {
+    for event in &cross_instance.cancelled {
         let child = tables.children_of(key, Some((execution, *event)));
         let mut told = Told::default();
         cancel_all(tables, child, time_ms, &mut told);
@@ -54,10 +56,10 @@ pub(super) fn carry_out(
         let settlement = Settlement::Refused(refusal);
         others.refused |= tell(tables, itself(scheduled), settlement, &mut others.receivers);
     }
-    for offer in &to_others.offers {
+    for offer in &cross_instance.offers {
         task::offer(tables, key, execution, offer)?;
     }
-    for scheduled in &to_others.withdrawn {
+    for scheduled in &cross_instance.withdrawn {
         others
             .stopped
             .extend(task::withdraw(tables, key, execution, *scheduled));

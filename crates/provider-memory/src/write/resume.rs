@@ -1,7 +1,7 @@
 //! Resumption of suspended instances: one by its id, or those that other code did not fit.
 
 use perdure_engine::ExecutionId;
-use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Suspicion, Unfit};
+use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Status, Suspicion};
 
 use crate::tables::Tables;
 
@@ -19,15 +19,15 @@ pub(super) fn resume(tables: &mut Tables, id: &str, time_ms: i64) -> Outcome {
 
 /// Resumes instances in order of code and key. Instances that are suspended with the request's own code are stepped
 /// over.
-pub(crate) fn resume_unfit(tables: &mut Tables, request: &ResumeUnfit) -> Vec<Unfit> {
+pub(crate) fn resume_mismatched(tables: &mut Tables, request: &ResumeMismatched) -> Vec<Mismatched> {
     let of_it = tables
         .instances()
         .filter(|row| row.name == request.name && row.version == request.version);
     let unfit = of_it.filter_map(|row| {
         let code = row.unfit_code.clone()?;
-        Some(Unfit { code, key: row.key })
+        Some(Mismatched { code, key: row.key })
     });
-    let mut resumed: Vec<Unfit> = unfit
+    let mut resumed: Vec<Mismatched> = unfit
         .filter(|unfit| unfit.code != request.code && request.after.as_ref().is_none_or(|after| unfit > after))
         .collect();
     resumed.sort_unstable();

@@ -2,7 +2,7 @@
 
 use perdure_engine::{Bug, EventId, ExecutionId, is_planted};
 use perdure_provider::{
-    BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProviderError, Status, Suspicion, TrialStep,
+    BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProbationStep, ProviderError, Status, Suspicion,
 };
 
 use super::turn;
@@ -53,7 +53,7 @@ pub(super) fn start(
         completed_at_ms: None,
         unread: 0,
         suspicion: Suspicion::default(),
-        on_trial: TrialStep::End,
+        on_trial: ProbationStep::End,
     });
     history::append(tables, key, ExecutionId::FIRST, &instance.first_event);
     Ok(Outcome::Started {

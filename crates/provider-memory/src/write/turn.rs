@@ -2,7 +2,8 @@
 
 use perdure_engine::{Bug, EventId, MessageSeq, is_planted};
 use perdure_provider::{
-    AfterTurn, Epoch, InstanceKey, Others, Outcome, ProviderError, Status, Suspicion, TrialStep, TurnCommit,
+    AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, Outcome, ProbationStep, ProviderError, Status, Suspicion,
+    TurnCommit,
 };
 
 use super::others;
@@ -53,7 +54,7 @@ pub(super) fn commit(
     }
     let row = tables.instance(key).expect("it was just moved on");
     let status = turn.tell_status.then(|| Box::new(status::of(tables, row)));
-    let others = to_others(tables, turn, key, parent)?;
+    let others = cross_instance(tables, turn, key, parent)?;
     Ok(Outcome::Committed {
         status,
         wake_at_ms,
@@ -84,7 +85,7 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
         row.updated_at_ms = turn.time_ms;
         if gets_on {
             row.suspicion = Suspicion::default();
-            row.on_trial = TrialStep::End;
+            row.on_trial = ProbationStep::End;
         }
         if let Some(change) = &turn.custom_status {
             row.custom_status = change.value.clone();
@@ -143,14 +144,20 @@ fn consume(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey) -> Result<(
 }
 
 /// Carries out the effects of the turn on others, and tells the parent of the end.
-fn to_others(
+fn cross_instance(
     tables: &mut Tables,
     turn: &TurnCommit,
     key: InstanceKey,
     parent: Option<Parent>,
-) -> Result<Option<Box<Others>>, ProviderError> {
-    let mut others = match &turn.to_others {
-        Some(to_others) => Some(others::carry_out(tables, key, turn.execution, to_others, turn.time_ms)?),
+) -> Result<Option<Box<CrossInstanceOutcome>>, ProviderError> {
+    let mut others = match &turn.cross_instance {
+        Some(cross_instance) => Some(others::carry_out(
+            tables,
+            key,
+            turn.execution,
+            cross_instance,
+            turn.time_ms,
+        )?),
         None => None,
     };
     if let (Some(parent), AfterTurn::End { status }, false) = (parent, &turn.after, is_planted(Bug::ChildNotTold)) {

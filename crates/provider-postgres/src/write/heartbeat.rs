@@ -1,7 +1,7 @@
 //! Details of heartbeats. They are kept until the activity is over, as a turn or a completed attempt says, or until the
 //! instance is terminated.
 
-use perdure_provider::{Heartbeat, Outcome, Teller};
+use perdure_provider::{Heartbeat, Outcome, Reporter};
 
 use crate::error::Failure;
 use crate::params::P;
@@ -19,13 +19,13 @@ pub(super) async fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result
     let worker = P::Text(&heartbeat.worker.0);
     let fence =
         match heartbeat.by {
-            Teller::Owner(epoch) => session
+            Reporter::Owner(epoch) => session
                 .query_optional(
                     "SELECT 1 FROM {schema}.instances WHERE key = $1 AND execution = $2 AND owner = $3 AND epoch = $4",
                     &[key, execution, worker, P::Int(integer(epoch.0))],
                 )
                 .await?,
-            Teller::Runner { attempt } => {
+            Reporter::Runner { attempt } => {
                 session
                     .query_optional(
                         "SELECT 1 FROM {schema}.tasks

@@ -68,9 +68,9 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
         Write::Suspend(suspension) => (Stage::Single, Name::Id(&suspension.id), None),
         Write::Delete { id } => (Stage::Single, Name::Id(id), None),
         Write::Heartbeat(heartbeat) => (Stage::Single, Name::Key(heartbeat.key), None),
-        Write::Trial(trial) => (Stage::Single, Name::Key(trial.key), None),
-        Write::LetGo(let_go) => (Stage::Single, Name::Key(let_go.key), None),
-        Write::LetGoTask(let_go) => (Stage::Single, Name::Key(let_go.task.key), None),
+        Write::Probation(probation) => (Stage::Single, Name::Key(probation.key), None),
+        Write::ReleaseInstance(release) => (Stage::Single, Name::Key(release.key), None),
+        Write::ReleaseTask(release) => (Stage::Single, Name::Key(release.task.key), None),
         Write::TaskDone(done) => (Stage::Single, Name::Key(done.task.key), None),
     }
 }

@@ -37,7 +37,7 @@ impl<'w> Lock<'w> {
         let mut lock = Self::default();
         for (_, turn) in &layer.turns {
             let is_end = matches!(turn.after, AfterTurn::End { .. });
-            if is_end || turn.to_others.is_some() {
+            if is_end || turn.cross_instance.is_some() {
                 lock.keys.push(turn.key.0);
             }
             if is_end {
@@ -53,19 +53,25 @@ impl<'w> Lock<'w> {
                 Write::Resume { id, .. } | Write::Delete { id } => lock.ids.push(encode(id)),
                 Write::Start(new) => lock.ids.push(encode(&new.id)),
                 Write::Heartbeat(heartbeat) => lock.keys.push(heartbeat.key.0),
-                Write::Trial(trial) => lock.keys.push(trial.key.0),
-                Write::LetGo(let_go) => lock.keys.push(let_go.key.0),
-                Write::LetGoTask(let_go) => lock.keys.push(let_go.task.key.0),
+                Write::Probation(probation) => lock.keys.push(probation.key.0),
+                Write::ReleaseInstance(release) => lock.keys.push(release.key.0),
+                Write::ReleaseTask(release) => lock.keys.push(release.task.key.0),
                 Write::TaskDone(done) => lock.keys.push(done.task.key.0),
                 Write::Turn(_) | Write::Message(_) => {}
             }
         }
         let first_turns = layer.starts.iter().filter_map(|(_, new)| new.first_turn.as_deref());
         for turn in layer.turns.iter().map(|(_, turn)| *turn).chain(first_turns) {
-            let Some(to_others) = &turn.to_others else { continue };
-            lock.ids
-                .extend(to_others.messages.iter().map(|other| encode(&other.message.instance)));
-            for event in &to_others.cancelled {
+            let Some(cross_instance) = &turn.cross_instance else {
+                continue;
+            };
+            lock.ids.extend(
+                cross_instance
+                    .messages
+                    .iter()
+                    .map(|other| encode(&other.message.instance)),
+            );
+            for event in &cross_instance.cancelled {
                 let [parents, executions, events] = &mut lock.cancelled;
                 parents.push(turn.key.0);
                 executions.push(crate::rows::integer(turn.execution.0));

@@ -10,16 +10,16 @@ mod cancel;
 mod events;
 mod heartbeat;
 mod layers;
-mod let_go;
 mod lock;
 mod message;
 mod others;
+mod probation;
+mod release;
 mod resume;
 mod start;
 mod suspend;
 mod task;
 mod terminate;
-mod trial;
 mod turn;
 
 use perdure_engine::{EventId, ExecutionId};
@@ -34,7 +34,7 @@ use crate::session::Session;
 use crate::{deletion, tasks};
 
 use layers::Layer;
-pub(crate) use resume::resume_unfit;
+pub(crate) use resume::resume_mismatched;
 
 /// Runs writes in order. Returns one outcome for each.
 pub(crate) async fn run(session: &Session<'_>, writes: &[&Write]) -> Result<Vec<Outcome>, Failure> {
@@ -87,9 +87,9 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms).await,
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat).await,
         Write::TaskDone(done) => task::done(session, done).await,
-        Write::Trial(trial) => trial::say(session, trial).await,
-        Write::LetGo(let_go) => let_go::let_go(session, let_go).await,
-        Write::LetGoTask(let_go) => tasks::let_go(session, let_go).await,
+        Write::Probation(probation) => probation::say(session, probation).await,
+        Write::ReleaseInstance(request) => release::release(session, request).await,
+        Write::ReleaseTask(request) => tasks::release_one(session, request).await,
         Write::Start(instance) => start::restart(session, instance).await,
         Write::Suspend(suspension) => suspend::suspend(session, suspension).await,
         Write::Delete { id } => deletion::delete(session, id).await,

@@ -3,7 +3,8 @@
 
 use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, Refusal, Settlement};
 use perdure_provider::{
-    AfterTurn, InstanceKey, NewMessage, OtherStart, Others, Outcome, Receivers, Status, ToOthers, TurnCommit, WorkerId,
+    AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage, Outcome,
+    Receivers, Status, TurnCommit, WorkerId,
 };
 
 use super::cancel::{self, Held};
@@ -58,10 +59,10 @@ pub(super) struct Deed<'w> {
     /// Place of the turn's outcome.
     place: usize,
     doer: Doer,
-    to_others: Option<&'w ToOthers>,
+    cross_instance: Option<&'w CrossInstanceEffects>,
     /// The parent that is to be told of the end of the instance, and the message.
     ends: Option<(Parent, MessageBody)>,
-    did: Others,
+    did: CrossInstanceOutcome,
     refused: Vec<(EventId, Refusal)>,
 }
 
@@ -75,19 +76,19 @@ impl<'w> Deed<'w> {
             }
             _ => None,
         };
-        let to_others = turn.to_others.as_deref();
-        (to_others.is_some() || ends.is_some()).then(|| Self {
+        let cross_instance = turn.cross_instance.as_deref();
+        (cross_instance.is_some() || ends.is_some()).then(|| Self {
             place,
             doer: turn::doer(turn, key),
-            to_others,
+            cross_instance,
             ends,
-            did: Others::default(),
+            did: CrossInstanceOutcome::default(),
             refused: Vec::new(),
         })
     }
 
-    fn starts(&self) -> &'w [OtherStart] {
-        self.to_others.map_or(&[], |others| &others.starts)
+    fn starts(&self) -> &'w [CrossInstanceStart] {
+        self.cross_instance.map_or(&[], |others| &others.starts)
     }
 }
 
@@ -164,7 +165,7 @@ async fn start_all(session: &Session<'_>, deeds: &mut [Deed<'_>]) -> Result<(), 
 async fn send_all(session: &Session<'_>, deeds: &mut [Deed<'_>]) -> Result<(), Failure> {
     let mut asked: Vec<(usize, EventId, &NewMessage)> = Vec::new();
     for (n, deed) in deeds.iter().enumerate() {
-        let Some(others) = deed.to_others else { continue };
+        let Some(others) = deed.cross_instance else { continue };
         asked.extend(others.messages.iter().map(|other| (n, other.scheduled, &other.message)));
     }
     let messages = Messages::to_ids(asked.iter().map(|(_, _, message)| *message));
@@ -190,7 +191,7 @@ async fn send_all(session: &Session<'_>, deeds: &mut [Deed<'_>]) -> Result<(), F
 async fn children_of(session: &Session<'_>, deeds: &[Deed<'_>]) -> Result<Vec<(usize, InstanceKey)>, Failure> {
     let (mut n, mut key, mut execution, mut event) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (at, deed) in deeds.iter().enumerate() {
-        for cancelled in deed.to_others.iter().flat_map(|others| &others.cancelled) {
+        for cancelled in deed.cross_instance.iter().flat_map(|others| &others.cancelled) {
             n.push(place(at));
             key.push(deed.doer.key.0);
             execution.push(integer(deed.doer.execution.0));
@@ -281,7 +282,7 @@ fn refusals(deed: &Deed<'_>) -> Vec<(Parent, MessageBody)> {
 
 fn offers<'d>(deeds: &'d [Deed<'_>]) -> impl Iterator<Item = (Doer, &'d perdure_provider::TaskOffer)> {
     let of = |deed: &'d Deed<'_>| {
-        deed.to_others
+        deed.cross_instance
             .iter()
             .flat_map(|others| &others.offers)
             .map(|offer| (deed.doer, offer))
@@ -291,7 +292,7 @@ fn offers<'d>(deeds: &'d [Deed<'_>]) -> impl Iterator<Item = (Doer, &'d perdure_
 
 fn withdrawn(deeds: &[Deed<'_>]) -> impl Iterator<Item = (usize, Doer, EventId)> {
     deeds.iter().enumerate().flat_map(|(n, deed)| {
-        let withdrawn = deed.to_others.iter().flat_map(|others| &others.withdrawn);
+        let withdrawn = deed.cross_instance.iter().flat_map(|others| &others.withdrawn);
         withdrawn.map(move |scheduled| (n, deed.doer, *scheduled))
     })
 }

@@ -1,6 +1,6 @@
 //! Suspended instances are resumed: one by its id, or those that other code did not fit.
 
-use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Unfit};
+use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Status};
 
 use super::find;
 use crate::error::Failure;
@@ -32,7 +32,10 @@ pub(super) async fn resume(session: &Session<'_>, id: &str, time_ms: i64) -> Res
 
 /// Resumes instances that other code did not fit. The index is read code by code, and no further than the limit.
 /// Instances that are suspended with the request's own code are skipped.
-pub(crate) async fn resume_unfit(session: &Session<'_>, request: &ResumeUnfit) -> Result<Vec<Unfit>, Failure> {
+pub(crate) async fn resume_mismatched(
+    session: &Session<'_>,
+    request: &ResumeMismatched,
+) -> Result<Vec<Mismatched>, Failure> {
     let (name, version) = (encode(&request.name), encode(&request.version));
     let (mut code, mut after) = match &request.after {
         Some(last) => (last.code.clone(), last.key.0),
@@ -60,7 +63,7 @@ pub(crate) async fn resume_unfit(session: &Session<'_>, request: &ResumeUnfit) -
             session
                 .query(GO_ON, &[session.now(), P::Int(request.time_ms), P::Ints(&keys)])
                 .await?;
-            resumed.extend(keys.into_iter().map(|key| Unfit {
+            resumed.extend(keys.into_iter().map(|key| Mismatched {
                 code: code.clone(),
                 key: InstanceKey(key),
             }));

@@ -308,7 +308,7 @@ impl Store {
             seen: MessageSeq(0),
             heartbeats_over: Vec::new(),
             custom_status: None,
-            to_others: None,
+            cross_instance: None,
             after: AfterTurn::Hold,
             tell_status: false,
             time_ms: 2,

@@ -1,6 +1,6 @@
 //! Details of a heartbeat. They are kept until a turn says that the activity is over, or the instance is terminated.
 
-use perdure_provider::{Heartbeat, Outcome, Teller};
+use perdure_provider::{Heartbeat, Outcome, Reporter};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -12,12 +12,12 @@ pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outco
     let scheduled = integer(heartbeat.scheduled.0);
     let worker = &*heartbeat.worker.0;
     let fence = match heartbeat.by {
-        Teller::Owner(epoch) => session.query_optional(
+        Reporter::Owner(epoch) => session.query_optional(
             "SELECT 1 FROM instances WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4",
             params![key, worker, integer(epoch.0), execution],
             |_| Ok(()),
         ),
-        Teller::Runner { attempt } => session.query_optional(
+        Reporter::Runner { attempt } => session.query_optional(
             "SELECT 1 FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",
             params![key, execution, scheduled, attempt, worker],
             |_| Ok(()),

@@ -3,15 +3,15 @@
 
 mod cancel;
 mod heartbeat;
-mod let_go;
 mod message;
 mod others;
+mod probation;
+mod release;
 mod resume;
 mod start;
 mod suspend;
 mod task;
 mod terminate;
-mod trial;
 mod turn;
 
 use perdure_engine::{EventId, ExecutionId};
@@ -23,7 +23,7 @@ use crate::rows::{integer, number, status};
 use crate::session::Session;
 use crate::{deletion, tasks};
 
-pub(crate) use resume::resume_unfit;
+pub(crate) use resume::resume_mismatched;
 
 pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, Failure> {
     match write {
@@ -36,9 +36,9 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Delete { id } => deletion::delete(session, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
         Write::TaskDone(done) => task::done(session, done),
-        Write::Trial(trial) => trial::say(session, trial),
-        Write::LetGo(let_go) => let_go::let_go(session, let_go),
-        Write::LetGoTask(let_go) => tasks::let_go(session, let_go),
+        Write::Probation(probation) => probation::say(session, probation),
+        Write::ReleaseInstance(request) => release::release(session, request),
+        Write::ReleaseTask(request) => tasks::release_one(session, request),
     }
 }
 

@@ -2,7 +2,7 @@
 //! children.
 
 use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, Refusal, Settlement};
-use perdure_provider::{InstanceKey, Others, Outcome, Receivers, Status, ToOthers, WorkerId};
+use perdure_provider::{CrossInstanceEffects, CrossInstanceOutcome, InstanceKey, Outcome, Receivers, Status, WorkerId};
 use rusqlite::params;
 
 use super::{Found, cancel, find, find_by_key, find_children, message, start, task};
@@ -25,10 +25,14 @@ pub(super) struct Doer {
 }
 
 /// Carries out the effects of a turn on other instances.
-pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOthers) -> Result<Others, Failure> {
-    let mut others = Others::default();
+pub(super) fn carry_out(
+    session: &mut Session<'_>,
+    doer: Doer,
+    cross_instance: &CrossInstanceEffects,
+) -> Result<CrossInstanceOutcome, Failure> {
+    let mut others = CrossInstanceOutcome::default();
     let mut refused = Vec::new();
-    for other in &to_others.starts {
+    for other in &cross_instance.starts {
         let parent = other.is_child.then_some(Parent {
             key: doer.key,
             execution: doer.execution,
@@ -40,7 +44,7 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
         }
         others.started.push(outcome);
     }
-    for other in &to_others.messages {
+    for other in &cross_instance.messages {
         match find(session, &other.message.instance)? {
             None => refused.push((other.scheduled, Refusal::InstanceNotFound)),
             Some(receiver) if receiver.status.is_terminal() => refused.push((other.scheduled, Refusal::InstanceEnded)),
@@ -53,7 +57,7 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
             },
         }
     }
-    for event in &to_others.cancelled {
+    for event in &cross_instance.cancelled {
         let child = find_children(session, doer.key, Some((doer.execution, *event)))?;
         let mut told = Told::default();
         cancel_all(session, child, doer.time_ms, &mut told)?;
@@ -72,10 +76,10 @@ pub(super) fn carry_out(session: &mut Session<'_>, doer: Doer, to_others: &ToOth
         let settlement = Settlement::Refused(refusal);
         others.refused |= tell(session, &to_itself, settlement, doer.time_ms, &mut others.receivers)?;
     }
-    for offer in &to_others.offers {
+    for offer in &cross_instance.offers {
         task::offer(session, doer.key, doer.execution, offer)?;
     }
-    for scheduled in &to_others.withdrawn {
+    for scheduled in &cross_instance.withdrawn {
         let owner = task::withdraw(session, doer.key, doer.execution, *scheduled)?;
         others.stopped.extend(owner);
     }

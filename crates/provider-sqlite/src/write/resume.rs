@@ -1,6 +1,6 @@
 //! Resumption of suspended instances: one by its id, or those that other code did not fit.
 
-use perdure_provider::{InstanceKey, Outcome, ResumeUnfit, Status, Unfit};
+use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Status};
 use rusqlite::params;
 
 use super::find;
@@ -23,8 +23,11 @@ pub(super) fn resume(session: &mut Session<'_>, id: &str, time_ms: i64) -> Resul
 
 /// Reads the index code by code and no further than the limit. Instances that are suspended with the request's own code
 /// are stepped over.
-pub(crate) fn resume_unfit(session: &mut Session<'_>, request: &ResumeUnfit) -> Result<Vec<Unfit>, Failure> {
-    let ResumeUnfit {
+pub(crate) fn resume_mismatched(
+    session: &mut Session<'_>,
+    request: &ResumeMismatched,
+) -> Result<Vec<Mismatched>, Failure> {
+    let ResumeMismatched {
         name, version, limit, ..
     } = request;
     let (mut code, mut after) = match &request.after {
@@ -43,7 +46,7 @@ pub(crate) fn resume_unfit(session: &mut Session<'_>, request: &ResumeUnfit) -> 
             for key in keys.into_iter().map(InstanceKey) {
                 go_on(session, key, request.time_ms)?;
                 let code = code.clone();
-                resumed.push(Unfit { code, key });
+                resumed.push(Mismatched { code, key });
             }
             if resumed.len() == *limit {
                 return Ok(resumed);

@@ -2,7 +2,7 @@
 //! it is needed.
 
 use perdure_engine::EventId;
-use perdure_provider::{AfterTurn, Epoch, InstanceKey, Others, Outcome, TurnCommit};
+use perdure_provider::{AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, Outcome, TurnCommit};
 use rusqlite::params;
 
 use super::heartbeat;
@@ -50,7 +50,7 @@ pub(super) fn commit(
         .tell_status
         .then(|| status::of(session.connection(), key))
         .transpose()?;
-    let others = to_others(session, turn, key, parent)?;
+    let others = cross_instance(session, turn, key, parent)?;
     Ok(Outcome::Committed {
         status: status.map(Box::new),
         wake_at_ms,
@@ -58,22 +58,22 @@ pub(super) fn commit(
     })
 }
 
-fn to_others(
+fn cross_instance(
     session: &mut Session<'_>,
     turn: &TurnCommit,
     key: InstanceKey,
     parent: Option<Parent>,
-) -> Result<Option<Box<Others>>, Failure> {
-    let mut did = match &turn.to_others {
+) -> Result<Option<Box<CrossInstanceOutcome>>, Failure> {
+    let mut did = match &turn.cross_instance {
         None if parent.is_none() => return Ok(None),
-        None => Others::default(),
-        Some(to_others) => {
+        None => CrossInstanceOutcome::default(),
+        Some(cross_instance) => {
             let doer = Doer {
                 key,
                 execution: turn.execution,
                 time_ms: turn.time_ms,
             };
-            others::carry_out(session, doer, to_others)?
+            others::carry_out(session, doer, cross_instance)?
         }
     };
     if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, Payload};
-use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Teller, Write};
+use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Reporter, Write};
 use perdure_scheduler::State;
 
 use crate::activity::attempt::{ActivityToken, Attempt, Origin};
@@ -61,11 +61,11 @@ impl Session {
                 if core.control.state() == State::Complete {
                     return;
                 }
-                (change(&mut core.heartbeats), Teller::Owner(core.epoch))
+                (change(&mut core.heartbeats), Reporter::Owner(core.epoch))
             }
             Origin::Task(borrowed) => {
                 let attempt = borrowed.task.attempt;
-                (change(&mut borrowed.heartbeats.lock()), Teller::Runner { attempt })
+                (change(&mut borrowed.heartbeats.lock()), Reporter::Runner { attempt })
             }
         };
         if let Some(details) = write {
@@ -73,7 +73,7 @@ impl Session {
         }
     }
 
-    fn write_heartbeat(self: &Arc<Self>, origin: Origin, by: Teller, scheduled: EventId, details: Payload) {
+    fn write_heartbeat(self: &Arc<Self>, origin: Origin, by: Reporter, scheduled: EventId, details: Payload) {
         let heartbeat = Heartbeat {
             key: origin.key(),
             worker: self.worker.clone(),

@@ -200,7 +200,7 @@ impl Session {
         }
         let provider = &self.shared.store.provider;
         // Without an answer the unregistered names wait, and the next look asks again.
-        let Ok(known) = retrying(|| provider.know_activities(names.clone())).await else {
+        let Ok(known) = retrying(|| provider.announce_activities(names.clone())).await else {
             return names;
         };
         *noted = Some(names.len());

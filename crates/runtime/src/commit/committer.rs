@@ -93,9 +93,9 @@ impl<'w> Subject<'w> {
             Write::Turn(turn) => Subject::Key(turn.key),
             Write::Heartbeat(heartbeat) => Subject::Key(heartbeat.key),
             Write::TaskDone(done) => Subject::Key(done.task.key),
-            Write::Trial(trial) => Subject::Key(trial.key),
-            Write::LetGo(let_go) => Subject::Key(let_go.key),
-            Write::LetGoTask(let_go) => Subject::Key(let_go.task.key),
+            Write::Probation(probation) => Subject::Key(probation.key),
+            Write::ReleaseInstance(let_go) => Subject::Key(let_go.key),
+            Write::ReleaseTask(let_go) => Subject::Key(let_go.task.key),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) struct Core {
     pub(crate) was_started_here: bool,
     /// Evidence against the instance.
     pub(crate) suspicion: Suspicion,
-    /// True while the instance is on trial (T1).
+    /// True while the instance is on probation (T1).
     pub(crate) on_trial: bool,
 }
 
@@ -309,10 +309,10 @@ impl Core {
     }
 
     /// Returns the first need of the instance before its code can run at all. Nothing of a suspect is read before its
-    /// trial is announced (T1).
+    /// probation is announced (T1).
     pub(crate) fn lacks(&self) -> Option<Needs> {
         if self.awaits_trial() {
-            return Some(Needs::Trial);
+            return Some(Needs::Probation);
         }
         match &self.engine {
             Some(engine) if self.is_read => {
@@ -329,7 +329,7 @@ impl Core {
         self.take_in();
         match &self.engine {
             None => Then::Needs(if self.awaits_trial() {
-                Needs::Trial
+                Needs::Probation
             } else {
                 Needs::Stored
             }),
@@ -365,7 +365,7 @@ impl Core {
         self.take_messages(loaded.messages, left);
     }
 
-    /// Returns true if the trial of a suspect is not announced yet. Its turn cannot begin before that.
+    /// Returns true if the probation of a suspect is not announced yet. Its turn cannot begin before that.
     pub(crate) fn awaits_trial(&self) -> bool {
         self.suspicion.is_suspect() && !self.on_trial
     }
@@ -466,6 +466,6 @@ pub(crate) enum Needs {
     Stored,
     /// The page of its history that begins with this event.
     History(EventId),
-    /// The announcement of its trial (T1).
-    Trial,
+    /// The announcement of its probation (T1).
+    Probation,
 }

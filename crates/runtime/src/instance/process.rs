@@ -107,7 +107,7 @@ impl Session {
             Needs::Found => self.search(instance),
             Needs::Stored => self.load_one(instance),
             Needs::History(from) => self.load(instance, from),
-            Needs::Trial => self.await_trial(instance),
+            Needs::Probation => self.await_trial(instance),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{GiveBack, InstanceKey};
+use perdure_provider::{InstanceKey, ReleaseMost};
 use perdure_scheduler::LaneId;
 
 use crate::activity::attempt::{AbortReason, Origin};
@@ -84,7 +84,7 @@ impl Session {
         // The order matters: an attempt that ends meanwhile joins those on their way before it leaves those that run.
         let mut kept_tasks = self.activities.lock().borrowed();
         kept_tasks.extend(self.leaving_tasks());
-        let request = GiveBack {
+        let request = ReleaseMost {
             worker: self.worker.clone(),
             stalled: Some((suspect.key(), epoch)),
             kept,

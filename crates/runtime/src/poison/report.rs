@@ -74,7 +74,7 @@ impl Report {
     }
 
     fn of_losses(last: &str) -> Self {
-        let workers = Suspicion::MAX.0 - Suspicion::ACCUSED.0;
+        let workers = Suspicion::MAX.0 - Suspicion::ISOLATED.0;
         let message = format!("it has taken down or held up {workers} workers in a row: {last}");
         Self::other(json!({ "code": "SUSPENDED", "message": message, "details": { "workers": workers } }))
     }

@@ -1,10 +1,10 @@
-//! The suspects of a session: those that are tried, and those that wait for their trial. Invariants T1 to T5 stand in
-//! [`trials`](crate::poison::trials), which announces trials to the store.
+//! The suspects of a session: those that are tried, and those that wait for their probation. Invariants T1 to T5 stand in
+//! [`probations`](crate::poison::probations), which announces probations to the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use perdure_provider::{Suspicion, TrialStep};
+use perdure_provider::{ProbationStep, Suspicion};
 use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
@@ -15,16 +15,16 @@ use crate::worker::alarm::Alarm;
 
 /// The suspects of a session.
 #[derive(Default)]
-pub(crate) struct Trials {
+pub(crate) struct Probations {
     /// The suspects that are tried, from the announcement until the end is written, each with the alarm that ends its
-    /// trial.
+    /// probation.
     pub(super) tried: FxHashMap<Token, Option<AlarmId>>,
-    /// True while one suspect is tried alone: no other trial begins until that one is over.
+    /// True while one suspect is tried alone: no other probation begins until that one is over.
     pub(super) is_alone: bool,
     pub(super) waiting: VecDeque<Arc<Instance>>,
 }
 
-impl Trials {
+impl Probations {
     /// Forgets all suspects, because the session is over.
     pub(crate) fn clear(&mut self, alarms: &Alarms<Alarm>) {
         self.tried.values().flatten().for_each(|alarm| alarms.cancel(*alarm));
@@ -32,7 +32,7 @@ impl Trials {
     }
 
     /// Returns the next suspect that can be tried now, and how it is tried.
-    pub(super) fn next(&mut self) -> Option<(Arc<Instance>, TrialStep)> {
+    pub(super) fn next(&mut self) -> Option<(Arc<Instance>, ProbationStep)> {
         while let Some(next) = self.waiting.front() {
             let (state, suspicion) = {
                 let core = next.lock();
@@ -44,12 +44,12 @@ impl Trials {
             }
             let next = self.waiting.pop_front()?;
             if !is_gone {
-                self.is_alone = suspicion.is_accused() || (self.tried.is_empty() && self.waiting.is_empty());
+                self.is_alone = suspicion.needs_isolation() || (self.tried.is_empty() && self.waiting.is_empty());
                 self.tried.insert(next.token, None);
                 let step = if self.is_alone {
-                    TrialStep::Alone
+                    ProbationStep::Alone
                 } else {
-                    TrialStep::WithOthers
+                    ProbationStep::WithOthers
                 };
                 return Some((next, step));
             }
@@ -58,8 +58,8 @@ impl Trials {
     }
 
     fn has_room_for(&self, token: Token, suspicion: Suspicion) -> bool {
-        let fits = !self.is_alone && !suspicion.is_accused() && self.tried.len() < TRIED_MAX;
-        // The end of the suspect's own last trial must be written first: a store may carry out the two writes in any
+        let fits = !self.is_alone && !suspicion.needs_isolation() && self.tried.len() < TRIED_MAX;
+        // The end of the suspect's own last probation must be written first: a store may carry out the two writes in any
         // order.
         self.tried.is_empty() || (fits && !self.tried.contains_key(&token))
     }

@@ -71,7 +71,7 @@ impl Session {
             seen: core.seen,
             heartbeats_over: Vec::new(),
             custom_status: None,
-            to_others: None,
+            cross_instance: None,
             after: AfterTurn::Suspend {
                 report: report.into_text(),
                 unfit_code,

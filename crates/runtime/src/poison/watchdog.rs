@@ -31,7 +31,7 @@ use std::mem;
 use std::sync::Arc;
 
 use perdure_engine::{Bug, is_planted};
-use perdure_provider::{Epoch, GiveBack, GivenBack, InstanceKey, TaskName};
+use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, TaskName};
 use perdure_scheduler::{LaneId, Place};
 
 use crate::activity::attempt::{AbortReason, Origin};
@@ -82,7 +82,7 @@ async fn watch_since(session: Arc<Session>, lane: LaneId, mut seen: u64, mut loo
         }
         let is_over = looks >= LOOKS && !is_planted(Bug::HeldUpForEver);
         if is_over && session.others_can_go_on().await && pulse.is_held_up() {
-            gave = session.give_back(lane).await;
+            gave = session.release_most(lane).await;
         }
     }
 }
@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Gives back the instances and tasks that the thread does not come to (W3). Returns `true` if the store did that.
-    async fn give_back(self: &Arc<Self>, lane: LaneId) -> bool {
+    async fn release_most(self: &Arc<Self>, lane: LaneId) -> bool {
         if lane == MAIN {
             self.leave_starts();
         }
@@ -171,7 +171,7 @@ impl Session {
         if owned <= kept.len() && keeps_tasks {
             return false;
         }
-        let request = GiveBack {
+        let request = ReleaseMost {
             worker: self.worker.clone(),
             stalled: stalled.as_ref().map(|(instance, epoch)| (instance.key(), *epoch)),
             kept,
@@ -195,13 +195,13 @@ impl Session {
     }
 
     /// Forgets the instances that the store has taken back.
-    pub(crate) fn given_back(self: &Arc<Self>, given: GivenBack) {
-        let GivenBack { instances, convict } = given;
+    pub(crate) fn given_back(self: &Arc<Self>, given: ReleasedMost) {
+        let ReleasedMost { instances, poison_pill } = given;
         for (key, epoch) in instances {
             self.take_away(key, epoch, AbortReason::LeaseLost);
         }
-        if let Some(convict) = convict {
-            self.shared.convicted(convict);
+        if let Some(poison_pill) = poison_pill {
+            self.shared.convicted(poison_pill);
         }
     }
 

@@ -9,8 +9,8 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
 use perdure_provider::{
-    Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, Provider, ProviderError,
-    ProviderErrorKind, Task, TaskRequest, TrialStep, WorkerId, Write,
+    Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, ProbationStep, Provider,
+    ProviderError, ProviderErrorKind, Task, TaskRequest, WorkerId, Write,
 };
 use perdure_provider_memory::{InstanceRow, MemoryProvider, MemoryStore};
 use tokio::sync::Notify;
@@ -25,7 +25,7 @@ pub(crate) enum Call {
     Release,
     /// The answer of this call is lost when it fails.
     TakeOver,
-    GiveBack,
+    ReleaseMost,
     /// The request to give back, held before it reaches the store.
     GivingBack,
     Acquire,
@@ -33,7 +33,7 @@ pub(crate) enum Call {
     History,
     Inbox,
     Tasks,
-    ResumeUnfit,
+    ResumeMismatched,
     Messages,
     Statuses,
     List,
@@ -58,7 +58,7 @@ struct Control {
     history_reads: usize,
     lists_of_owned: usize,
     lists_of_tasks: usize,
-    trials: usize,
+    probations: usize,
     /// An instance that takes down each process that loads it.
     poison: Option<InstanceKey>,
     /// An instance that is too large to be loaded.
@@ -286,9 +286,9 @@ impl Memory {
         self.control.lock().renewals.push(about.map(str::to_owned));
     }
 
-    /// Returns the number of trials that were announced.
-    pub(crate) fn trials(&self) -> usize {
-        self.control.lock().trials
+    /// Returns the number of probations that were announced.
+    pub(crate) fn probations(&self) -> usize {
+        self.control.lock().probations
     }
 
     /// Returns the number of pages of histories that were requested.
@@ -374,7 +374,7 @@ impl Memory {
         {
             match write {
                 Write::Heartbeat(_) => control.heartbeat_writes += 1,
-                Write::Trial(trial) if trial.step != TrialStep::End => control.trials += 1,
+                Write::Probation(probation) if probation.step != ProbationStep::End => control.probations += 1,
                 _ => {}
             }
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, GiveBack, GivenBack,
-    Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, Renewal, ResumeUnfit, StoreStats, TakenOver, TaskName, TaskRequest,
-    TextChange, TextPage, TextRequest, Unfit, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
+    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
+    Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 use super::memory::{Call, Memory, is_damaged, planned};
@@ -62,8 +62,8 @@ impl Provider for Memory {
         owned
     }
 
-    async fn tell_orchestrations(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
-        self.provider.tell_orchestrations(worker, newest).await
+    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
+        self.provider.announce_versions(worker, newest).await
     }
 
     /// All workers are on another machine, so only their leases tell of their death.
@@ -91,11 +91,11 @@ impl Provider for Memory {
         taken
     }
 
-    async fn give_back(&self, request: GiveBack) -> Result<GivenBack, ProviderError> {
-        self.enter(Call::GiveBack)?;
+    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
+        self.enter(Call::ReleaseMost)?;
         self.leave(Call::GivingBack).await;
-        let given = self.provider.give_back(request).await;
-        self.leave(Call::GiveBack).await;
+        let given = self.provider.release_most(request).await;
+        self.leave(Call::ReleaseMost).await;
         given
     }
 
@@ -134,8 +134,8 @@ impl Provider for Memory {
         acquired
     }
 
-    async fn know_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
-        self.provider.know_activities(names).await
+    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
+        self.provider.announce_activities(names).await
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
@@ -146,10 +146,10 @@ impl Provider for Memory {
         self.provider.tasks_of(worker).await
     }
 
-    async fn resume_unfit(&self, request: ResumeUnfit) -> Result<Vec<Unfit>, ProviderError> {
-        self.enter(Call::ResumeUnfit)?;
-        let resumed = self.provider.resume_unfit(request).await;
-        self.leave(Call::ResumeUnfit).await;
+    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
+        self.enter(Call::ResumeMismatched)?;
+        let resumed = self.provider.resume_mismatched(request).await;
+        self.leave(Call::ResumeMismatched).await;
         resumed
     }
 

@@ -1,7 +1,7 @@
 //! The rows of the store, as a test reads them.
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
-use perdure_provider::{Status, Suspicion, TrialStep, WorkerId};
+use perdure_provider::{ProbationStep, Status, Suspicion, WorkerId};
 
 use super::Memory;
 
@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) report: Option<String>,
     pub(crate) unfit_code: Option<String>,
     pub(crate) suspicion: Suspicion,
-    pub(crate) on_trial: TrialStep,
+    pub(crate) on_trial: ProbationStep,
 }
 
 impl Memory {

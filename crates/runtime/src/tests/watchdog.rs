@@ -224,7 +224,7 @@ async fn a_start_that_was_being_written_is_given_back_too() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_is_asked_again() {
     let mut f = two().await;
-    f.memory.fail(Call::GiveBack, ProviderErrorKind::Busy, 3);
+    f.memory.fail(Call::ReleaseMost, ProviderErrorKind::Busy, 3);
     let _token = f.turn_after("i").await;
     f.hang(7).await;
     assert!(owner(&f, "j").is_some());
@@ -237,7 +237,7 @@ async fn a_store_that_does_not_answer_is_asked_again() {
 async fn a_worker_that_cannot_know_what_it_gave_back_starts_over() {
     let mut f = two().await;
     let worker = f.runtime_worker();
-    f.memory.fail_unknown(Call::GiveBack, ProviderErrorKind::Io);
+    f.memory.fail_unknown(Call::ReleaseMost, ProviderErrorKind::Io);
     let token = f.turn_after("i").await;
     f.hang(7).await;
     assert_ne!(f.runtime_worker(), worker);

@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    Event, EventId, EventRecord, ExecutionId, Incarnation, InstanceStart, MessageBody, MessageSeq, ParentLink,
-    ToOthers, TurnMessage, TurnStart,
+    CrossInstanceEffects, Event, EventId, EventRecord, ExecutionId, Incarnation, InstanceStart, MessageBody,
+    MessageSeq, ParentLink, TurnMessage, TurnStart,
 };
-use perdure_provider::{self as provider, AcquiredInstance, NewInstance, NewMessage, OnConflict, Others, Outcome};
+use perdure_provider::{
+    self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
+};
 
 use crate::instance::Instance;
 use crate::platform::machine::new_start;
@@ -21,14 +23,14 @@ pub(crate) type Claimed = Vec<Option<NewInstance>>;
 pub(crate) fn prepare(
     session: &Session,
     instance: &Instance,
-    to_others: ToOthers,
+    cross_instance: CrossInstanceEffects,
     now: i64,
-) -> (Box<provider::ToOthers>, Claimed) {
-    let ToOthers {
+) -> (Box<provider::CrossInstanceEffects>, Claimed) {
+    let CrossInstanceEffects {
         starts,
         messages,
         cancelled,
-    } = to_others;
+    } = cross_instance;
     let mut room = if starts.is_empty() { 0 } else { session.room() };
     let mut claimed = Claimed::new();
     let unread_max = session.shared.options.mailbox_messages;
@@ -43,16 +45,16 @@ pub(crate) fn prepare(
         claimed.push(new.claim.is_some().then(|| new.clone()));
         other
     });
-    let to_others = provider::ToOthers {
+    let cross_instance = provider::CrossInstanceEffects {
         starts: starts.collect(),
         messages: messages
             .into_iter()
             .map(|message| other_message(message, unread_max, now))
             .collect(),
         cancelled,
-        ..provider::ToOthers::default()
+        ..provider::CrossInstanceEffects::default()
     };
-    (Box::new(to_others), claimed)
+    (Box::new(cross_instance), claimed)
 }
 
 fn other_start(
@@ -60,7 +62,7 @@ fn other_start(
     start: TurnStart,
     (seed, incarnation): (u64, Incarnation),
     now: i64,
-) -> provider::OtherStart {
+) -> provider::CrossInstanceStart {
     let TurnStart {
         scheduled,
         is_child,
@@ -90,7 +92,7 @@ fn other_start(
         custom_status: None,
         trace,
     };
-    provider::OtherStart {
+    provider::CrossInstanceStart {
         scheduled,
         is_child,
         instance: NewInstance {
@@ -108,14 +110,14 @@ fn other_start(
     }
 }
 
-fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::OtherMessage {
+fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::CrossInstanceMessage {
     let TurnMessage {
         scheduled,
         instance,
         mailbox,
         payload,
     } = message;
-    provider::OtherMessage {
+    provider::CrossInstanceMessage {
         scheduled,
         message: NewMessage {
             instance,
@@ -127,7 +129,7 @@ fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::O
 }
 
 /// Follows up on durable effects: takes the claimed instances, and tells those that have work to do now.
-pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: Others) {
+pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: CrossInstanceOutcome) {
     let mut left = false;
     for (new, outcome) in claimed.into_iter().zip(others.started) {
         match (new, outcome) {

@@ -209,7 +209,7 @@ pub(crate) fn end(turn: Turn) -> bool {
         if is_planted(Bug::EffectsBeforeCommit) {
             session.carry_out(&instance, &core.heartbeats, kept.effects.clone());
         }
-        let to_others = output.to_others.take();
+        let cross_instance = output.cross_instance.take();
         let ends = matches!(kept.after, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
         let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);
         heartbeats_over.extend(division.over);
@@ -221,10 +221,11 @@ pub(crate) fn end(turn: Turn) -> bool {
         let start = core.start.take();
         drop(core);
         kept.has_offered = !division.offers.is_empty();
-        if to_others.is_some() || kept.has_offered || !division.withdrawn.is_empty() {
-            let (mut to_others, claimed) = others::prepare(&session, &instance, *to_others.unwrap_or_default(), now);
-            (to_others.offers, to_others.withdrawn) = (division.offers, division.withdrawn);
-            commit.to_others = Some(to_others);
+        if cross_instance.is_some() || kept.has_offered || !division.withdrawn.is_empty() {
+            let (mut cross_instance, claimed) =
+                others::prepare(&session, &instance, *cross_instance.unwrap_or_default(), now);
+            (cross_instance.offers, cross_instance.withdrawn) = (division.offers, division.withdrawn);
+            commit.cross_instance = Some(cross_instance);
             kept.claimed = claimed;
         }
         let store = Arc::clone(&session.shared.store);
@@ -364,7 +365,7 @@ fn commit_of(
         seen: core.seen,
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
-        to_others: None,
+        cross_instance: None,
         // A client that started the instance here waits for its end, or is about to.
         tell_status: kept.changes_status
             && (session.shared.store.watch.awaits(&instance.id)

@@ -14,7 +14,7 @@ pub(crate) enum Alarm {
     /// The time of an attempt that waits: it begins, or it is over.
     Attempt(ActivityToken),
     /// The end of a suspect's probation.
-    Trial(Weak<Instance>),
+    Probation(Weak<Instance>),
     /// The time from which an activity's heartbeats may be written again.
     Heartbeat(Origin, EventId),
 }

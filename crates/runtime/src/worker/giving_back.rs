@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{CommitOutcome, GiveBack, GivenBack, ProviderError};
+use perdure_provider::{CommitOutcome, ProviderError, ReleaseMost, ReleasedMost};
 
 use crate::activity::activities::Activities;
 use crate::activity::attempt::{AbortReason, ActivityToken};
@@ -29,7 +29,7 @@ pub(crate) struct Request<'s> {
 
 impl Request<'_> {
     /// Notes what the request keeps. From here on all other attempts are withheld (B1).
-    pub(crate) fn keep(&self, request: &GiveBack) {
+    pub(crate) fn keep(&self, request: &ReleaseMost) {
         let kept = Kept {
             instances: request.kept.clone(),
             tasks: request.kept_tasks.clone(),
@@ -77,10 +77,10 @@ impl Session {
     pub(crate) async fn give_back_to_store(
         self: &Arc<Self>,
         open: Request<'_>,
-        request: GiveBack,
+        request: ReleaseMost,
     ) -> Result<(), ProviderError> {
         let kept_tasks = request.kept_tasks.clone();
-        let given: GivenBack = match self.shared.store.provider.give_back(request).await {
+        let given: ReleasedMost = match self.shared.store.provider.release_most(request).await {
             Ok(given) => given,
             Err(error) => {
                 if error.outcome == CommitOutcome::Unknown {

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{
-    Epoch, InstanceKey, LetGo, LetGoTask, Outcome, OwnedDigest, ProviderError, ProviderErrorKind, Renewal, TaskName,
-    Write,
+    Epoch, InstanceKey, Outcome, OwnedDigest, ProviderError, ProviderErrorKind, ReleaseInstance, ReleaseTask, Renewal,
+    TaskName, Write,
 };
 use perdure_scheduler::State;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -139,7 +139,7 @@ impl Session {
     /// Releases an instance that is not known here, or no longer. Most often another worker owns it by then. But if the
     /// store lists it as this worker's, no other worker would ever take it.
     pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
-        let write = Write::LetGo(LetGo {
+        let write = Write::ReleaseInstance(ReleaseInstance {
             key,
             worker: self.worker.clone(),
             epoch,
@@ -149,7 +149,7 @@ impl Session {
 
     fn let_go_task(self: &Arc<Self>, task: TaskName) {
         let worker = self.worker.clone();
-        self.give_up(Owned::Task(task), Write::LetGoTask(LetGoTask { worker, task }));
+        self.give_up(Owned::Task(task), Write::ReleaseTask(ReleaseTask { worker, task }));
     }
 
     fn give_up(self: &Arc<Self>, owned: Owned, write: Write) {

@@ -3,7 +3,7 @@
 //! A session ends when the runtime shuts down or loses its lease. A runtime that lost its lease starts another session
 //! by itself.
 //!
-//! Lock order: table, then starting or trials, then an instance's core, then activities, then the open requests to give
+//! Lock order: table, then starting or probations, then an instance's core, then activities, then the open requests to give
 //! back. A lane and the alarms may be called with any of them locked; the committer with none, because its provider may
 //! answer at once.
 
@@ -36,7 +36,7 @@ use crate::platform::alarms::Alarms;
 use crate::platform::byte_budget::ByteBudget;
 use crate::platform::panics::{contained, guarded};
 use crate::poison::report::Report;
-use crate::poison::suspects::Trials;
+use crate::poison::suspects::Probations;
 use crate::shared::{MAIN, Shared};
 use crate::turn::starts::Starting;
 use crate::worker::alarm::Alarm;
@@ -53,7 +53,7 @@ pub(crate) struct Session {
     /// The instances whose start is not written yet.
     pub(crate) starting: Mutex<Starting>,
     pub(crate) alarms: Arc<Alarms<Alarm>>,
-    pub(crate) trials: Mutex<Trials>,
+    pub(crate) probations: Mutex<Probations>,
     pub(crate) ownership: Ownership,
     /// The histories that were read and are not replayed yet.
     pub(crate) loads: Arc<ByteBudget>,
@@ -116,7 +116,7 @@ impl Session {
             activities: Mutex::new(Activities::new(slots, Arc::clone(&alarms))),
             starting: Mutex::default(),
             alarms,
-            trials: Mutex::default(),
+            probations: Mutex::default(),
             ownership: Ownership::default(),
             loads: ByteBudget::new(LOAD_BYTES_MAX),
             acquiring: Mutex::default(),
@@ -431,7 +431,7 @@ impl Session {
                     }
                     self.admit(&mut activities);
                 }
-                (_, Alarm::Trial(instance)) => {
+                (_, Alarm::Probation(instance)) => {
                     if let Some(instance) = instance.upgrade() {
                         self.acquit(&instance);
                     }
@@ -615,7 +615,7 @@ impl Session {
             instance.stop(self);
         }
         self.end_starts();
-        self.trials.lock().clear(&self.alarms);
+        self.probations.lock().clear(&self.alarms);
         self.shared.store.watch.look_at_all();
         // This comes last: the next session begins when nothing of this one can be found any more.
         self.over.notify_one();

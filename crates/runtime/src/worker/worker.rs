@@ -19,8 +19,8 @@ use crate::lane::log_record::Level;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
 use crate::platform::machine::new_worker_id;
 use crate::platform::retry::retrying;
+use crate::poison::mismatched;
 use crate::poison::report::Report;
-use crate::poison::unfit;
 use crate::shared::Shared;
 use crate::worker::about::WorkerAbout;
 use crate::worker::session::Session;
@@ -92,7 +92,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(Arc::clone(session).run_alarms()),
         Box::pin(acquire(Arc::clone(session))),
         Box::pin(inbox(Arc::clone(session))),
-        Box::pin(unfit::resume(Arc::clone(session))),
+        Box::pin(mismatched::resume(Arc::clone(session))),
         Box::pin(renew(Arc::clone(session))),
         Box::pin(crate::worker::ownership::run(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
@@ -161,12 +161,7 @@ async fn acquire(session: Arc<Session>) {
         let newest = shared.registry.lock().newest();
         if newest != *shared.told_newest.lock() {
             // Without an answer the store is closed, or the session has ended.
-            let telling = || {
-                shared
-                    .store
-                    .provider
-                    .tell_orchestrations(&session.worker, newest.clone())
-            };
+            let telling = || shared.store.provider.announce_versions(&session.worker, newest.clone());
             if retrying(telling).await.is_ok() {
                 *shared.told_newest.lock() = newest;
             }
@@ -382,8 +377,8 @@ fn until_next_end(session: &Session, others: &[Worker]) -> Duration {
 
 fn taken_over(session: &Session, taken: TakenOver) {
     let shared = &session.shared;
-    for convict in taken.convicts {
-        shared.convicted(convict);
+    for poison_pill in taken.poison_pills {
+        shared.convicted(poison_pill);
     }
     for worker in taken.workers {
         shared.metrics.takeovers.add(1);

@@ -40,7 +40,7 @@ fn stored(output: &TurnOutput) -> Vec<String> {
     if let Some(status) = &output.custom_status {
         lines.push(format!("sets status {}", shown(status)));
     }
-    if let Some(others) = &output.to_others {
+    if let Some(others) = &output.cross_instance {
         for start in &others.starts {
             let what = if start.is_child { "child" } else { "instance" };
             lines.push(format!("starts {what} {} for #{}", start.start.id, start.scheduled));

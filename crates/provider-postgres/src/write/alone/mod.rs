@@ -88,7 +88,10 @@ pub(crate) async fn write_turns(
 
 /// Returns true if a turn appends events, and changes no messages and heartbeats of its instance and nothing of others.
 fn only_appends(turn: &TurnCommit) -> bool {
-    !turn.events.is_empty() && turn.consumed.is_empty() && turn.heartbeats_over.is_empty() && turn.to_others.is_none()
+    !turn.events.is_empty()
+        && turn.consumed.is_empty()
+        && turn.heartbeats_over.is_empty()
+        && turn.cross_instance.is_none()
 }
 
 /// Returns true if a turn only appends events, and its worker keeps the instance.

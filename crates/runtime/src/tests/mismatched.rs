@@ -150,7 +150,7 @@ async fn more_than_one_write_takes_go_on_in_several() {
 #[tokio::test(start_paused = true)]
 async fn a_busy_store_is_asked_again() {
     let mut f = suspended().await;
-    f.memory.fail(Call::ResumeUnfit, ProviderErrorKind::Busy, 3);
+    f.memory.fail(Call::ResumeMismatched, ProviderErrorKind::Busy, 3);
     f.deploy(Some(RIGHT)).await;
     assert_eq!(f.memory.get("i").status, Status::Suspended);
     for _ in 0..3 {
@@ -163,7 +163,7 @@ async fn a_busy_store_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_is_told() {
     let mut f = suspended().await;
-    f.memory.fail(Call::ResumeUnfit, ProviderErrorKind::Corrupt, 1);
+    f.memory.fail(Call::ResumeMismatched, ProviderErrorKind::Corrupt, 1);
     f.deploy(Some(RIGHT)).await;
     assert_eq!(told(&f, "wait to be resumed by a client").len(), 1);
     assert_eq!(f.memory.get("i").status, Status::Suspended);
@@ -177,20 +177,20 @@ async fn a_store_that_refuses_is_told() {
 async fn a_shutdown_waits_for_a_look_and_lets_no_other_begin() {
     let mut f = Fixture::started(options(), RIGHT).await;
     f.shut_down(Duration::ZERO).await;
-    f.memory.hold(Call::ResumeUnfit);
+    f.memory.hold(Call::ResumeMismatched);
     f.begin().await;
     let before = Instant::now();
     f.runtime.begin_shutdown().expect("it is started");
     let answered = async {
         crate::platform::time::sleep(Duration::from_secs(2)).await;
-        f.memory.let_go(Call::ResumeUnfit);
+        f.memory.let_go(Call::ResumeMismatched);
     };
     tokio::join!(f.runtime.finish_shutdown(Duration::from_secs(60)), answered);
     assert_eq!(before.elapsed().as_secs(), 2);
     f.assert_empty();
 
     // A look that the store was too busy for is not tried again.
-    f.memory.fail(Call::ResumeUnfit, ProviderErrorKind::Busy, 1);
+    f.memory.fail(Call::ResumeMismatched, ProviderErrorKind::Busy, 1);
     f.begin().await;
     f.runtime.begin_shutdown().expect("it is started");
     let before = Instant::now();

@@ -1,6 +1,6 @@
 //! The release of an instance that its worker does not run: it is due, for any worker.
 
-use perdure_provider::{LetGo, Outcome};
+use perdure_provider::{Outcome, ReleaseInstance};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -8,14 +8,14 @@ use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
 
-pub(super) fn let_go(session: &Session<'_>, let_go: &LetGo) -> Result<Outcome, Failure> {
-    revocation::forget(session, let_go)?;
+pub(super) fn release(session: &Session<'_>, release: &ReleaseInstance) -> Result<Outcome, Failure> {
+    revocation::forget(session, release)?;
     let gone = session.execute(
         "UPDATE instances SET owner = NULL, wake_at = ?4 WHERE key = ?1 AND owner = ?2 AND epoch = ?3",
         params![
-            let_go.key.0,
-            &*let_go.worker.0,
-            integer(let_go.epoch.0),
+            release.key.0,
+            &*release.worker.0,
+            integer(release.epoch.0),
             session.now_ms()
         ],
     )?;

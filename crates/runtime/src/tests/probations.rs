@@ -1,8 +1,8 @@
-//! Trials find the instance that a dead worker died of (P14, T1 to T3).
+//! Probations find the instance that a dead worker died of (P14, T1 to T3).
 
 use std::time::Duration;
 
-use perdure_provider::{Clock, InstanceKey, Status, Suspicion, TrialStep};
+use perdure_provider::{Clock, InstanceKey, ProbationStep, Status, Suspicion};
 
 use crate::RuntimeOptions;
 use crate::testing::{Call, Fixture, Op, Script};
@@ -33,9 +33,9 @@ async fn an_instance_that_waits_is_never_suspended_by_deaths() {
     assert_eq!(f.memory.get("i").suspicion, Suspicion::SUSPECT);
     f.complete("a").await;
     assert_eq!(f.memory.get("i").suspicion, Suspicion(0), "it got on");
-    let trials = f.memory.trials();
+    let probations = f.memory.probations();
     f.complete("b").await;
-    assert_eq!(f.memory.trials(), trials, "nothing speaks against it");
+    assert_eq!(f.memory.probations(), probations, "nothing speaks against it");
     assert_eq!(f.memory.get("i").status, Status::Completed);
     f.assert_empty();
 }
@@ -70,7 +70,7 @@ async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_go_
 }
 
 /// A worker may die of the data that an instance holds. The instance is the worker's before any of its data is read,
-/// and a suspect is read only once its trial is announced.
+/// and a suspect is read only once its probation is announced.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_takes_down_whoever_reads_it_is_suspended_and_the_others_go_on() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
@@ -145,7 +145,7 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
     for (suspicion, together) in [
         // The first suspect comes before the others are known.
         (Suspicion::SUSPECT, &[1, 2][..]),
-        (Suspicion::ACCUSED, &[1, 1, 1]),
+        (Suspicion::ISOLATED, &[1, 1, 1]),
     ] {
         let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
         for id in ["i", "j", "k"] {
@@ -158,15 +158,18 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
         let on_trial = |f: &Fixture| {
             ["i", "j", "k"]
                 .into_iter()
-                .filter(|id| f.memory.get(id).on_trial != TrialStep::End)
+                .filter(|id| f.memory.get(id).on_trial != ProbationStep::End)
                 .count()
         };
         let mut tried = 0;
         for now in together {
             tried += now;
-            assert_eq!((f.memory.trials(), f.turns.len(), on_trial(&f)), (tried, tried, *now));
+            assert_eq!(
+                (f.memory.probations(), f.turns.len(), on_trial(&f)),
+                (tried, tried, *now)
+            );
             f.advance(400).await;
-            assert_eq!(f.memory.trials(), tried, "their activities run");
+            assert_eq!(f.memory.probations(), tried, "their activities run");
             f.advance(100).await;
         }
         assert_eq!(on_trial(&f), 0);
@@ -178,7 +181,7 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
     }
 }
 
-/// The instance's turn comes before its activities have run for long enough, and the trial goes on with it.
+/// The instance's turn comes before its activities have run for long enough, and the probation goes on with it.
 #[tokio::test(start_paused = true)]
 async fn a_trial_ends_when_its_instance_gets_on() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
@@ -186,14 +189,14 @@ async fn a_trial_ends_when_its_instance_gets_on() {
     f.memory.row("i", |row| row.suspicion = Suspicion::SUSPECT);
     let mut f = after(f).await;
     f.begin().await;
-    assert_eq!(f.memory.get("i").on_trial, TrialStep::Alone);
+    assert_eq!(f.memory.get("i").on_trial, ProbationStep::Alone);
     f.complete("a").await;
     let row = f.memory.get("i");
     assert_eq!(
         (row.on_trial, row.suspicion, f.alarms()),
-        (TrialStep::End, Suspicion(0), 0)
+        (ProbationStep::End, Suspicion(0), 0)
     );
-    assert_eq!(f.memory.trials(), 1);
+    assert_eq!(f.memory.probations(), 1);
     f.complete("b").await;
     f.assert_empty();
 }
@@ -223,7 +226,7 @@ async fn a_lease_that_was_lost_says_nothing() {
     f.assert_empty();
 }
 
-/// Regression test: the generator was kept, so the instance was not forgotten and its trial never ended. All other
+/// Regression test: the generator was kept, so the instance was not forgotten and its probation never ended. All other
 /// suspects waited for theirs.
 #[tokio::test(start_paused = true)]
 async fn a_trial_ends_when_its_instance_goes_back_to_sleep() {
@@ -240,7 +243,7 @@ async fn a_trial_ends_when_its_instance_goes_back_to_sleep() {
         }
         f.store.work_is_due();
         f.settle().await;
-        assert_eq!(f.memory.trials(), 2 * (round + 1));
+        assert_eq!(f.memory.probations(), 2 * (round + 1));
         assert_eq!(f.memory.get("j").owner, None, "it had its turn");
     }
     for id in ["i", "j"] {

@@ -1,11 +1,11 @@
-//! Trials of suspects: of instances that lost their workers again and again before they got on (P14).
+//! Probations of suspects: of instances that lost their workers again and again before they got on (P14).
 //!
 //! When a worker dies, it is not known which of its instances it died of. So instances that have lost two workers in a
 //! row are tried: their turns are announced to the store, a few at a time. Those that were among the few when a worker
 //! died are tried alone.
 //!
-//! - **T1** A suspect is read from the store, and its turn begins, only when its trial is announced, because its worker
-//!   may have died of the data that it holds. The trial is over when the turn has got on, or when the turn is over and
+//! - **T1** A suspect is read from the store, and its turn begins, only when its probation is announced, because its worker
+//!   may have died of the data that it holds. The probation is over when the turn has got on, or when the turn is over and
 //!   the activities of the instance have run for [`PROBATION_MS`] without harm.
 //! - **T2** At most [`TRIED_MAX`](crate::options::TRIED_MAX) suspects of a worker are tried at once. An accused one is
 //!   tried alone, and so is one that no other suspect waits with. The death of a worker is evidence against an instance
@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{Outcome, ProviderError, ProviderErrorKind, Trial, TrialStep, Write};
+use perdure_provider::{Outcome, Probation, ProbationStep, ProviderError, ProviderErrorKind, Write};
 use perdure_scheduler::State;
 
 use crate::activity::attempt::AbortReason;
@@ -30,15 +30,15 @@ use crate::worker::alarm::Alarm;
 use crate::worker::session::Session;
 
 impl Session {
-    /// Queues the trial of a suspect that is blocked and is to have a turn.
+    /// Queues the probation of a suspect that is blocked and is to have a turn.
     pub(crate) fn await_trial(self: &Arc<Self>, instance: Arc<Instance>) {
-        self.trials.lock().waiting.push_back(instance);
+        self.probations.lock().waiting.push_back(instance);
         self.next_trials();
     }
 
     fn next_trials(self: &Arc<Self>) {
         loop {
-            let next = self.trials.lock().next();
+            let next = self.probations.lock().next();
             let Some((instance, step)) = next else { return };
             let (this, tried) = (Arc::clone(self), Arc::clone(&instance));
             let done = Box::new(move |answer| this.announced(tried, answer));
@@ -46,21 +46,21 @@ impl Session {
         }
     }
 
-    fn write_trial(&self, instance: &Instance, step: TrialStep, done: WriteDone) {
-        let trial = Trial {
+    fn write_trial(&self, instance: &Instance, step: ProbationStep, done: WriteDone) {
+        let probation = Probation {
             step,
             key: instance.key(),
             worker: self.worker.clone(),
             epoch: instance.lock().epoch,
         };
         let committer = &self.shared.store.committer;
-        committer.submit(Write::Trial(trial), Patience::Endless, done);
+        committer.submit(Write::Probation(probation), Patience::Endless, done);
     }
 
     fn announced(self: &Arc<Self>, instance: Arc<Instance>, answer: Result<Outcome, ProviderError>) {
         let is_its_own = match answer {
             Ok(outcome) => outcome == Outcome::Noted,
-            // A trial that the store refuses for good must not keep the instance from going on.
+            // A probation that the store refuses for good must not keep the instance from going on.
             Err(error) => error.kind != ProviderErrorKind::Closed,
         };
         if !is_its_own {
@@ -72,10 +72,10 @@ impl Session {
         }
     }
 
-    /// Continues the trial of an instance after its turn, if it is on trial. The turn is durable if it had anything to
+    /// Continues the probation of an instance after its turn, if it is on probation. The turn is durable if it had anything to
     /// store.
     pub(crate) fn turn_done(self: &Arc<Self>, instance: &Arc<Instance>) {
-        if !self.trials.lock().tried.contains_key(&instance.token) {
+        if !self.probations.lock().tried.contains_key(&instance.token) {
             return;
         }
         let (state, on_trial) = {
@@ -87,8 +87,8 @@ impl Session {
             _ if !on_trial => self.trial_over(instance),
             State::Complete => self.trial_over(instance),
             State::Idle if self.activities.lock().runs_any(instance) => {
-                if let Some(alarm) = self.trials.lock().tried.get_mut(&instance.token) {
-                    let end = || Alarm::Trial(Arc::downgrade(instance));
+                if let Some(alarm) = self.probations.lock().tried.get_mut(&instance.token) {
+                    let end = || Alarm::Probation(Arc::downgrade(instance));
                     alarm.get_or_insert_with(|| self.alarms.set(self.now_ms() + PROBATION_MS, end()));
                 }
             }
@@ -100,7 +100,7 @@ impl Session {
 
     /// Acquits an instance, because nothing has happened so far.
     pub(crate) fn acquit(self: &Arc<Self>, instance: &Arc<Instance>) {
-        if let Some(alarm) = self.trials.lock().tried.get_mut(&instance.token) {
+        if let Some(alarm) = self.probations.lock().tried.get_mut(&instance.token) {
             *alarm = None;
         }
         {
@@ -110,22 +110,22 @@ impl Session {
                 return;
             }
             core.on_trial = false;
-            core.suspicion = core.suspicion.after_acquittal();
+            core.suspicion = core.suspicion.after_probation();
         }
         let (this, tried) = (Arc::clone(self), Arc::clone(instance));
         let done = Box::new(move |_| this.trial_over(&tried));
-        self.write_trial(instance, TrialStep::End, done);
+        self.write_trial(instance, ProbationStep::End, done);
     }
 
-    /// Ends the trial of an instance that got on, was acquitted, or is gone, and begins the trials of others.
+    /// Ends the probation of an instance that got on, was acquitted, or is gone, and begins the probations of others.
     pub(crate) fn trial_over(self: &Arc<Self>, instance: &Instance) {
         let was_tried = {
-            let mut trials = self.trials.lock();
-            let tried = trials.tried.remove(&instance.token);
+            let mut probations = self.probations.lock();
+            let tried = probations.tried.remove(&instance.token);
             if let Some(Some(alarm)) = tried {
                 self.alarms.cancel(alarm);
             }
-            trials.is_alone &= !trials.tried.is_empty();
+            probations.is_alone &= !probations.tried.is_empty();
             tried.is_some()
         };
         if was_tried {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{ProviderError, ProviderErrorKind, ResumeUnfit};
+use perdure_provider::{ProviderError, ProviderErrorKind, ResumeMismatched};
 
 use crate::lane::log_record::Level;
 use crate::options::RESUME_BATCH;
@@ -43,7 +43,7 @@ async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(
     let shared = &session.shared;
     let mut after = None;
     loop {
-        let request = ResumeUnfit {
+        let request = ResumeMismatched {
             name: registered.name.clone(),
             version: registered.version.clone(),
             code: registered.code.clone(),
@@ -57,7 +57,7 @@ async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(
             if session.draining.has_begun() {
                 return Err(ProviderError::new(ProviderErrorKind::Closed, "the runtime shuts down"));
             }
-            shared.store.provider.resume_unfit(request.clone()).await
+            shared.store.provider.resume_mismatched(request.clone()).await
         })
         .await?;
         let count = resumed.len();
