@@ -55,8 +55,8 @@ const LONG_FILES: readonly string[] = [
   'crates/simulator/src/world.rs',
   'js/binding/binding.ts',
   'js/client/client.ts',
-  'js/driver/combinators.ts',
-  'js/orchestration/orchestration.ts',
+  'js/driver/combinator.ts',
+  'js/orchestration/orchestration-context.ts',
   'js/runtime/runtime.ts',
 ];
 

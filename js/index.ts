@@ -39,7 +39,7 @@ export type {
   SelectResult,
   SettledRaceResult,
   SettledSelectResult,
-} from './driver/combinators.ts';
+} from './driver/combinator.ts';
 export { type ContextLocal, contextLocal } from './driver/context-local.ts';
 export type { Deferred } from './driver/deferred.ts';
 export type { FiberFuture, Future } from './driver/future.ts';
@@ -77,7 +77,7 @@ export {
   type OrchestrationFunction,
   type OrchestrationGenerator,
   type OrchestrationOptions,
-} from './orchestration/orchestration.ts';
+} from './orchestration/orchestration-context.ts';
 export type { InstanceEvent } from './runtime/lane.ts';
 export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime/runtime.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';

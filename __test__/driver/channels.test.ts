@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { type Channel, CLOSED, type Closed } from '../../js/driver/channel.ts';
-import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

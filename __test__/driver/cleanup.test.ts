@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Future } from '../../js/driver/future.ts';
 import { CancelledError, TimeoutError } from '../../js/errors/errors.ts';
-import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { SEED } from '../support/arbitrary.ts';
 import { Script } from './scripted-engine.ts';
 

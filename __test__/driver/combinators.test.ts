@@ -2,7 +2,7 @@ import { describe, expect, expectTypeOf, test } from 'vitest';
 
 import { type Future, PENDING } from '../../js/driver/future.ts';
 import type { FiberScheduler } from '../../js/driver/scheduler.ts';
-import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { contextLocal } from '../../js/driver/context-local.ts';
 import type { Deferred } from '../../js/driver/deferred.ts';
 import { DeterminismError } from '../../js/errors/errors.ts';
-import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

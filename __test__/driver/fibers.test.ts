@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import type { Future } from '../../js/driver/future.ts';
 import { ActivityError, DeterminismError } from '../../js/errors/errors.ts';
-import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

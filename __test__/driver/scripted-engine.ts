@@ -18,7 +18,7 @@ import type {
   OrchestrationFunction,
   OrchestrationHost,
   RunnableOrchestration,
-} from '../../js/orchestration/orchestration.ts';
+} from '../../js/orchestration/orchestration-context.ts';
 import { Instance, type TurnEnd } from '../../js/runtime/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
 import { toErrorPayload, toPayload } from '../../js/values/payload.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import type { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { Script } from './scripted-engine.ts';
 
 describe('a mailbox', () => {

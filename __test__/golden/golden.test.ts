@@ -8,7 +8,7 @@ import { type ReplayOutcome, replay } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
 import { HISTORY_EVENT_KINDS } from '../../js/client/history.ts';
-import { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { historyViolations } from '../support/history.ts';
 import '../support/leaks.ts';
 import { STORES } from '../support/providers.ts';

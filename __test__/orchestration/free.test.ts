@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { DeterminismError } from '../../js/errors/errors.ts';
 import * as free from '../../js/orchestration/free.ts';
-import { OrchestrationContext } from '../../js/orchestration/orchestration.ts';
+import { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from '../driver/scripted-engine.ts';
 
 const members = Object.entries(Object.getOwnPropertyDescriptors(OrchestrationContext.prototype));

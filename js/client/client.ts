@@ -8,7 +8,7 @@ import {
   type InstanceOptions,
   isOrchestration,
   type OrchestrationDefinition,
-} from '../orchestration/orchestration.ts';
+} from '../orchestration/orchestration-context.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import { type ClientCall, checkTelemetry, type Telemetry, type TraceContext } from '../tracing/telemetry-hooks.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';

@@ -7,7 +7,7 @@
 
 import { currentFiber } from '../driver/current.ts';
 import { DeterminismError } from '../errors/errors.ts';
-import type { OrchestrationContext } from './orchestration.ts';
+import type { OrchestrationContext } from './orchestration-context.ts';
 
 export { type Channel, CLOSED, type Closed } from '../driver/channel.ts';
 export { type ContextLocal, contextLocal } from '../driver/context-local.ts';

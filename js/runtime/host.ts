@@ -6,7 +6,7 @@ import type { Client } from '../client/client.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { isLogged, type LogLevel } from '../logging/logger.ts';
 import { withoutGuard } from '../orchestration/determinism.ts';
-import type { RunnableOrchestration } from '../orchestration/orchestration.ts';
+import type { RunnableOrchestration } from '../orchestration/orchestration-context.ts';
 import type { Stage } from '../store/stage.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';

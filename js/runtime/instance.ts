@@ -22,7 +22,7 @@ import {
   type OrchestrationFacts,
   type OrchestrationHost,
   type RunnableOrchestration,
-} from '../orchestration/orchestration.ts';
+} from '../orchestration/orchestration-context.ts';
 import { forgetTrace } from '../tracing/trace.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 

@@ -16,7 +16,7 @@ import {
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationOptions,
-} from '../orchestration/orchestration.ts';
+} from '../orchestration/orchestration-context.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import type { Stage } from '../store/stage.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';

@@ -9,7 +9,7 @@ import { EventPlaces } from '../client/event-places.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from '../client/history.ts';
 import { NondeterminismError, NotRegisteredError, PerdureError } from '../errors/errors.ts';
 import { acquireGuard, releaseGuard, withoutGuard } from '../orchestration/determinism.ts';
-import type { OrchestrationHost, RunnableOrchestration } from '../orchestration/orchestration.ts';
+import type { OrchestrationHost, RunnableOrchestration } from '../orchestration/orchestration-context.ts';
 import { Instance } from '../runtime/instance.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromNative } from '../values/error-data.ts';

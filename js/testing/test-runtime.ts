@@ -13,7 +13,7 @@ import {
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationOptions,
-} from '../orchestration/orchestration.ts';
+} from '../orchestration/orchestration-context.ts';
 import { RUNTIME_OPTIONS, Runtime, type RuntimeEvents, type RuntimeOptions } from '../runtime/runtime.ts';
 import { Provider, StorePort } from '../store/providers.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';

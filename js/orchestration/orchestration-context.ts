@@ -22,8 +22,8 @@ import type {
   SelectResult,
   SettledRaceResult,
   SettledSelectResult,
-} from '../driver/combinators.ts';
-import * as combinators from '../driver/combinators.ts';
+} from '../driver/combinator.ts';
+import * as combinators from '../driver/combinator.ts';
 import { Continuation } from '../driver/continuation.ts';
 import { type Deferred, DeferredFuture } from '../driver/deferred.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/fiber.ts';
