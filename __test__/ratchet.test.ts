@@ -56,7 +56,6 @@ const LONG_FILES: readonly string[] = [
   'js/binding/binding.ts',
   'js/client/client.ts',
   'js/driver/combinator.ts',
-  'js/orchestration/orchestration-context.ts',
   'js/runtime/runtime.ts',
 ];
 

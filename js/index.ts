@@ -66,18 +66,19 @@ export {
 } from './errors/errors.ts';
 export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
+export type {
+  ChildOptions,
+  InputArguments,
+  InstanceOptions,
+} from './orchestration/call-options.ts';
 export {
-  type ChildOptions,
-  type ContinueAsNewOptions,
   defineOrchestration,
-  type InputArguments,
-  type InstanceOptions,
-  type OrchestrationContext,
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationGenerator,
   type OrchestrationOptions,
-} from './orchestration/orchestration-context.ts';
+} from './orchestration/definition.ts';
+export type { ContinueAsNewOptions, OrchestrationContext } from './orchestration/orchestration-context.ts';
 export type { InstanceEvent } from './runtime/lane.ts';
 export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime/runtime.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';

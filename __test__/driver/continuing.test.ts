@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-
-import type { OrchestrationContext, OrchestrationGenerator } from '../../js/orchestration/orchestration-context.ts';
+import type { OrchestrationGenerator } from '../../js/orchestration/definition.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { INTERRUPT_EVERY } from '../../js/values/limits.ts';
 import { Script } from './scripted-engine.ts';
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { OnEnd } from '../../js/driver/cancelling.ts';
-import type { OrchestrationFunction } from '../../js/orchestration/orchestration-context.ts';
+import type { OrchestrationFunction } from '../../js/orchestration/definition.ts';
 import { Script } from './scripted-engine.ts';
 
 type Block = Generator<any, any, any>;

@@ -18,7 +18,7 @@ import {
   RuntimeStateError,
   SubOrchestrationError,
 } from '../../js/errors/errors.ts';
-import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration/orchestration-context.ts';
+import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration/definition.ts';
 import { toErrorPayload } from '../../js/values/payload.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 

@@ -14,11 +14,8 @@ import {
 } from '../../js/driver/engine.ts';
 import { NondeterminismError } from '../../js/errors/errors.ts';
 import type { TraceLevel } from '../../js/logging/fields.ts';
-import type {
-  OrchestrationFunction,
-  OrchestrationHost,
-  RunnableOrchestration,
-} from '../../js/orchestration/orchestration-context.ts';
+import type { OrchestrationFunction, RunnableOrchestration } from '../../js/orchestration/definition.ts';
+import type { OrchestrationHost } from '../../js/orchestration/fiber-context.ts';
 import { Instance, type TurnEnd } from '../../js/runtime/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
 import { toErrorPayload, toPayload } from '../../js/values/payload.ts';

@@ -8,7 +8,7 @@ import { type ReplayOutcome, replay } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
 import { HISTORY_EVENT_KINDS } from '../../js/client/history.ts';
-import { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
+import { FiberContext } from '../../js/orchestration/fiber-context.ts';
 import { historyViolations } from '../support/history.ts';
 import '../support/leaks.ts';
 import { STORES } from '../support/providers.ts';
@@ -111,9 +111,7 @@ describe('the histories', () => {
     const isUsed = (name: string) => new RegExp(`ctx\\.${name}\\b|'${name}'`).test(source);
     const isUsedFreely = (name: string) =>
       new RegExp(`free\\.${name}\\b|const \\{[^}]*\\b${name}\\b[^}]*\\} = free`).test(source);
-    const operations = Object.getOwnPropertyNames(OrchestrationContext.prototype).filter(
-      (name) => name !== 'constructor',
-    );
+    const operations = Object.getOwnPropertyNames(FiberContext.prototype).filter((name) => name !== 'constructor');
     expect(operations.filter((name) => !isUsed(name))).toEqual([]);
     expect(Object.keys(free).filter((name) => name !== 'CLOSED' && !isUsedFreely(name))).toEqual([]);
   });

@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest';
 
 import { DeterminismError } from '../../js/errors/errors.ts';
+import { FiberContext } from '../../js/orchestration/fiber-context.ts';
 import * as free from '../../js/orchestration/free.ts';
-import { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
+import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from '../driver/scripted-engine.ts';
 
-const members = Object.entries(Object.getOwnPropertyDescriptors(OrchestrationContext.prototype));
+const members = Object.entries(Object.getOwnPropertyDescriptors(FiberContext.prototype));
 const methods = members
   .filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor')
   .map(([name]) => name);

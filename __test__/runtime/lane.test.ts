@@ -3,7 +3,7 @@ import type { ActivityFunction } from '../../js/activity/activity.ts';
 import type { ActivityContext, AttemptExtras } from '../../js/activity/activity-context.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding/binding.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors/errors.ts';
-import type { OrchestrationFunction } from '../../js/orchestration/orchestration-context.ts';
+import type { OrchestrationFunction } from '../../js/orchestration/definition.ts';
 import { Lane, type LaneHost } from '../../js/runtime/lane.ts';
 import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
 import { StoredTexts } from '../../js/values/stored-text.ts';

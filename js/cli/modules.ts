@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-import { isOrchestration, type OrchestrationDefinition } from '../orchestration/orchestration-context.ts';
+import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { isList } from '../util/show.ts';
 import { usageError } from './exit.ts';
 

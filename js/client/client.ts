@@ -2,13 +2,8 @@
 
 import type { NativeStore } from '../binding/binding.ts';
 import { TimeoutError } from '../errors/errors.ts';
-import {
-  INSTANCE_OPTIONS,
-  type InputArguments,
-  type InstanceOptions,
-  isOrchestration,
-  type OrchestrationDefinition,
-} from '../orchestration/orchestration-context.ts';
+import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions } from '../orchestration/call-options.ts';
+import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import { type ClientCall, checkTelemetry, type Telemetry, type TraceContext } from '../tracing/telemetry-hooks.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';

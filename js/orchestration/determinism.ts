@@ -24,7 +24,7 @@ import timers from 'node:timers';
 import { currentFiber } from '../driver/current.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { DeterminismError, RuntimeStateError } from '../errors/errors.ts';
-import type { OrchestrationFunction, RunnableOrchestration } from './orchestration-context.ts';
+import type { OrchestrationFunction, RunnableOrchestration } from './definition.ts';
 
 /** A function of any kind, called with any `this`. */
 type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;

@@ -17,12 +17,8 @@ import { FiberScheduler } from '../driver/scheduler.ts';
 import { sourceLines } from '../driver/source.ts';
 import { forgetCustomStatus, inheritCustomStatus } from '../driver/status.ts';
 import { CancelledError, LimitError, PayloadError, type PerdureError } from '../errors/errors.ts';
-import {
-  OrchestrationContext,
-  type OrchestrationFacts,
-  type OrchestrationHost,
-  type RunnableOrchestration,
-} from '../orchestration/orchestration-context.ts';
+import type { RunnableOrchestration } from '../orchestration/definition.ts';
+import { FiberContext, type OrchestrationFacts, type OrchestrationHost } from '../orchestration/fiber-context.ts';
 import { forgetTrace } from '../tracing/trace.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 
@@ -52,7 +48,7 @@ export class Instance {
     this.scheduler.cancelling.graceMs = cancelGraceMs;
     this.scheduler.cancelling.onEnd = onEnd;
     inheritCustomStatus(this.scheduler, customStatus);
-    const context = new OrchestrationContext(this.scheduler, this.facts, host);
+    const context = new FiberContext(this.scheduler, this.facts, host);
   }
 
   /** Runs fibers and hands over deliveries until there are no more, or the execution ends. */

@@ -32,7 +32,8 @@ import {
 } from '../binding/binding.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { TraceLevel } from '../logging/fields.ts';
-import type { OrchestrationHost, RunnableOrchestration } from '../orchestration/orchestration-context.ts';
+import type { RunnableOrchestration } from '../orchestration/definition.ts';
+import type { OrchestrationHost } from '../orchestration/fiber-context.ts';
 import type { Stage } from '../store/stage.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { NODE_TIMERS, type Timers } from '../util/timers.ts';

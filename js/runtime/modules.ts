@@ -12,7 +12,7 @@ import {
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationOptions,
-} from '../orchestration/orchestration-context.ts';
+} from '../orchestration/definition.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 import type { AsyncCodec } from '../values/async-codec.ts';

@@ -3,7 +3,7 @@
 import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
 import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
-import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/orchestration-context.ts';
+import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/definition.ts';
 import { nearest } from '../util/options.ts';
 
 interface RegisteredActivity {

@@ -9,14 +9,14 @@ import { Client } from '../client/client.ts';
 import { PerdureError, RuntimeStateError } from '../errors/errors.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { checkLogger, consoleLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/logger.ts';
-import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
 import {
   defineOrchestration,
   isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationOptions,
-} from '../orchestration/orchestration-context.ts';
+} from '../orchestration/definition.ts';
+import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import type { Stage } from '../store/stage.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';

@@ -4,7 +4,7 @@
 import { type ActivityDefinition, isActivity } from '../activity/activity.ts';
 import type { HistoryEvent } from '../client/history.ts';
 import { NondeterminismError } from '../errors/errors.ts';
-import { isOrchestration, type OrchestrationDefinition } from '../orchestration/orchestration-context.ts';
+import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { isInstance, isRecord, show } from '../util/show.ts';
 import { type ReplayDefinitions, type ReplayOptions, replay } from './replays.ts';
 import { type Standing, Subject, stepOf } from './subject.ts';

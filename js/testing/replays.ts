@@ -10,7 +10,7 @@ import {
   isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
-} from '../orchestration/orchestration-context.ts';
+} from '../orchestration/definition.ts';
 import { Registry } from '../runtime/registry.ts';
 import { checkOptions, func, type OptionTable, oneOf, whole } from '../util/options.ts';
 import { isInstance, isList, isRecord, show } from '../util/show.ts';

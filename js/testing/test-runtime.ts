@@ -6,14 +6,14 @@ import { createTestStore, type NativeStore, type NativeTestStore } from '../bind
 import { Client, type TypedStartOptions } from '../client/client.ts';
 import type { InstanceHandle } from '../client/handle.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
+import type { InputArguments } from '../orchestration/call-options.ts';
 import {
   defineOrchestration,
-  type InputArguments,
   isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationOptions,
-} from '../orchestration/orchestration-context.ts';
+} from '../orchestration/definition.ts';
 import { RUNTIME_OPTIONS, Runtime, type RuntimeEvents, type RuntimeOptions } from '../runtime/runtime.ts';
 import { Provider, StorePort } from '../store/providers.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';

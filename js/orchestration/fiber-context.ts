@@ -1,0 +1,468 @@
+// The context of an orchestration over the scheduler of its fibers.
+
+import { type ActivityDefinition, isActivity } from '../activity/activity.ts';
+import type { ActivityContext } from '../activity/activity-context.ts';
+import {
+  type ActivityOptions,
+  checkActivityOptions,
+  checkInlineOptions,
+  type InlineOptions,
+  recordedInline,
+} from '../activity/activity-options.ts';
+import { type Channel, FiberChannel } from '../driver/channel.ts';
+import { CheckedEventFuture } from '../driver/checked-event.ts';
+import type {
+  Branch,
+  BranchValue,
+  BranchValues,
+  CombineOptions,
+  SelectResult,
+  SettledSelectResult,
+} from '../driver/combinator.ts';
+import * as combinators from '../driver/combinator.ts';
+import { Continuation } from '../driver/continuation.ts';
+import { type Deferred, DeferredFuture } from '../driver/deferred.ts';
+import { describeValue } from '../driver/fiber.ts';
+import type { FiberFuture, Future } from '../driver/future.ts';
+import { MailboxFuture } from '../driver/mailbox.ts';
+import { ActivityFuture, InlineFuture, TimerFuture } from '../driver/operation.ts';
+import { ChildFuture, SentFuture } from '../driver/others.ts';
+import type { FiberScheduler } from '../driver/scheduler.ts';
+import { captureSource } from '../driver/source.ts';
+import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
+import type { TraceFields, TraceLevel } from '../logging/fields.ts';
+import { type TraceOrigin, trace } from '../tracing/trace.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkName, checkOptions, named, type OptionTable } from '../util/options.ts';
+import type { RuntimeLimits } from '../values/limits.ts';
+import { toPayload } from '../values/payload.ts';
+import { checkSchema, parseSync, type StandardSchema } from '../values/schema.ts';
+import { checkBlock, checkInlineFunction, timeOf } from './call-arguments.ts';
+import {
+  CHILD_OPTIONS,
+  type ChildOptions,
+  INSTANCE_OPTIONS,
+  type InputArguments,
+  type InstanceOptions,
+} from './call-options.ts';
+import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
+import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
+
+/** Facts of an execution, the same in every replay. */
+export interface OrchestrationFacts {
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly name: string;
+  readonly version: string;
+  readonly parentId: string | undefined;
+}
+
+/** The part of the runtime that a context needs. */
+export interface OrchestrationHost {
+  /**
+   * Returns the JSON to record with a schedule: the options of the call over those of the activity's registration here,
+   * or over `defined` if the activity is not registered here.
+   */
+  recordedOptions(
+    name: string,
+    called: ActivityOptions | undefined,
+    defined: ActivityOptions | undefined,
+  ): string | null;
+  /** True if futures remember the line that made them. */
+  readonly sourceStacks: boolean;
+  readonly limits: Required<RuntimeLimits>;
+}
+
+const CONTINUE_OPTIONS: OptionTable = { version: named };
+
+/** Longest id of an instance, in characters. */
+const ID_MAX = 256;
+
+/**
+ * The number of open operations up to which the source lines of new ones are kept. A line costs more time and memory
+ * than the operation itself.
+ */
+const SOURCES_MAX = 10_000;
+
+/**
+ * The number of events from which an execution is advised to continue as new. Part of the format: replays decide by it.
+ */
+const LONG_HISTORY = 10_000;
+
+/** Issues each command to the engine at once, and makes the future that its delivery settles. */
+export class FiberContext implements OrchestrationContext {
+  readonly #scheduler: FiberScheduler;
+  readonly #facts: OrchestrationFacts;
+  readonly #host: OrchestrationHost;
+  readonly #origin: TraceOrigin;
+
+  constructor(scheduler: FiberScheduler, facts: OrchestrationFacts, host: OrchestrationHost) {
+    this.#scheduler = scheduler;
+    this.#facts = facts;
+    this.#host = host;
+    scheduler.context = this;
+    this.#origin = { instanceId: facts.instanceId, executionId: facts.executionId, orchestrationName: facts.name };
+  }
+
+  get instanceId(): string {
+    return this.#facts.instanceId;
+  }
+
+  get executionId(): number {
+    return this.#facts.executionId;
+  }
+
+  get name(): string {
+    return this.#facts.name;
+  }
+
+  get version(): string {
+    return this.#facts.version;
+  }
+
+  get parentId(): string | undefined {
+    return this.#facts.parentId;
+  }
+
+  get historyLength(): number {
+    this.#scheduler.assertRunning('historyLength');
+    return this.#scheduler.port.historyLength();
+  }
+
+  get continueAsNewSuggested(): boolean {
+    return this.historyLength >= LONG_HISTORY;
+  }
+
+  get isReplaying(): boolean {
+    this.#scheduler.assertRunning('isReplaying');
+    return this.#scheduler.port.isReplaying();
+  }
+
+  scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
+    this.#scheduler.assertRunning('scheduleActivity');
+    checkName(name, 'activity name');
+    return this.#activity<T>(name, input, options).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O> {
+    this.#scheduler.assertRunning('call');
+    if (!isActivity(activity)) {
+      const hint = isOrchestration(activity) ? ', which ctx.callOrchestration takes' : '';
+      throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}${hint}`);
+    }
+    if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
+    return this.#activity<O>(activity.name, args[0], args[1], activity.options).askedAt(
+      this.#marks ? captureSource() : undefined,
+    );
+  }
+
+  run<O>(name: string, fn: (ctx: ActivityContext) => O | PromiseLike<O>, options?: InlineOptions): Future<O> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('run');
+    checkName(name, 'activity name');
+    checkInlineFunction(fn, name);
+    const checked = options === undefined ? options : checkInlineOptions(options, `activity '${name}'`);
+    const operation = this.#schedule(name, null, recordedInline(checked));
+    return new InlineFuture<O>(scheduler, operation, name, fn).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  scheduleSubOrchestration<T = any>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
+    this.#scheduler.assertRunning('scheduleSubOrchestration');
+    checkName(name, 'orchestration name');
+    return this.#child<T>(name, input, options).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  callOrchestration<I, O>(
+    orchestration: OrchestrationDefinition<I, O>,
+    ...args: InputArguments<I, ChildOptions>
+  ): Future<O> {
+    this.#scheduler.assertRunning('callOrchestration');
+    if (!isOrchestration(orchestration)) {
+      const hint = isActivity(orchestration) ? ', which ctx.call takes' : '';
+      throw new TypeError(
+        `ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}${hint}`,
+      );
+    }
+    const { name, version, input: schema } = orchestration;
+    const [input, options] = args;
+    if (schema !== undefined) parseSync(schema, input, 'input', `orchestration '${name}'`);
+    return this.#child<O>(name, input, options, version).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  startOrchestration(name: string, id: string, input?: unknown, options?: InstanceOptions): Future<string> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('startOrchestration');
+    checkName(name, 'orchestration name');
+    checkName(id, 'instance id');
+    const checked = checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
+    const operation = this.#startInstance(false, name, id, input, checked);
+    return new SentFuture(scheduler, operation, id, id).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  raiseEvent(id: string, name: string, data?: unknown): Future<void> {
+    this.#scheduler.assertRunning('raiseEvent');
+    checkName(name, 'event name');
+    return this.#send(id, `e${name}`, data).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  enqueueEvent(id: string, queue: string, data?: unknown): Future<void> {
+    this.#scheduler.assertRunning('enqueueEvent');
+    checkName(queue, 'queue name');
+    return this.#send(id, `q${queue}`, data).askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  scheduleTimer(due: Duration | Date): Future<void> {
+    this.#scheduler.assertRunning('scheduleTimer');
+    return this.#timer(due, 'scheduleTimer').askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  sleep(due: Duration | Date): Future<void> {
+    this.#scheduler.assertRunning('sleep');
+    return this.#timer(due, 'sleep').askedAt(this.#marks ? captureSource() : undefined);
+  }
+
+  waitForEvent(name: string, schema?: StandardSchema): Future<unknown> {
+    this.#scheduler.assertRunning('waitForEvent');
+    checkName(name, 'event name');
+    if (schema === undefined) return new MailboxFuture(this.#scheduler, `e${name}`);
+    checkSchema(schema, 'ctx.waitForEvent: the schema');
+    return new CheckedEventFuture(this.#scheduler, `e${name}`, schema, `event '${name}'`);
+  }
+
+  dequeueEvent<T = any>(queue: string): Future<T> {
+    this.#scheduler.assertRunning('dequeueEvent');
+    checkName(queue, 'queue name');
+    return new MailboxFuture<T>(this.#scheduler, `q${queue}`);
+  }
+
+  all<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValues<B>> {
+    this.#scheduler.assertRunning('all');
+    return combinators.all(this.#scheduler, branches, options) as unknown as Future<BranchValues<B>>;
+  }
+
+  allSettled<const B extends readonly Branch[]>(
+    branches: B,
+  ): Future<{ -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>> }> {
+    this.#scheduler.assertRunning('allSettled');
+    return combinators.allSettled(this.#scheduler, branches) as unknown as Future<{
+      -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>>;
+    }>;
+  }
+
+  any<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValue<B[number]>> {
+    this.#scheduler.assertRunning('any');
+    return combinators.any(this.#scheduler, branches, options) as Future<BranchValue<B[number]>>;
+  }
+
+  race(...args: readonly unknown[]): Future<never> {
+    this.#scheduler.assertRunning('race');
+    return combinators.race(this.#scheduler, 'race', args) as Future<unknown> as Future<never>;
+  }
+
+  raceSettled(...args: readonly unknown[]): Future<never> {
+    this.#scheduler.assertRunning('raceSettled');
+    return combinators.race(this.#scheduler, 'raceSettled', args) as Future<unknown> as Future<never>;
+  }
+
+  select<const B extends Readonly<Record<string, Branch>>>(
+    branches: B,
+    options?: CombineOptions,
+  ): Future<SelectResult<B>> {
+    this.#scheduler.assertRunning('select');
+    return combinators.select(this.#scheduler, 'select', branches, options) as unknown as Future<SelectResult<B>>;
+  }
+
+  selectSettled<const B extends Readonly<Record<string, Branch>>>(
+    branches: B,
+    options?: CombineOptions,
+  ): Future<SettledSelectResult<B>> {
+    this.#scheduler.assertRunning('selectSettled');
+    return combinators.select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<
+      SettledSelectResult<B>
+    >;
+  }
+
+  spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): FiberFuture<T> {
+    this.#scheduler.assertRunning('spawn');
+    checkBlock(body, 'spawn');
+    return this.#scheduler.spawn<T>(body);
+  }
+
+  deferred<T = void>(): Deferred<T> {
+    this.#scheduler.assertRunning('deferred');
+    return new DeferredFuture<T>(this.#scheduler);
+  }
+
+  channel<T = any>(capacity: number = Number.POSITIVE_INFINITY): Channel<T> {
+    this.#scheduler.assertRunning('channel');
+    return new FiberChannel<T>(this.#scheduler, capacity, this.#host.sourceStacks);
+  }
+
+  withTimeout<B extends Branch>(duration: Duration, branch: B): Future<BranchValue<B>> {
+    this.#scheduler.assertRunning('withTimeout');
+    const timeoutMs = parseDuration(duration, 'ctx.withTimeout: the duration');
+    const source = this.#keepsLines ? captureSource() : undefined;
+    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () =>
+      this.#timerIn(timeoutMs).askedAt(source),
+    ) as Future<BranchValue<B>>;
+  }
+
+  uncancellable<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
+    this.#scheduler.assertRunning('uncancellable');
+    checkBlock(body, 'uncancellable');
+    return this.#scheduler.spawnUncancellable<T>(body);
+  }
+
+  continueAsNew(input?: unknown, options?: ContinueAsNewOptions): Future<never> {
+    this.#scheduler.assertRunning('continueAsNew');
+    const { version = null } = checkOptions(options, CONTINUE_OPTIONS, 'ctx.continueAsNew') ?? {};
+    return new Continuation(this.#scheduler, toPayload(input, 'input', this.#host.limits), version);
+  }
+
+  setCustomStatus(value: unknown): void {
+    this.#scheduler.assertRunning('setCustomStatus');
+    this.#setCustomStatus(toPayload(value, 'status', this.#host.limits));
+  }
+
+  resetCustomStatus(): void {
+    this.#scheduler.assertRunning('resetCustomStatus');
+    this.#setCustomStatus(null);
+  }
+
+  getCustomStatus<T = any>(): T | undefined {
+    this.#scheduler.assertRunning('getCustomStatus');
+    return getCustomStatus(this.#scheduler) as T | undefined;
+  }
+
+  traceDebug(message: string, fields?: TraceFields): void {
+    this.#trace('debug', message, fields);
+  }
+
+  traceInfo(message: string, fields?: TraceFields): void {
+    this.#trace('info', message, fields);
+  }
+
+  traceWarn(message: string, fields?: TraceFields): void {
+    this.#trace('warn', message, fields);
+  }
+
+  traceError(message: string, fields?: TraceFields): void {
+    this.#trace('error', message, fields);
+  }
+
+  now(): number {
+    this.#scheduler.assertRunning('now');
+    return this.#scheduler.now;
+  }
+
+  random(): number {
+    this.#scheduler.assertRunning('random');
+    return this.#scheduler.port.random();
+  }
+
+  randomUUID(): string {
+    this.#scheduler.assertRunning('randomUUID');
+    return this.#scheduler.port.randomUuid();
+  }
+
+  patched(id: string): boolean {
+    this.#scheduler.assertRunning('patched');
+    checkName(id, 'patch id');
+    return this.#scheduler.port.patched(id);
+  }
+
+  #setCustomStatus(text: string | null): void {
+    const scheduler = this.#scheduler;
+    try {
+      setCustomStatus(scheduler, scheduler.port, text);
+    } catch (error) {
+      throw scheduler.refused(error);
+    }
+  }
+
+  /**
+   * True if the place where the code asked for the operation that was issued last matters. The place is shown when the
+   * operation fails, or when the code waits elsewhere.
+   */
+  get #marks(): boolean {
+    return this.#keepsLines && !this.#scheduler.port.succeedsNext();
+  }
+
+  /** True if the execution may keep another line of its code: see {@link SOURCES_MAX}. */
+  get #keepsLines(): boolean {
+    return this.#host.sourceStacks && this.#scheduler.operations.size <= SOURCES_MAX;
+  }
+
+  #activity<T>(
+    name: string,
+    input: unknown,
+    options: ActivityOptions | undefined,
+    defined?: ActivityOptions,
+  ): ActivityFuture<T> {
+    const scheduler = this.#scheduler;
+    const checked = options === undefined ? options : checkActivityOptions(options, `activity '${name}'`);
+    const payload = toPayload(input, 'input', this.#host.limits);
+    const recorded = this.#host.recordedOptions(name, checked, defined);
+    return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
+  }
+
+  #schedule(name: string, input: string | null, recorded: string | null): number {
+    return this.#scheduler.issue((port) => port.scheduleActivity(name, input, recorded));
+  }
+
+  #child<T>(name: string, input: unknown, given: ChildOptions | undefined, version?: string): ChildFuture<T> {
+    const scheduler = this.#scheduler;
+    const options = checkOptions(given, CHILD_OPTIONS, `orchestration '${name}'`);
+    const id = options?.id ?? this.#childId();
+    const operation = this.#startInstance(true, name, id, input, { ...options, version: options?.version ?? version });
+    return new ChildFuture<T>(scheduler, operation, name, id);
+  }
+
+  /** Returns an id that differs for any two children, and is the same in every replay. */
+  #childId(): string {
+    const uuid = this.#scheduler.port.randomUuid();
+    const below = `${this.instanceId}/${uuid}`;
+    return below.length <= ID_MAX ? below : uuid;
+  }
+
+  #startInstance(
+    isChild: boolean,
+    name: string,
+    id: string,
+    input: unknown,
+    options: { [Name in keyof InstanceOptions]: InstanceOptions[Name] | undefined } | undefined,
+  ): number {
+    const payload = toPayload(input, 'input', this.#host.limits);
+    const { version = null, tags, priority = 0 } = options ?? {};
+    const tagText = tags === undefined ? null : JSON.stringify(tags);
+    return this.#scheduler.issue((port) => port.startInstance(isChild, name, id, version, payload, tagText, priority));
+  }
+
+  #send(id: string, mailbox: string, data: unknown): SentFuture<void> {
+    const scheduler = this.#scheduler;
+    checkName(id, 'instance id');
+    const payload = toPayload(data, 'data', this.#host.limits);
+    const operation = scheduler.issue((port) => port.sendMessage(id, mailbox, payload));
+    return new SentFuture<void>(scheduler, operation, id, undefined);
+  }
+
+  #timer(due: unknown, method: string): TimerFuture {
+    const scheduler = this.#scheduler;
+    const at = timeOf(due, method);
+    if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`));
+    const operation = scheduler.issue((port) => port.createTimerAt(at));
+    return new TimerFuture(scheduler, operation);
+  }
+
+  #timerIn(delayMs: number): TimerFuture {
+    const scheduler = this.#scheduler;
+    const operation = scheduler.issue((port) => port.createTimer(delayMs));
+    return new TimerFuture(scheduler, operation);
+  }
+
+  #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning(`trace${level[0]?.toUpperCase()}${level.slice(1)}`);
+    trace(scheduler, scheduler.port, this.#origin, level, message, fields);
+  }
+}
