@@ -55,7 +55,6 @@ const LONG_FILES: readonly string[] = [
   'crates/simulator/src/world.rs',
   'js/binding/binding.ts',
   'js/client/client.ts',
-  'js/driver/combinator.ts',
   'js/runtime/runtime.ts',
 ];
 

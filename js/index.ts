@@ -28,8 +28,6 @@ export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './cl
 export type { OverdueInstances, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
 export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
-export type { OnEnd } from './driver/cancelling.ts';
-export { type Channel, CLOSED, type Closed } from './driver/channel.ts';
 export type {
   Branch,
   BranchValue,
@@ -39,7 +37,9 @@ export type {
   SelectResult,
   SettledRaceResult,
   SettledSelectResult,
-} from './driver/combinator.ts';
+} from './driver/branch.ts';
+export type { OnEnd } from './driver/cancelling.ts';
+export { type Channel, CLOSED, type Closed } from './driver/channel.ts';
 export { type ContextLocal, contextLocal } from './driver/context-local.ts';
 export type { Deferred } from './driver/deferred.ts';
 export type { FiberFuture, Future } from './driver/future.ts';

@@ -9,8 +9,7 @@ import {
   type InlineOptions,
   recordedInline,
 } from '../activity/activity-options.ts';
-import { type Channel, FiberChannel } from '../driver/channel.ts';
-import { CheckedEventFuture } from '../driver/checked-event.ts';
+import { all, allSettled, any } from '../driver/all.ts';
 import type {
   Branch,
   BranchValue,
@@ -18,8 +17,9 @@ import type {
   CombineOptions,
   SelectResult,
   SettledSelectResult,
-} from '../driver/combinator.ts';
-import * as combinators from '../driver/combinator.ts';
+} from '../driver/branch.ts';
+import { type Channel, FiberChannel } from '../driver/channel.ts';
+import { CheckedEventFuture } from '../driver/checked-event.ts';
 import { Continuation } from '../driver/continuation.ts';
 import { type Deferred, DeferredFuture } from '../driver/deferred.ts';
 import { describeValue } from '../driver/fiber.ts';
@@ -27,9 +27,11 @@ import type { FiberFuture, Future } from '../driver/future.ts';
 import { MailboxFuture } from '../driver/mailbox.ts';
 import { ActivityFuture, InlineFuture, TimerFuture } from '../driver/operation.ts';
 import { ChildFuture, SentFuture } from '../driver/others.ts';
+import { race, select } from '../driver/race.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { captureSource } from '../driver/source.ts';
 import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
+import { withTimeout } from '../driver/time-limit.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { type TraceOrigin, trace } from '../tracing/trace.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
@@ -237,31 +239,31 @@ export class FiberContext implements OrchestrationContext {
 
   all<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValues<B>> {
     this.#scheduler.assertRunning('all');
-    return combinators.all(this.#scheduler, branches, options) as unknown as Future<BranchValues<B>>;
+    return all(this.#scheduler, branches, options) as unknown as Future<BranchValues<B>>;
   }
 
   allSettled<const B extends readonly Branch[]>(
     branches: B,
   ): Future<{ -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>> }> {
     this.#scheduler.assertRunning('allSettled');
-    return combinators.allSettled(this.#scheduler, branches) as unknown as Future<{
+    return allSettled(this.#scheduler, branches) as unknown as Future<{
       -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>>;
     }>;
   }
 
   any<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValue<B[number]>> {
     this.#scheduler.assertRunning('any');
-    return combinators.any(this.#scheduler, branches, options) as Future<BranchValue<B[number]>>;
+    return any(this.#scheduler, branches, options) as Future<BranchValue<B[number]>>;
   }
 
   race(...args: readonly unknown[]): Future<never> {
     this.#scheduler.assertRunning('race');
-    return combinators.race(this.#scheduler, 'race', args) as Future<unknown> as Future<never>;
+    return race(this.#scheduler, 'race', args) as Future<unknown> as Future<never>;
   }
 
   raceSettled(...args: readonly unknown[]): Future<never> {
     this.#scheduler.assertRunning('raceSettled');
-    return combinators.race(this.#scheduler, 'raceSettled', args) as Future<unknown> as Future<never>;
+    return race(this.#scheduler, 'raceSettled', args) as Future<unknown> as Future<never>;
   }
 
   select<const B extends Readonly<Record<string, Branch>>>(
@@ -269,7 +271,7 @@ export class FiberContext implements OrchestrationContext {
     options?: CombineOptions,
   ): Future<SelectResult<B>> {
     this.#scheduler.assertRunning('select');
-    return combinators.select(this.#scheduler, 'select', branches, options) as unknown as Future<SelectResult<B>>;
+    return select(this.#scheduler, 'select', branches, options) as unknown as Future<SelectResult<B>>;
   }
 
   selectSettled<const B extends Readonly<Record<string, Branch>>>(
@@ -277,9 +279,7 @@ export class FiberContext implements OrchestrationContext {
     options?: CombineOptions,
   ): Future<SettledSelectResult<B>> {
     this.#scheduler.assertRunning('selectSettled');
-    return combinators.select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<
-      SettledSelectResult<B>
-    >;
+    return select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<SettledSelectResult<B>>;
   }
 
   spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): FiberFuture<T> {
@@ -302,9 +302,9 @@ export class FiberContext implements OrchestrationContext {
     this.#scheduler.assertRunning('withTimeout');
     const timeoutMs = parseDuration(duration, 'ctx.withTimeout: the duration');
     const source = this.#keepsLines ? captureSource() : undefined;
-    return combinators.withTimeout(this.#scheduler, timeoutMs, branch, () =>
-      this.#timerIn(timeoutMs).askedAt(source),
-    ) as Future<BranchValue<B>>;
+    return withTimeout(this.#scheduler, timeoutMs, branch, () => this.#timerIn(timeoutMs).askedAt(source)) as Future<
+      BranchValue<B>
+    >;
   }
 
   uncancellable<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {

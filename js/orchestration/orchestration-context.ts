@@ -3,7 +3,6 @@
 import type { ActivityDefinition } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
 import type { ActivityOptions, InlineOptions } from '../activity/activity-options.ts';
-import type { Channel } from '../driver/channel.ts';
 import type {
   Branch,
   BranchValue,
@@ -13,7 +12,8 @@ import type {
   SelectResult,
   SettledRaceResult,
   SettledSelectResult,
-} from '../driver/combinator.ts';
+} from '../driver/branch.ts';
+import type { Channel } from '../driver/channel.ts';
 import type { Deferred } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
