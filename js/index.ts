@@ -4,7 +4,8 @@ export { type ActivityDefinition, type ActivityFunction, defineActivity } from '
 export { type ActivityContext, activityContext } from './activity/activity-context.ts';
 export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
 export type { EndState } from './binding/binding.ts';
-export { Client, type ClientOptions, type StartOptions, type TypedStartOptions } from './client/client.ts';
+export { Client } from './client/client.ts';
+export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './client/description.ts';
 export type { InstanceHandle } from './client/handle.ts';
 export type {

@@ -1,25 +1,24 @@
 // The client: starts instances, reads their state and sends to them, from any process that opens the store.
 
-import type { NativeStore } from '../binding/binding.ts';
 import { TimeoutError } from '../errors/errors.ts';
-import { INSTANCE_OPTIONS, type InputArguments, type InstanceOptions } from '../orchestration/call-options.ts';
+import type { InputArguments } from '../orchestration/call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
-import { type ClientCall, checkTelemetry, type Telemetry, type TraceContext } from '../tracing/telemetry-hooks.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
-import { checkName, checkOptions, duration, named, oneOf, whole } from '../util/options.ts';
+import { checkName, checkOptions, duration, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
+import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
-import { type ClientLimits, checkClientLimits, limitsOver } from '../values/limits.ts';
-import { toPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
 import {
-  descriptionOf,
-  type InspectionData,
-  type StoreDescription,
-  type WorkerInfo,
-  workersOf,
-} from './description.ts';
+  CLIENT_OPTIONS,
+  type ClientOptions,
+  START_OPTIONS,
+  type StartOptions,
+  TYPED_START_OPTIONS,
+  type TypedStartOptions,
+} from './client-options.ts';
+import { descriptionOf, inspect, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
 import { InstanceHandle } from './handle.ts';
 import {
   exportHistory,
@@ -31,7 +30,7 @@ import {
   historyEvents,
   historyPage,
 } from './history.ts';
-import { type CustomStatus, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
+import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import {
   filterText,
   InstanceList,
@@ -43,6 +42,7 @@ import {
   type PruneOptions,
 } from './listing.ts';
 import { RECODE_OPTIONS, type Recoded, type RecodeOptions, recode } from './recode.ts';
+import { type Issue, Requests } from './requests.ts';
 import type { OverdueInstances, StoreStats } from './stats.ts';
 import { CHECK_STORE_OPTIONS, type CheckStoreOptions, type StoreCheck, stepLimit } from './store-check.ts';
 import {
@@ -53,43 +53,6 @@ import {
   type StatusChangesOptions,
   within,
 } from './watching.ts';
-
-/** A store request that may be part of a trace. */
-type Issue = (store: NativeStore, request: number, trace: TraceContext | null) => void;
-
-/** Options of a {@link Client}. */
-export interface ClientOptions {
-  /**
-   * Size limits for values and messages. Default: the limits of the last runtime that was made with the same provider
-   * object and limits of its own.
-   */
-  limits?: ClientLimits;
-  /** Traces the client's calls: the return value of `openTelemetry` of `perdure/telemetry`. Default: no tracing. */
-  telemetry?: Telemetry;
-}
-
-/** Options of {@link Client.startOrchestration}. */
-export interface StartOptions extends InstanceOptions {
-  /**
-   * Behaviour when the id is in use. `'error'` (default) throws `InstanceExistsError`, `'return'` leaves the instance
-   * as it is, `'restartIfTerminal'` starts the instance anew if it has ended.
-   */
-  onConflict?: 'error' | 'return' | 'restartIfTerminal';
-}
-
-/** Options of {@link Client.start}. */
-export interface TypedStartOptions extends Omit<StartOptions, 'version'> {
-  /** Id of the new instance. Default: a UUID of version 7. */
-  id?: string;
-}
-
-const START_OPTIONS = {
-  ...INSTANCE_OPTIONS,
-  onConflict: oneOf('error', 'return', 'restartIfTerminal'),
-};
-
-const { version: _, ...TYPED_OPTIONS } = START_OPTIONS;
-const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };
 
 /**
  * Starts instances, reads their state and sends to them. A client needs no runtime in its process. Every method checks
@@ -104,16 +67,12 @@ const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };
  */
 export class Client {
   readonly #port: StorePort;
-  readonly #limits: ClientLimits | undefined;
-  readonly #telemetry: Telemetry | undefined;
+  readonly #requests: Requests;
 
   /** @throws TypeError when `provider` is not a provider, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
-    const { limits, telemetry } =
-      checkOptions(options, { limits: checkClientLimits, telemetry: checkTelemetry }, 'new Client') ?? {};
-    this.#limits = limits;
-    this.#telemetry = telemetry;
+    this.#requests = new Requests(this.#port, checkOptions(options, CLIENT_OPTIONS, 'new Client') ?? {});
   }
 
   /**
@@ -170,10 +129,10 @@ export class Client {
   /** Returns the status of an instance, or `null` when there is no instance of that id. */
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
-    const reply = await this.#asking('status', id, () =>
+    const reply = await this.#requests.query('status', id, () =>
       this.#port.request((store, request) => store.status(request, id)),
     );
-    return this.#statusOf<T>(reply);
+    return this.#requests.statusOf<T>(reply);
   }
 
   /**
@@ -188,7 +147,7 @@ export class Client {
     checkName(id, 'instance id');
     const timeoutMs =
       timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
-    const reply = await this.#asking('wait', id, () => {
+    const reply = await this.#requests.query('wait', id, () => {
       const pending = this.#port.open((store, request) => store.waitForEnd(request, id));
       return within(pending, timeoutMs, this.#port.timers, () => {
         throw new TimeoutError(
@@ -197,7 +156,7 @@ export class Client {
         );
       });
     });
-    return this.#statusOf<T>(reply) as InstanceStatus<T>;
+    return this.#requests.statusOf<T>(reply) as InstanceStatus<T>;
   }
 
   /**
@@ -275,14 +234,7 @@ export class Client {
   async raiseEvent(id: string, name: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(name, 'event name');
-    const payload = this.#toStored(data, 'event', Place.mail(id, `e${name}`));
-    const { mailboxMessages } = this.#holding();
-    await this.#telling(
-      'raise',
-      id,
-      (store, request) => store.send(request, id, 'event', name, payload, mailboxMessages),
-      name,
-    );
+    await this.#send('raise', id, 'event', name, data);
   }
 
   /**
@@ -297,14 +249,7 @@ export class Client {
   async enqueueEvent(id: string, queue: string, data?: unknown): Promise<void> {
     checkName(id, 'instance id');
     checkName(queue, 'queue name');
-    const payload = this.#toStored(data, 'event', Place.mail(id, `q${queue}`));
-    const { mailboxMessages } = this.#holding();
-    await this.#telling(
-      'enqueue',
-      id,
-      (store, request) => store.send(request, id, 'queue', queue, payload, mailboxMessages),
-      queue,
-    );
+    await this.#send('enqueue', id, 'queue', queue, data);
   }
 
   /**
@@ -318,8 +263,8 @@ export class Client {
    * @throws InstanceNotFoundError when there is no instance of that id
    */
   async cancelInstance(id: string, reason?: string): Promise<void> {
-    const why = this.#reason(id, reason, 'cancellation', 'client.cancelInstance');
-    await this.#telling('cancel', id, (store, request) => store.cancel(request, id, why));
+    const why = this.#requests.reasonText(id, reason, 'cancellation', 'client.cancelInstance');
+    await this.#requests.command('cancel', id, (store, request) => store.cancel(request, id, why));
   }
 
   /**
@@ -328,8 +273,8 @@ export class Client {
    * @throws InstanceNotFoundError when there is no instance of that id
    */
   async terminateInstance(id: string, reason?: string): Promise<void> {
-    const why = this.#reason(id, reason, 'termination', 'client.terminateInstance');
-    await this.#telling('terminate', id, (store, request) => store.terminate(request, id, why));
+    const why = this.#requests.reasonText(id, reason, 'termination', 'client.terminateInstance');
+    await this.#requests.command('terminate', id, (store, request) => store.terminate(request, id, why));
   }
 
   /**
@@ -349,8 +294,8 @@ export class Client {
    * ```
    */
   async suspend(id: string, reason?: string): Promise<void> {
-    const why = this.#reason(id, reason, 'suspension', 'client.suspend');
-    await this.#telling('suspend', id, (store, request) => store.suspend(request, id, why));
+    const why = this.#requests.reasonText(id, reason, 'suspension', 'client.suspend');
+    await this.#requests.command('suspend', id, (store, request) => store.suspend(request, id, why));
   }
 
   /**
@@ -362,7 +307,7 @@ export class Client {
    */
   async resume(id: string): Promise<void> {
     checkName(id, 'instance id');
-    await this.#telling('resume', id, (store, request) => store.resume(request, id));
+    await this.#requests.command('resume', id, (store, request) => store.resume(request, id));
   }
 
   /**
@@ -459,7 +404,7 @@ export class Client {
    */
   async deleteInstance(id: string): Promise<void> {
     checkName(id, 'instance id');
-    await this.#asking('delete', id, () => this.#port.request((store, request) => store.delete(request, id)));
+    await this.#requests.query('delete', id, () => this.#port.request((store, request) => store.delete(request, id)));
   }
 
   /**
@@ -556,7 +501,7 @@ export class Client {
    * ```
    */
   async describeStore(): Promise<StoreDescription> {
-    return descriptionOf(await this.#inspect());
+    return descriptionOf(await inspect(this.#port));
   }
 
   /**
@@ -598,7 +543,7 @@ export class Client {
    * ```
    */
   async workers(): Promise<WorkerInfo[]> {
-    return workersOf(await this.#inspect());
+    return workersOf(await inspect(this.#port));
   }
 
   /**
@@ -617,75 +562,25 @@ export class Client {
     return JSON.parse(reply as string) as OverdueInstances[];
   }
 
-  async #inspect(): Promise<InspectionData> {
-    return JSON.parse(
-      (await this.#port.request((store, request) => store.inspect(request))) as string,
-    ) as InspectionData;
-  }
-
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
-    const payload = this.#toStored(input, 'input', Place.input(id, 1));
+    const payload = this.#requests.valueText(input, 'input', Place.input(id, 1));
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
     const start: Issue = (store, request, trace) =>
       store.start(request, id, name, version, payload, tagText, priority, onConflict, trace);
-    await this.#telling('start', id, start, name);
+    await this.#requests.command('start', id, start, name);
   }
 
-  /** Issues a request that instances act on, traced as a producer. */
-  #telling(operation: string, instanceId: string, issue: Issue, target?: string): Promise<string | null> {
-    const call = { operation, instanceId, isProducer: true, ...(target === undefined ? {} : { target }) };
-    return this.#traced(call, (trace) => this.#port.request((store, request) => issue(store, request, trace)));
-  }
-
-  /** Issues a request that only reads, or that changes only ended instances. */
-  #asking<T>(operation: string, instanceId: string, ask: () => Promise<T>): Promise<T> {
-    return this.#traced({ operation, instanceId, isProducer: false }, ask);
-  }
-
-  #traced<T>(call: ClientCall, run: (trace: TraceContext | null) => Promise<T>): Promise<T> {
-    return this.#telemetry === undefined ? run(null) : this.#telemetry.call(call, run);
-  }
-
-  #statusOf<T>(reply: string | null): InstanceStatus<T> | null {
-    const data = JSON.parse(reply ?? 'null') as StatusData | null;
-    return data === null ? null : statusOf<T>(data, this.#port.texts);
-  }
-
-  /** Returns the reason as it is stored. */
-  #reason(
-    id: string,
-    reason: unknown,
-    what: 'cancellation' | 'termination' | 'suspension',
-    where: string,
-  ): string | null {
-    checkName(id, 'instance id');
-    if (reason === undefined) return null;
-    if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);
-    return this.#toStored(reason, 'reason', what === 'termination' ? Place.end(id, what) : Place.ofInstance(id, what));
-  }
-
-  /** The limits that are in force now. */
-  #holding(): Required<ClientLimits> {
-    return this.#limits === undefined ? this.#port.limits : limitsOver(this.#limits, this.#port.limits);
-  }
-
-  #toStored(value: unknown, path: string, place: Place): string | null {
-    return this.#port.texts.write(toPayload(value, path, this.#holding()), path, place);
+  /** Sends a message to a mailbox of an instance: an event of a name, or a queue. */
+  async #send(operation: string, id: string, kind: 'event' | 'queue', name: string, data: unknown): Promise<void> {
+    const payload = this.#requests.valueText(data, 'event', Place.mail(id, `${kind === 'event' ? 'e' : 'q'}${name}`));
+    const { mailboxMessages } = this.#requests.limits;
+    const send: Issue = (store, request) => store.send(request, id, kind, name, payload, mailboxMessages);
+    await this.#requests.command(operation, id, send, name);
   }
 }
 
 function checkExecution(id: unknown, executionId: unknown, where: string): void {
   checkName(id, 'instance id');
   if (executionId !== undefined) whole(1)(executionId, `${where}: the executionId`);
-}
-
-/** Returns a UUID that begins with the time, so that later ids sort later (RFC 9562, version 7). */
-function uuidv7(): string {
-  const bytes = process.getBuiltinModule('node:crypto').randomBytes(16);
-  bytes.writeUIntBE(Date.now(), 0, 6);
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6);
-  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
-  const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }

@@ -1,5 +1,6 @@
 // The setup of a store and its workers, as clients see them.
 
+import type { StorePort } from '../store/providers.ts';
 import type { LaneMetrics } from '../tracing/metrics.ts';
 
 /** The return value of {@link Client.describeStore}. */
@@ -83,6 +84,11 @@ export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settin
     readonly leaseUntil: number;
     readonly about: WorkerAbout | null;
   })[];
+}
+
+/** Reads the data of the store and its workers. */
+export async function inspect(port: StorePort): Promise<InspectionData> {
+  return JSON.parse((await port.request((store, request) => store.inspect(request))) as string) as InspectionData;
 }
 
 export function descriptionOf({

@@ -3,7 +3,8 @@
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
 import { createTestStore, type NativeStore, type NativeTestStore } from '../binding/binding.ts';
-import { Client, type TypedStartOptions } from '../client/client.ts';
+import { Client } from '../client/client.ts';
+import type { TypedStartOptions } from '../client/client-options.ts';
 import type { InstanceHandle } from '../client/handle.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Option } from 'commander';
 
-import type { StartOptions } from '../../client/client.ts';
+import type { StartOptions } from '../../client/client-options.ts';
 import { spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { given } from '../filter.ts';

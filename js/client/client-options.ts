@@ -1,0 +1,49 @@
+// The options of a client and of its starts.
+
+import { INSTANCE_OPTIONS, type InstanceOptions } from '../orchestration/call-options.ts';
+import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
+import { named, type OptionTable, oneOf } from '../util/options.ts';
+import { type ClientLimits, checkClientLimits } from '../values/limits.ts';
+
+/** Options of a {@link Client}. */
+export interface ClientOptions {
+  /**
+   * Size limits for values and messages. Default: the limits of the last runtime that was made with the same provider
+   * object and limits of its own.
+   */
+  limits?: ClientLimits;
+  /** Traces the client's calls: the return value of `openTelemetry` of `perdure/telemetry`. Default: no tracing. */
+  telemetry?: Telemetry;
+}
+
+/** Options of {@link Client.startOrchestration}. */
+export interface StartOptions extends InstanceOptions {
+  /**
+   * Behaviour when the id is in use. `'error'` (default) throws `InstanceExistsError`, `'return'` leaves the instance
+   * as it is, `'restartIfTerminal'` starts the instance anew if it has ended.
+   */
+  onConflict?: 'error' | 'return' | 'restartIfTerminal';
+}
+
+/** Options of {@link Client.start}. */
+export interface TypedStartOptions extends Omit<StartOptions, 'version'> {
+  /** Id of the new instance. Default: a UUID of version 7. */
+  id?: string;
+}
+
+/** The checks of {@link ClientOptions}. */
+export const CLIENT_OPTIONS = {
+  limits: checkClientLimits,
+  telemetry: checkTelemetry,
+} satisfies OptionTable;
+
+/** The checks of {@link StartOptions}. */
+export const START_OPTIONS = {
+  ...INSTANCE_OPTIONS,
+  onConflict: oneOf('error', 'return', 'restartIfTerminal'),
+} satisfies OptionTable;
+
+const { version: _, ...TYPED_OPTIONS } = START_OPTIONS;
+
+/** The checks of {@link TypedStartOptions}. */
+export const TYPED_START_OPTIONS = { ...TYPED_OPTIONS, id: named };

@@ -1,0 +1,70 @@
+// The requests of one client to its store: traced, and with values as the store has them.
+
+import type { NativeStore } from '../binding/binding.ts';
+import type { StorePort } from '../store/providers.ts';
+import type { ClientCall, Telemetry, TraceContext } from '../tracing/telemetry-hooks.ts';
+import { checkName } from '../util/options.ts';
+import { Place } from '../values/codec-context.ts';
+import { type ClientLimits, limitsOver } from '../values/limits.ts';
+import { toPayload } from '../values/payload.ts';
+import type { ClientOptions } from './client-options.ts';
+import { type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
+
+/** A store request that may be part of a trace. */
+export type Issue = (store: NativeStore, request: number, trace: TraceContext | null) => void;
+
+export class Requests {
+  readonly #port: StorePort;
+  readonly #limits: ClientLimits | undefined;
+  readonly #telemetry: Telemetry | undefined;
+
+  constructor(port: StorePort, { limits, telemetry }: ClientOptions) {
+    this.#port = port;
+    this.#limits = limits;
+    this.#telemetry = telemetry;
+  }
+
+  /** Issues a request that instances act on, traced as a producer. */
+  command(operation: string, instanceId: string, issue: Issue, target?: string): Promise<string | null> {
+    const call = { operation, instanceId, isProducer: true, ...(target === undefined ? {} : { target }) };
+    return this.#traced(call, (trace) => this.#port.request((store, request) => issue(store, request, trace)));
+  }
+
+  /** Issues a request that only reads, or that changes only ended instances. */
+  query<T>(operation: string, instanceId: string, run: () => Promise<T>): Promise<T> {
+    return this.#traced({ operation, instanceId, isProducer: false }, run);
+  }
+
+  #traced<T>(call: ClientCall, run: (trace: TraceContext | null) => Promise<T>): Promise<T> {
+    return this.#telemetry === undefined ? run(null) : this.#telemetry.call(call, run);
+  }
+
+  /** Returns the status that the store replied with, or `null` when there is no instance. */
+  statusOf<T>(reply: string | null): InstanceStatus<T> | null {
+    const data = JSON.parse(reply ?? 'null') as StatusData | null;
+    return data === null ? null : statusOf<T>(data, this.#port.texts);
+  }
+
+  /** Returns the reason as it is stored. */
+  reasonText(
+    id: string,
+    reason: unknown,
+    what: 'cancellation' | 'termination' | 'suspension',
+    where: string,
+  ): string | null {
+    checkName(id, 'instance id');
+    if (reason === undefined) return null;
+    if (typeof reason !== 'string') throw new TypeError(`${where}: the reason must be a string`);
+    return this.valueText(reason, 'reason', what === 'termination' ? Place.end(id, what) : Place.ofInstance(id, what));
+  }
+
+  /** The limits that are in force now. */
+  get limits(): Required<ClientLimits> {
+    return this.#limits === undefined ? this.#port.limits : limitsOver(this.#limits, this.#port.limits);
+  }
+
+  /** Returns a value as the store keeps it. */
+  valueText(value: unknown, path: string, place: Place): string | null {
+    return this.#port.texts.write(toPayload(value, path, this.limits), path, place);
+  }
+}
