@@ -81,7 +81,9 @@ export {
 } from './orchestration/definition.ts';
 export type { ContinueAsNewOptions, OrchestrationContext } from './orchestration/orchestration-context.ts';
 export type { InstanceEvent } from './runtime/lane.ts';
-export { Runtime, type RuntimeEvents, type RuntimeOptions } from './runtime/runtime.ts';
+export type { RuntimeEvents } from './runtime/main-host.ts';
+export { Runtime } from './runtime/runtime.ts';
+export type { RuntimeOptions } from './runtime/runtime-options.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
 export {
   type Provider,

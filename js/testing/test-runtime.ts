@@ -15,7 +15,9 @@ import {
   type OrchestrationFunction,
   type OrchestrationOptions,
 } from '../orchestration/definition.ts';
-import { RUNTIME_OPTIONS, Runtime, type RuntimeEvents, type RuntimeOptions } from '../runtime/runtime.ts';
+import type { RuntimeEvents } from '../runtime/main-host.ts';
+import { Runtime } from '../runtime/runtime.ts';
+import { RUNTIME_OPTIONS, type RuntimeOptions } from '../runtime/runtime-options.ts';
 import { Provider, StorePort } from '../store/providers.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, type OptionTable, oneOf, time, timeOf, whole } from '../util/options.ts';

@@ -1,0 +1,128 @@
+// The options of a runtime.
+
+import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/logger.ts';
+import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
+import type { Duration } from '../util/duration.ts';
+import { bool, duration, finite, listOfNames, named, type OptionTable, oneOf, whole } from '../util/options.ts';
+import { checkRuntimeLimits, type RuntimeLimits } from '../values/limits.ts';
+import { checkModules } from './modules.ts';
+
+/** Options of a {@link Runtime}. */
+export interface RuntimeOptions {
+  /**
+   * Number of worker threads that run orchestrations and activities besides this one, loaded from `modules`. Code that
+   * is registered with the runtime itself runs on this thread alone. Default 0.
+   */
+  threads?: number;
+  /**
+   * Modules that every thread, this one included, loads when the runtime starts. A thread registers the definitions
+   * that a module exports (the results of {@link defineActivity} and {@link defineOrchestration}). It also calls the
+   * module's default function, if there is one, with an object that has `register`, `registerActivity` and
+   * `registerOrchestration`. If the provider has a codec, one of the modules exports it as `codec`. Each module is
+   * named by a URL (`new URL('./work.js', import.meta.url)`, or `import.meta.resolve('a-package')`) or by an absolute
+   * path.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { threads: 3, modules: [new URL('./work.js', import.meta.url)] });
+   * ```
+   */
+  modules?: readonly (string | URL)[];
+  /** The most activity attempts that run at the same time. Default 100. */
+  activityConcurrency?: number;
+  /**
+   * Queues whose activities the runtime runs: those of its own orchestrations and, for other runtimes on the store,
+   * those that it has registered. Default `['default']`; `[]` runs inline activities only.
+   */
+  queues?: readonly string[];
+  /**
+   * Time after which the runtime yields to the event loop, ms: between turns, and within a long turn before the next
+   * delivery to the code. Default 5.
+   */
+  turnSliceMs?: number;
+  /**
+   * The most orchestrations whose generator is kept in memory. Others are replayed when they go on. So are those that
+   * did nothing for 10 s and have no more than 200 events, because their replay is short. Default 10 000.
+   */
+  cachedInstancesMax?: number;
+  /**
+   * Lease of this worker: other workers take over after this time without a heartbeat. Default 15 s. On Linux, workers
+   * on the same machine notice within a second that a process is gone.
+   */
+  lease?: Duration;
+  /**
+   * Time for which the event loop may be blocked before the work that waits for it goes to other workers. A turn of an
+   * orchestration takes microseconds. A turn that does not end is reported, and its instance goes to other workers with
+   * everything else that this runtime owns; the third such turn in a row suspends the instance. An activity that works
+   * synchronously for this long is not run again elsewhere, but instances that wait behind it are. Raise it while you
+   * debug with breakpoints. Default 5 s.
+   */
+  turnDeadline?: Duration;
+  /** Name of this worker in the store and in logs. Default `perdure`. */
+  workerName?: string;
+  /** Receives log lines. Default: stderr, as text. */
+  logger?: Logger;
+  /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
+  logLevel?: LogLevel;
+  /**
+   * True to show, in activity errors and mismatches, the line of the orchestration that scheduled the work. Costs 1 to
+   * 6 microseconds per scheduled operation; an execution with more than 10 000 operations open at once keeps no further
+   * lines. Default: true, unless `NODE_ENV` is `production`.
+   */
+  sourceStacks?: boolean;
+  /**
+   * `'on'` guards orchestrations against calls that a replay could not repeat. Inside an orchestration `Date`,
+   * `performance.now()`, `Math.random()` and `crypto.randomUUID()` are then deterministic, and `setTimeout`,
+   * `setInterval`, `setImmediate`, `queueMicrotask` and `fetch` throw `DeterminismError`. While a runtime with `'on'`
+   * is started, these globals are replaced by functions that behave as usual everywhere else; `'off'` replaces nothing.
+   * Default `'on'`.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { determinism: 'off' });   // the code sees to it by itself
+   * ```
+   */
+  determinism?: 'on' | 'off';
+  /**
+   * Limits on sizes and counts. The limits of what is handed over also apply to clients of the same provider object,
+   * unless the client has its own.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { limits: { historyEvents: 50_000, payloadBytes: 256 * 1024 } });
+   * ```
+   */
+  limits?: RuntimeLimits;
+  /**
+   * Traces the work of this runtime: the result of `openTelemetry` of `perdure/telemetry`. If the runtime has worker
+   * threads, one of its modules exports it as `telemetry` too. Default: no tracing.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { telemetry: openTelemetry() });
+   * ```
+   */
+  telemetry?: Telemetry;
+}
+
+/** The most worker threads of a runtime. */
+const THREADS_MAX = 256;
+
+/** @internal The check of each option. */
+export const RUNTIME_OPTIONS = {
+  threads: whole(0, THREADS_MAX),
+  modules: checkModules,
+  activityConcurrency: whole(1, 1_000_000),
+  queues: listOfNames,
+  turnSliceMs: finite(0.1, 60_000),
+  cachedInstancesMax: whole(0, 0xffff_ffff),
+  lease: duration(100),
+  turnDeadline: duration(100),
+  workerName: named,
+  logger: checkLogger,
+  logLevel: oneOf(...LOG_LEVELS),
+  sourceStacks: bool,
+  determinism: oneOf('on', 'off'),
+  limits: checkRuntimeLimits,
+  telemetry: checkTelemetry,
+} satisfies OptionTable;
