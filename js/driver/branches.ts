@@ -4,8 +4,8 @@ import { checkKeys } from '../util/options.ts';
 import { disregardPromises, isInstance, isList, isRecord, show } from '../util/show.ts';
 import type { CombineOptions } from './branch.ts';
 import type { Contest } from './combinator.ts';
-import { claim, describeValue, isGenerator, unclaim } from './fiber.ts';
 import { BaseFuture } from './future.ts';
+import { claim, describeValue, isGenerator, unclaim } from './generator.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** Returns the branches that a method was given, checked. `args` are the arguments of the method. */

@@ -14,8 +14,8 @@
 
 import { CancelledError, PerdureError } from '../errors/errors.ts';
 import { Line, type Place } from '../util/line.ts';
-import { describeValue, isGenerator } from './fiber.ts';
 import { BaseFuture, FAILED, type Future, OK } from './future.ts';
+import { describeValue, isGenerator } from './generator.ts';
 import type { FiberScheduler, Runnable } from './scheduler.ts';
 import { captureSource, type SourceMark, sourceLines } from './source.ts';
 

@@ -13,12 +13,13 @@
 
 import { types } from 'node:util';
 
-import { CancelledError, DeterminismError } from '../errors/errors.ts';
-import { disregardPromises, isInstance, property, show } from '../util/show.ts';
+import { CancelledError } from '../errors/errors.ts';
 import { Cleanup } from './cleanup.ts';
 import { enter, leave } from './current.ts';
 import type { TreeNode } from './fiber-tree.ts';
 import { BaseFuture, FAILED, type FiberFuture, OK, PENDING, type State, type Waiter } from './future.ts';
+import { describeValue, GENERATOR, isGenerator, isPlain } from './generator.ts';
+import { notAFuture } from './refused-yield.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** The code that a fiber runs: a generator, or a function that makes one when the fiber starts. */
@@ -263,7 +264,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     if (!isGenerator(generator)) {
       throw new TypeError(`an orchestration must be a function*, but this one returned ${describeValue(generator)}`);
     }
-    this.isPlain = isPrototypeOf.call(GENERATOR, generator);
+    this.isPlain = isPlain(generator);
     this.generator = generator as Iterator<unknown, T, any>;
     return this.generator;
   }
@@ -334,124 +335,5 @@ export class UncancellableBlock<T> extends Fiber<T> {
   override settle(state: typeof OK | typeof FAILED, value: unknown): void {
     this.scheduler.blocks -= 1;
     super.settle(state, value);
-  }
-}
-
-const { isPrototypeOf } = Object.prototype;
-/**
- * The prototype that all generators of this realm inherit from. Every evaluated `function*` puts a prototype of its own
- * between this one and its generators, so the first look at a property of a fiber's generator is slow. Calling the
- * methods of this prototype avoids that.
- */
-const GENERATOR = Object.getPrototypeOf(Object.getPrototypeOf((function* () {})())) as Generator;
-
-/** True if a value is the result of calling a `function*`. */
-export function isGenerator(value: unknown): value is Generator<unknown, unknown, any> {
-  if (typeof value !== 'object' || value === null) return false;
-  try {
-    if (isPrototypeOf.call(GENERATOR, value)) return true;
-  } catch {
-    // The value is a proxy that does not tell its prototype.
-    return false;
-  }
-  if (value instanceof BaseFuture) return false;
-  // Generators of another realm, and those that a compiler made of something else.
-  return ['next', 'throw', Symbol.iterator].every((key) => typeof property(value, key) === 'function');
-}
-
-/** Marks a generator that a fiber runs or has run. A property, because adding to a WeakSet takes ten times as long. */
-const CLAIMED = Symbol('run by a fiber');
-
-interface Claimable {
-  [CLAIMED]?: boolean;
-}
-
-/**
- * Claims a generator for a fiber of its own.
- *
- * @param where - where the generator was handed over, for the error
- * @throws TypeError when another fiber runs or has run the generator: each would get only a part of its steps
- */
-export function claim(generator: object, where: string): void {
-  const claimable = generator as Claimable;
-  if (claimable[CLAIMED] === true) {
-    throw new TypeError(
-      `${where} is a generator that a fiber runs already, or has run: call its function* again for another one`,
-    );
-  }
-  // A frozen generator has no place for the mark.
-  if (Object.isExtensible(claimable)) claimable[CLAIMED] = true;
-}
-
-/** Releases the claim of a call that was refused: another call may claim the generator. */
-export function unclaim(generator: object): void {
-  // A frozen generator was not marked, and an assignment would throw.
-  delete (generator as Claimable)[CLAIMED];
-}
-
-/**
- * The prototypes of this realm's async functions. Each `ctx.spawn` compares with them, because that is quicker than
- * reading the tag of the function.
- */
-const ASYNC = [async () => {}, async function* () {}].map((fn) => Object.getPrototypeOf(fn) as object);
-
-/** Returns the reason why calling a function makes no generator; `undefined` if it may make one. */
-export function asyncRefusal(fn: object): string | undefined {
-  let prototype: object | null = null;
-  try {
-    prototype = Object.getPrototypeOf(fn) as object | null;
-  } catch {
-    // The function is a proxy that does not tell its prototype.
-  }
-  const isAsync = prototype === ASYNC[0] || prototype === ASYNC[1];
-  return isAsync ? 'an async function: its asynchronous work belongs in activities' : undefined;
-}
-
-/** Describes a refused value in an error message. */
-export function describeValue(value: unknown): string {
-  disregardPromises(value);
-  // The string may be part of a payload.
-  if (typeof value === 'string') return 'a string';
-  if (typeof value === 'number' || typeof value === 'boolean') return `the ${typeof value} ${value}`;
-  if (typeof value !== 'object' || value === null) return show(value);
-  if (typeof property(value, 'then') === 'function') return 'a promise';
-  if (typeof property(value, Symbol.asyncIterator) === 'function') return 'an async generator';
-  if (isGenerator(value)) return 'a generator';
-  return show(value);
-}
-
-/** Returns the error for an orchestration that yielded something that cannot be waited for. */
-function notAFuture(value: unknown): DeterminismError {
-  if (isInstance(value, BaseFuture) && !types.isProxy(value)) {
-    return new DeterminismError(
-      'a future of another orchestration was yielded: every instance can wait only for its own',
-      {
-        called: 'yield',
-        instead: 'ctx.scheduleActivity',
-      },
-    );
-  }
-  const what = describeValue(value);
-  const instead = remedy(what);
-  return new DeterminismError(`${what} was yielded, which an orchestration cannot wait for: ${instead}`, {
-    called: `yield of ${what}`,
-    instead,
-  });
-}
-
-function remedy(what: string): string {
-  switch (what) {
-    case 'a promise':
-      return "do the asynchronous work in an activity and write `yield ctx.scheduleActivity('name', input)`";
-    case 'an async generator':
-      return 'orchestrations are written as `function*`, without `async`';
-    case 'a generator':
-      return 'write `yield* block()` to run it here, or `yield ctx.spawn(block)` to run it as a fiber';
-    case 'an array':
-      return 'write `yield ctx.all([…])`';
-    case 'a function':
-      return 'call it, and yield the future that it returns';
-    default:
-      return 'yield what a method of the context returned, such as `yield ctx.scheduleTimer(1000)`';
   }
 }

@@ -3,8 +3,8 @@
 import { isList } from '../util/show.ts';
 import { branchList, checkBranches, combineOptions, contestOf, entriesOf, isOptions, requireSome } from './branches.ts';
 import { Combinator, type Contest, outcomeOf } from './combinator.ts';
-import { describeValue } from './fiber.ts';
 import { type BaseFuture, FAILED, OK, PENDING } from './future.ts';
+import { describeValue } from './generator.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /**

@@ -1,7 +1,7 @@
 // Checks of the arguments that user code passes to the methods of a context.
 
 import { types } from 'node:util';
-import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/fiber.ts';
+import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/generator.ts';
 import { ISO_TIME } from '../util/options.ts';
 
 /** Returns the kind of a function, in JavaScript's words; a proxy may not tell. */

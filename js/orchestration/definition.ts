@@ -1,7 +1,7 @@
 // Definitions of orchestrations: a function with its name, version and policies.
 
 import type { OnEnd } from '../driver/cancelling.ts';
-import { asyncRefusal, describeValue } from '../driver/fiber.ts';
+import { asyncRefusal, describeValue } from '../driver/generator.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, named, type OptionTable, oneOf } from '../util/options.ts';
 import { isDefined, property } from '../util/show.ts';
