@@ -67,10 +67,10 @@ describe('the files of js/', () => {
     const told = (file: string, text: string, message: RegExp): void => {
       expect(plant({ [file]: text })).toEqual([expect.stringMatching(message)]);
     };
-    told('client/client.ts', "import { Core } from '../native/index.cjs';", /only binding\/binding\.ts/);
-    told('client/client.ts', "const native = await import('../native/index.cjs');", /only binding\/binding\.ts/);
+    told('client/client.ts', "import { Core } from '../native/index.cjs';", /only binding\/addon\.ts/);
+    told('client/client.ts', "const native = await import('../native/index.cjs');", /only binding\/addon\.ts/);
     told('values/codec.ts', "import type { Future } from '../driver/future.ts';", /values\/ is below driver\//);
-    told('driver/fiber.ts', "import { core } from '../binding/binding.js';", /driver\/ is below binding\//);
+    told('driver/fiber.ts', "import { core } from '../binding/addon.js';", /driver\/ is below binding\//);
     told('driver/scheduler.ts', "export * from '../runtime/runtime.ts';", /driver\/ is below runtime\//);
     told('driver/future.ts', "let client: import('../client/client.ts').Client;", /driver\/ is below client\//);
     told('logging/logger.ts', "import { trace } from '../tracing/trace.ts';", /logging\/ is below tracing\//);
@@ -79,7 +79,7 @@ describe('the files of js/', () => {
     told('client/client.ts', "import { a } from '../brand-new/a.ts';", /brand-new\/ is not in LAYERS/);
     told(
       'cli/commands/list.ts',
-      "import { openSqlite } from '../../binding/binding.ts';",
+      "import { openSqlite } from '../../binding/store.ts';",
       /the command line is a client/,
     );
     told('client/client.ts', "import x from 'left-pad';", /not a dependency/);
@@ -103,8 +103,7 @@ describe('the files of js/', () => {
       plant({
         'a.ts': "import { b } from './b.ts'; import 'node:fs'; import 'devalue';",
         'b.ts': "import type { A } from './a.ts';",
-        'binding/binding.ts':
-          "import { Core } from '../native/index.cjs'; import { trace } from '../tracing/trace.ts';",
+        'binding/addon.ts': "import { Core } from '../native/index.cjs'; import { trace } from '../tracing/trace.ts';",
         'activity/activity-context.ts': "import type { Client } from '../client/client.ts';",
         'values/codec.ts': "import { PerdureError } from '../errors/errors.ts';",
       }),

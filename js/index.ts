@@ -3,7 +3,7 @@
 export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity/activity.ts';
 export { type ActivityContext, activityContext } from './activity/activity-context.ts';
 export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
-export type { EndState } from './binding/binding.ts';
+export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';
 export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
 export type { StoreDescription, WorkerAbout, WorkerInfo } from './client/description.ts';

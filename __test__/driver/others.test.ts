@@ -8,7 +8,7 @@ import {
   INSTANCE_EXISTS,
   INSTANCE_NOT_FOUND,
   MAILBOX_FULL,
-} from '../../js/driver/engine.ts';
+} from '../../js/driver/delivery.ts';
 import {
   CancelledError,
   InstanceExistsError,

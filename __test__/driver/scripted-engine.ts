@@ -2,16 +2,31 @@
 
 import type { ActivityOptions } from '../../js/activity/activity-options.ts';
 import {
+  CANCEL_OPERATION,
+  CONTINUED_AS_NEW,
+  type Command,
+  CREATE_TIMER,
+  CREATE_TIMER_AT,
+  type Issued,
+  type Outcome,
+  SCHEDULE_ACTIVITY,
+  SEND_MESSAGE,
+  START_CHILD,
+  START_INSTANCE,
+} from '../../js/driver/command.ts';
+import {
   ACTIVITY_FAILED,
   CANCEL,
   CHILD_FAILED,
   type Delivery,
-  type EndKind,
-  type EnginePort,
+  HELD,
   MESSAGE,
   REFUSED,
   SUCCEEDED,
-} from '../../js/driver/engine.ts';
+  type TurnOver,
+} from '../../js/driver/delivery.ts';
+import type { EnginePort } from '../../js/driver/engine.ts';
+import type { Mailbox, WaitChanges } from '../../js/driver/waits.ts';
 import { NondeterminismError } from '../../js/errors/errors.ts';
 import type { TraceLevel } from '../../js/logging/fields.ts';
 import type { OrchestrationFunction, RunnableOrchestration } from '../../js/orchestration/definition.ts';
@@ -98,65 +113,28 @@ export class ScriptedEngine implements EnginePort {
     return this.awaited.at(-1) ?? { mailboxes: null, timers: null };
   }
 
-  scheduleActivity(name: string, input: string | null, options: string | null): number {
-    return this.command(`activity ${name}${input === null ? '' : ` ${input}`}${options === null ? '' : ` ${options}`}`);
-  }
-
-  createTimer(delayMs: number): number {
-    return this.command(`timer +${delayMs}`);
+  /** A script is no history, so no operation succeeds next. */
+  issue(command: Command): Issued {
+    return { operation: this.command(textOf(command)), succeedsNext: false };
   }
 
   graceTimer(delayMs: number | null): number | null {
     return delayMs === null ? null : this.command(`grace +${delayMs}`);
   }
 
-  createTimerAt(atMs: number): number {
-    return this.command(`timer @${atMs}`);
-  }
-
-  startInstance(
-    isChild: boolean,
-    name: string,
-    id: string,
-    version: string | null,
-    input: string | null,
-    tags: string | null,
-    priority: number,
-  ): number {
-    const details = [version, input, tags, priority === 0 ? null : `${priority}`].filter((text) => text !== null);
-    return this.command([isChild ? 'child' : 'start', name, id, ...details].join(' '));
-  }
-
-  sendMessage(receiver: string, mailbox: string, payload: string | null): number {
-    return this.command(`send ${receiver} ${mailbox}${payload === null ? '' : ` ${payload}`}`);
-  }
-
-  /** A script is no history. */
-  succeedsNext(): boolean {
-    return false;
-  }
-
   ofFiber(fiber: number): void {
     this.fibers.push(`${fiber}: ${this.last}`);
   }
 
-  cancelOperation(operation: number): void {
-    this.command(`cancel ${operation}`);
-  }
-
-  next(
-    mailboxes: string[] | null,
-    timers: number[] | null,
-    mailboxesGone: string[] | null,
-    timersGone: number[] | null,
-  ): Delivery | null {
-    for (const list of [mailboxes, timers, mailboxesGone, timersGone]) this.told += list?.length ?? 0;
-    change(this.awaitedMailboxes, mailboxes, mailboxesGone);
-    change(this.awaitedTimers, timers, timersGone);
+  next(changes: WaitChanges | null): Delivery | TurnOver {
+    const { events, queues, operations, eventsGone, queuesGone, operationsGone } = changes ?? NO_CHANGES;
+    for (const list of Object.values(changes ?? {})) this.told += list?.length ?? 0;
+    change(this.awaitedMailboxes, namesOf(events, queues), namesOf(eventsGone, queuesGone));
+    change(this.awaitedTimers, operations, operationsGone);
     const awaited = { mailboxes: listOf(this.awaitedMailboxes), timers: listOf(this.awaitedTimers) };
     this.awaited.push(awaited);
     const delivery = this.take(awaited.mailboxes, awaited.timers);
-    if (delivery === null) return null;
+    if (delivery === null) return HELD;
     this.timeMs += 1;
     return { ...delivery, timeMs: this.timeMs };
   }
@@ -172,14 +150,14 @@ export class ScriptedEngine implements EnginePort {
     return { ...NOTHING, kind: CANCEL, value: toPayload('stop', 'reason'), timeMs: this.timeMs };
   }
 
-  finish(kind: EndKind, payload: string | null): void {
-    this.check('finish');
-    this.end = { kind: END_NAMES[kind], payload };
-  }
-
-  continueAsNew(input: string | null, version: string | null): void {
-    this.check('continueAsNew');
-    this.continued = { input, version };
+  finish(outcome: Outcome): void {
+    if (outcome.kind === CONTINUED_AS_NEW) {
+      this.check('continueAsNew');
+      this.continued = { input: outcome.input, version: outcome.version };
+    } else {
+      this.check('finish');
+      this.end = { kind: END_NAMES[outcome.kind], payload: outcome.payload };
+    }
   }
 
   suspend(source: string, report: string | null): void {
@@ -242,10 +220,61 @@ export class ScriptedEngine implements EnginePort {
     const i = this.mail.findIndex(({ mailbox }) => mailboxes?.includes(mailbox));
     const [message] = i < 0 ? [] : this.mail.splice(i, 1);
     if (message !== undefined) this.last = message.mailbox;
-    if (message !== undefined) return { ...NOTHING, kind: MESSAGE, mailbox: message.mailbox, value: message.payload };
+    if (message !== undefined)
+      return { ...NOTHING, kind: MESSAGE, mailbox: mailboxOf(message.mailbox), value: message.payload };
     const operation = timers?.find((timer) => this.dueTimers.delete(timer));
     return operation === undefined ? null : { ...NOTHING, kind: SUCCEEDED, operation };
   }
+}
+
+const NO_CHANGES: WaitChanges = {
+  events: null,
+  queues: null,
+  operations: null,
+  eventsGone: null,
+  queuesGone: null,
+  operationsGone: null,
+};
+
+/** Returns a command as text. */
+function textOf(command: Command): string {
+  switch (command.kind) {
+    case SCHEDULE_ACTIVITY:
+      return words('activity', command.name, command.input, command.options);
+    case CREATE_TIMER:
+      return `timer +${command.delayMs}`;
+    case CREATE_TIMER_AT:
+      return `timer @${command.atMs}`;
+    case START_CHILD:
+    case START_INSTANCE: {
+      const { kind, name, id, version, input, tags, priority } = command;
+      const what = kind === START_CHILD ? 'child' : 'start';
+      return words(what, name, id, version, input, tags, priority === 0 ? null : `${priority}`);
+    }
+    case SEND_MESSAGE:
+      return words('send', command.receiver, nameOf(command.mailbox), command.payload);
+    case CANCEL_OPERATION:
+      return `cancel ${command.operation}`;
+    default:
+      return command satisfies never;
+  }
+}
+
+function words(...texts: (string | null)[]): string {
+  return texts.filter((text) => text !== null).join(' ');
+}
+
+/** Returns the short name of a mailbox: `e` or `q` and its name. */
+function nameOf({ kind, name }: Mailbox): string {
+  return `${kind === 'event' ? 'e' : 'q'}${name}`;
+}
+
+function mailboxOf(short: string): Mailbox {
+  return { kind: short.startsWith('e') ? 'event' : 'queue', name: short.slice(1) };
+}
+
+function namesOf(events: string[] | null, queues: string[] | null): string[] {
+  return [...(events ?? []).map((name) => `e${name}`), ...(queues ?? []).map((name) => `q${name}`)];
 }
 
 /** Changes the set of awaited keys. Each key is added only once, and removed only if it was there. */

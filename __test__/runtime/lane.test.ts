@@ -1,7 +1,10 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { ActivityFunction } from '../../js/activity/activity.ts';
 import type { ActivityContext, AttemptExtras } from '../../js/activity/activity-context.ts';
-import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, type NativeLane, TURN } from '../../js/binding/binding.ts';
+import type { AttemptFailure } from '../../js/activity/attempt.ts';
+import { Frame } from '../../js/binding/frame.ts';
+import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, TURN } from '../../js/binding/jobs.ts';
+import type { NativeLane } from '../../js/binding/lane.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors/errors.ts';
 import type { OrchestrationFunction } from '../../js/orchestration/definition.ts';
 import { Lane, type LaneHost } from '../../js/runtime/lane.ts';
@@ -15,7 +18,7 @@ afterEach(() => {
 /** The part of the addon that a lane works with: a list of jobs, and records of the results. */
 class ScriptedNative {
   readonly jobs: NativeJob[] = [];
-  readonly calls: string[] = [];
+  readonly log: string[] = [];
   isParked = true;
   /** The result of each poll for a job. */
   readonly looks: string[] = [];
@@ -43,7 +46,7 @@ class ScriptedNative {
       name,
       input: JSON.stringify(input),
       attempt: 1,
-      timeoutMs: -1,
+      timeoutMs: Number.POSITIVE_INFINITY,
       ...facts,
       ...more,
     });
@@ -59,43 +62,34 @@ class ScriptedNative {
 
   pause(): void {}
 
-  describe(instance: number): object {
-    return {
-      instanceId: `i${instance}`,
-      executionId: 1,
-      name: 'o',
-      version: '1.0.0',
-      input: null,
-      parentId: null,
-      customStatus: null,
-      timeMs: 0,
-    };
-  }
-
-  next(): null {
-    return null;
-  }
-
-  finish(instance: number, kind: number, payload: string | null): void {
-    this.calls.push(`finish ${instance} ${kind} ${payload}`);
-  }
-
-  suspend(instance: number, source: string): void {
-    this.calls.push(`suspend ${instance} ${source.split('\n')[0]}`);
-  }
+  readonly frame = new Frame();
+  /** The calls of a turn: an instance waits as soon as it is asked. */
+  readonly calls = {
+    describe: (instance: number): string => {
+      this.frame.put(0, 1, 0);
+      return this.frame.join(`i${instance}`, 'o', '1.0.0', null, null, null, null);
+    },
+    next: (): string | null => null,
+    finish: (instance: number, text: string): void => {
+      this.log.push(`finish ${instance} ${this.frame.kind} ${this.frame.text(text, 0)}`);
+    },
+    suspend: (instance: number, source: string): void => {
+      this.log.push(`suspend ${instance} ${source.split('\n')[0]}`);
+    },
+  };
 
   heartbeat(activity: number, details: string): void {
-    this.calls.push(`heartbeat ${activity} ${details}`);
+    this.log.push(`heartbeat ${activity} ${details}`);
   }
 
   completeActivity(activity: number, output: string | null): boolean {
-    this.calls.push(`complete ${activity} ${output}`);
+    this.log.push(`complete ${activity} ${output}`);
     return this.isParked && this.jobs.length > 0;
   }
 
-  failActivity(activity: number, error: string, name: string, nonRetryable: boolean, retryAfterMs: number): boolean {
+  failActivity(activity: number, { error, errorName, isNonRetryable, retryAfterMs }: AttemptFailure): boolean {
     const { message } = JSON.parse(error) as { message: string };
-    this.calls.push(`fail ${activity} ${name}: ${message} ${nonRetryable} ${retryAfterMs}`);
+    this.log.push(`fail ${activity} ${errorName}: ${message} ${isNonRetryable} ${retryAfterMs}`);
     return this.isParked && this.jobs.length > 0;
   }
 }
@@ -148,7 +142,7 @@ describe('a lane', () => {
     native.activity('none');
     lane.wake();
     await settled();
-    expect(native.calls.toSorted()).toEqual(['complete 101 2', 'complete 102 8', 'complete 103 null']);
+    expect(native.log.toSorted()).toEqual(['complete 101 2', 'complete 102 8', 'complete 103 null']);
     expect(lane.sizes).toEqual({ instances: 0, activities: 0 });
   });
 
@@ -160,7 +154,7 @@ describe('a lane', () => {
     lane.wake();
     expect(lane.sizes.activities).toBe(2);
     await settled();
-    expect(native.calls.toSorted()).toEqual(['complete 101 2', 'complete 4294967397 3']);
+    expect(native.log.toSorted()).toEqual(['complete 101 2', 'complete 4294967397 3']);
   });
 
   test('says what became of a failure: retried, useless, later', async () => {
@@ -185,14 +179,14 @@ describe('a lane', () => {
     for (const name of ['plain', 'sync', 'later', 'text', 'output', 'thenable', 'chrage']) native.activity(name);
     lane.wake();
     await settled();
-    expect(native.calls.toSorted()).toEqual([
-      'fail 101 RangeError: r false -1',
-      'fail 102 NonRetryableError: n true -1',
+    expect(native.log.toSorted()).toEqual([
+      'fail 101 RangeError: r false null',
+      'fail 102 NonRetryableError: n true null',
       'fail 103 RetryAfterError: l false 3000',
-      expect.stringMatching(/^fail 104 .*t false -1$/),
-      expect.stringMatching(/^fail 105 PayloadError: output\.f .* true -1$/),
-      'fail 106 TypeError: getter false -1',
-      "fail 107 NotRegisteredError: activity 'chrage' is not registered in this runtime; did you mean 'charge'? true -1",
+      expect.stringMatching(/^fail 104 .*t false null$/),
+      expect.stringMatching(/^fail 105 PayloadError: output\.f .* true null$/),
+      'fail 106 TypeError: getter false null',
+      "fail 107 NotRegisteredError: activity 'chrage' is not registered in this runtime; did you mean 'charge'? true null",
     ]);
   });
 
@@ -246,11 +240,11 @@ describe('a lane', () => {
       lane.wake();
       await settled();
       vi.advanceTimersByTime(ms - 1);
-      expect(native.calls).toEqual([]);
+      expect(native.log).toEqual([]);
       vi.advanceTimersByTime(1);
-      const calls = native.calls.splice(0);
+      const calls = native.log.splice(0);
       vi.advanceTimersByTime(1_000_000);
-      expect(native.calls, 'once').toEqual([]);
+      expect(native.log, 'once').toEqual([]);
       expect(vi.getTimerCount()).toBe(0);
       return calls;
     }
@@ -258,16 +252,16 @@ describe('a lane', () => {
     test('the one that is over first fails it, and only a total one is the last', async () => {
       const one = "fail 101 TimeoutError: attempt 1 of activity 'slow'";
       const all =
-        "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, than its totalTimeout of 9000 ms true -1";
+        "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, than its totalTimeout of 9000 ms true null";
       const total = { totalTimeoutMs: 9_000, totalLeftMs: 500 };
       expect(await after(400, { timeoutMs: 400, extras: total })).toEqual([
-        `${one} took longer than its timeout of 400 ms false -1`,
+        `${one} took longer than its timeout of 400 ms false null`,
       ]);
       expect(await after(500, { timeoutMs: 500, extras: total })).toEqual([all]);
       expect(await after(500, { extras: total })).toEqual([all]);
       const silent = { ...total, heartbeatTimeoutMs: 30 };
       expect(await after(30, { timeoutMs: 400, extras: silent })).toEqual([
-        `${one} was silent for longer than its heartbeatTimeout of 30 ms false -1`,
+        `${one} was silent for longer than its heartbeatTimeout of 30 ms false null`,
       ]);
     });
 
@@ -283,12 +277,12 @@ describe('a lane', () => {
         vi.advanceTimersByTime(99);
         context?.heartbeat(n === 2 ? { row: n } : undefined);
       }
-      expect(native.calls).toEqual(['heartbeat 101 {"row":2}']);
+      expect(native.log).toEqual(['heartbeat 101 {"row":2}']);
       vi.advanceTimersByTime(100);
-      expect(native.calls).toHaveLength(2);
+      expect(native.log).toHaveLength(2);
       context?.heartbeat('too late');
       expect(vi.getTimerCount()).toBe(0);
-      expect(native.calls).toHaveLength(2);
+      expect(native.log).toHaveLength(2);
     });
 
     test('none is left of an attempt that has settled or was told to stop', async () => {
@@ -299,7 +293,7 @@ describe('a lane', () => {
       native.jobs.push({ kind: ABORT, token: native.activity('slow', null, more), reason: 'cancelled' });
       lane.wake();
       await settled();
-      expect(native.calls).toEqual(['complete 101 1']);
+      expect(native.log).toEqual(['complete 101 1']);
       expect(vi.getTimerCount()).toBe(0);
     });
 
@@ -307,7 +301,7 @@ describe('a lane', () => {
       const { native, lane } = setUp({ never: () => 'ran' });
       native.activity('never', null, { extras: { totalTimeoutMs: 5, totalLeftMs: 0 } });
       lane.wake();
-      expect(native.calls).toEqual([expect.stringMatching(/^fail 101 TimeoutError: .*totalTimeout of 5 ms true -1$/)]);
+      expect(native.log).toEqual([expect.stringMatching(/^fail 101 TimeoutError: .*totalTimeout of 5 ms true null$/)]);
     });
   });
 
@@ -326,9 +320,9 @@ describe('a lane', () => {
     lane.wake();
     await settled();
     vi.advanceTimersByTime(60);
-    expect(native.calls).toEqual([
+    expect(native.log).toEqual([
       'complete 102 1',
-      expect.stringMatching(/^fail 101 TimeoutError: .*50 ms false -1$/),
+      expect.stringMatching(/^fail 101 TimeoutError: .*50 ms false null$/),
     ]);
     expect(context?.signal.aborted).toBe(true);
   });
@@ -373,7 +367,7 @@ describe('a lane', () => {
     await settled();
     native.activity('now');
     await dry();
-    expect(native.calls).toEqual(['complete 101 1', 'complete 102 1', 'complete 103 1']);
+    expect(native.log).toEqual(['complete 101 1', 'complete 102 1', 'complete 103 1']);
     // Woken without a job, the lane parks at once.
     lane.wake();
     expect(native.looks).toEqual(['parked']);
@@ -389,14 +383,14 @@ describe('a lane', () => {
     lane.wake();
     expect(native.isParked).toBe(false);
     native.completeActivity = (activity, output) => {
-      native.calls.push(`complete ${activity} ${output}`);
+      native.log.push(`complete ${activity} ${output}`);
       if (activity === 101) native.activity('now');
       return false;
     };
     settle[0]?.();
     // Only microtasks run here: no turn of the event loop.
     for (let n = 0; n < 20; n += 1) await null;
-    expect(native.calls).toEqual(['complete 101 null', 'complete 102 2']);
+    expect(native.log).toEqual(['complete 101 null', 'complete 102 2']);
     while (!native.isParked) await settled();
   });
 
@@ -411,7 +405,7 @@ describe('a lane', () => {
       { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false },
     );
     lane.wake();
-    expect(native.calls).toEqual(['finish 1 0 "done"']);
+    expect(native.log).toEqual(['finish 1 0 "done"']);
     expect(lane.sizes.instances).toBe(1);
     native.jobs.push({ kind: DROP, token: 2 });
     lane.wake();
@@ -425,16 +419,16 @@ describe('a lane', () => {
     native.activity('ok');
     lane.wake();
     await settled();
-    expect(native.calls).toEqual([expect.stringMatching(/^suspend 1 .*not registered/), 'complete 101 1']);
+    expect(native.log).toEqual([expect.stringMatching(/^suspend 1 .*not registered/), 'complete 101 1']);
     const broken = setUp({}, function* (ctx) {
       yield ctx.waitForEvent('e');
     });
-    broken.native.next = () => {
+    broken.native.calls.next = () => {
       throw new Error('a bug');
     };
     broken.native.jobs.push({ kind: TURN, token: 1 });
     broken.lane.wake();
-    expect(broken.native.calls).toEqual([expect.stringMatching(/^suspend 1 internal error: Error: a bug/)]);
+    expect(broken.native.log).toEqual([expect.stringMatching(/^suspend 1 internal error: Error: a bug/)]);
     expect([...reports, ...broken.reports]).toEqual([
       "an instance cannot be run: orchestration 'o' 1.0.0 is not registered here",
       "the turn of instance 'i1' failed: a bug",

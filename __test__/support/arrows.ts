@@ -132,7 +132,7 @@ export const JS_RULES: { who: string[]; except?: string[]; because: string; only
 const PAGE_PACKAGES = ['preact', 'preact/hooks'];
 
 /** The only file that may import the generated binding. */
-const BINDING = 'binding/binding';
+const BINDING = 'binding/addon';
 
 /** One import or re-export in a file. */
 export interface Import {

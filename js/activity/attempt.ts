@@ -18,14 +18,19 @@ export interface ActivitySink extends HeartbeatSink {
   readonly timers: Timers;
   completeActivity(activity: number, output: string | null): void;
   /** `cause` is the value that was thrown. */
-  failActivity(
-    activity: number,
-    error: string,
-    errorName: string,
-    nonRetryable: boolean,
-    retryAfterMs: number,
-    cause: unknown,
-  ): void;
+  failActivity(activity: number, failure: AttemptFailure, cause: unknown): void;
+}
+
+/** The failure of an attempt, as the engine takes it. */
+export interface AttemptFailure {
+  /** JSON of an `ErrorData`. */
+  readonly error: string;
+  /** The error's `name`. */
+  readonly errorName: string;
+  /** True if no other attempt follows. */
+  readonly isNonRetryable: boolean;
+  /** The delay before the next attempt, ms; `null`: as the retry policy says. */
+  readonly retryAfterMs: number | null;
 }
 
 /** Runs one attempt. Never throws. Reports to `sink`, at once if the function is not asynchronous. */
@@ -80,7 +85,7 @@ export class AttemptLimits {
     // Started runtimes keep the process alive. A timer that outlives them must not.
     const limit = (ms: number, reason: TimeoutReason): Timer => timers.after(ms, () => onTimeout(reason), false);
     const totalLeftMs = extras?.totalLeftMs ?? Number.POSITIVE_INFINITY;
-    if (timeoutMs >= 0 && timeoutMs < totalLeftMs) this.timer = limit(timeoutMs, 'timeout');
+    if (timeoutMs < totalLeftMs) this.timer = limit(timeoutMs, 'timeout');
     else if (extras?.totalLeftMs !== undefined) this.timer = limit(totalLeftMs, 'totalTimeout');
     if (extras?.heartbeatTimeoutMs !== undefined) this.silence = limit(extras.heartbeatTimeoutMs, 'heartbeatTimeout');
   }
@@ -88,7 +93,10 @@ export class AttemptLimits {
   /** Returns `null` when the attempt has no time limit. */
   static of(job: ActivityJob, timers: Timers, onTimeout: (reason: TimeoutReason) => void): AttemptLimits | null {
     const { timeoutMs, extras } = job;
-    const hasNone = timeoutMs < 0 && extras?.totalLeftMs === undefined && extras?.heartbeatTimeoutMs === undefined;
+    const hasNone =
+      timeoutMs === Number.POSITIVE_INFINITY &&
+      extras?.totalLeftMs === undefined &&
+      extras?.heartbeatTimeoutMs === undefined;
     return hasNone ? null : new AttemptLimits(job, timers, onTimeout);
   }
 
@@ -112,18 +120,14 @@ function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink,
 
 /** Reports that an attempt failed with `error`, which may be any thrown value. */
 export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySink, useless = false): void {
-  const nonRetryable = useless || error instanceof NonRetryableError || isRefusal(error);
-  const retryAfterMs = error instanceof RetryAfterError ? error.retryAfterMs : -1;
   const payload = toErrorPayload(error);
-  const { name } = JSON.parse(payload) as { name: string };
-  sink.failActivity(
-    job.token,
-    sink.texts.writeError(payload, placeOf(job, 'error')),
-    name,
-    nonRetryable,
-    retryAfterMs,
-    error,
-  );
+  const failure = {
+    error: sink.texts.writeError(payload, placeOf(job, 'error')),
+    errorName: (JSON.parse(payload) as { name: string }).name,
+    isNonRetryable: useless || error instanceof NonRetryableError || isRefusal(error),
+    retryAfterMs: error instanceof RetryAfterError ? error.retryAfterMs : null,
+  };
+  sink.failActivity(job.token, failure, error);
 }
 
 function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink): void {

@@ -32,7 +32,6 @@ import {
 } from './history.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import {
-  filterText,
   InstanceList,
   LIST_OPTIONS,
   type ListOptions,
@@ -40,9 +39,10 @@ import {
   PRUNE_OPTIONS,
   type PruneExecutionsOptions,
   type PruneOptions,
+  storeFilter,
 } from './listing.ts';
 import { RECODE_OPTIONS, type Recoded, type RecodeOptions, recode } from './recode.ts';
-import { type Issue, Requests } from './requests.ts';
+import { Requests } from './requests.ts';
 import type { OverdueInstances, StoreStats } from './stats.ts';
 import { CHECK_STORE_OPTIONS, type CheckStoreOptions, type StoreCheck, stepLimit } from './store-check.ts';
 import {
@@ -129,9 +129,7 @@ export class Client {
   /** Returns the status of an instance, or `null` when there is no instance of that id. */
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
-    const reply = await this.#requests.query('status', id, () =>
-      this.#port.request((store, request) => store.status(request, id)),
-    );
+    const reply = await this.#requests.query('status', id, () => this.#port.request({ kind: 'status', id }));
     return this.#requests.statusOf<T>(reply);
   }
 
@@ -148,7 +146,7 @@ export class Client {
     const timeoutMs =
       timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
     const reply = await this.#requests.query('wait', id, () => {
-      const pending = this.#port.open((store, request) => store.waitForEnd(request, id));
+      const pending = this.#port.open({ kind: 'waitForEnd', id });
       return within(pending, timeoutMs, this.#port.timers, () => {
         throw new TimeoutError(
           `instance '${id}' has not ended within ${timeoutMs} ms`,
@@ -189,7 +187,7 @@ export class Client {
     whole(0)(lastVersion, 'client.waitForStatusChange: lastVersion');
     if (pollInterval !== undefined) duration(1)(pollInterval, 'client.waitForStatusChange: pollInterval');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForStatusChange: timeout');
-    const pending = this.#port.open((store, request) => store.waitForStatusChange(request, id, lastVersion));
+    const pending = this.#port.open({ kind: 'waitForStatusChange', id, afterVersion: lastVersion });
     const change = changeOf(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port, id);
     return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
   }
@@ -264,7 +262,7 @@ export class Client {
    */
   async cancelInstance(id: string, reason?: string): Promise<void> {
     const why = this.#requests.reasonText(id, reason, 'cancellation', 'client.cancelInstance');
-    await this.#requests.command('cancel', id, (store, request) => store.cancel(request, id, why));
+    await this.#requests.command('cancel', { kind: 'cancel', id }, why);
   }
 
   /**
@@ -274,7 +272,7 @@ export class Client {
    */
   async terminateInstance(id: string, reason?: string): Promise<void> {
     const why = this.#requests.reasonText(id, reason, 'termination', 'client.terminateInstance');
-    await this.#requests.command('terminate', id, (store, request) => store.terminate(request, id, why));
+    await this.#requests.command('terminate', { kind: 'terminate', id }, why);
   }
 
   /**
@@ -295,7 +293,7 @@ export class Client {
    */
   async suspend(id: string, reason?: string): Promise<void> {
     const why = this.#requests.reasonText(id, reason, 'suspension', 'client.suspend');
-    await this.#requests.command('suspend', id, (store, request) => store.suspend(request, id, why));
+    await this.#requests.command('suspend', { kind: 'suspend', id }, why);
   }
 
   /**
@@ -307,7 +305,7 @@ export class Client {
    */
   async resume(id: string): Promise<void> {
     checkName(id, 'instance id');
-    await this.#requests.command('resume', id, (store, request) => store.resume(request, id));
+    await this.#requests.command('resume', { kind: 'resume', id });
   }
 
   /**
@@ -404,7 +402,7 @@ export class Client {
    */
   async deleteInstance(id: string): Promise<void> {
     checkName(id, 'instance id');
-    await this.#requests.query('delete', id, () => this.#port.request((store, request) => store.delete(request, id)));
+    await this.#requests.query('delete', id, () => this.#port.request({ kind: 'delete', id }));
   }
 
   /**
@@ -426,8 +424,7 @@ export class Client {
     if (options === undefined)
       throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
     const { limit = null, ...filter } = checkOptions(options, PRUNE_OPTIONS, 'client.prune');
-    const text = filterText(filter);
-    const reply = await this.#port.request((store, request) => store.prune(request, text, limit));
+    const reply = await this.#port.request({ kind: 'prune', filter: storeFilter(filter), limit });
     return { deleted: Number(reply) };
   }
 
@@ -448,9 +445,7 @@ export class Client {
     const { keep, ...filter } = checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions') ?? {};
     if (keep === undefined)
       throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
-    const reply = await this.#port.request((store, request) =>
-      store.pruneExecutions(request, filterText(filter), keep),
-    );
+    const reply = await this.#port.request({ kind: 'pruneExecutions', filter: storeFilter(filter), keep });
     return { deleted: Number(reply) };
   }
 
@@ -487,7 +482,7 @@ export class Client {
    * ```
    */
   async stats(): Promise<StoreStats> {
-    const reply = await this.#port.request((store, request) => store.stats(request));
+    const reply = await this.#port.request({ kind: 'stats' });
     return JSON.parse(reply as string) as StoreStats;
   }
 
@@ -526,9 +521,8 @@ export class Client {
    */
   async checkStore(options?: CheckStoreOptions): Promise<StoreCheck> {
     const given = checkOptions(options, CHECK_STORE_OPTIONS, 'client.checkStore') ?? {};
-    const reply = await this.#port.request((store, request) =>
-      store.check(request, given.cursor ?? null, stepLimit(given)),
-    );
+    const request = { kind: 'check', cursor: given.cursor ?? null, limit: stepLimit(given) } as const;
+    const reply = await this.#port.request(request);
     return JSON.parse(reply as string) as StoreCheck;
   }
 
@@ -558,7 +552,7 @@ export class Client {
    * ```
    */
   async overdue(): Promise<OverdueInstances[]> {
-    const reply = await this.#port.request((store, request) => store.overdue(request));
+    const reply = await this.#port.request({ kind: 'overdue' });
     return JSON.parse(reply as string) as OverdueInstances[];
   }
 
@@ -566,17 +560,15 @@ export class Client {
     const payload = this.#requests.valueText(input, 'input', Place.input(id, 1));
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     const tagText = tags === undefined ? null : JSON.stringify(tags);
-    const start: Issue = (store, request, trace) =>
-      store.start(request, id, name, version, payload, tagText, priority, onConflict, trace);
-    await this.#requests.command('start', id, start, name);
+    const request = { kind: 'start', id, name, version, tags: tagText, priority, onConflict, trace: null } as const;
+    await this.#requests.command('start', request, payload, name);
   }
 
   /** Sends a message to a mailbox of an instance: an event of a name, or a queue. */
-  async #send(operation: string, id: string, kind: 'event' | 'queue', name: string, data: unknown): Promise<void> {
-    const payload = this.#requests.valueText(data, 'event', Place.mail(id, `${kind === 'event' ? 'e' : 'q'}${name}`));
-    const { mailboxMessages } = this.#requests.limits;
-    const send: Issue = (store, request) => store.send(request, id, kind, name, payload, mailboxMessages);
-    await this.#requests.command(operation, id, send, name);
+  async #send(operation: string, id: string, mailbox: 'event' | 'queue', name: string, data: unknown): Promise<void> {
+    const payload = this.#requests.valueText(data, 'event', Place.mail(id, { kind: mailbox, name }));
+    const { mailboxMessages: unreadMax } = this.#requests.limits;
+    await this.#requests.command(operation, { kind: 'send', id, mailbox, name, unreadMax }, payload, name);
   }
 }
 

@@ -88,7 +88,7 @@ export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settin
 
 /** Reads the data of the store and its workers. */
 export async function inspect(port: StorePort): Promise<InspectionData> {
-  return JSON.parse((await port.request((store, request) => store.inspect(request))) as string) as InspectionData;
+  return JSON.parse((await port.request({ kind: 'inspect' })) as string) as InspectionData;
 }
 
 export function descriptionOf({

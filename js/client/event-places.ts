@@ -42,13 +42,13 @@ function placeOfEvent(instance: string, execution: number, event: PlacedEvent, c
     case 'ChildFailed':
       return Place.end(child, meta.failure === 'Terminated' ? 'termination' : 'error');
     case 'EventSent':
-      return Place.mail(String(meta.instance), `e${name}`);
+      return Place.mail(String(meta.instance), { kind: 'event', name });
     case 'QueueSent':
-      return Place.mail(String(meta.instance), `q${name}`);
+      return Place.mail(String(meta.instance), { kind: 'queue', name });
     case 'EventReceived':
-      return Place.mail(instance, `e${name}`);
+      return Place.mail(instance, { kind: 'event', name });
     case 'QueueReceived':
-      return Place.mail(instance, `q${name}`);
+      return Place.mail(instance, { kind: 'queue', name });
     case 'CancelRequested':
       return Place.ofInstance(instance, 'cancellation');
     case 'ExecutionContinuedAsNew':

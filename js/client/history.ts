@@ -138,11 +138,13 @@ interface PageData {
  * execution.
  */
 async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
-  let at = { key: 0, executionId: executionId ?? 0, from: 1 };
+  let at: { key: number | null; executionId: number | null; from: number } = {
+    key: null,
+    executionId: executionId ?? null,
+    from: 1,
+  };
   for (;;) {
-    const reply = await port.request((store, request) =>
-      store.history(request, id, at.key, at.executionId, at.from, 0),
-    );
+    const reply = await port.request({ kind: 'history', id, ...at, limit: null });
     const page = JSON.parse(reply as string) as PageData;
     yield page;
     if (page.isLast) return;
@@ -168,8 +170,8 @@ const PAGE_MAX = 2_000;
 export const HISTORY_PAGE_OPTIONS: OptionTable = { executionId: whole(1), from: whole(1), limit: whole(1, PAGE_MAX) };
 
 export async function historyPage(port: StorePort, id: string, options: HistoryPageOptions): Promise<HistoryPage> {
-  const { executionId = 0, from = 1, limit = PAGE_MAX } = options;
-  const reply = await port.request((store, request) => store.history(request, id, 0, executionId, from, limit));
+  const { executionId = null, from = 1, limit = PAGE_MAX } = options;
+  const reply = await port.request({ kind: 'history', id, key: null, executionId, from, limit });
   const page = JSON.parse(reply as string) as PageData;
   const places = placesOf(port, id, page);
   if (places !== null) await noteChildren(port, id, page, places);
@@ -184,9 +186,7 @@ export async function exportHistory(
 ): Promise<HistoryExport> {
   // Read the status before the history. An instance that is Pending at this point has one event, and later events do
   // not matter.
-  const status = JSON.parse(
-    (await port.request((store, request) => store.status(request, id))) ?? 'null',
-  ) as StatusData | null;
+  const status = JSON.parse((await port.request({ kind: 'status', id })) ?? 'null') as StatusData | null;
   const events: ExportedEvent[] = [];
   let execution = 0;
   let places: EventPlaces | null = null;
@@ -238,7 +238,7 @@ async function noteChildren(
       .filter((ref) => ref !== undefined && ref < first) as number[];
     if (missing.length === 0) return;
     const from = Math.min(...missing);
-    const reply = await port.request((store, request) => store.history(request, id, key, executionId, from, 0));
+    const reply = await port.request({ kind: 'history', id, key, executionId, from, limit: null });
     const found = (JSON.parse(reply as string) as PageData).events;
     for (const event of found) if (event.kind === 'ChildScheduled') places.note(placed(event));
     // The history was changed outside Perdure. Without this check the loop would not end.

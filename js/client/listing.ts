@@ -116,7 +116,7 @@ export const PRUNE_OPTIONS: OptionTable = {
 export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, keep: whole(1) };
 
 /** Returns the filter as the addon takes it. The options must have been checked. */
-export function filterText(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): string {
+export function storeFilter(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): object {
   const {
     status = [],
     name,
@@ -130,7 +130,7 @@ export function filterText(options: ListOptions & Pick<PruneOptions, 'completedB
   } = options;
   const at = (value: Date | string | undefined): number | undefined =>
     value === undefined ? undefined : timeOf(value, 'time');
-  return JSON.stringify({
+  return {
     statuses: typeof status === 'string' ? [status] : status,
     name,
     version,
@@ -140,7 +140,7 @@ export function filterText(options: ListOptions & Pick<PruneOptions, 'completedB
     createdAfter: at(createdAfter),
     createdBefore: at(createdBefore),
     completedBefore: at(completedBefore),
-  });
+  };
 }
 
 /**
@@ -155,14 +155,14 @@ export function filterText(options: ListOptions & Pick<PruneOptions, 'completedB
  */
 export class InstanceList implements AsyncIterable<InstanceStatus> {
   readonly #port: StorePort;
-  readonly #filter: string;
+  readonly #filter: object;
   readonly #cursor: string | null;
   readonly #limit: number | undefined;
 
   /** @internal */
   constructor(port: StorePort, options: ListOptions) {
     this.#port = port;
-    this.#filter = filterText(options);
+    this.#filter = storeFilter(options);
     this.#cursor = options.cursor ?? null;
     this.#limit = options.limit;
   }
@@ -187,7 +187,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
     let cursor = this.#cursor;
     for (let left = limit; left > 0; ) {
       const count = Math.min(left, READ_MAX);
-      const reply = await this.#port.request((store, request) => store.list(request, this.#filter, cursor, count));
+      const reply = await this.#port.request({ kind: 'list', filter: this.#filter, cursor, limit: count });
       const page = JSON.parse(reply as string) as { items: StatusData[]; cursor: string | null };
       yield { items: page.items.map((data) => statusOf(data, this.#port.texts)), cursor: page.cursor };
       ({ cursor } = page);

@@ -9,7 +9,6 @@
 //   R3. The run is done when a walk over all tables has found no text of another key. A walk goes over the tables in
 //       the order in which values move between them. The next walk finds a value that moved past this one.
 
-import type { NativeStore } from '../binding/binding.ts';
 import { PayloadError } from '../errors/errors.ts';
 import type { StorePort } from '../store/providers.ts';
 import { bool, func, type OptionTable } from '../util/options.ts';
@@ -158,13 +157,7 @@ class Recoding {
     // A dry run also counts the texts of the codec's key. No stored text begins with `!`, so none is left out.
     const except = dryRun ? '!' : keyPrefix(this.keyId);
     const head = dryRun ? HEAD : null;
-    return JSON.parse(
-      (await this.ask((store, request) => store.texts(request, table, after, except, head))) as string,
-    ) as PageData;
-  }
-
-  private ask(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
-    return this.port.request(issue);
+    return JSON.parse((await this.port.request({ kind: 'texts', table, after, except, head })) as string) as PageData;
   }
 
   /**
@@ -174,9 +167,7 @@ class Recoding {
     const changes: Change[] = [];
     for (const data of texts) for await (const change of this.changesOf(table, data)) changes.push(change);
     if (changes.length === 0) return true;
-    const replaced = Number(
-      await this.ask((store, request) => store.replaceTexts(request, table, JSON.stringify(changes))),
-    );
+    const replaced = Number(await this.port.request({ kind: 'replaceTexts', table }, JSON.stringify(changes)));
     this.recoded += replaced;
     return replaced === changes.length;
   }
@@ -269,9 +260,9 @@ function placeOfMessage({ instance, execution, kind, name, refId, scheduled }: T
   const child = String(metaOf(scheduled).id ?? '');
   switch (kind) {
     case 'Event':
-      return Place.mail(instance, `e${name}`);
+      return Place.mail(instance, { kind: 'event', name: name ?? '' });
     case 'Queue':
-      return Place.mail(instance, `q${name}`);
+      return Place.mail(instance, { kind: 'queue', name: name ?? '' });
     case 'Attempted':
       return Place.activity(instance, execution, refId ?? 0, metaOf(name).errorName === undefined ? 'output' : 'error');
     case 'ChildCompleted':
@@ -303,7 +294,7 @@ export async function recode(port: StorePort, options: RecodeOptions): Promise<R
   }
   const recoding = new Recoding(port, keyId, options);
   // Texts that deleted instances have left are swept first, so that they need not be read.
-  if (!dryRun) await port.request((store, request) => store.sweep(request));
+  if (!dryRun) await port.request({ kind: 'sweep' });
   while (!(await recoding.walkOnce())) {
     if (recoding.walk < WALKS_MAX) continue;
     throw new PayloadError(

@@ -1,6 +1,6 @@
 // The requests of one client to its store: traced, and with values as the store has them.
 
-import type { NativeStore } from '../binding/binding.ts';
+import type { StoreRequest } from '../binding/store.ts';
 import type { StorePort } from '../store/providers.ts';
 import type { ClientCall, Telemetry, TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName } from '../util/options.ts';
@@ -9,9 +9,6 @@ import { type ClientLimits, limitsOver } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 import type { ClientOptions } from './client-options.ts';
 import { type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
-
-/** A store request that may be part of a trace. */
-export type Issue = (store: NativeStore, request: number, trace: TraceContext | null) => void;
 
 export class Requests {
   readonly #port: StorePort;
@@ -24,10 +21,20 @@ export class Requests {
     this.#telemetry = telemetry;
   }
 
-  /** Issues a request that instances act on, traced as a producer. */
-  command(operation: string, instanceId: string, issue: Issue, target?: string): Promise<string | null> {
-    const call = { operation, instanceId, isProducer: true, ...(target === undefined ? {} : { target }) };
-    return this.#traced(call, (trace) => this.#port.request((store, request) => issue(store, request, trace)));
+  /**
+   * Makes a request that an instance acts on, traced as a producer. `value` is the text that goes with it, as the store
+   * keeps it; `target` is the name that the trace shows.
+   */
+  command(
+    operation: string,
+    request: StoreRequest & { readonly id: string },
+    value: string | null = null,
+    target?: string,
+  ): Promise<string | null> {
+    const call = { operation, instanceId: request.id, isProducer: true, ...(target === undefined ? {} : { target }) };
+    return this.#traced(call, (trace) =>
+      this.#port.request(request.kind === 'start' ? { ...request, trace } : request, value),
+    );
   }
 
   /** Issues a request that only reads, or that changes only ended instances. */

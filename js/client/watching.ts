@@ -110,7 +110,7 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
 
   /** Returns the reply; `null` when the wait was stopped first. */
   async #wait(): Promise<string | null> {
-    const pending = this.#port.open((store, request) => store.waitForStatusChange(request, this.#id, this.#seen));
+    const pending = this.#port.open({ kind: 'waitForStatusChange', id: this.#id, afterVersion: this.#seen });
     const signal = this.#signal;
     const aborted = (): void => this.#stop?.(signal?.reason);
     signal?.addEventListener('abort', aborted);

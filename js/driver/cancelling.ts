@@ -225,7 +225,7 @@ export class Cancelling {
     const { scheduler } = this;
     const operation = scheduler.port.graceTimer(this.graceMs ?? null);
     if (operation === null) return;
-    this.grace = new TimerFuture(scheduler, operation);
+    this.grace = new TimerFuture(scheduler, { operation, succeedsNext: false });
     const wake = (): void => {
       const cause = new TimeoutError(
         'it had not ended when its cancelGrace was over, and what was left of its cleanup was dropped',

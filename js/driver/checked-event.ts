@@ -5,6 +5,7 @@ import { currentFiber, enter, leave } from './current.ts';
 import { FAILED, OK, PENDING } from './future.ts';
 import { MailboxFuture } from './mailbox.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import type { Mailbox } from './waits.ts';
 
 /**
  * The next message of a mailbox, with the value that a schema makes of it. A message that the schema refuses is
@@ -15,7 +16,7 @@ export class CheckedEventFuture<T> extends MailboxFuture<T> {
   private readonly what: string;
 
   /** @param what - the name of the mailbox, for the error */
-  constructor(scheduler: FiberScheduler, mailbox: string, schema: StandardSchema, what: string) {
+  constructor(scheduler: FiberScheduler, mailbox: Mailbox, schema: StandardSchema, what: string) {
     super(scheduler, mailbox);
     this.schema = schema;
     this.what = what;

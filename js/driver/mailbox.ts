@@ -10,17 +10,17 @@ import { Line, type Place } from '../util/line.ts';
 import { currentFiber } from './current.ts';
 import { BaseFuture, FAILED } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import type { Mailbox, WaitChanges } from './waits.ts';
 
 /** The next message of one mailbox. */
 export class MailboxFuture<T> extends BaseFuture<T> {
-  /** `'e' + name` for events, `'q' + name` for a queue. */
-  readonly mailbox: string;
+  readonly mailbox: Mailbox;
   /** The id of the fiber that asked for it; 0 is the main fiber. */
   readonly fiber = currentFiber()?.id ?? 0;
   /** The future's place among those that wait for the mailbox, while it does. */
   place: Place<MailboxFuture<unknown>> | null = null;
 
-  constructor(scheduler: FiberScheduler, mailbox: string) {
+  constructor(scheduler: FiberScheduler, mailbox: Mailbox) {
     super(scheduler);
     this.mailbox = mailbox;
   }
@@ -35,7 +35,8 @@ export class MailboxFuture<T> extends BaseFuture<T> {
   }
 
   override describe(): string {
-    return `${this.mailbox[0] === 'e' ? 'event' : 'a message of queue'} '${this.mailbox.slice(1)}'`;
+    const { kind, name } = this.mailbox;
+    return `${kind === 'event' ? 'event' : 'a message of queue'} '${name}'`;
   }
 
   protected override onAwaited(): void {
@@ -47,9 +48,9 @@ export class MailboxFuture<T> extends BaseFuture<T> {
   }
 }
 
-/** The awaited mailboxes, and the futures that wait for each, the longest waiting first. */
-export class AwaitedMailboxes {
-  /** The changes to the names of awaited mailboxes since the engine was last told. */
+/** The awaited mailboxes of one kind, and the futures that wait for each, the longest waiting first. */
+class AwaitedNames {
+  /** The changes to the names since the engine was last told. */
   readonly changes = new AwaitedChanges<string>();
   private readonly awaited = new Map<string, Line<MailboxFuture<unknown>>>();
 
@@ -58,29 +59,72 @@ export class AwaitedMailboxes {
   }
 
   add(future: MailboxFuture<unknown>): void {
-    const { mailbox } = future;
-    let futures = this.awaited.get(mailbox);
+    const { name } = future.mailbox;
+    let futures = this.awaited.get(name);
     if (futures === undefined) {
       futures = new Line();
-      this.awaited.set(mailbox, futures);
-      this.changes.add(mailbox);
+      this.awaited.set(name, futures);
+      this.changes.add(name);
     }
     future.place = futures.join(future);
   }
 
   remove(future: MailboxFuture<unknown>): void {
     const { mailbox, place } = future;
-    const futures = this.awaited.get(mailbox);
+    const futures = this.awaited.get(mailbox.name);
     if (futures === undefined || place === null) return;
     future.place = null;
     futures.leave(place);
     if (futures.size > 0) return;
-    this.awaited.delete(mailbox);
-    this.changes.remove(mailbox);
+    this.awaited.delete(mailbox.name);
+    this.changes.remove(mailbox.name);
+  }
+
+  first(name: string): MailboxFuture<unknown> | undefined {
+    return this.awaited.get(name)?.first?.item;
+  }
+}
+
+/** The awaited mailboxes. */
+export class AwaitedMailboxes {
+  private readonly events = new AwaitedNames();
+  private readonly queues = new AwaitedNames();
+
+  get isEmpty(): boolean {
+    return this.events.isEmpty && this.queues.isEmpty;
+  }
+
+  add(future: MailboxFuture<unknown>): void {
+    this.of(future.mailbox).add(future);
+  }
+
+  remove(future: MailboxFuture<unknown>): void {
+    this.of(future.mailbox).remove(future);
   }
 
   /** Returns the future that gets the next message of `mailbox`. */
-  first(mailbox: string): MailboxFuture<unknown> | undefined {
-    return this.awaited.get(mailbox)?.first?.item;
+  first(mailbox: Mailbox): MailboxFuture<unknown> | undefined {
+    return this.of(mailbox).first(mailbox.name);
+  }
+
+  /**
+   * Returns the changes to the awaited mailboxes, and to the awaited `operations`, since the last call; `null` if there
+   * are none.
+   */
+  takeChanges(operations: AwaitedChanges<number>): WaitChanges | null {
+    const { events, queues } = this;
+    if (events.changes.isEmpty && queues.changes.isEmpty && operations.isEmpty) return null;
+    return {
+      events: events.changes.takeMore(),
+      queues: queues.changes.takeMore(),
+      operations: operations.takeMore(),
+      eventsGone: events.changes.takeGone(),
+      queuesGone: queues.changes.takeGone(),
+      operationsGone: operations.takeGone(),
+    };
+  }
+
+  private of({ kind }: Mailbox): AwaitedNames {
+    return kind === 'event' ? this.events : this.queues;
   }
 }

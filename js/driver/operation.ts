@@ -4,9 +4,9 @@ import type { ActivityFunction } from '../activity/activity.ts';
 import { ActivityError, CancelledError } from '../errors/errors.ts';
 import { AwaitedChanges } from '../util/awaited-changes.ts';
 import { fromErrorPayload } from '../values/payload.ts';
+import type { Issued } from './command.ts';
 import { currentFiber } from './current.ts';
-import type { Delivery } from './engine.ts';
-import { ACTIVITY_FAILED } from './engine.ts';
+import { ACTIVITY_FAILED, type Delivery } from './delivery.ts';
 import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 import { type SourceMark, withCallerStack } from './source.ts';
@@ -15,13 +15,16 @@ import { type SourceMark, withCallerStack } from './source.ts';
 export abstract class OperationFuture<T> extends BaseFuture<T> {
   /** The id that the engine gave it. */
   readonly operation: number;
+  /** True if history says that it succeeded, before anything else happened. */
+  readonly succeedsNext: boolean;
   override source: SourceMark | undefined = undefined;
   /** The fiber that asked for it. */
   readonly fiber = currentFiber();
 
-  constructor(scheduler: FiberScheduler, operation: number) {
+  constructor(scheduler: FiberScheduler, { operation, succeedsNext }: Issued) {
     super(scheduler);
     this.operation = operation;
+    this.succeedsNext = succeedsNext;
     scheduler.operations.set(operation, this);
   }
 
@@ -54,8 +57,8 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
 export class ActivityFuture<T> extends OperationFuture<T> {
   readonly name: string;
 
-  constructor(scheduler: FiberScheduler, operation: number, name: string) {
-    super(scheduler, operation);
+  constructor(scheduler: FiberScheduler, issued: Issued, name: string) {
+    super(scheduler, issued);
     this.name = name;
   }
 
@@ -91,16 +94,16 @@ export class ActivityFuture<T> extends OperationFuture<T> {
 export class InlineFuture<T> extends ActivityFuture<T> {
   readonly fn: ActivityFunction;
 
-  constructor(scheduler: FiberScheduler, operation: number, name: string, fn: ActivityFunction) {
-    super(scheduler, operation, name);
+  constructor(scheduler: FiberScheduler, issued: Issued, name: string, fn: ActivityFunction) {
+    super(scheduler, issued, name);
     this.fn = fn;
   }
 }
 
 /** An operation that settles only while a fiber waits for it. The engine is told which of these are awaited. */
 export abstract class OnDemandFuture<T> extends OperationFuture<T> {
-  constructor(scheduler: FiberScheduler, operation: number) {
-    super(scheduler, operation);
+  constructor(scheduler: FiberScheduler, issued: Issued) {
+    super(scheduler, issued);
     scheduler.onDemand.pending += 1;
   }
 

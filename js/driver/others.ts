@@ -10,6 +10,7 @@ import {
   SubOrchestrationError,
 } from '../errors/errors.ts';
 import { cancellationError, fromErrorPayload, terminationError } from '../values/payload.ts';
+import type { Issued } from './command.ts';
 import {
   CHILD_CANCELLED,
   CHILD_TERMINATED,
@@ -19,7 +20,7 @@ import {
   MAILBOX_FULL,
   REFUSED,
   SUCCEEDED,
-} from './engine.ts';
+} from './delivery.ts';
 import { FAILED, OK } from './future.ts';
 import { OnDemandFuture, OperationFuture } from './operation.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -30,8 +31,8 @@ export class ChildFuture<T> extends OperationFuture<T> {
   readonly name: string;
   readonly id: string;
 
-  constructor(scheduler: FiberScheduler, operation: number, name: string, id: string) {
-    super(scheduler, operation);
+  constructor(scheduler: FiberScheduler, issued: Issued, name: string, id: string) {
+    super(scheduler, issued);
     this.name = name;
     this.id = id;
   }
@@ -80,8 +81,8 @@ export class SentFuture<T> extends OnDemandFuture<T> {
   readonly receiver: string;
   private readonly result: T;
 
-  constructor(scheduler: FiberScheduler, operation: number, receiver: string, result: T) {
-    super(scheduler, operation);
+  constructor(scheduler: FiberScheduler, issued: Issued, receiver: string, result: T) {
+    super(scheduler, issued);
     this.receiver = receiver;
     this.result = result;
   }

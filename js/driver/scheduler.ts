@@ -32,18 +32,11 @@ import { DeterminismError, LimitError, NondeterminismError, PayloadError } from 
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from '../values/limits.ts';
 import { fromPayload } from '../values/payload.ts';
 import { byAge, Cancelling } from './cancelling.ts';
+import { CANCEL_OPERATION, type Command, type Issued } from './command.ts';
 import type { Continuation } from './continuation.ts';
 import { currentFiber } from './current.ts';
-import {
-  ACTIVITY_FAILED,
-  CANCEL,
-  CHILD_FAILED,
-  type Delivery,
-  type EnginePort,
-  MESSAGE,
-  REFUSED,
-  SUCCEEDED,
-} from './engine.ts';
+import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, MESSAGE, REFUSED, SUCCEEDED } from './delivery.ts';
+import type { EnginePort } from './engine.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { join, leave, reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
@@ -201,16 +194,16 @@ export class FiberScheduler {
     return this.cancelling.run();
   }
 
-  /** Issues a command for the running fiber. Returns the operation's id. */
-  issue(command: (port: EnginePort) => number): number {
+  /** Issues a command for the running fiber. */
+  issue(command: Command): Issued {
     const { port } = this;
     try {
-      const operation = command(port);
+      const issued = port.issue(command);
       const fiber = currentFiber()?.id ?? 0;
       if (fiber !== 0) port.ofFiber(fiber);
       this.commands += 1;
       if (this.commands % INTERRUPT_EVERY === 0) this.interrupt();
-      return operation;
+      return issued;
     } catch (error) {
       throw this.refused(error);
     }
@@ -227,7 +220,7 @@ export class FiberScheduler {
   /** Issues the command that cancels an operation. */
   cancelOperation(operation: number): void {
     try {
-      this.port.cancelOperation(operation);
+      this.port.issue({ kind: CANCEL_OPERATION, operation });
     } catch (error) {
       throw this.refused(error);
     }
@@ -303,7 +296,7 @@ export class FiberScheduler {
         return;
       }
       case MESSAGE: {
-        const future = this.mailboxes.first(delivery.mailbox ?? '');
+        const future = delivery.mailbox === null ? undefined : this.mailboxes.first(delivery.mailbox);
         if (future === undefined) return;
         if (future.fiber !== 0) this.port.ofFiber(future.fiber);
         future.deliver(delivery.value);

@@ -20,18 +20,29 @@ import type {
 } from '../driver/branch.ts';
 import { type Channel, FiberChannel } from '../driver/channel.ts';
 import { CheckedEventFuture } from '../driver/checked-event.ts';
+import {
+  CREATE_TIMER,
+  CREATE_TIMER_AT,
+  type Issued,
+  SCHEDULE_ACTIVITY,
+  SEND_MESSAGE,
+  START_CHILD,
+  START_INSTANCE,
+  type StartInstance,
+} from '../driver/command.ts';
 import { Continuation } from '../driver/continuation.ts';
 import { type Deferred, DeferredFuture } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import { describeValue } from '../driver/generator.ts';
 import { MailboxFuture } from '../driver/mailbox.ts';
-import { ActivityFuture, InlineFuture, TimerFuture } from '../driver/operation.ts';
+import { ActivityFuture, InlineFuture, type OperationFuture, TimerFuture } from '../driver/operation.ts';
 import { ChildFuture, SentFuture } from '../driver/others.ts';
 import { race, select } from '../driver/race.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { captureSource } from '../driver/source.ts';
 import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
 import { withTimeout } from '../driver/time-limit.ts';
+import type { Mailbox } from '../driver/waits.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { type TraceOrigin, trace } from '../tracing/trace.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
@@ -143,7 +154,8 @@ export class FiberContext implements OrchestrationContext {
   scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleActivity');
     checkName(name, 'activity name');
-    return this.#activity<T>(name, input, options).askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#activity<T>(name, input, options);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O> {
@@ -153,9 +165,8 @@ export class FiberContext implements OrchestrationContext {
       throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}${hint}`);
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
-    return this.#activity<O>(activity.name, args[0], args[1], activity.options).askedAt(
-      this.#marks ? captureSource() : undefined,
-    );
+    const future = this.#activity<O>(activity.name, args[0], args[1], activity.options);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   run<O>(name: string, fn: (ctx: ActivityContext) => O | PromiseLike<O>, options?: InlineOptions): Future<O> {
@@ -164,14 +175,16 @@ export class FiberContext implements OrchestrationContext {
     checkName(name, 'activity name');
     checkInlineFunction(fn, name);
     const checked = options === undefined ? options : checkInlineOptions(options, `activity '${name}'`);
-    const operation = this.#schedule(name, null, recordedInline(checked));
-    return new InlineFuture<O>(scheduler, operation, name, fn).askedAt(this.#marks ? captureSource() : undefined);
+    const issued = this.#schedule(name, null, recordedInline(checked));
+    const future = new InlineFuture<O>(scheduler, issued, name, fn);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   scheduleSubOrchestration<T = any>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleSubOrchestration');
     checkName(name, 'orchestration name');
-    return this.#child<T>(name, input, options).askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#child<T>(name, input, options);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   callOrchestration<I, O>(
@@ -188,7 +201,8 @@ export class FiberContext implements OrchestrationContext {
     const { name, version, input: schema } = orchestration;
     const [input, options] = args;
     if (schema !== undefined) parseSync(schema, input, 'input', `orchestration '${name}'`);
-    return this.#child<O>(name, input, options, version).askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#child<O>(name, input, options, version);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   startOrchestration(name: string, id: string, input?: unknown, options?: InstanceOptions): Future<string> {
@@ -197,44 +211,49 @@ export class FiberContext implements OrchestrationContext {
     checkName(name, 'orchestration name');
     checkName(id, 'instance id');
     const checked = checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
-    const operation = this.#startInstance(false, name, id, input, checked);
-    return new SentFuture(scheduler, operation, id, id).askedAt(this.#marks ? captureSource() : undefined);
+    const issued = this.#startInstance(START_INSTANCE, name, id, input, checked);
+    const future = new SentFuture(scheduler, issued, id, id);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   raiseEvent(id: string, name: string, data?: unknown): Future<void> {
     this.#scheduler.assertRunning('raiseEvent');
     checkName(name, 'event name');
-    return this.#send(id, `e${name}`, data).askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#send(id, { kind: 'event', name }, data);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   enqueueEvent(id: string, queue: string, data?: unknown): Future<void> {
     this.#scheduler.assertRunning('enqueueEvent');
     checkName(queue, 'queue name');
-    return this.#send(id, `q${queue}`, data).askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#send(id, { kind: 'queue', name: queue }, data);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   scheduleTimer(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('scheduleTimer');
-    return this.#timer(due, 'scheduleTimer').askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#timer(due, 'scheduleTimer');
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   sleep(due: Duration | Date): Future<void> {
     this.#scheduler.assertRunning('sleep');
-    return this.#timer(due, 'sleep').askedAt(this.#marks ? captureSource() : undefined);
+    const future = this.#timer(due, 'sleep');
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   waitForEvent(name: string, schema?: StandardSchema): Future<unknown> {
     this.#scheduler.assertRunning('waitForEvent');
     checkName(name, 'event name');
-    if (schema === undefined) return new MailboxFuture(this.#scheduler, `e${name}`);
+    if (schema === undefined) return new MailboxFuture(this.#scheduler, { kind: 'event', name });
     checkSchema(schema, 'ctx.waitForEvent: the schema');
-    return new CheckedEventFuture(this.#scheduler, `e${name}`, schema, `event '${name}'`);
+    return new CheckedEventFuture(this.#scheduler, { kind: 'event', name }, schema, `event '${name}'`);
   }
 
   dequeueEvent<T = any>(queue: string): Future<T> {
     this.#scheduler.assertRunning('dequeueEvent');
     checkName(queue, 'queue name');
-    return new MailboxFuture<T>(this.#scheduler, `q${queue}`);
+    return new MailboxFuture<T>(this.#scheduler, { kind: 'queue', name: queue });
   }
 
   all<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValues<B>> {
@@ -381,11 +400,11 @@ export class FiberContext implements OrchestrationContext {
   }
 
   /**
-   * True if the place where the code asked for the operation that was issued last matters. The place is shown when the
-   * operation fails, or when the code waits elsewhere.
+   * Returns true if the line of the code that asked for an operation is kept. It is shown when the operation fails, or
+   * when the code waits elsewhere.
    */
-  get #marks(): boolean {
-    return this.#keepsLines && !this.#scheduler.port.succeedsNext();
+  #keepsLine(future: OperationFuture<unknown>): boolean {
+    return this.#keepsLines && !future.succeedsNext;
   }
 
   /** True if the execution may keep another line of its code: see {@link SOURCES_MAX}. */
@@ -406,16 +425,19 @@ export class FiberContext implements OrchestrationContext {
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
   }
 
-  #schedule(name: string, input: string | null, recorded: string | null): number {
-    return this.#scheduler.issue((port) => port.scheduleActivity(name, input, recorded));
+  #schedule(name: string, input: string | null, options: string | null): Issued {
+    return this.#scheduler.issue({ kind: SCHEDULE_ACTIVITY, name, input, options });
   }
 
   #child<T>(name: string, input: unknown, given: ChildOptions | undefined, version?: string): ChildFuture<T> {
     const scheduler = this.#scheduler;
     const options = checkOptions(given, CHILD_OPTIONS, `orchestration '${name}'`);
     const id = options?.id ?? this.#childId();
-    const operation = this.#startInstance(true, name, id, input, { ...options, version: options?.version ?? version });
-    return new ChildFuture<T>(scheduler, operation, name, id);
+    const issued = this.#startInstance(START_CHILD, name, id, input, {
+      ...options,
+      version: options?.version ?? version,
+    });
+    return new ChildFuture<T>(scheduler, issued, name, id);
   }
 
   /** Returns an id that differs for any two children, and is the same in every replay. */
@@ -426,38 +448,43 @@ export class FiberContext implements OrchestrationContext {
   }
 
   #startInstance(
-    isChild: boolean,
+    kind: StartInstance['kind'],
     name: string,
     id: string,
     input: unknown,
     options: { [Name in keyof InstanceOptions]: InstanceOptions[Name] | undefined } | undefined,
-  ): number {
-    const payload = toPayload(input, 'input', this.#host.limits);
+  ): Issued {
     const { version = null, tags, priority = 0 } = options ?? {};
-    const tagText = tags === undefined ? null : JSON.stringify(tags);
-    return this.#scheduler.issue((port) => port.startInstance(isChild, name, id, version, payload, tagText, priority));
+    return this.#scheduler.issue({
+      kind,
+      name,
+      id,
+      version,
+      input: toPayload(input, 'input', this.#host.limits),
+      tags: tags === undefined ? null : JSON.stringify(tags),
+      priority,
+      trace: null,
+    });
   }
 
-  #send(id: string, mailbox: string, data: unknown): SentFuture<void> {
+  #send(id: string, mailbox: Mailbox, data: unknown): SentFuture<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
     const payload = toPayload(data, 'data', this.#host.limits);
-    const operation = scheduler.issue((port) => port.sendMessage(id, mailbox, payload));
-    return new SentFuture<void>(scheduler, operation, id, undefined);
+    const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox, payload });
+    return new SentFuture<void>(scheduler, issued, id, undefined);
   }
 
   #timer(due: unknown, method: string): TimerFuture {
     const scheduler = this.#scheduler;
     const at = timeOf(due, method);
     if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`));
-    const operation = scheduler.issue((port) => port.createTimerAt(at));
-    return new TimerFuture(scheduler, operation);
+    return new TimerFuture(scheduler, scheduler.issue({ kind: CREATE_TIMER_AT, atMs: at }));
   }
 
   #timerIn(delayMs: number): TimerFuture {
     const scheduler = this.#scheduler;
-    const operation = scheduler.issue((port) => port.createTimer(delayMs));
-    return new TimerFuture(scheduler, operation);
+    return new TimerFuture(scheduler, scheduler.issue({ kind: CREATE_TIMER, delayMs }));
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {

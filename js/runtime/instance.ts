@@ -2,15 +2,17 @@
 //
 // Invariants:
 //
-//   I1. A turn ends with exactly one of: `next` returning null, `finish`, `suspend`.
+//   I1. A turn ends with exactly one of: `next` returning a `TurnOver`, `finish`, `suspend`.
 //   I2. Entries that are kept outside under this instance's key are removed by `release` and by nothing else. `release`
 //       runs once the execution ends, is suspended or is dropped.
 //   I3. Dropping runs no user code (fiber.ts, B4).
 
 import type { ActivityFunction } from '../activity/activity.ts';
-import type { InstanceDescription } from '../binding/binding.ts';
+import type { InstanceDescription } from '../binding/answers.ts';
+import { CANCELLED, COMPLETED, CONTINUED_AS_NEW, FAILED_FOR_GOOD } from '../driver/command.ts';
 import { deadlockError } from '../driver/deadlock.ts';
-import { CANCELLED, COMPLETED, type EnginePort, FAILED_FOR_GOOD } from '../driver/engine.ts';
+import { TURN_OVER } from '../driver/delivery.ts';
+import type { EnginePort } from '../driver/engine.ts';
 import { FAILED, OK, PENDING } from '../driver/future.ts';
 import { InlineFuture, OperationFuture } from '../driver/operation.ts';
 import { FiberScheduler } from '../driver/scheduler.ts';
@@ -79,8 +81,8 @@ export class Instance {
   private drive(): TurnEnd {
     const { port, scheduler } = this;
     const { main } = scheduler;
-    const mailboxes = scheduler.mailboxes.changes;
-    const onDemand = scheduler.onDemand.changes;
+    const { mailboxes } = scheduler;
+    const { changes: onDemand } = scheduler.onDemand;
     if (!this.hasBegun) {
       this.hasBegun = true;
       // Without this, executions that follow each other without a wait would never see a cancellation. The first
@@ -101,8 +103,8 @@ export class Instance {
         main.throwAtYield(error);
         continue;
       }
-      const delivery = port.next(mailboxes.takeMore(), onDemand.takeMore(), mailboxes.takeGone(), onDemand.takeGone());
-      if (delivery === null) return 'waiting';
+      const delivery = port.next(mailboxes.takeChanges(onDemand));
+      if (delivery.kind === TURN_OVER) return 'waiting';
       scheduler.deliver(delivery);
     }
   }
@@ -114,7 +116,7 @@ export class Instance {
     if (continuation !== null && main.state === OK) {
       // A cancellation that the code has not seen yet must not be lost with this execution.
       if (main.interruption !== null) return this.fail(main.interruption);
-      port.continueAsNew(continuation.input, continuation.version);
+      port.finish({ kind: CONTINUED_AS_NEW, input: continuation.input, version: continuation.version });
       this.release();
       return 'continued';
     }
@@ -130,7 +132,7 @@ export class Instance {
       }
     }
     if (isCompleted) {
-      port.finish(COMPLETED, output);
+      port.finish({ kind: COMPLETED, payload: output });
       this.release();
       return 'completed';
     }
@@ -140,7 +142,7 @@ export class Instance {
   private fail(error: unknown): TurnEnd {
     const { port, scheduler } = this;
     const isCancelled = scheduler.cancelling.isRequested && error instanceof CancelledError;
-    port.finish(isCancelled ? CANCELLED : FAILED_FOR_GOOD, toErrorPayload(error));
+    port.finish({ kind: isCancelled ? CANCELLED : FAILED_FOR_GOOD, payload: toErrorPayload(error) });
     this.release();
     return isCancelled ? 'cancelled' : 'failed';
   }

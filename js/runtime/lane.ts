@@ -14,22 +14,12 @@
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import { ActivityContext, type ActivityHost, type ActivityJob } from '../activity/activity-context.ts';
-import { type ActivitySink, failActivity, runActivity } from '../activity/attempt.ts';
+import { type ActivitySink, type AttemptFailure, failActivity, runActivity } from '../activity/attempt.ts';
 import { runTraced } from '../activity/traced-attempt.ts';
-import {
-  ABORT,
-  ACTIVITY,
-  DROP,
-  ENDED,
-  type EndState,
-  type InstanceDescription,
-  LOG,
-  NativeEngine,
-  type NativeJob,
-  type NativeLane,
-  nativeError,
-  TURN,
-} from '../binding/binding.ts';
+import type { InstanceDescription } from '../binding/answers.ts';
+import { NativeEngine } from '../binding/engine.ts';
+import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, TURN } from '../binding/jobs.ts';
+import type { NativeLane } from '../binding/lane.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { TraceLevel } from '../logging/fields.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
@@ -147,18 +137,18 @@ export class Lane implements ActivitySink {
     try {
       if (this.native.completeActivity(activity, output) || this.isLooking) this.drainSoon();
     } catch (error) {
-      this.host.report(nativeError(error), 'the result of an activity could not be handed over');
+      this.host.report(error, 'the result of an activity could not be handed over');
     }
   }
 
-  failActivity(activity: number, error: string, errorName: string, nonRetryable: boolean, retryAfterMs: number): void {
+  failActivity(activity: number, failure: AttemptFailure): void {
     this.activities.delete(activity);
     if (this.isClosed) return;
     try {
-      const mustDrain = this.native.failActivity(activity, error, errorName, nonRetryable, retryAfterMs);
+      const mustDrain = this.native.failActivity(activity, failure);
       if (mustDrain || this.isLooking) this.drainSoon();
     } catch (cause) {
-      this.host.report(nativeError(cause), 'the failure of an activity could not be handed over');
+      this.host.report(cause, 'the failure of an activity could not be handed over');
     }
   }
 
@@ -218,11 +208,11 @@ export class Lane implements ActivitySink {
         try {
           this.run(job);
         } catch (error) {
-          host.report(nativeError(error), 'a job failed');
+          host.report(error, 'a job failed');
         }
       }
     } catch (error) {
-      host.report(nativeError(error), 'taking the next job failed');
+      host.report(error, 'taking the next job failed');
     } finally {
       this.isDraining = false;
     }
@@ -296,7 +286,7 @@ export class Lane implements ActivitySink {
       // An error of Perdure itself: the fibers keep the errors of user code, and a mismatch does not throw. The
       // instance stays as it is stored, for inspection.
       this.drop(token);
-      this.host.report(nativeError(error), `the turn of instance '${instance.facts.instanceId}' failed`);
+      this.host.report(error, `the turn of instance '${instance.facts.instanceId}' failed`);
       this.giveUp(token, `internal error: ${error instanceof Error ? error.stack : String(error)}`);
       return;
     }
@@ -343,9 +333,9 @@ export class Lane implements ActivitySink {
 
   private giveUp(token: number, why: string, report: string | null = null): void {
     try {
-      this.native.suspend(token, why, report);
+      this.native.calls.suspend(token, why, report);
     } catch (error) {
-      this.host.report(nativeError(error), 'an instance could not be suspended');
+      this.host.report(error, 'an instance could not be suspended');
     }
   }
 

@@ -4,7 +4,8 @@ import { performance } from 'node:perf_hooks';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
 import { acquireRejections, releaseRejections } from '../activity/rejections.ts';
-import { createRuntime, type NativeMapSizes, type NativeRuntime, nativeError } from '../binding/binding.ts';
+import { nativeError } from '../binding/native-error.ts';
+import { createRuntime, type NativeMapSizes, type NativeRuntime } from '../binding/runtime.ts';
 import { Client } from '../client/client.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import {
@@ -15,7 +16,7 @@ import {
   type OrchestrationOptions,
 } from '../orchestration/definition.ts';
 import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
-import { Provider, type StorePort } from '../store/providers.ts';
+import { Provider, type StorePort, shownToCaller } from '../store/providers.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 import { type Duration, parseDuration, TIMER_MAX_MS } from '../util/duration.ts';
 import { checkOptions } from '../util/options.ts';
@@ -271,7 +272,7 @@ export class Runtime {
       }
       acquireRejections();
       this.#holdsRejections = true;
-      const reply = await this.#port.request((_store, request) => native.start(request, lane.wake));
+      const reply = await shownToCaller(this.#port.call((request) => native.start(request, lane.wake)).reply);
       this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
     } catch (error) {
       this.#stopped();
@@ -350,7 +351,7 @@ export class Runtime {
     this.#state = 'stopping';
     const native = this.#native;
     try {
-      await this.#port.request((_store, request) => native.shutdown(request, timeoutMs));
+      await shownToCaller(this.#port.call((request) => native.shutdown(request, timeoutMs)).reply);
     } finally {
       this.#lane?.close();
       await this.#threads?.stop();

@@ -7,15 +7,25 @@
 //   X2. A replay makes one span, however many turns it takes, and provides no context.
 //   X3. The code runs below no span: a span that it could read would differ in a replay.
 
-import { type InstanceDescription, NativeEngine, type NativeLane } from '../binding/binding.ts';
-import { type Delivery, type EndKind, FAILED_FOR_GOOD } from '../driver/engine.ts';
+import type { InstanceDescription } from '../binding/answers.ts';
+import { NativeEngine, type TurnBinding } from '../binding/engine.ts';
+import {
+  type Command,
+  FAILED_FOR_GOOD,
+  type Issued,
+  type Outcome,
+  SCHEDULE_ACTIVITY,
+  START_CHILD,
+  START_INSTANCE,
+} from '../driver/command.ts';
+import { type Delivery, TURN_OVER, type TurnOver } from '../driver/delivery.ts';
+import type { WaitChanges } from '../driver/waits.ts';
 import type { Stretch, Telemetry, TraceContext, TracedError, TracedTurn } from '../tracing/telemetry-hooks.ts';
 import type { ErrorData } from '../values/error-data.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import type { TurnEnd } from './instance.ts';
 
 export class TracedEngine extends NativeEngine {
-  private readonly native: NativeLane;
   private readonly telemetry: Telemetry;
   private description: InstanceDescription | null = null;
   private open: Stretch | null = null;
@@ -24,11 +34,12 @@ export class TracedEngine extends NativeEngine {
   private hasRun = false;
   private deliveries = 0;
   private commands = 0;
+  /** True if the last turn released the instance. */
+  private isReleased = false;
   private error: TracedError | undefined;
 
-  constructor(lane: NativeLane, token: number, texts: StoredTexts, telemetry: Telemetry) {
+  constructor(lane: TurnBinding, token: number, texts: StoredTexts, telemetry: Telemetry) {
     super(lane, token, texts);
-    this.native = lane;
     this.telemetry = telemetry;
   }
 
@@ -52,10 +63,10 @@ export class TracedEngine extends NativeEngine {
       this.endStretch('suspended');
       throw error;
     }
-    if (end === 'waiting' && this.isReplay && !this.native.sleeps()) return end;
+    if (end === 'waiting' && this.isReplay && !this.isReleased) return end;
     this.endTurn();
     if (end !== 'waiting') this.endStretch(end);
-    else if (this.native.sleeps()) this.endStretch('sleeping');
+    else if (this.isReleased) this.endStretch('sleeping');
     return end;
   }
 
@@ -68,65 +79,28 @@ export class TracedEngine extends NativeEngine {
     return (this.description = super.describe());
   }
 
-  override scheduleActivity(name: string, input: string | null, options: string | null): number {
+  override issue(command: Command): Issued {
     const context = this.command();
-    return super.scheduleActivity(name, input, context === null ? options : withTrace(options, context));
+    return super.issue(context === null ? command : inContext(command, context));
   }
 
-  override startInstance(
-    isChild: boolean,
-    name: string,
-    id: string,
-    version: string | null,
-    input: string | null,
-    tags: string | null,
-    priority: number,
-  ): number {
-    return super.startInstance(isChild, name, id, version, input, tags, priority, this.command());
-  }
-
-  override createTimer(delayMs: number): number {
-    this.command();
-    return super.createTimer(delayMs);
-  }
-
-  override createTimerAt(atMs: number): number {
-    this.command();
-    return super.createTimerAt(atMs);
-  }
-
-  override sendMessage(receiver: string, mailbox: string, payload: string | null): number {
-    this.command();
-    return super.sendMessage(receiver, mailbox, payload);
-  }
-
-  override cancelOperation(operation: number): void {
-    this.command();
-    super.cancelOperation(operation);
-  }
-
-  override next(...waits: Parameters<NativeEngine['next']>): Delivery | null {
-    const delivery = super.next(...waits);
-    if (delivery !== null) {
-      this.goLive();
-      this.deliveries += 1;
-    }
-    return delivery;
+  override next(changes: WaitChanges | null): Delivery | TurnOver {
+    const next = super.next(changes);
+    if (next.kind === TURN_OVER) this.isReleased = next.isReleased;
+    else this.delivered();
+    return next;
   }
 
   override interrupt(): Delivery | null {
     const delivery = super.interrupt();
-    if (delivery !== null) {
-      this.goLive();
-      this.deliveries += 1;
-    }
+    if (delivery !== null) this.delivered();
     return delivery;
   }
 
-  override finish(kind: EndKind, payload: string | null): void {
+  override finish(outcome: Outcome): void {
     this.goLive();
-    super.finish(kind, payload);
-    if (kind === FAILED_FOR_GOOD) this.error = errorOf(payload);
+    super.finish(outcome);
+    if (outcome.kind === FAILED_FOR_GOOD) this.error = errorOf(outcome.payload);
   }
 
   override suspend(source: string, report: string | null): void {
@@ -148,6 +122,11 @@ export class TracedEngine extends NativeEngine {
     this.goLive();
     this.commands += 1;
     return this.isReplay ? null : (this.open?.context ?? null);
+  }
+
+  private delivered(): void {
+    this.goLive();
+    this.deliveries += 1;
   }
 
   /** Ends the replay and begins a turn, once the code is past its history. */
@@ -174,6 +153,19 @@ export class TracedEngine extends NativeEngine {
     this.open?.end(how, this.error);
     this.open = null;
     this.error = undefined;
+  }
+}
+
+/** Adds the trace context to a command that begins work elsewhere. */
+function inContext(command: Command, trace: TraceContext): Command {
+  switch (command.kind) {
+    case SCHEDULE_ACTIVITY:
+      return { ...command, options: withTrace(command.options, trace) };
+    case START_CHILD:
+    case START_INSTANCE:
+      return { ...command, trace };
+    default:
+      return command;
   }
 }
 

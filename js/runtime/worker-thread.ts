@@ -3,7 +3,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 
 import { acquireRejections } from '../activity/rejections.ts';
-import { joinStore, laneOf } from '../binding/binding.ts';
+import { laneOf } from '../binding/lane.ts';
+import { joinStore } from '../binding/store.ts';
 import { Client } from '../client/client.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import { fieldsText, type TraceFields, type TraceLevel } from '../logging/fields.ts';

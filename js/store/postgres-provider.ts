@@ -1,6 +1,6 @@
 // The store on a Postgres server.
 
-import { connectPostgres, type NativePostgresOptions } from '../binding/binding.ts';
+import { connectPostgres, type NativePostgresOptions } from '../binding/store.ts';
 import { bool, checkOptions, func, nested, type OptionTable, oneOf, text, whole } from '../util/options.ts';
 import { isList } from '../util/show.ts';
 import { PROVIDER_OPTIONS, Provider, type ProviderOptions, StorePort, textsOf } from './providers.ts';

@@ -1,16 +1,15 @@
 // Providers: opened stores, and the one reply port of each.
 
+import { laneOf, type NativeLane } from '../binding/lane.ts';
+import { nativeError, replyError } from '../binding/native-error.ts';
 import {
   attachReplies,
-  laneOf,
-  type NativeLane,
   type NativeReply,
   type NativeStore,
-  nativeError,
   openSqlite,
   openSqliteInMemory,
-  replyError,
-} from '../binding/binding.ts';
+  type StoreRequest,
+} from '../binding/store.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import { TIMER_MAX_MS } from '../util/duration.ts';
 import { bool, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
@@ -62,13 +61,18 @@ export class StorePort {
     this.nextReply = attachReplies(store, this.takeReplies);
   }
 
-  /** Makes a request and waits for its reply. */
-  request(issue: (store: NativeStore, request: number) => void): Promise<string | null> {
-    return shownToCaller(this.open(issue).reply);
+  /** Makes a request and waits for its reply. `value` is the text of the value that goes with it. */
+  request(question: StoreRequest, value: string | null = null): Promise<string | null> {
+    return shownToCaller(this.open(question, value).reply);
   }
 
   /** Makes a request that the caller can abandon. */
-  open(issue: (store: NativeStore, request: number) => void): PendingReply {
+  open(question: StoreRequest, value: string | null = null): PendingReply {
+    return this.call((request) => this.store.ask(request, JSON.stringify(question), value));
+  }
+
+  /** Makes a call whose reply comes as those to requests do. `issue` is given the number of the reply. */
+  call(issue: (request: number) => void): PendingReply {
     this.assertOpen();
     this.lastRequest += 1;
     const request = this.lastRequest;
@@ -76,7 +80,7 @@ export class StorePort {
     this.waiting.set(request, { resolve, reject });
     this.hold();
     try {
-      issue(this.store, request);
+      issue(request);
     } catch (error) {
       this.forget(request);
       reject(nativeError(error));
@@ -144,7 +148,7 @@ export class StorePort {
   }
 
   private async closeOnce(): Promise<void> {
-    const { reply } = this.open((store, request) => store.close(request));
+    const { reply } = this.open({ kind: 'close' });
     this.state = 'closing';
     try {
       await reply;
@@ -353,7 +357,7 @@ export class SqliteProvider extends Provider {
     checkPath(path, 'provider.backup');
     const { replace = false } = checkOptions(options, { replace: bool }, 'provider.backup') ?? {};
     const port = Provider.portOf(this, 'provider.backup');
-    return { bytes: Number(await port.request((store, request) => store.backUp(request, path, replace))) };
+    return { bytes: Number(await port.request({ kind: 'backUp', path, replace })) };
   }
 
   /**

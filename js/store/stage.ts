@@ -3,7 +3,9 @@
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityJob } from '../activity/activity-context.ts';
-import type { NativeLane, NativeRuntimeOptions, NativeStore } from '../binding/binding.ts';
+import type { NativeLane } from '../binding/lane.ts';
+import type { NativeRuntimeOptions } from '../binding/runtime.ts';
+import type { NativeStore } from '../binding/store.ts';
 import type { Timers } from '../util/timers.ts';
 
 export interface Stage {

@@ -1,27 +1,17 @@
 // The steps of a replay: each event as the code passes it, on the stack of the code, and the event after which the
 // replay goes no further.
 
-import type { ReplayEngine } from '../binding/binding.ts';
+import type { ReplayEngine } from '../binding/replay-engine.ts';
 import type { EventPlaces } from '../client/event-places.ts';
 import { type ExportedEvent, type HistoryEvent, readEvent } from '../client/history.ts';
+import { HELD } from '../driver/delivery.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 
 /** Receives an event that the code has come to. */
 export type EventListener = (event: HistoryEvent) => void;
 
 /** Calls in which the code passes events. */
-const PASSING = [
-  'scheduleActivity',
-  'createTimer',
-  'createTimerAt',
-  'graceTimer',
-  'startInstance',
-  'sendMessage',
-  'cancelOperation',
-  'patched',
-  'finish',
-  'continueAsNew',
-] as const;
+const PASSING = ['issue', 'graceTimer', 'patched', 'finish'] as const;
 
 export class ReplaySteps {
   /** Number of events that the code has passed. */
@@ -62,15 +52,15 @@ export class ReplaySteps {
       };
     }
     const next = engine.next.bind(engine);
-    engine.next = (...waits) => {
+    engine.next = (changes) => {
       if (this.passed >= until || this.thrown !== null) {
-        engine.noteWaits(...waits);
-        return null;
+        engine.noteWaits(changes);
+        return HELD;
       }
-      const delivery = next(...waits);
+      const delivery = next(changes);
       this.look();
       // An error of the listener stops the replay before the code acts on the delivery.
-      return this.thrown === null ? delivery : null;
+      return this.thrown === null ? delivery : HELD;
     };
     this.look();
   }

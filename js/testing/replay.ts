@@ -4,7 +4,7 @@
 // and recorded results are handed to the code, up to the end of the history.
 
 import { recordedOptions } from '../activity/activity-options.ts';
-import { ReplayEngine } from '../binding/binding.ts';
+import { ReplayEngine } from '../binding/replay-engine.ts';
 import { EventPlaces } from '../client/event-places.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from '../client/history.ts';
 import { NondeterminismError, NotRegisteredError, PerdureError } from '../errors/errors.ts';
@@ -215,11 +215,9 @@ function pendingOf(events: readonly ExportedEvent[], awaited: ReplayEngine['awai
   const operations = events
     .map(operationOf)
     .filter((operation) => operation !== undefined && isOpen(operation)) as Operation[];
-  return [...operations, ...[...awaited.mailboxes].map(mailboxOf)];
-}
-
-function mailboxOf(mailbox: string): PendingWork {
-  return { kind: mailbox.startsWith('e') ? 'event' : 'queue', name: mailbox.slice(1) };
+  const mailboxes = (kind: 'event' | 'queue', names: Set<string>): PendingWork[] =>
+    Array.from(names, (name) => ({ kind, name }));
+  return [...operations, ...mailboxes('event', awaited.events), ...mailboxes('queue', awaited.queues)];
 }
 
 type Operation = PendingWork & { readonly eventId: number };

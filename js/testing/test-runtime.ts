@@ -2,7 +2,8 @@
 
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
-import { createTestStore, type NativeStore, type NativeTestStore } from '../binding/binding.ts';
+import type { NativeStore } from '../binding/store.ts';
+import { createTestStore, type NativeTestStore } from '../binding/test-store.ts';
 import { Client } from '../client/client.ts';
 import type { TypedStartOptions } from '../client/client-options.ts';
 import type { InstanceHandle } from '../client/handle.ts';

@@ -3,7 +3,10 @@
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import { type ActivityContext, type ActivityJob, currentActivity } from '../activity/activity-context.ts';
-import { ABORT, type NativeLane, type NativeStore } from '../binding/binding.ts';
+import type { AttemptFailure } from '../activity/attempt.ts';
+import { ABORT } from '../binding/jobs.ts';
+import type { NativeLane } from '../binding/lane.ts';
+import type { NativeStore, StoreRequest } from '../binding/store.ts';
 import type { Stage } from '../store/stage.ts';
 import type { TestActivities } from './test-activities.ts';
 import type { TestTime } from './test-time.ts';
@@ -44,19 +47,14 @@ export class TestStage implements Stage {
   }
 
   store(native: NativeStore): NativeStore {
-    const began = (request: number, instanceId: string): void => {
-      this.begun.set(request, { request, instanceId, activity: currentActivity() });
-    };
-    const waitForEnd = native.waitForEnd.bind(native);
-    const waitForStatusChange = native.waitForStatusChange.bind(native);
+    const ask = native.ask.bind(native);
     return Object.assign(native, {
-      waitForEnd: (request: number, id: string) => {
-        began(request, id);
-        waitForEnd(request, id);
-      },
-      waitForStatusChange: (request: number, id: string, afterVersion: number) => {
-        began(request, id);
-        waitForStatusChange(request, id, afterVersion);
+      ask: (request: number, question: string, value: string | null) => {
+        const asked = JSON.parse(question) as StoreRequest;
+        if (asked.kind === 'waitForEnd' || asked.kind === 'waitForStatusChange') {
+          this.begun.set(request, { request, instanceId: asked.id, activity: currentActivity() });
+        }
+        ask(request, question, value);
       },
     });
   }
@@ -81,9 +79,9 @@ export class TestStage implements Stage {
         this.ended(activity);
         return completeActivity(activity, output);
       },
-      failActivity: (activity: number, ...error: [string, string, boolean, number]) => {
+      failActivity: (activity: number, failure: AttemptFailure) => {
         this.ended(activity);
-        return failActivity(activity, ...error);
+        return failActivity(activity, failure);
       },
       heartbeat: (activity: number, details: string) => {
         heartbeat(activity, details);

@@ -6,6 +6,11 @@ export class AwaitedChanges<K> {
   private readonly more = new Set<K>();
   private readonly gone = new Set<K>();
 
+  /** True if there is nothing to tell. */
+  get isEmpty(): boolean {
+    return this.more.size === 0 && this.gone.size === 0;
+  }
+
   /** Records that `key`, which was not in the set, is in it now. */
   add(key: K): void {
     if (!this.gone.delete(key)) this.more.add(key);

@@ -69,9 +69,9 @@ export class Place implements DecodeContext {
     return new Place(instance, null, what);
   }
 
-  /** Returns the place of an event or a queue message. `mailbox` is named as in `EnginePort.next`. */
-  static mail(instance: string, mailbox: string): Place {
-    return new Place(instance, null, `${mailbox.startsWith('e') ? 'event' : 'queue'}:${mailbox.slice(1)}`);
+  /** Returns the place of a message: an event or a queue message of a name. */
+  static mail(instance: string, { kind, name }: { readonly kind: 'event' | 'queue'; readonly name: string }): Place {
+    return new Place(instance, null, `${kind}:${name}`);
   }
 
   /** Returns the place of a value of an activity. `operation` is the event that scheduled the activity. */

@@ -351,8 +351,8 @@ describe('the texts of a codec', () => {
     Place.end('i', 'output'),
     Place.end('i', 'termination'),
     Place.ofInstance('i', 'status'),
-    Place.mail('i', 'eerror'),
-    Place.mail('i', 'qactivity:1:error'),
+    Place.mail('i', { kind: 'event', name: 'error' }),
+    Place.mail('i', { kind: 'queue', name: 'activity:1:error' }),
     Place.activity('i', 1, 2, 'output'),
   ])('do not take the text of such an error where none is to be: $place', async (at) => {
     const codec: Codec = { ...keyRing('key'), required: true };

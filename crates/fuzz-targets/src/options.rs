@@ -21,7 +21,7 @@ pub fn run(bytes: &[u8]) {
     runtime::warns(text);
     let _ = postgres::parse(text);
     let candidate = candidate(text);
-    if let Ok(filter) = listing::filter(text) {
+    if let Ok(Ok(filter)) = serde_json::from_str(text).map(|json| listing::filter(&json)) {
         let _ = filter.matches(&candidate);
     }
     let _ = of_team().matches(&candidate);

@@ -1,11 +1,12 @@
 //! Values that cross the boundary in a turn: jobs, deliveries, and the description from which a generator is made.
 
 use napi_derive::napi;
-use perdure_engine::{ChildFailure, Delivery, Incarnation, Mailbox, Refusal};
+use perdure_engine::{ChildFailure, Delivery, Incarnation, Refusal};
 use perdure_runtime::{ActivityJob, Delivered, Facts, Job, RuntimeError};
 use serde_json::{Map, Value};
 
-use crate::answer::{Numbers, STRING_UNITS_MAX};
+use crate::command::mailbox_parts;
+use crate::frame::{Frame, STRING_UNITS_MAX};
 
 /// Sizes of the maps keyed by instance.
 #[napi(object, object_from_js = false)]
@@ -25,23 +26,23 @@ const SHORT: usize = STRING_UNITS_MAX - 64 * 1024 * 1024;
 const JOB: &str = "the input of the attempt";
 const VALUE: &str = "the value that comes next in the history";
 
-/// Writes a job. Its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding/binding.ts`, which
+/// Writes a job. Its kinds are `TURN`, `ACTIVITY`, `ABORT`, `DROP`, `LOG` and `ENDED` of `js/binding/jobs.ts`, which
 /// lists their facts and texts.
 ///
 /// # Errors
 ///
 /// [`RuntimeError::TooLong`].
-pub(crate) fn job(job: Job, numbers: &Numbers) -> Result<String, RuntimeError> {
+pub(crate) fn job(job: Job, frame: &Frame) -> Result<String, RuntimeError> {
     match shortened(job) {
-        Job::Turn(token) => numbers.answer(0, [token.0 as f64], [], JOB),
+        Job::Turn(token) => frame.write(0, [token.0 as f64], [], JOB),
         Job::Activity(job) => {
             let incarnation = halves(job.incarnation);
-            numbers.answer(
+            frame.write(
                 1,
                 [
                     job.token.0 as f64,
                     f64::from(job.attempt),
-                    job.timeout_ms.map_or(-1.0, |ms| ms as f64),
+                    job.timeout_ms.map_or(f64::INFINITY, |ms| ms as f64),
                     job.execution as f64,
                     job.scheduled.0 as f64,
                     incarnation[0],
@@ -60,11 +61,9 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> Result<String, RuntimeError> {
                 JOB,
             )
         }
-        Job::Abort { activity, reason } => {
-            numbers.answer(2, [activity.0 as f64], [Some(reason.as_str().to_owned())], JOB)
-        }
-        Job::Drop(token) => numbers.answer(3, [token.0 as f64], [], JOB),
-        Job::Ended(instance) => numbers.answer(
+        Job::Abort { activity, reason } => frame.write(2, [activity.0 as f64], [Some(reason.as_str().to_owned())], JOB),
+        Job::Drop(token) => frame.write(3, [token.0 as f64], [], JOB),
+        Job::Ended(instance) => frame.write(
             5,
             [instance.execution as f64],
             [
@@ -75,7 +74,7 @@ pub(crate) fn job(job: Job, numbers: &Numbers) -> Result<String, RuntimeError> {
             ],
             JOB,
         ),
-        Job::Log(record) => numbers.answer(
+        Job::Log(record) => frame.write(
             4,
             [f64::from(u32::from(record.internal))],
             [
@@ -151,8 +150,8 @@ fn extras(job: &ActivityJob) -> Option<String> {
 /// # Errors
 ///
 /// [`RuntimeError::TooLong`].
-pub(crate) fn description(facts: Facts, numbers: &Numbers) -> Result<String, RuntimeError> {
-    numbers.answer(
+pub(crate) fn description(facts: Facts, frame: &Frame) -> Result<String, RuntimeError> {
+    frame.write(
         0,
         [facts.execution as f64, facts.time_ms as f64],
         [
@@ -168,23 +167,23 @@ pub(crate) fn description(facts: Facts, numbers: &Numbers) -> Result<String, Run
     )
 }
 
-/// Writes a delivery. Its kinds are those of `js/driver/engine.ts`. Facts: the deterministic time, the operation, the
-/// detail. Texts: the mailbox, the value.
+/// Writes a delivery. Its kinds are those of `js/driver/delivery.ts`. Facts: the deterministic time, the operation, the
+/// detail, which is the kind of the mailbox for a message. Texts: the name of the mailbox, the value.
 ///
 /// # Errors
 ///
 /// [`RuntimeError::TooLong`].
-pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> Result<String, RuntimeError> {
+pub(crate) fn delivery(delivered: Delivered, frame: &Frame) -> Result<String, RuntimeError> {
     let time = delivered.time_ms as f64;
     match delivered.delivery {
         Delivery::Succeeded { operation, value } => {
-            numbers.answer(0, [time, operation.0 as f64, 0.0], [None, value], VALUE)
+            frame.write(0, [time, operation.0 as f64, 0.0], [None, value], VALUE)
         }
         Delivery::Failed {
             operation,
             error,
             attempt,
-        } => numbers.answer(1, [time, operation.0 as f64, f64::from(attempt)], [None, error], VALUE),
+        } => frame.write(1, [time, operation.0 as f64, f64::from(attempt)], [None, error], VALUE),
         Delivery::ChildFailed {
             operation,
             failure,
@@ -195,7 +194,7 @@ pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> Result<String
                 ChildFailure::Cancelled => 1.0,
                 ChildFailure::Terminated => 2.0,
             };
-            numbers.answer(4, [time, operation.0 as f64, how], [None, error], VALUE)
+            frame.write(4, [time, operation.0 as f64, how], [None, error], VALUE)
         }
         Delivery::Refused { operation, refusal } => {
             let (why, max) = match refusal {
@@ -204,15 +203,12 @@ pub(crate) fn delivery(delivered: Delivered, numbers: &Numbers) -> Result<String
                 Refusal::InstanceEnded => (2.0, None),
                 Refusal::MailboxFull { max } => (3.0, Some(max.to_string())),
             };
-            numbers.answer(5, [time, operation.0 as f64, why], [None, max], VALUE)
+            frame.write(5, [time, operation.0 as f64, why], [None, max], VALUE)
         }
         Delivery::Message { mailbox, payload } => {
-            let mailbox = match mailbox {
-                Mailbox::Event(name) => format!("e{name}"),
-                Mailbox::Queue(name) => format!("q{name}"),
-            };
-            numbers.answer(2, [time, 0.0, 0.0], [Some(mailbox), payload], VALUE)
+            let (kind, name) = mailbox_parts(mailbox);
+            frame.write(2, [time, 0.0, f64::from(kind)], [Some(name), payload], VALUE)
         }
-        Delivery::Cancel { reason } => numbers.answer(3, [time, 0.0, 0.0], [None, reason], VALUE),
+        Delivery::Cancel { reason } => frame.write(3, [time, 0.0, 0.0], [None, reason], VALUE),
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use napi::Env;
 use napi::bindgen_prelude::{Float64Array, Function, FunctionCallContext, JsObjectValue, Object, ToNapiValue};
 use napi_derive::napi;
-use perdure_engine::{Command, InstanceStart, Outcome, Waits};
+use perdure_engine::Waits;
 use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Next, Runtime, Token};
 
-use crate::answer::{NUMBERS, Numbers, checked};
-use crate::calls;
+use crate::command::{self, AwaitedArguments};
 use crate::errors::{argument, thrown};
+use crate::frame::{Frame, checked};
 use crate::host::ThisThread;
 use crate::job::{delivery, description, job};
 use crate::process;
@@ -33,52 +33,55 @@ pub struct NativeLane(Rc<Lane>);
 struct Lane {
     inner: Arc<Runtime>,
     lane: LaneId,
-    numbers: Numbers,
+    frame: Frame,
 }
 
 impl Lane {
     fn next_job(&self, looks_again: bool) -> napi::Result<Option<String>> {
         let next = self.inner.next_job(self.lane, looks_again);
-        let text = next.map(|next| job(next, &self.numbers)).transpose();
+        let text = next.map(|next| job(next, &self.frame)).transpose();
         text.map_err(|e| thrown(&e))
     }
 
     fn describe(&self, instance: f64) -> napi::Result<String> {
         let facts = self.inner.describe(token(instance)).map_err(|e| thrown(&e))?;
-        description(facts, &self.numbers).map_err(|e| thrown(&e))
+        description(facts, &self.frame).map_err(|e| thrown(&e))
     }
 
-    /// Issues a command and returns the id of the operation. The kind of the answer is 1 if the next event in history
-    /// is the success of the operation, else 0.
-    fn issue(&self, instance: f64, command: Command) -> napi::Result<f64> {
+    fn issue(&self, instance: f64, text: String) -> napi::Result<f64> {
+        let command = command::command(&self.frame, text, |name| self.inner.version_to_start(name))?;
         let issued = self.inner.issue(token(instance), command).map_err(|e| thrown(&e))?;
-        self.numbers.set_kind(u32::from(issued.succeeds_next));
+        self.frame.set_kind(u32::from(issued.succeeds_next));
         Ok(issued.id.0 as f64)
     }
 
     fn next(&self, instance: f64, waits: Waits) -> napi::Result<Option<String>> {
         let next = self.inner.step(token(instance), waits).map_err(|e| thrown(&e))?;
         Ok(match next {
-            Next::Delivered(delivered) => Some(delivery(delivered, &self.numbers).map_err(|e| thrown(&e))?),
+            Next::Delivered(delivered) => Some(delivery(delivered, &self.frame).map_err(|e| thrown(&e))?),
             Next::Over { sleeps } => {
-                self.numbers.set_kind(u32::from(sleeps));
+                self.frame.set_kind(u32::from(sleeps));
                 None
             }
         })
+    }
+
+    fn finish(&self, instance: f64, text: String) -> napi::Result<()> {
+        let outcome = command::outcome(&self.frame, text)?;
+        self.inner.finish(token(instance), outcome).map_err(|e| thrown(&e))
     }
 }
 
 #[napi]
 impl NativeLane {
-    /// Creates a lane of the runtime with this number, which belongs to this process. `numbers` receives the numbers of
-    /// answers.
+    /// Creates a lane of the runtime with this number, which belongs to this process. `numbers` is the array of the
+    /// [frame](Frame) in which commands and answers cross.
     #[napi(constructor)]
     pub fn new(runtime: u32, lane: u32, numbers: Float64Array) -> napi::Result<Self> {
-        let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
         Ok(Self(Rc::new(Lane {
             inner: process::RUNTIMES.get(runtime)?,
             lane: LaneId(lane as usize),
-            numbers,
+            frame: Frame::new(numbers)?,
         })))
     }
 
@@ -88,13 +91,13 @@ impl NativeLane {
     /// - `nextJob(looksAgain)`: returns the next job; `null` parks the lane until `wake` is called, unless it looks
     ///   again soon by itself.
     /// - `describe(instance)`: returns the description from which the generator is made.
-    /// - `scheduleActivity(instance, name, input, options)`: returns the id of the operation, as do the other calls
-    ///   that issue a command; `options` is JSON of the effective options, `null` for the defaults.
-    /// - `next(instance, mailboxes, timers, mailboxesGone, timersGone)`: returns the next delivery once all fibers
-    ///   wait. The arguments are the waits that are new and those that have ended; without them nothing has changed.
-    ///   `null`: the turn is over; the kind of the answer is then 1 if the instance is released with it, else 0.
-    /// - `finish(instance, kind, payload)`: ends the code: completed (0), failed (1) or cancelled (2). The turn is
-    ///   over.
+    /// - `issue(instance, text)`: issues the command in the frame and returns the id of its operation. The kind of the
+    ///   answer is 1 if the next event in history is the success of the operation, else 0.
+    /// - `next(instance, events, queues, operations, eventsGone, queuesGone, operationsGone)`: returns the next
+    ///   delivery once all fibers wait. The arguments are the waits that are new and those that have ended; without
+    ///   them nothing has changed. `null`: the turn is over; the kind of the answer is then 1 if the instance is
+    ///   released with it, else 0.
+    /// - `finish(instance, text)`: ends the code with the outcome in the frame. The turn is over.
     /// - `completeActivity(activity, output)`: reports the success of an attempt. `true`: the lane was parked and has
     ///   work now, drain it.
     #[napi]
@@ -106,24 +109,21 @@ impl NativeLane {
         let this = lane();
         add(env, &mut calls, "describe", move |call| this.describe(call.get(0)?))?;
         let this = lane();
-        add(env, &mut calls, "scheduleActivity", move |call| {
-            let options: Option<String> = call.get(3)?;
-            let command = calls::schedule_activity(call.get(1)?, call.get(2)?, options.as_deref())?;
-            this.issue(call.get(0)?, command)
+        add(env, &mut calls, "issue", move |call| {
+            this.issue(call.get(0)?, call.get(1)?)
         })?;
         let this = lane();
         add(env, &mut calls, "next", move |call| {
             let waits = match call.length() {
                 // Most often nothing has changed, and each argument takes a moment.
-                1 => calls::waits(None, None, None, None),
-                _ => calls::waits(call.get(1)?, call.get(2)?, call.get(3)?, call.get(4)?),
-            }?;
+                1 => command::no_change(),
+                _ => command::waits(awaited(&call, 1)?, awaited(&call, 4)?),
+            };
             this.next(call.get(0)?, waits)
         })?;
         let this = lane();
         add(env, &mut calls, "finish", move |call| {
-            let outcome = calls::outcome(call.get(1)?, call.get(2)?)?;
-            this.inner.finish(token(call.get(0)?), outcome).map_err(|e| thrown(&e))
+            this.finish(call.get(0)?, call.get(1)?)
         })?;
         let this = lane();
         add(env, &mut calls, "completeActivity", move |call| {
@@ -147,66 +147,14 @@ impl NativeLane {
         self.0.inner.pause(self.0.lane);
     }
 
-    /// Creates a timer that is due after a delay.
-    #[napi]
-    pub fn create_timer(&self, instance: f64, delay_ms: f64) -> napi::Result<f64> {
-        self.0.issue(instance, calls::create_timer(delay_ms))
-    }
-
-    /// Creates a timer that is due at a time.
-    #[napi]
-    pub fn create_timer_at(&self, instance: f64, at_ms: f64) -> napi::Result<f64> {
-        self.0.issue(instance, calls::create_timer_at(at_ms))
-    }
-
     /// Creates the timer that limits how long a cancelled execution may go on; `null`: there is no such timer.
     #[napi]
     pub fn grace_timer(&self, instance: f64, delay_ms: Option<f64>) -> napi::Result<Option<f64>> {
-        let timer = self.0.inner.grace_timer(token(instance), delay_ms.map(calls::delay_ms));
+        let timer = self
+            .0
+            .inner
+            .grace_timer(token(instance), delay_ms.map(command::whole_ms));
         Ok(timer.map_err(|e| thrown(&e))?.map(|id| id.0 as f64))
-    }
-
-    /// Starts another instance: a child or a detached one. Without a version, it gets the version that a client's start
-    /// would give it.
-    #[napi]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "positional arguments cross the boundary fastest"
-    )]
-    pub fn start_instance(
-        &self,
-        instance: f64,
-        is_child: bool,
-        name: String,
-        id: String,
-        version: Option<String>,
-        input: Option<String>,
-        tags: Option<String>,
-        priority: i32,
-        trace: Option<String>,
-    ) -> napi::Result<f64> {
-        let start = InstanceStart {
-            version: version.unwrap_or_else(|| self.0.inner.version_to_start(&name)),
-            id,
-            name,
-            input,
-            tags,
-            priority,
-            trace,
-        };
-        self.0.issue(instance, calls::start_instance(is_child, start))
-    }
-
-    /// Sends a message to a mailbox of another instance.
-    #[napi]
-    pub fn send_message(
-        &self,
-        instance: f64,
-        receiver: String,
-        mailbox: String,
-        payload: Option<String>,
-    ) -> napi::Result<f64> {
-        self.0.issue(instance, calls::send_message(receiver, mailbox, payload)?)
     }
 
     /// Delivers a waiting request to cancel, although the code does not wait. The answer is like that of `next`.
@@ -214,7 +162,7 @@ impl NativeLane {
     pub fn interrupt(&self, instance: f64) -> napi::Result<Option<String>> {
         let delivered = self.0.inner.interrupt(token(instance)).map_err(|e| thrown(&e))?;
         let text = delivered
-            .map(|delivered| delivery(delivered, &self.0.numbers))
+            .map(|delivered| delivery(delivered, &self.0.frame))
             .transpose();
         text.map_err(|e| thrown(&e))
     }
@@ -223,22 +171,6 @@ impl NativeLane {
     #[napi]
     pub fn of_fiber(&self, instance: f64, fiber: u32) -> napi::Result<()> {
         self.0.inner.of_fiber(token(instance), fiber).map_err(|e| thrown(&e))
-    }
-
-    /// Gives up an operation.
-    #[napi]
-    pub fn cancel_operation(&self, instance: f64, operation: f64) -> napi::Result<()> {
-        self.0.issue(instance, calls::cancel_operation(operation)).map(|_| ())
-    }
-
-    /// Ends the code, which continues as the next execution of its instance; without a version in the same version. The
-    /// turn is over.
-    #[napi]
-    pub fn continue_as_new(&self, instance: f64, input: Option<String>, version: Option<String>) -> napi::Result<()> {
-        self.0
-            .inner
-            .finish(token(instance), Outcome::ContinuedAsNew { input, version })
-            .map_err(|e| thrown(&e))
     }
 
     /// Suspends the instance because its code must not go on. The turn is over and nothing of it is stored. `report` is
@@ -337,9 +269,8 @@ impl NativeLane {
         error: String,
         error_name: String,
         non_retryable: bool,
-        retry_after_ms: f64,
+        retry_after_ms: Option<f64>,
     ) -> bool {
-        let retry_after_ms = (retry_after_ms >= 0.0).then_some(retry_after_ms.ceil() as i64);
         self.0.inner.fail_activity(
             self.0.lane,
             activity_token(activity),
@@ -347,10 +278,19 @@ impl NativeLane {
                 error: Some(error),
                 error_name,
                 non_retryable,
-                retry_after_ms,
+                retry_after_ms: retry_after_ms.map(command::whole_ms),
             },
         )
     }
+}
+
+/// Returns three arguments of a call, from one on: the awaited events, queues and operations.
+fn awaited(call: &FunctionCallContext, from: usize) -> napi::Result<AwaitedArguments> {
+    Ok(AwaitedArguments {
+        events: call.get(from)?,
+        queues: call.get(from + 1)?,
+        operations: call.get(from + 2)?,
+    })
 }
 
 /// Adds a function to an object.

@@ -4,10 +4,10 @@
 //! names a request, and JavaScript fetches the reply from the port of the store after its `wake` was called. No thread
 //! of Rust ever waits for JavaScript.
 
-mod answer;
-mod calls;
 mod codec;
+mod command;
 mod errors;
+mod frame;
 mod host;
 mod job;
 mod lane;
@@ -20,6 +20,7 @@ mod process;
 mod questions;
 mod replay;
 mod replies;
+mod request;
 mod runtime;
 mod store;
 mod test_store;

@@ -9,9 +9,8 @@ use perdure_runtime::{HistoryPage, RuntimeError, WorkerAbout};
 use serde_json::{Map, Value, json};
 
 /// Reads the filter that `js/client/listing.ts` sends after it has checked it.
-pub(crate) fn filter(text: &str) -> Result<Filter, RuntimeError> {
+pub(crate) fn filter(json: &Value) -> Result<Filter, RuntimeError> {
     let argument = RuntimeError::Argument;
-    let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the filter is no JSON: {e}")))?;
     let text = |name: &str| json[name].as_str().map(str::to_owned);
     let time = |name: &str| json[name].as_i64();
     let statuses = json["statuses"].as_array().into_iter().flatten();

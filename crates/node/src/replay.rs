@@ -6,17 +6,14 @@
 
 use napi::bindgen_prelude::Float64Array;
 use napi_derive::napi;
-use perdure_engine::{
-    Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, InstanceStart, Outcome, Start,
-    Step,
-};
+use perdure_engine::{Budget, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Start, Step};
 use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_error};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::answer::{NUMBERS, Numbers};
-use crate::calls;
+use crate::command::{self, AwaitedArguments};
 use crate::errors::{argument, thrown};
+use crate::frame::Frame;
 use crate::job::{delivery, description};
 
 /// One event of an export, as `js/client/history.ts` writes it.
@@ -53,49 +50,34 @@ impl ExportedEvent {
 pub struct NativeReplay {
     engine: Engine,
     facts: Facts,
-    numbers: Numbers,
+    frame: Frame,
 }
 
 #[napi]
 impl NativeReplay {
-    /// Creates the replay. `events` is JSON of all exported events; `numbers` receives the numbers of answers.
+    /// Creates the replay. `events` is JSON of all exported events; `numbers` is the array of the [frame](Frame).
     #[napi(constructor)]
     pub fn new(instance_id: String, execution: f64, events: String, numbers: Float64Array) -> napi::Result<Self> {
-        let numbers = Numbers::new(numbers).ok_or_else(|| argument(format!("{NUMBERS} numbers are needed")))?;
+        let frame = Frame::new(numbers)?;
         let execution = ExecutionId(execution as u64);
         let (engine, facts) = open(instance_id, execution, &events).map_err(argument)?;
-        Ok(Self { engine, facts, numbers })
+        Ok(Self { engine, facts, frame })
     }
 
     /// Returns the description from which the generator is made. Here and below `_instance` exists so that the calls
     /// are those of a lane, which has many instances.
     #[napi]
     pub fn describe(&self, _instance: u32) -> napi::Result<String> {
-        description(self.facts.clone(), &self.numbers).map_err(|e| thrown(&e))
+        description(self.facts.clone(), &self.frame).map_err(|e| thrown(&e))
     }
 
-    /// See `NativeLane`.
+    /// See `NativeLane`. The version of a start that names none stays empty: it is not compared with the recorded one.
     #[napi]
-    pub fn schedule_activity(
-        &mut self,
-        _instance: u32,
-        name: String,
-        input: Option<String>,
-        options: Option<String>,
-    ) -> napi::Result<f64> {
-        self.issue(calls::schedule_activity(name, input, options.as_deref())?)
-    }
-
-    /// See `NativeLane`.
-    #[napi]
-    pub fn create_timer(&mut self, _instance: u32, delay_ms: f64) -> napi::Result<f64> {
-        self.issue(calls::create_timer(delay_ms))
-    }
-
-    /// See `NativeLane`.
-    #[napi]
-    pub fn create_timer_at(&mut self, _instance: u32, at_ms: f64) -> napi::Result<f64> {
-        self.issue(calls::create_timer_at(at_ms))
+    pub fn issue(&mut self, _instance: u32, text: String) -> napi::Result<f64> {
+        let command = command::command(&self.frame, text, |_| String::new())?;
+        let id = self.engine.issue(command).map_err(refused)?;
+        self.frame.set_kind(u32::from(self.engine.succeeds_next(id)));
+        Ok(id.0 as f64)
     }
 
     /// See `NativeLane`.
@@ -103,51 +85,9 @@ impl NativeReplay {
     pub fn grace_timer(&mut self, _instance: u32, delay_ms: Option<f64>) -> napi::Result<Option<f64>> {
         let timer = self
             .engine
-            .grace_timer(delay_ms.map(calls::delay_ms))
+            .grace_timer(delay_ms.map(command::whole_ms))
             .map_err(refused)?;
         Ok(timer.map(|id| id.0 as f64))
-    }
-
-    /// See `NativeLane`. A missing version stays empty: it is not compared with the recorded one.
-    #[napi]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "positional arguments cross the boundary fastest"
-    )]
-    pub fn start_instance(
-        &mut self,
-        _instance: u32,
-        is_child: bool,
-        name: String,
-        id: String,
-        version: Option<String>,
-        input: Option<String>,
-        tags: Option<String>,
-        priority: i32,
-        trace: Option<String>,
-    ) -> napi::Result<f64> {
-        let start = InstanceStart {
-            version: version.unwrap_or_default(),
-            id,
-            name,
-            input,
-            tags,
-            priority,
-            trace,
-        };
-        self.issue(calls::start_instance(is_child, start))
-    }
-
-    /// See `NativeLane`.
-    #[napi]
-    pub fn send_message(
-        &mut self,
-        _instance: u32,
-        receiver: String,
-        mailbox: String,
-        payload: Option<String>,
-    ) -> napi::Result<f64> {
-        self.issue(calls::send_message(receiver, mailbox, payload)?)
     }
 
     /// See `NativeLane`.
@@ -160,30 +100,40 @@ impl NativeReplay {
             delivery: next,
             time_ms,
         };
-        delivery(delivered, &self.numbers).map(Some).map_err(|e| thrown(&e))
+        delivery(delivered, &self.frame).map(Some).map_err(|e| thrown(&e))
     }
 
     /// See `NativeLane`. Nothing is recorded here.
     #[napi]
     pub fn of_fiber(&self, _instance: u32, _fiber: u32) {}
 
-    /// See `NativeLane`.
-    #[napi]
-    pub fn cancel_operation(&mut self, _instance: u32, operation: f64) -> napi::Result<()> {
-        self.issue(calls::cancel_operation(operation)).map(|_| ())
-    }
-
     /// Returns the next delivery of history; `null`: history ends here.
     #[napi]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the arguments are those of the same call of a lane"
+    )]
     pub fn next(
         &mut self,
         _instance: u32,
-        mailboxes: Option<Vec<String>>,
-        timers: Option<Vec<f64>>,
-        mailboxes_gone: Option<Vec<String>>,
-        timers_gone: Option<Vec<f64>>,
+        events: Option<Vec<String>>,
+        queues: Option<Vec<String>>,
+        operations: Option<Vec<f64>>,
+        events_gone: Option<Vec<String>>,
+        queues_gone: Option<Vec<String>>,
+        operations_gone: Option<Vec<f64>>,
     ) -> napi::Result<Option<String>> {
-        let waits = calls::waits(mailboxes, timers, mailboxes_gone, timers_gone)?;
+        let more = AwaitedArguments {
+            events,
+            queues,
+            operations,
+        };
+        let gone = AwaitedArguments {
+            events: events_gone,
+            queues: queues_gone,
+            operations: operations_gone,
+        };
+        let waits = command::waits(more, gone);
         match self.engine.next_recorded(waits).map_err(refused)? {
             Some(Step::Deliver {
                 delivery: next,
@@ -193,9 +143,13 @@ impl NativeReplay {
                     delivery: next,
                     time_ms,
                 };
-                Ok(Some(delivery(delivered, &self.numbers).map_err(|e| thrown(&e))?))
+                Ok(Some(delivery(delivered, &self.frame).map_err(|e| thrown(&e))?))
             }
-            Some(Step::Wait) | None => Ok(None),
+            Some(Step::Wait) | None => {
+                // A replay has no store in which its instance could sleep.
+                self.frame.set_kind(0);
+                Ok(None)
+            }
             Some(Step::Budget | Step::NeedHistory) => {
                 unreachable!("the history is complete, and the budget without an end")
             }
@@ -204,20 +158,8 @@ impl NativeReplay {
 
     /// See `NativeLane`.
     #[napi]
-    pub fn finish(&mut self, _instance: u32, kind: u32, payload: Option<String>) -> napi::Result<()> {
-        let outcome = calls::outcome(kind, payload)?;
-        self.engine.finish(outcome).map_err(refused)
-    }
-
-    /// See `NativeLane`.
-    #[napi]
-    pub fn continue_as_new(
-        &mut self,
-        _instance: u32,
-        input: Option<String>,
-        version: Option<String>,
-    ) -> napi::Result<()> {
-        let outcome = Outcome::ContinuedAsNew { input, version };
+    pub fn finish(&mut self, _instance: u32, text: String) -> napi::Result<()> {
+        let outcome = command::outcome(&self.frame, text)?;
         self.engine.finish(outcome).map_err(refused)
     }
 
@@ -287,12 +229,6 @@ impl NativeReplay {
     #[napi]
     pub fn patched(&mut self, _instance: u32, patch: String) -> bool {
         self.engine.patched(&patch)
-    }
-
-    fn issue(&mut self, command: Command) -> napi::Result<f64> {
-        let id = self.engine.issue(command).map_err(refused)?;
-        self.numbers.set_kind(u32::from(self.engine.succeeds_next(id)));
-        Ok(id.0 as f64)
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use perdure_runtime::RuntimeError;
 
-use crate::answer::checked;
 use crate::errors::to_json;
+use crate::frame::checked;
 use crate::port::Wake;
 
 /// An answered request.

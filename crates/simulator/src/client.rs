@@ -126,15 +126,15 @@ impl World<'_> {
             ),
             Request::Feed(feed) => {
                 let mailbox = mailbox_of(&feed);
-                store.send(instance_of(feed.to), mail(mailbox, feed.number), u64::MAX, reply);
+                store.send(instance_of(feed.to), mail(mailbox, feed.number), None, reply);
             }
             Request::Noise(program, number) => {
                 let mailbox = Mailbox::Queue("noise".into());
-                store.send(instance_of(program), mail(mailbox, number), u64::MAX, reply);
+                store.send(instance_of(program), mail(mailbox, number), None, reply);
             }
             Request::Cancel(program) => {
                 let body = MessageBody::Cancel { reason: None };
-                store.send(instance_of(program), body, u64::MAX, reply);
+                store.send(instance_of(program), body, None, reply);
             }
             Request::Terminate(program) => store.terminate(instance_of(program), None, reply),
             Request::Suspend(program) => store.suspend(instance_of(program), None, reply),

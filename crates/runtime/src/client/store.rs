@@ -250,15 +250,15 @@ impl Store {
         highest.unwrap_or_else(|| OPEN_VERSION.to_owned())
     }
 
-    /// Sends a message to an instance, for which no more than `unread_max` messages wait then. A request to cancel is
-    /// always taken. A request to cancel an instance that has ended is no error, because nothing is left to cancel. A
-    /// suspended instance that is cancelled ends at once, because none of its code can run.
-    pub fn send(self: &Arc<Self>, id: String, body: MessageBody, unread_max: u64, reply: Reply<()>) {
+    /// Sends a message to an instance, for which no more than `unread_max` messages wait then; `None`: any number. A
+    /// request to cancel is always taken. A request to cancel an instance that has ended is no error, because nothing
+    /// is left to cancel. A suspended instance that is cancelled ends at once, because none of its code can run.
+    pub fn send(self: &Arc<Self>, id: String, body: MessageBody, unread_max: Option<u64>, reply: Reply<()>) {
         let is_cancel = matches!(body, MessageBody::Cancel { .. });
         let message = NewMessage {
             instance: id.clone(),
             body,
-            unread_max: (!is_cancel).then_some(unread_max),
+            unread_max: unread_max.filter(|_| !is_cancel),
             time_ms: self.clock.now_ms(),
         };
         let this = Arc::clone(self);

@@ -297,7 +297,7 @@ impl Fixture {
             mailbox: Mailbox::Event(event.into()),
             payload: None,
         };
-        self.store.send(id.into(), body, u64::MAX, answer.reply());
+        self.store.send(id.into(), body, None, answer.reply());
         answer
     }
 

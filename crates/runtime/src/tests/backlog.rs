@@ -31,7 +31,7 @@ async fn send(f: &mut Fixture, event: &str, from: usize, count: usize) {
             mailbox: Mailbox::Event(event.into()),
             payload: Some(n.to_string()),
         };
-        f.store.send("i".into(), body, u64::MAX, answer().reply());
+        f.store.send("i".into(), body, None, answer().reply());
         if n % 100 == 0 {
             f.settle().await;
             assert_held(f);
@@ -119,7 +119,7 @@ async fn an_instance_that_waits_for_many_mailboxes_finds_their_messages_in_order
                 mailbox: Mailbox::Event(names[n % names.len()].clone()),
                 payload: Some(n.to_string()),
             };
-            f.store.send("i".into(), body, u64::MAX, answer().reply());
+            f.store.send("i".into(), body, None, answer().reply());
         }
         f.settle().await;
         f.complete("a").await;
@@ -185,14 +185,22 @@ async fn a_request_to_cancel_is_found_behind_a_crowd() {
         };
         f.script("main", reader(script, 0, &[]));
         if is_before {
-            f.store
-                .send("i".into(), MessageBody::Cancel { reason: None }, 0, answer().reply());
+            f.store.send(
+                "i".into(),
+                MessageBody::Cancel { reason: None },
+                Some(0),
+                answer().reply(),
+            );
             f.settle().await;
         }
         f.begin().await;
         if !is_before {
-            f.store
-                .send("i".into(), MessageBody::Cancel { reason: None }, 0, answer().reply());
+            f.store.send(
+                "i".into(),
+                MessageBody::Cancel { reason: None },
+                Some(0),
+                answer().reply(),
+            );
             f.settle().await;
         }
         assert_eq!(f.memory.get("i").status, Status::Cancelled);
@@ -279,7 +287,7 @@ async fn large_messages_are_left_in_the_store_and_read_in_order() {
             mailbox: Mailbox::Event("x".into()),
             payload: Some(format!("{}{n}", " ".repeat(SIZE))),
         };
-        f.store.send("i".into(), body, u64::MAX, answer().reply());
+        f.store.send("i".into(), body, None, answer().reply());
         f.settle().await;
     }
     assert_eq!(f.held_messages("i"), MESSAGE_BYTES_HELD_MAX / SIZE);

@@ -181,7 +181,7 @@ async fn a_request_to_cancel_reaches_executions_that_never_wait() {
     f.store.send(
         "i".into(),
         MessageBody::Cancel { reason: None },
-        u64::MAX,
+        None,
         cancelled.reply(),
     );
     let ended = f.wait("i", Awaiting::End);

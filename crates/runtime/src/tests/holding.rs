@@ -127,7 +127,7 @@ async fn a_suspended_instance_is_cancelled_at_once_and_its_children_with_it() {
     f.store.send(
         "i".into(),
         MessageBody::Cancel { reason: None },
-        u64::MAX,
+        None,
         cancelled.reply(),
     );
     f.settle().await;

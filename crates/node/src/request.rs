@@ -1,0 +1,398 @@
+//! Requests of clients to a store, decoded. `StoreRequest` of `js/binding/store.ts` is the other side.
+
+use std::sync::Arc;
+
+use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload};
+use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus};
+use perdure_runtime::{Awaiting, Conflict, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::listing::{self, history_text, status_json};
+use crate::replies::Replies;
+use crate::texts;
+
+/// A request to a store. The value that goes with some requests crosses beside the JSON, as text: to quote it as a part
+/// of the JSON would take time for each of its characters.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum StoreRequest {
+    /// Starts an instance. The value is its input.
+    Start(Start),
+    /// Sends a message. The value is its content.
+    Send(Send),
+    /// Asks an instance to cancel. The value is the reason.
+    Cancel(Instance),
+    /// Ends an instance at once. The value is the reason.
+    Terminate(Instance),
+    /// Suspends an instance until it is resumed. The value is the reason.
+    Suspend(Instance),
+    /// Resumes a suspended instance.
+    Resume(Instance),
+    /// Deletes an instance that has ended.
+    Delete(Instance),
+    /// Asks for the status of an instance. The reply is `null` if there is none.
+    Status(Instance),
+    /// Waits for the end of an instance. The reply is its status.
+    WaitForEnd(Instance),
+    /// Waits for a change of the custom status. The reply is `null` if the instance ends without that.
+    WaitForStatusChange(StatusWait),
+    /// Asks for a page of a history.
+    History(History),
+    /// Asks for a page of the instances that match a filter.
+    List(List),
+    /// Deletes ended instances. The reply is their number.
+    Prune(Prune),
+    /// Deletes the histories of former executions. The reply is their number.
+    PruneExecutions(PruneExecutions),
+    /// Removes the rows that deleted instances have left.
+    Sweep,
+    /// Asks for texts of a table.
+    Texts(Texts),
+    /// Replaces texts of a table, each only if it has not changed since it was read. The value is JSON of the changes.
+    /// The reply is the number of replaced texts.
+    ReplaceTexts(Table),
+    /// Asks for the counts of the store.
+    Stats,
+    /// Asks for the work that no worker takes, by orchestration and version.
+    Overdue,
+    /// Asks for the settings of the store and the workers on it.
+    Inspect,
+    /// Runs a step of the check of the store's rows.
+    Check(Check),
+    /// Copies the store into another file while it is in use. The reply is the size in bytes.
+    BackUp(BackUp),
+    /// Closes the store, once no runtime uses it.
+    Close,
+}
+
+/// The instance that a request is about.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Instance {
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Start {
+    id: String,
+    name: String,
+    version: Option<String>,
+    /// JSON of an object of strings.
+    tags: Option<String>,
+    priority: i32,
+    on_conflict: OnConflict,
+    trace: Option<String>,
+}
+
+/// The reaction of a start to an id that is in use.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum OnConflict {
+    Error,
+    Return,
+    RestartIfTerminal,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Send {
+    id: String,
+    mailbox: MailboxKind,
+    name: String,
+    /// Most messages that may wait for the instance, this one among them.
+    unread_max: u64,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum MailboxKind {
+    Event,
+    Queue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct StatusWait {
+    id: String,
+    /// The wait is over when the version of the custom status is above this one.
+    after_version: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct History {
+    id: String,
+    /// Key of the page before; `None` for the first one.
+    key: Option<i64>,
+    /// `None`: the current execution.
+    execution_id: Option<u64>,
+    /// Id of the first event.
+    from: u64,
+    /// Most events of the page; `None`: as many as a page may have.
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct List {
+    filter: Value,
+    cursor: Option<String>,
+    limit: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Prune {
+    filter: Value,
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PruneExecutions {
+    filter: Value,
+    /// Number of the last former executions of each instance that stay.
+    keep: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Texts {
+    table: String,
+    /// The row of the page before.
+    after: Option<String>,
+    /// Texts that begin with this are left out.
+    except: String,
+    /// Most characters to return of each text; `None`: all.
+    head: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    table: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Check {
+    /// The cursor of the step before.
+    cursor: Option<String>,
+    limit: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackUp {
+    path: String,
+    /// True if the copy replaces an existing file.
+    replace: bool,
+}
+
+/// The caller of a request, to whom the reply goes.
+pub(crate) struct Caller<'r> {
+    pub(crate) replies: &'r Replies,
+    /// Number of the handle of the store, which makes the request's number unique in the process.
+    pub(crate) store: u32,
+    pub(crate) request: f64,
+}
+
+impl Caller<'_> {
+    /// Returns the reply without a text.
+    fn done(&self) -> Reply<()> {
+        self.replies.to(self.request, |()| None)
+    }
+
+    /// Returns the reply whose text is made of the result.
+    fn text<T>(&self, text: impl FnOnce(T) -> String + std::marker::Send + 'static) -> Reply<T> {
+        self.replies.to(self.request, move |result| Some(text(result)))
+    }
+
+    /// Returns the reply whose text is a number.
+    fn number<T: ToString>(&self) -> Reply<T> {
+        self.text(|number: T| number.to_string())
+    }
+
+    const fn wait_id(&self) -> (u32, u64) {
+        (self.store, self.request as u64)
+    }
+}
+
+impl StoreRequest {
+    /// Decodes a request.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Argument`]: the text is no request.
+    pub(crate) fn parse(text: &str) -> Result<Self, RuntimeError> {
+        serde_json::from_str(text).map_err(|e| RuntimeError::Argument(format!("the store has no such request: {e}")))
+    }
+
+    /// Makes the request.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Argument`]: there is no such filter, cursor, table or row. The request has no reply then.
+    pub(crate) fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) -> Result<(), RuntimeError> {
+        match self {
+            Self::Start(start) => store.start(start.with(value), caller.done()),
+            Self::Send(Send {
+                id,
+                mailbox,
+                name,
+                unread_max,
+            }) => store.send(id, mailbox.mail(name, value), Some(unread_max), caller.done()),
+            Self::Cancel(Instance { id }) => store.send(id, MessageBody::Cancel { reason: value }, None, caller.done()),
+            Self::Terminate(Instance { id }) => store.terminate(id, value, caller.done()),
+            Self::Suspend(Instance { id }) => store.suspend(id, value, caller.done()),
+            Self::Resume(Instance { id }) => store.resume(id, caller.done()),
+            Self::Delete(Instance { id }) => store.delete(id, caller.done()),
+            Self::Status(Instance { id }) => {
+                let text = |status: Option<InstanceStatus>| status.map(|status| status_json(&status).to_string());
+                store.status(id, caller.replies.to(caller.request, text));
+            }
+            Self::WaitForEnd(Instance { id }) => {
+                let reply = caller.text(|status| status_json(&status).to_string());
+                store.wait(caller.wait_id(), id, Awaiting::End, reply);
+            }
+            Self::WaitForStatusChange(wait) => wait.make(store, caller),
+            Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
+            Self::List(list) => {
+                let after = list.cursor.as_deref().map(listing::place).transpose()?;
+                let reply = caller.text(|page| listing::page_text(&page));
+                store.list(listing::filter(&list.filter)?, after, list.limit, reply);
+            }
+            Self::Prune(Prune { filter, limit }) => store.prune(listing::filter(&filter)?, limit, caller.number()),
+            Self::PruneExecutions(PruneExecutions { filter, keep }) => {
+                store.prune_executions(listing::filter(&filter)?, keep, caller.number());
+            }
+            Self::Sweep => store.sweep_all(caller.done()),
+            Self::Texts(request) => {
+                let after = request.after.as_deref().map(texts::row).transpose()?;
+                let (table, reply) = (
+                    texts::table(&request.table)?,
+                    caller.text(|page| texts::page_text(&page)),
+                );
+                store.texts(table, after, request.except, request.head, reply);
+            }
+            Self::ReplaceTexts(Table { table }) => {
+                let changes = texts::changes(texts::table(&table)?, &value.unwrap_or_default())?;
+                store.replace_texts(changes, caller.number());
+            }
+            Self::Stats => store.stats(caller.text(|stats| listing::stats_text(&stats))),
+            Self::Overdue => store.overdue(caller.text(|sorts: Vec<_>| listing::overdue_text(&sorts))),
+            Self::Inspect => store.inspect(caller.text(|(info, found)| listing::inspection_text(&info, &found))),
+            Self::Check(check) => store.check(check.decode()?, caller.text(|checked| listing::checked_text(&checked))),
+            Self::BackUp(BackUp { path, replace }) => store.back_up(path.into(), replace, caller.number()),
+            Self::Close => store.close(caller.done()),
+        }
+        Ok(())
+    }
+}
+
+impl Start {
+    fn with(self, input: Payload) -> StartRequest {
+        StartRequest {
+            id: self.id,
+            name: self.name,
+            version: self.version,
+            input,
+            tags: self.tags,
+            priority: self.priority,
+            trace: self.trace,
+            conflict: match self.on_conflict {
+                OnConflict::Error => Conflict::Fail,
+                OnConflict::Return => Conflict::Return,
+                OnConflict::RestartIfTerminal => Conflict::RestartIfTerminal,
+            },
+        }
+    }
+}
+
+impl MailboxKind {
+    const fn mail(self, name: String, payload: Payload) -> MessageBody {
+        let mailbox = match self {
+            Self::Event => Mailbox::Event(name),
+            Self::Queue => Mailbox::Queue(name),
+        };
+        MessageBody::Mail { mailbox, payload }
+    }
+}
+
+impl StatusWait {
+    fn make(self, store: &Store, caller: &Caller<'_>) {
+        let after = self.after_version;
+        let text = move |status: InstanceStatus| {
+            (status.custom_status_version > after).then(|| {
+                json!({
+                    "customStatus": status.custom_status,
+                    "customStatusVersion": status.custom_status_version,
+                    "status": status.status.as_str(),
+                })
+                .to_string()
+            })
+        };
+        let reply = caller.replies.to(caller.request, text);
+        store.wait(caller.wait_id(), self.id, Awaiting::StatusAfter(after), reply);
+    }
+}
+
+impl From<History> for HistoryRequest {
+    fn from(request: History) -> Self {
+        Self {
+            id: request.id,
+            key: request.key.map(InstanceKey),
+            execution: request.execution_id.map(ExecutionId),
+            from: EventId(request.from),
+            limit: request.limit.unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl Check {
+    fn decode(self) -> Result<CheckRequest, RuntimeError> {
+        let after = self.cursor.map(|cursor| cursor.parse().map(InstanceKey)).transpose();
+        Ok(CheckRequest {
+            after: after.map_err(|_| RuntimeError::Argument("the cursor is none of a check".into()))?,
+            limit: self.limit,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_decoded() {
+        for text in [
+            r#"{"kind":"start","id":"i","name":"o","version":null,"tags":null,"priority":0,"onConflict":"return","trace":null}"#,
+            r#"{"kind":"send","id":"i","mailbox":"event","name":"n","unreadMax":9007199254740991}"#,
+            r#"{"kind":"waitForStatusChange","id":"i","afterVersion":3}"#,
+            r#"{"kind":"history","id":"i","key":null,"executionId":2,"from":1,"limit":null}"#,
+            r#"{"kind":"sweep"}"#,
+        ] {
+            assert!(StoreRequest::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_request_is_refused() {
+        for (text, wrong) in [
+            (r#"{"kind":"stat"}"#, "stat"),
+            (r#"{"kind":"cancel","id":"i","reason":"r"}"#, "reason"),
+            (r#"{"kind":"status"}"#, "id"),
+            (
+                r#"{"kind":"send","id":"i","mailbox":"box","name":"n","unreadMax":1}"#,
+                "box",
+            ),
+        ] {
+            let Err(RuntimeError::Argument(message)) = StoreRequest::parse(text) else {
+                panic!("{text} is refused");
+            };
+            assert!(message.contains(wrong), "{message}");
+        }
+    }
+}

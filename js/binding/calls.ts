@@ -1,0 +1,116 @@
+// The calls that the code of an instance makes in a turn, as the addon has them. They name the instance by its token;
+// commands and answers cross in a frame.
+
+import { guard } from './native-error.ts';
+
+export interface TurnCalls {
+  /** Returns the texts of the description. */
+  describe(instance: number): string;
+  /**
+   * Issues the command in the frame, whose texts are `text`. Returns the id of its operation. The kind of the answer is
+   * 1 if history says next that the operation succeeded.
+   */
+  issue(instance: number, text: string): number;
+  /**
+   * Returns the texts of the next delivery. `null`: the turn is over, and the kind of the answer is 1 if the instance is
+   * released with it. Without the changes of the waits, nothing has changed.
+   */
+  next(
+    instance: number,
+    ...changes:
+      | []
+      | [
+          events: string[] | null,
+          queues: string[] | null,
+          operations: number[] | null,
+          eventsGone: string[] | null,
+          queuesGone: string[] | null,
+          operationsGone: number[] | null,
+        ]
+  ): string | null;
+  interrupt(instance: number): string | null;
+  /** Ends the code with the outcome in the frame, whose texts are `text`. */
+  finish(instance: number, text: string): void;
+  ofFiber(instance: number, fiber: number): void;
+  graceTimer(instance: number, delayMs: number | null): number | null;
+  /**
+   * Suspends an instance. `report` is JSON of an error. Without one, the error is the engine's own, or `source` is its
+   * text.
+   */
+  suspend(instance: number, source: string, report: string | null): void;
+  /** Returns the payload that history holds for the next command or for the end; `null` past the history. */
+  recordedPayload(instance: number): string | null;
+  /** Returns the id of the event that the next command has in history, or will have. */
+  nextCommandId(instance: number): number;
+  isReplaying(instance: number): boolean;
+  historyLength(instance: number): number;
+  trace(instance: number, level: string, message: string, fields: string | null): void;
+  setCustomStatus(instance: number, text: string | null): void;
+  random(instance: number): number;
+  randomUuid(instance: number): string;
+  isCancelling(instance: number): boolean;
+  patched(instance: number, patch: string): boolean;
+}
+
+/** The calls that are made at each step. They are functions, not methods, which are slower. */
+type EachStep = Pick<TurnCalls, 'describe' | 'issue' | 'next' | 'finish'> & {
+  nextJob(looksAgain: boolean): string | null;
+  completeActivity(activity: number, output: string | null): boolean;
+};
+
+/** A lane of the addon. */
+export interface RawLane extends Omit<TurnCalls, keyof EachStep> {
+  eachStep(): EachStep;
+  attach(wake: () => void, warns: boolean): void;
+  pause(): void;
+  heartbeat(activity: number, details: string): void;
+  failActivity(
+    activity: number,
+    error: string,
+    errorName: string,
+    nonRetryable: boolean,
+    retryAfterMs: number | null,
+  ): boolean;
+}
+
+/**
+ * The engine of one execution that has a history and no store. It has the calls of a lane's turn, and ignores
+ * `instance`.
+ */
+export interface RawReplay extends Omit<TurnCalls, 'suspend'> {
+  /** Returns JSON of the mismatch that was found, as the error of a suspension; `null` if there was none. */
+  mismatch(source: string): string | null;
+}
+
+const TURN_CALLS = [
+  'describe',
+  'issue',
+  'next',
+  'interrupt',
+  'finish',
+  'ofFiber',
+  'graceTimer',
+  'suspend',
+  'recordedPayload',
+  'nextCommandId',
+  'isReplaying',
+  'historyLength',
+  'trace',
+  'setCustomStatus',
+  'random',
+  'randomUuid',
+  'isCancelling',
+  'patched',
+] as const satisfies readonly (keyof TurnCalls)[];
+
+/** Returns the calls of a lane or a replay, with Perdure's errors. The `functions` take precedence over its methods. */
+export function turnCalls<F extends keyof TurnCalls>(
+  native: Omit<TurnCalls, F>,
+  functions: Pick<TurnCalls, F>,
+): TurnCalls {
+  type AnyCall = (...args: unknown[]) => unknown;
+  const all = { ...functions } as Record<string, AnyCall | undefined>;
+  const methods = native as unknown as Record<string, AnyCall>;
+  const guarded = TURN_CALLS.map((name) => [name, guard(all[name] ?? (methods[name] as AnyCall).bind(native))]);
+  return Object.fromEntries(guarded) as unknown as TurnCalls;
+}

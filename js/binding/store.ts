@@ -1,0 +1,189 @@
+// Stores of the addon, and the requests that clients make to them.
+
+import type { TraceContext } from '../tracing/telemetry-hooks.ts';
+import type { CodecBridge } from '../values/async-codec.ts';
+import { addon } from './addon.ts';
+import { Frame } from './frame.ts';
+import { guard, guarded } from './native-error.ts';
+
+/** A request to a store. `crates/node/src/request.rs` says what each replies. */
+export type StoreRequest =
+  | {
+      readonly kind: 'start';
+      readonly id: string;
+      readonly name: string;
+      /** `null`: the store chooses the version. */
+      readonly version: string | null;
+      /** JSON of an object of strings. */
+      readonly tags: string | null;
+      readonly priority: number;
+      readonly onConflict: 'error' | 'return' | 'restartIfTerminal';
+      readonly trace: TraceContext | null;
+    }
+  | {
+      readonly kind: 'send';
+      readonly id: string;
+      readonly mailbox: 'event' | 'queue';
+      readonly name: string;
+      /** The most messages that may wait for the instance, this one among them. */
+      readonly unreadMax: number;
+    }
+  | {
+      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'waitForEnd';
+      readonly id: string;
+    }
+  | { readonly kind: 'waitForStatusChange'; readonly id: string; readonly afterVersion: number }
+  | {
+      readonly kind: 'history';
+      readonly id: string;
+      /** The key of the page before; `null` for the first page. */
+      readonly key: number | null;
+      /** `null`: the current execution. */
+      readonly executionId: number | null;
+      /** Id of the first event. */
+      readonly from: number;
+      /** `null`: as many events as a page may have. */
+      readonly limit: number | null;
+    }
+  | { readonly kind: 'list'; readonly filter: object; readonly cursor: string | null; readonly limit: number }
+  | { readonly kind: 'prune'; readonly filter: object; readonly limit: number | null }
+  | { readonly kind: 'pruneExecutions'; readonly filter: object; readonly keep: number }
+  | {
+      readonly kind: 'texts';
+      readonly table: string;
+      /** The row of the page before. */
+      readonly after: string | null;
+      /** Texts that begin with this are left out. */
+      readonly except: string;
+      /** The most characters to return of each text; `null`: all. */
+      readonly head: number | null;
+    }
+  | { readonly kind: 'replaceTexts'; readonly table: string }
+  | { readonly kind: 'check'; readonly cursor: string | null; readonly limit: number }
+  | { readonly kind: 'backUp'; readonly path: string; readonly replace: boolean }
+  | { readonly kind: 'sweep' | 'stats' | 'overdue' | 'inspect' | 'close' };
+
+/** A reply to a request of a {@link NativeStore}. */
+export interface NativeReply {
+  readonly request: number;
+  readonly ok: boolean;
+  /** JSON or `null`; when not ok, JSON of an error. */
+  readonly text: string | null;
+}
+
+/** An opened store. Each request is answered by one reply, unless it is abandoned. */
+export interface NativeStore {
+  /** Returns a warning for the user about the connection to the store, if there is one. */
+  warning(): string | null;
+  /** Returns the store's number, by which other threads of this process find it. */
+  number(): number;
+  /**
+   * Attaches the replies. Called once, by {@link attachReplies}. Returns a function that gives the next reply as text,
+   * or `null`.
+   */
+  attach(wake: () => void, numbers: Float64Array): () => string | null;
+  /** Called after the last reply was taken. */
+  detach(): void;
+  /**
+   * Makes a request. `question` is JSON of a {@link StoreRequest}. `value` is the codec text of the input, the message
+   * or the reason that goes with it, or JSON of the texts to replace.
+   */
+  ask(request: number, question: string, value: string | null): void;
+  /** Abandons a wait. Its reply does not come. */
+  abandon(request: number): void;
+}
+
+/** The codec in front of a store, as arguments: `[null, false]` for none. */
+type NativeCodec = [ask: ((question: string) => void) | null, required: boolean];
+
+export interface NativeStoreClass {
+  openSqlite(path: string, durability: string, migrate: boolean, ...codec: NativeCodec): Promise<NativeStore>;
+  sqliteInMemory(...codec: NativeCodec): Promise<NativeStore>;
+  connectPostgres(
+    url: string,
+    options: string,
+    ask: ((question: number) => void) | null,
+    ...codec: NativeCodec
+  ): Promise<NativeStore>;
+  giveTexts(question: number, texts: string): void;
+  givePassword(question: number, password: string | null, whyNot: string): void;
+  join(number: number): NativeStore;
+}
+
+/** Settings of a connection to a Postgres store, complete and checked. */
+export interface NativePostgresOptions {
+  readonly schema: string;
+  readonly migrate: boolean;
+  readonly poolSize: number;
+  /** `null`: true, unless a pooler is in between. */
+  readonly notify: boolean | null;
+  /** `null`: detected. */
+  readonly pooler: 'none' | 'transaction' | null;
+  /** `null`: detected. */
+  readonly prepare: boolean | null;
+  /** `null`: as the URL says. */
+  readonly tls: {
+    readonly mode: 'disable' | 'require' | 'verify-full';
+    readonly roots: string | null;
+    readonly crls: string | null;
+    readonly cert: string | null;
+    readonly key: string | null;
+  } | null;
+  /** Certificates that are trusted if no others are given, PEM. */
+  readonly defaultRoots: string | null;
+}
+
+/** @throws ProviderError, SchemaVersionError */
+export function openSqlite(
+  path: string,
+  durability: string,
+  migrate: boolean,
+  codec: CodecBridge | null,
+): Promise<NativeStore> {
+  return guarded(() => addon.Store.openSqlite(path, durability, migrate, ...codecOf(codec)));
+}
+
+/** @throws ProviderError */
+export function openSqliteInMemory(codec: CodecBridge | null): Promise<NativeStore> {
+  return guarded(() => addon.Store.sqliteInMemory(...codecOf(codec)));
+}
+
+/** @throws ProviderError, SchemaVersionError */
+export function connectPostgres(
+  url: string,
+  options: NativePostgresOptions,
+  codec: CodecBridge | null,
+  password?: () => Promise<string>,
+): Promise<NativeStore> {
+  // Called from a thread that makes a connection. `question` is the number under which the answer is given.
+  const ask = (question: number): void =>
+    void password?.().then(
+      (given) => addon.Store.givePassword(question, given, ''),
+      (why: unknown) => addon.Store.givePassword(question, null, why instanceof Error ? why.message : String(why)),
+    );
+  const asks = password === undefined ? null : ask;
+  return guarded(() => addon.Store.connectPostgres(url, JSON.stringify(options), asks, ...codecOf(codec)));
+}
+
+function codecOf(codec: CodecBridge | null): NativeCodec {
+  if (codec === null) return [null, false];
+  return [(question) => codec.ask(question, (number, texts) => addon.Store.giveTexts(number, texts)), codec.required];
+}
+
+/** Returns a store that another thread of this process has opened, by its number. */
+export const joinStore = guard((number: number): NativeStore => addon.Store.join(number));
+
+/**
+ * Attaches a store's replies. `wake` is called when replies have arrived; this does not keep the process alive. Returns
+ * a function that gives the next reply. It gives `null` when there is none, and then `wake` is called for the next
+ * reply.
+ */
+export function attachReplies(store: NativeStore, wake: () => void): () => NativeReply | null {
+  const frame = new Frame();
+  const nextReply = store.attach(wake, frame.numbers);
+  return () => {
+    const text = nextReply();
+    if (text === null) return null;
+    return { request: frame.fact(0), ok: frame.kind === 1, text: frame.text(text, 0) };
+  };
+}
