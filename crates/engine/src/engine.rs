@@ -15,7 +15,7 @@ use crate::inbox::Inbox;
 use crate::mismatch::Attempt;
 use crate::operations::Operations;
 use crate::random::Random;
-use crate::tape::{Recorded, Tape};
+use crate::replay_queue::{Recorded, Tape};
 use crate::{
     Bug, Command, Completion, CrossInstanceEffects, Delivery, Event, EventId, EventKind, EventRecord, ExecutionId,
     Fault, Incarnation, InstanceStart, Limits, Mailbox, MessageSeq, Outcome, ParentLink, Payload, RecordError, Step,

@@ -17,6 +17,7 @@
 
 mod activity;
 mod command;
+mod cross_instance;
 mod engine;
 mod event;
 mod ids;
@@ -24,24 +25,23 @@ mod inbox;
 mod limits;
 mod mismatch;
 mod operations;
-mod others;
 mod planted;
 mod random;
 mod record;
+mod replay_queue;
 mod small_set;
-mod tape;
 mod turn;
 
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
 pub use command::Command;
+pub use cross_instance::{
+    AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, TurnMessage, TurnStart,
+};
 pub use engine::{Budget, Engine, Start};
 pub use event::{CancelPoint, Event, Mailbox, Message, MessageBody, ParentLink, Payload, TraceContext};
 pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
 pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
 pub use mismatch::{FieldDifference, Mismatch};
-pub use others::{
-    AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, TurnMessage, TurnStart,
-};
 #[cfg(feature = "planted")]
 pub use planted::plant;
 pub use planted::{Bug, is_planted};

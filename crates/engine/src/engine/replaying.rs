@@ -3,7 +3,7 @@
 use super::{Engine, Phase, Stopped};
 use crate::event::Role;
 use crate::mismatch::{Attempt, agree};
-use crate::tape::Recorded;
+use crate::replay_queue::Recorded;
 use crate::{Awaited, Delivery, Event, EventId, Mismatch, Step};
 
 impl Engine {
