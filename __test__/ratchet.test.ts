@@ -37,8 +37,6 @@ const LONG_FILES: readonly string[] = [
   '__test__/e2e/runtime/runtime.test.ts',
   '__test__/golden/programs.ts',
   '__test__/testing/replay.test.ts',
-  'crates/engine/src/engine.rs',
-  'crates/engine/src/record.rs',
   'crates/engine/tests/engine/mismatch.rs',
   'crates/engine/tests/engine/patched.rs',
   'crates/engine/tests/engine/records.rs',
@@ -59,9 +57,6 @@ const LONG_FILES: readonly string[] = [
 const LONG_FUNCTIONS: readonly string[] = [
   '__test__/support/urls.ts parameters',
   '__test__/support/urls.ts shapes',
-  'crates/engine/src/engine.rs apply_delivery',
-  'crates/engine/src/record.rs into_event',
-  'crates/engine/src/record.rs new',
   'crates/engine/tests/engine/budget.rs commands_are_cut',
   'crates/engine/tests/engine/mismatch.rs a_history_that_contradicts_itself',
   'crates/engine/tests/engine/mismatch.rs after_a_cancellation_and_failed_attempts',

@@ -13,7 +13,9 @@ mod common;
 use std::sync::{Arc, mpsc};
 
 use common::{Arguments, BATCH, INSTANCES, NAME, OWNER, PAYLOAD, START_MS, median_ms, seconds};
-use perdure_engine::{ActivityOptions, Event, EventId, EventRecord, ExecutionId, MessageSeq};
+use perdure_engine::{
+    ActivityOptions, CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, ExecutionStarted, MessageSeq,
+};
 use perdure_provider::{
     AfterTurn, Epoch, InstanceKey, NewInstance, NewWorker, Newest, OnConflict, Outcome, Provider, ProviderError,
     TurnCommit, WorkerId, Write,
@@ -101,7 +103,7 @@ fn committed(answer: Option<Answer>) -> Result<(), ProviderError> {
 }
 
 fn start(n: usize, worker: &WorkerId) -> Write {
-    let event = Event::ExecutionStarted {
+    let event = ExecutionStarted {
         name: NAME.into(),
         version: "1.0.0".into(),
         input: None,
@@ -140,11 +142,11 @@ fn started(outcomes: Vec<Outcome>) -> Vec<InstanceKey> {
 /// Step `n` of an instance: the completion of one activity and the schedule of the next.
 fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
     let next_event_id = EventId(n as u64 * 2 + 2);
-    let completed = Event::ActivityCompleted {
+    let completed = DeliveryEvent::ActivityCompleted {
         scheduled: EventId(next_event_id.0 - 1),
         output: Some(PAYLOAD.into()),
     };
-    let scheduled = Event::ActivityScheduled {
+    let scheduled = CommandEvent::ActivityScheduled {
         name: "step".into(),
         input: Some(PAYLOAD.into()),
         options: ActivityOptions::default(),

@@ -1,6 +1,6 @@
 //! The commands of an orchestration.
 
-use crate::{ActivityOptions, Event, EventId, InstanceStart, Mailbox, Payload};
+use crate::{ActivityOptions, CommandEvent, EventId, InstanceStart, Mailbox, Payload};
 
 /// One command of the orchestration. It is recorded as an event, whose id becomes the name of the operation.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,25 +46,27 @@ pub enum Command {
 
 impl Command {
     /// Returns the event that records this command when the deterministic time is `now_ms`.
-    pub(crate) fn into_event(self, now_ms: i64) -> Event {
+    pub(crate) fn into_event(self, now_ms: i64) -> CommandEvent {
         match self {
-            Command::ScheduleActivity { name, input, options } => Event::ActivityScheduled { name, input, options },
-            Command::CreateTimer { delay_ms } => Event::TimerCreated {
+            Command::ScheduleActivity { name, input, options } => {
+                CommandEvent::ActivityScheduled { name, input, options }
+            }
+            Command::CreateTimer { delay_ms } => CommandEvent::TimerCreated {
                 fire_at_ms: now_ms.saturating_add(delay_ms),
             },
-            Command::CreateTimerAt { fire_at_ms } => Event::TimerCreated { fire_at_ms },
-            Command::StartChild(start) => Event::ChildScheduled(start),
-            Command::StartInstance(start) => Event::InstanceStarted(start),
+            Command::CreateTimerAt { fire_at_ms } => CommandEvent::TimerCreated { fire_at_ms },
+            Command::StartChild(start) => CommandEvent::ChildScheduled(start),
+            Command::StartInstance(start) => CommandEvent::InstanceStarted(start),
             Command::SendMessage {
                 instance,
                 mailbox,
                 payload,
-            } => Event::MessageSent {
+            } => CommandEvent::MessageSent {
                 instance,
                 mailbox,
                 payload,
             },
-            Command::CancelOperation { scheduled } => Event::OperationCancelled { scheduled },
+            Command::CancelOperation { scheduled } => CommandEvent::OperationCancelled { scheduled },
         }
     }
 }

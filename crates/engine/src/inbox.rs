@@ -1,14 +1,22 @@
 //! Completions from outside that were not delivered yet.
 //!
-//! This file owns their order: requests to cancel, then activities in the order of arrival, then results of children,
-//! sent operations and attempts of other workers, then the oldest message of the awaited mailboxes. It does not own the
-//! decision if a completion is still wanted, which is the engine's (E5).
+//! This file owns their order. It does not own the decision if a completion is still wanted, which is the engine's (E5).
+//!
+//! | from | on | to |
+//! |---|---|---|
+//! | | an attempt of this process ends | held: `activities`, in the order of arrival |
+//! | | a message of the store is read | held: `cancels`, `settled` or `mail`, in the order of the store |
+//! | held in `mail` | its mailbox is awaited | ready |
+//! | ready | its mailbox is no longer awaited | held in `mail` |
+//! | held in `mail`, or ready | the engine drops its mailbox messages | in the store alone; it is read again later |
+//! | held in another queue, or ready | the next delivery: requests to cancel first, then attempts of this process, then results of children, sent operations and remote attempts, then the oldest ready message | taken |
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::small_set::SmallSet;
 use crate::{
-    Bug, Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload, Settlement, is_planted,
+    AttemptResult, Bug, Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload,
+    Settlement, is_planted,
 };
 
 /// Messages in the store's order.
@@ -24,7 +32,10 @@ pub(crate) enum Arrival {
         seq: MessageSeq,
         reason: Payload,
     },
-    Activity(Completion),
+    Activity {
+        scheduled: EventId,
+        result: AttemptResult,
+    },
     Settled {
         seq: MessageSeq,
         execution: ExecutionId,
@@ -41,8 +52,8 @@ pub(crate) enum Arrival {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inbox {
     cancels: Queue,
-    /// Completions of activities; never messages.
-    activities: VecDeque<Completion>,
+    /// Ends of attempts of this process, by the schedule of the activity.
+    activities: VecDeque<(EventId, AttemptResult)>,
     settled: Queue<Settled>,
     /// Messages by mailbox. None of these queues is empty.
     mail: HashMap<Mailbox, Queue>,
@@ -77,7 +88,24 @@ impl Inbox {
                     self.message_bytes += bytes;
                 }
             }
-            activity => self.activities.push_back(activity),
+            Completion::ActivityCompleted { scheduled, output } => {
+                self.activities.push_back((scheduled, AttemptResult::Completed(output)));
+            }
+            Completion::AttemptFailed {
+                scheduled,
+                error,
+                error_name,
+                non_retryable,
+                retry_after_ms,
+            } => {
+                let result = AttemptResult::Failed {
+                    error,
+                    error_name,
+                    non_retryable,
+                    retry_after_ms,
+                };
+                self.activities.push_back((scheduled, result));
+            }
         }
     }
 
@@ -172,8 +200,8 @@ impl Inbox {
         if let Some((seq, reason)) = self.take_cancel() {
             return Some(Arrival::Cancel { seq, reason });
         }
-        if let Some(completion) = self.activities.pop_front() {
-            return Some(Arrival::Activity(completion));
+        if let Some((scheduled, result)) = self.activities.pop_front() {
+            return Some(Arrival::Activity { scheduled, result });
         }
         if let Some((seq, (execution, scheduled, settlement))) = self.settled.pop_front() {
             self.message_bytes -= settlement.payload().as_ref().map_or(0, String::len);
@@ -203,16 +231,11 @@ impl Inbox {
 
     /// The activities whose attempts are over.
     pub(crate) fn settled_activities(&self) -> BTreeSet<EventId> {
-        let scheduled = |completion: &Completion| match completion {
-            Completion::ActivityCompleted { scheduled, .. } | Completion::AttemptFailed { scheduled, .. } => {
-                Some(*scheduled)
-            }
-            Completion::Message(_) => None,
-        };
-        let by_others = self.settled.iter().filter_map(|(_, (_, scheduled, settlement))| {
+        let here = self.activities.iter().map(|(scheduled, _)| *scheduled);
+        let remote = self.settled.iter().filter_map(|(_, (_, scheduled, settlement))| {
             matches!(settlement, Settlement::Attempted { .. }).then_some(*scheduled)
         });
-        self.activities.iter().filter_map(scheduled).chain(by_others).collect()
+        here.chain(remote).collect()
     }
 
     /// Returns memory that an instance does not need while it sleeps.

@@ -23,6 +23,7 @@ mod event;
 mod ids;
 mod inbox;
 mod limits;
+mod message;
 mod mismatch;
 mod operations;
 mod planted;
@@ -38,9 +39,13 @@ pub use cross_instance::{
     AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, TurnMessage, TurnStart,
 };
 pub use engine::{Budget, Engine, Start};
-pub use event::{CancelPoint, Event, Mailbox, Message, MessageBody, ParentLink, Payload, TraceContext};
+pub use event::{
+    CommandEvent, DeliveryEvent, EndEvent, Event, ExecutionStarted, Interruption, NoteEvent, ParentLink, Payload,
+    TerminationEvent, TraceContext,
+};
 pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
 pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
+pub use message::{Mailbox, Message, MessageBody};
 pub use mismatch::{FieldDifference, Mismatch};
 #[cfg(feature = "planted")]
 pub use planted::plant;

@@ -4,7 +4,7 @@
 //! history, so a replay under other limits has the same result. An execution that reaches a limit is broken as by a
 //! mismatch (E4): nothing of its turn is stored.
 
-use crate::{Event, EventId, Mismatch};
+use crate::{EventId, Mismatch};
 
 /// Limits of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +119,7 @@ pub enum Fault {
 
 /// Size of an execution at the point where an event is to be recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grown {
+pub(crate) struct ExecutionSize {
     /// Id of the event.
     pub(crate) next_event_id: EventId,
     /// Bytes of the values in the history.
@@ -132,29 +132,46 @@ pub(crate) struct Grown {
     pub(crate) is_cancelling: bool,
 }
 
+/// Growth of an execution by one event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growth {
+    /// Bytes of the event's value.
+    pub(crate) bytes: u64,
+    /// True if the event schedules an activity.
+    pub(crate) is_activity: bool,
+}
+
+impl Growth {
+    /// Returns the growth by an event that carries `value`, if it has one, and schedules no activity.
+    pub(crate) fn by_value(value: Option<&str>) -> Self {
+        Self {
+            bytes: value.map_or(0, str::len) as u64,
+            is_activity: false,
+        }
+    }
+}
+
 impl Limits {
-    /// Returns the limit that an event would exceed if it were recorded.
-    pub(crate) fn exceeded_by(&self, event: &Event, grown: Grown) -> Option<LimitReached> {
-        let (grace, grace_bytes) = if grown.is_cancelling {
+    /// Returns the limit that the execution would exceed if it grew.
+    pub(crate) fn exceeded_by(&self, growth: Growth, size: ExecutionSize) -> Option<LimitReached> {
+        let (grace, grace_bytes) = if size.is_cancelling {
             (CANCEL_GRACE, CANCEL_GRACE_BYTES)
         } else {
             (0, 0)
         };
-        if grown.next_event_id.0 > self.history_events.saturating_add(grace as u64) {
+        if size.next_event_id.0 > self.history_events.saturating_add(grace as u64) {
             let max = self.history_events;
             return Some(LimitReached::HistoryEvents { max });
         }
-        let bytes = event.payload_bytes() as u64;
-        if grown.history_bytes.saturating_add(bytes) > self.history_bytes.saturating_add(grace_bytes) {
+        if size.history_bytes.saturating_add(growth.bytes) > self.history_bytes.saturating_add(grace_bytes) {
             let max = self.history_bytes;
             return Some(LimitReached::HistoryBytes { max });
         }
-        if grown.turn_bytes > 0 && grown.turn_bytes.saturating_add(bytes) > self.turn_bytes {
+        if size.turn_bytes > 0 && size.turn_bytes.saturating_add(growth.bytes) > self.turn_bytes {
             let max = self.turn_bytes;
             return Some(LimitReached::TurnBytes { max });
         }
-        let schedules = matches!(event, Event::ActivityScheduled { .. });
-        if schedules && grown.pending_activities >= self.pending_activities.saturating_add(grace) {
+        if growth.is_activity && size.pending_activities >= self.pending_activities.saturating_add(grace) {
             let max = self.pending_activities;
             return Some(LimitReached::PendingActivities { max });
         }

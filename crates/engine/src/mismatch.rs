@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use crate::event::Role;
 use crate::operations::Operations;
-use crate::{Awaited, Event, EventId, Mailbox, Payload};
+use crate::{
+    Awaited, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, ExecutionStarted, Mailbox, NoteEvent, Payload,
+    TerminationEvent,
+};
 
 /// Longest value shown in a report, in characters.
 const SHOWN_MAX: usize = 200;
@@ -62,11 +64,11 @@ impl std::error::Error for Mismatch {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Attempt<'a> {
     /// The code issued a command, which this event would record.
-    Command(&'a Event),
+    Command(&'a CommandEvent),
     /// The code waited for these, besides open activities and children.
     Wait(&'a Awaited),
     /// The code ended, which this event would record.
-    End(&'a Event),
+    End(&'a EndEvent),
 }
 
 const HINT_CHANGED: &str = "Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.";
@@ -96,30 +98,29 @@ impl Mismatch {
         attempt: Attempt<'_>,
         operations: &Operations,
     ) -> Self {
-        let attempted = match attempt {
-            Attempt::Command(event) | Attempt::End(event) => Some(event),
-            Attempt::Wait(_) => None,
-        };
-        let hint = match (recorded.map(Event::role), attempt) {
+        let hint = match (recorded, attempt) {
             // The code waited or ended then, and goes on now.
-            (None | Some(Role::Delivery | Role::End | Role::Termination), Attempt::Command(_))
-            | (Some(Role::End), Attempt::Wait(_)) => HINT_MORE,
+            (None | Some(Event::Delivery(_) | Event::End(_) | Event::Termination(_)), Attempt::Command(_))
+            | (Some(Event::End(_)), Attempt::Wait(_)) => HINT_MORE,
             // The code went on then, and waits or ends now.
-            (Some(Role::Command | Role::Interruption), Attempt::Wait(_))
-            | (None | Some(Role::Command | Role::Delivery), Attempt::End(_)) => HINT_FEWER,
+            (Some(Event::Command(_) | Event::Interruption(_)), Attempt::Wait(_))
+            | (None | Some(Event::Command(_) | Event::Delivery(_)), Attempt::End(_)) => HINT_FEWER,
             _ => HINT_CHANGED,
+        };
+        let field = match (recorded, attempt) {
+            (Some(Event::Command(recorded)), Attempt::Command(attempted)) => command_difference(recorded, attempted),
+            (Some(Event::End(recorded)), Attempt::End(attempted)) => end_difference(recorded, attempted),
+            _ => None,
         };
         Self {
             event_id,
             recorded: recorded.map_or_else(|| "the code waited here".into(), |event| describe(event, operations)),
             attempted: match attempt {
-                Attempt::Command(event) | Attempt::End(event) => describe(event, operations),
+                Attempt::Command(command) => describe_command(command),
                 Attempt::Wait(awaited) => describe_wait(awaited, operations),
+                Attempt::End(end) => describe_end(end).into(),
             },
-            field: recorded
-                .zip(attempted)
-                .and_then(|(recorded, attempted)| difference(recorded, attempted))
-                .map(Box::new),
+            field: field.map(Box::new),
             hint,
         }
     }
@@ -190,40 +191,76 @@ fn time(ms: i64) -> String {
 }
 
 fn describe(event: &Event, operations: &Operations) -> String {
-    let activity = |scheduled: &EventId| match operations.activity(*scheduled) {
-        Some(activity) => format!("activity '{}' of event {scheduled}", activity.task.name),
-        None => format!("the activity of event {scheduled}"),
-    };
     match event {
-        Event::ExecutionStarted { name, version, .. } => format!("start of {name} {version}"),
-        Event::ExecutionBegan { .. } => "the first turn begins".into(),
-        Event::ActivityScheduled { name, options, .. } => {
+        Event::Started(ExecutionStarted { name, version, .. }) => format!("start of {name} {version}"),
+        Event::Command(command) => describe_command(command),
+        Event::Delivery(delivery) => describe_delivery(delivery, operations),
+        Event::Note(note) => describe_note(note, operations),
+        Event::Interruption(_) => "a cancellation is delivered".into(),
+        Event::End(end) => describe_end(end).into(),
+        Event::Termination(TerminationEvent::ExecutionCancelled { .. }) => "the orchestration ends as cancelled".into(),
+        Event::Termination(TerminationEvent::ExecutionTerminated { .. }) => "the instance is terminated".into(),
+    }
+}
+
+fn describe_command(command: &CommandEvent) -> String {
+    match command {
+        CommandEvent::ActivityScheduled { name, options, .. } => {
             let inline = if options.inline { "inline " } else { "" };
             format!("{inline}activity '{name}' is scheduled")
         }
-        Event::ActivityCompleted { scheduled, .. } => format!("{} completes", activity(scheduled)),
-        Event::ActivityAttemptFailed { scheduled, .. } => format!("an attempt of {} fails", activity(scheduled)),
-        Event::ActivityFailed { scheduled, .. } => format!("{} fails", activity(scheduled)),
-        Event::TimerCreated { fire_at_ms } => format!("a timer for {} is created", time(*fire_at_ms)),
-        Event::TimerFired { timer } => format!("the timer of event {timer} fires"),
-        Event::ChildScheduled(start) => format!("child '{}' ({}) is scheduled", start.id, start.name),
-        Event::ChildCompleted { scheduled, .. } => format!("the child of event {scheduled} completes"),
-        Event::ChildFailed { scheduled, .. } => format!("the child of event {scheduled} fails"),
-        Event::InstanceStarted(start) => format!("instance '{}' ({}) is started", start.id, start.name),
-        Event::MessageSent { instance, mailbox, .. } => {
+        CommandEvent::TimerCreated { fire_at_ms } => format!("a timer for {} is created", time(*fire_at_ms)),
+        CommandEvent::ChildScheduled(start) => format!("child '{}' ({}) is scheduled", start.id, start.name),
+        CommandEvent::InstanceStarted(start) => format!("instance '{}' ({}) is started", start.id, start.name),
+        CommandEvent::MessageSent { instance, mailbox, .. } => {
             format!("{} is sent to instance '{instance}'", describe_mailbox(mailbox))
         }
-        Event::OperationConfirmed { scheduled } => format!("what event {scheduled} sent is confirmed"),
-        Event::OperationRefused { scheduled, .. } => format!("what event {scheduled} sent is refused"),
-        Event::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
-        Event::PatchApplied { patch } => format!("the patch '{patch}' is applied"),
-        Event::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
-        Event::CancelRequested { .. } => "a cancellation is delivered".into(),
-        Event::ExecutionCompleted { .. } => "the orchestration returns".into(),
-        Event::ExecutionFailed { .. } => "the orchestration throws".into(),
-        Event::ExecutionCancelled { .. } => "the orchestration ends as cancelled".into(),
-        Event::ExecutionContinuedAsNew { .. } => "the orchestration continues as new".into(),
-        Event::ExecutionTerminated { .. } => "the instance is terminated".into(),
+        CommandEvent::OperationCancelled { scheduled } => format!("the operation of event {scheduled} is cancelled"),
+    }
+}
+
+fn describe_delivery(delivery: &DeliveryEvent, operations: &Operations) -> String {
+    match delivery {
+        DeliveryEvent::ActivityCompleted { scheduled, .. } => {
+            format!("{} completes", describe_activity(*scheduled, operations))
+        }
+        DeliveryEvent::ActivityFailed { scheduled, .. } => {
+            format!("{} fails", describe_activity(*scheduled, operations))
+        }
+        DeliveryEvent::TimerFired { timer } => format!("the timer of event {timer} fires"),
+        DeliveryEvent::ChildCompleted { scheduled, .. } => format!("the child of event {scheduled} completes"),
+        DeliveryEvent::ChildFailed { scheduled, .. } => format!("the child of event {scheduled} fails"),
+        DeliveryEvent::OperationConfirmed { scheduled } => format!("what event {scheduled} sent is confirmed"),
+        DeliveryEvent::OperationRefused { scheduled, .. } => format!("what event {scheduled} sent is refused"),
+        DeliveryEvent::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
+        DeliveryEvent::CancelRequested { .. } => "a cancellation is delivered".into(),
+    }
+}
+
+fn describe_note(note: &NoteEvent, operations: &Operations) -> String {
+    match note {
+        NoteEvent::ExecutionBegan { .. } => "the first turn begins".into(),
+        NoteEvent::ActivityAttemptFailed { scheduled, .. } => {
+            format!("an attempt of {} fails", describe_activity(*scheduled, operations))
+        }
+        NoteEvent::PatchApplied { patch } => format!("the patch '{patch}' is applied"),
+        NoteEvent::CancelRequested { .. } => "a cancellation is delivered".into(),
+    }
+}
+
+const fn describe_end(end: &EndEvent) -> &'static str {
+    match end {
+        EndEvent::ExecutionCompleted { .. } => "the orchestration returns",
+        EndEvent::ExecutionFailed { .. } => "the orchestration throws",
+        EndEvent::ExecutionCancelled { .. } => "the orchestration ends as cancelled",
+        EndEvent::ExecutionContinuedAsNew { .. } => "the orchestration continues as new",
+    }
+}
+
+fn describe_activity(scheduled: EventId, operations: &Operations) -> String {
+    match operations.activity(scheduled) {
+        Some(activity) => format!("activity '{}' of event {scheduled}", activity.task.name),
+        None => format!("the activity of event {scheduled}"),
     }
 }
 
@@ -263,52 +300,67 @@ fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
     }
 }
 
-/// Returns true if the action of the code equals the recorded event: the same kind, name and input. Two things are not
-/// compared: the error of the code, because a stack changes with every edit, and the options of an activity (except
-/// `inline`) or instance, because options are taken from history.
-pub(crate) fn agree(recorded: &Event, attempted: &Event) -> bool {
+/// Returns true if the command of the code equals the recorded one: the same kind, name and input. The options of an
+/// activity (except `inline`) or instance are not compared, because they are taken from history.
+pub(crate) fn agree(recorded: &CommandEvent, attempted: &CommandEvent) -> bool {
     match (recorded, attempted) {
         (
-            Event::ActivityScheduled { name, input, options },
-            Event::ActivityScheduled {
+            CommandEvent::ActivityScheduled { name, input, options },
+            CommandEvent::ActivityScheduled {
                 name: name2,
                 input: input2,
                 options: options2,
             },
         ) => name == name2 && input == input2 && options.inline == options2.inline,
-        (Event::ChildScheduled(one), Event::ChildScheduled(two))
-        | (Event::InstanceStarted(one), Event::InstanceStarted(two)) => {
+        (CommandEvent::ChildScheduled(one), CommandEvent::ChildScheduled(two))
+        | (CommandEvent::InstanceStarted(one), CommandEvent::InstanceStarted(two)) => {
             one.name == two.name && one.id == two.id && one.input == two.input
         }
-        (Event::ExecutionFailed { .. }, Event::ExecutionFailed { .. })
-        | (Event::ExecutionCancelled { .. }, Event::ExecutionCancelled { .. }) => true,
         _ => recorded == attempted,
     }
 }
 
-/// Returns the first field that differs between two events of one kind; `None` if the kinds or no fields differ.
-fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
-    let field = |name, recorded: String, attempted: String| {
-        (recorded != attempted).then_some(FieldDifference {
-            name,
-            recorded,
-            attempted,
-            is_value: false,
-        })
-    };
-    let value = |name, recorded: &Payload, attempted: &Payload| {
-        let [shown, other] = shown(recorded, attempted);
-        (recorded != attempted).then_some(FieldDifference {
-            name,
-            recorded: shown,
-            attempted: other,
-            is_value: true,
-        })
-    };
+/// Returns true if the end of the code equals the recorded event. The error of the code is not compared, because a
+/// stack changes with every edit. The end of a suspended instance by a cancellation equals that of cancelled code.
+pub(crate) fn ends_agree(recorded: &Event, attempted: &EndEvent) -> bool {
+    match (recorded, attempted) {
+        (Event::End(EndEvent::ExecutionFailed { .. }), EndEvent::ExecutionFailed { .. })
+        | (
+            Event::End(EndEvent::ExecutionCancelled { .. })
+            | Event::Termination(TerminationEvent::ExecutionCancelled { .. }),
+            EndEvent::ExecutionCancelled { .. },
+        ) => true,
+        (Event::End(recorded), _) => recorded == attempted,
+        _ => false,
+    }
+}
+
+fn field_difference(name: &'static str, recorded: String, attempted: String) -> Option<FieldDifference> {
+    (recorded != attempted).then_some(FieldDifference {
+        name,
+        recorded,
+        attempted,
+        is_value: false,
+    })
+}
+
+fn value_difference(name: &'static str, recorded: &Payload, attempted: &Payload) -> Option<FieldDifference> {
+    let [shown, other] = shown(recorded, attempted);
+    (recorded != attempted).then_some(FieldDifference {
+        name,
+        recorded: shown,
+        attempted: other,
+        is_value: true,
+    })
+}
+
+/// Returns the first field that differs between two commands of one kind; `None` if the kinds or no fields differ.
+fn command_difference(recorded: &CommandEvent, attempted: &CommandEvent) -> Option<FieldDifference> {
+    let (field, value) = (field_difference, value_difference);
     match (recorded, attempted) {
         (
-            Event::ActivityScheduled { name, input, options },
-            Event::ActivityScheduled {
+            CommandEvent::ActivityScheduled { name, input, options },
+            CommandEvent::ActivityScheduled {
                 name: name2,
                 input: input2,
                 options: options2,
@@ -316,19 +368,19 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
         ) => field("name", name.clone(), name2.clone())
             .or_else(|| value("input", input, input2))
             .or_else(|| field("inline", options.inline.to_string(), options2.inline.to_string())),
-        (Event::ChildScheduled(one), Event::ChildScheduled(two))
-        | (Event::InstanceStarted(one), Event::InstanceStarted(two)) => {
+        (CommandEvent::ChildScheduled(one), CommandEvent::ChildScheduled(two))
+        | (CommandEvent::InstanceStarted(one), CommandEvent::InstanceStarted(two)) => {
             let name = field("name", one.name.clone(), two.name.clone());
             name.or_else(|| field("id", one.id.clone(), two.id.clone()))
                 .or_else(|| value("input", &one.input, &two.input))
         }
         (
-            Event::MessageSent {
+            CommandEvent::MessageSent {
                 instance,
                 mailbox,
                 payload,
             },
-            Event::MessageSent {
+            CommandEvent::MessageSent {
                 instance: instance2,
                 mailbox: mailbox2,
                 payload: payload2,
@@ -336,22 +388,30 @@ fn difference(recorded: &Event, attempted: &Event) -> Option<FieldDifference> {
         ) => field("instance", instance.clone(), instance2.clone())
             .or_else(|| field("mailbox", describe_mailbox(mailbox), describe_mailbox(mailbox2)))
             .or_else(|| value("data", payload, payload2)),
-        (Event::TimerCreated { fire_at_ms }, Event::TimerCreated { fire_at_ms: other }) => {
+        (CommandEvent::TimerCreated { fire_at_ms }, CommandEvent::TimerCreated { fire_at_ms: other }) => {
             field("fireAtMs", fire_at_ms.to_string(), other.to_string())
         }
-        (Event::OperationCancelled { scheduled }, Event::OperationCancelled { scheduled: other }) => {
+        (CommandEvent::OperationCancelled { scheduled }, CommandEvent::OperationCancelled { scheduled: other }) => {
             field("operation", scheduled.to_string(), other.to_string())
         }
-        (Event::ExecutionCompleted { output }, Event::ExecutionCompleted { output: other }) => {
-            value("output", output, other)
+        _ => None,
+    }
+}
+
+/// Returns the first field that differs between two ends of one kind; `None` if the kinds or no fields differ.
+fn end_difference(recorded: &EndEvent, attempted: &EndEvent) -> Option<FieldDifference> {
+    match (recorded, attempted) {
+        (EndEvent::ExecutionCompleted { output }, EndEvent::ExecutionCompleted { output: other }) => {
+            value_difference("output", output, other)
         }
         (
-            Event::ExecutionContinuedAsNew { input, version },
-            Event::ExecutionContinuedAsNew {
+            EndEvent::ExecutionContinuedAsNew { input, version },
+            EndEvent::ExecutionContinuedAsNew {
                 input: input2,
                 version: version2,
             },
-        ) => field("version", version.clone(), version2.clone()).or_else(|| value("input", input, input2)),
+        ) => field_difference("version", version.clone(), version2.clone())
+            .or_else(|| value_difference("input", input, input2)),
         _ => None,
     }
 }
@@ -375,11 +435,11 @@ mod tests {
 
     #[test]
     fn values_are_left_out_where_they_are_to_be_hidden() {
-        let completed = |output: &str| Event::ExecutionCompleted {
+        let completed = |output: &str| EndEvent::ExecutionCompleted {
             output: Some(output.to_owned()),
         };
-        let field = difference(&completed("secret"), &completed("other")).map(Box::new);
-        let timer = |fire_at_ms| Event::TimerCreated { fire_at_ms };
+        let field = end_difference(&completed("secret"), &completed("other")).map(Box::new);
+        let timer = |fire_at_ms| CommandEvent::TimerCreated { fire_at_ms };
         let mismatch = |field| Mismatch {
             event_id: EventId(2),
             recorded: "the end".into(),
@@ -389,7 +449,7 @@ mod tests {
         };
         let shown = mismatch(field).without_values().to_string();
         assert!(!shown.contains("secret") && !shown.contains("other"), "{shown}");
-        let times = mismatch(difference(&timer(1), &timer(2)).map(Box::new));
+        let times = mismatch(command_difference(&timer(1), &timer(2)).map(Box::new));
         assert_eq!(times.without_values(), times);
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::event::Role;
-use crate::{Event, EventId, EventRecord, RecordError};
+use crate::{Event, EventId, EventRecord, NoteEvent, RecordError};
 
 /// One recorded event on its way through a replay.
 #[derive(Clone, Debug)]
@@ -20,7 +19,7 @@ pub(crate) struct Recorded {
 /// last page is here, or a later delivery. A command therefore never has to wait for a page, and checking it needs no
 /// crossing.
 #[derive(Clone, Debug)]
-pub(crate) struct Tape {
+pub(crate) struct ReplayQueue {
     events: VecDeque<Recorded>,
     /// Bytes of `events`.
     bytes: usize,
@@ -33,7 +32,7 @@ pub(crate) struct Tape {
     ended: bool,
 }
 
-impl Tape {
+impl ReplayQueue {
     pub(crate) const fn new() -> Self {
         let events = VecDeque::new();
         Self {
@@ -74,14 +73,16 @@ impl Tape {
         }
         let bytes = record.bytes();
         let event = record.into_event()?;
-        if matches!(event, Event::ExecutionBegan { .. }) && event_id != EventId::FIRST.next() {
-            return fail("an execution begins with its second event or not at all".into());
-        }
-        match event.role() {
-            Role::Start if event_id != EventId::FIRST => return fail("only the first event can be a start".into()),
-            Role::Delivery => self.deliveries += 1,
-            Role::End | Role::Termination => self.ended = true,
-            Role::Start | Role::Command | Role::Interruption | Role::Bookkeeping => {}
+        match event {
+            Event::Started(_) if event_id != EventId::FIRST => {
+                return fail("only the first event can be a start".into());
+            }
+            Event::Note(NoteEvent::ExecutionBegan { .. }) if event_id != EventId::FIRST.next() => {
+                return fail("an execution begins with its second event or not at all".into());
+            }
+            Event::Delivery(_) => self.deliveries += 1,
+            Event::End(_) | Event::Termination(_) => self.ended = true,
+            Event::Started(_) | Event::Command(_) | Event::Interruption(_) | Event::Note(_) => {}
         }
         self.next_page = event_id.next();
         self.bytes += bytes;
@@ -93,24 +94,25 @@ impl Tape {
         self.events.front().map(|recorded| &recorded.event)
     }
 
-    /// Returns the next action of the code (or its end or delivery) that history holds, if it is here.
-    pub(crate) fn next_attempted(&self) -> Option<&Event> {
+    /// Returns the next action of the code, or its end, or delivery, that history holds, if it is here. The notes before
+    /// it are passed over.
+    pub(crate) fn next_action(&self) -> Option<&Event> {
         let mut events = self.events.iter().map(|recorded| &recorded.event);
-        events.find(|event| event.role() != Role::Bookkeeping)
+        events.find(|event| !matches!(event, Event::Note(_)))
     }
 
-    /// Number of bookkeeping events before [`next_attempted`](Self::next_attempted).
-    pub(crate) fn bookkeeping_ahead(&self) -> u64 {
+    /// Number of notes before [`next_action`](Self::next_action).
+    pub(crate) fn notes_ahead(&self) -> u64 {
         let ahead = self.events.iter();
         ahead
-            .take_while(|recorded| recorded.event.role() == Role::Bookkeeping)
+            .take_while(|recorded| matches!(recorded.event, Event::Note(_)))
             .count() as u64
     }
 
-    /// Patches at the front of the tape, up to the first event of another kind.
+    /// Patches at the front of the queue, up to the first event of another kind.
     pub(crate) fn next_patches(&self) -> impl Iterator<Item = &str> {
         self.events.iter().map_while(|recorded| match &recorded.event {
-            Event::PatchApplied { patch } => Some(patch.as_str()),
+            Event::Note(NoteEvent::PatchApplied { patch }) => Some(patch.as_str()),
             _ => None,
         })
     }
@@ -118,7 +120,7 @@ impl Tape {
     pub(crate) fn pop(&mut self) -> Option<Recorded> {
         let recorded = self.events.pop_front()?;
         self.bytes -= recorded.bytes;
-        self.deliveries -= usize::from(recorded.event.role() == Role::Delivery);
+        self.deliveries -= usize::from(matches!(recorded.event, Event::Delivery(_)));
         Some(recorded)
     }
 

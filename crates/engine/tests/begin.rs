@@ -2,14 +2,14 @@
 //! clock of the client that started it.
 
 use perdure_engine::{
-    Awaited, Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Outcome, RecordError, Start,
-    Step,
+    Awaited, Budget, Command, CommandEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId,
+    ExecutionStarted, NoteEvent, Outcome, RecordError, Start, Step,
 };
 
 const STARTED_MS: i64 = 1_000_000;
 
 fn started() -> EventRecord {
-    let event = Event::ExecutionStarted {
+    let event = ExecutionStarted {
         name: "late".into(),
         version: "1.0.0".into(),
         input: None,
@@ -113,8 +113,8 @@ fn later_turns_do_not_begin_again() {
 
 #[test]
 fn a_beginning_in_another_place_is_refused() {
-    let timer = EventRecord::new(EventId(2), STARTED_MS, Event::TimerCreated { fire_at_ms: 1 });
-    let began = EventRecord::new(EventId(3), STARTED_MS, Event::ExecutionBegan { version: None });
+    let timer = EventRecord::new(EventId(2), STARTED_MS, CommandEvent::TimerCreated { fire_at_ms: 1 });
+    let began = EventRecord::new(EventId(3), STARTED_MS, NoteEvent::ExecutionBegan { version: None });
     let error = engine(vec![started(), timer, began], true).expect_err("no history is like that");
     assert_eq!(error.event_id, EventId(3));
 }
@@ -123,7 +123,7 @@ fn a_beginning_in_another_place_is_refused() {
 /// the history, on any worker.
 #[test]
 fn the_first_turn_records_a_version_that_the_start_left_open() {
-    let open = Event::ExecutionStarted {
+    let open = ExecutionStarted {
         name: "late".into(),
         version: String::new(),
         input: None,
@@ -140,9 +140,9 @@ fn the_first_turn_records_a_version_that_the_start_left_open() {
     assert_eq!(live.version(), "2.0.0");
     let mut history = first;
     history.extend(run(&mut live, STARTED_MS));
-    let began = Event::ExecutionBegan {
+    let began = Event::Note(NoteEvent::ExecutionBegan {
         version: Some("2.0.0".into()),
-    };
+    });
     assert_eq!(history[1].clone().into_event(), Ok(began));
 
     let replay = engine(history, true).expect("it is a history").with_version("3.0.0");

@@ -5,8 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox,
-    Message, MessageBody, MessageSeq, Start, Step,
+    ActivityOptions, Awaited, Budget, Command, Completion, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted,
+    Mailbox, Message, MessageBody, MessageSeq, Start, Step,
 };
 
 struct Counting;
@@ -42,7 +42,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Creates an engine that waits for an event or a timer, after it has run a few steps.
 fn sleeping(steps: u64) -> Engine {
-    let start = Event::ExecutionStarted {
+    let start = ExecutionStarted {
         name: "order".into(),
         version: "1.0.0".into(),
         input: Some("12".into()),

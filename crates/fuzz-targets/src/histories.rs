@@ -1,8 +1,8 @@
 //! Histories with which fuzzing begins: those of code that used every operation.
 
 use perdure_engine::{
-    ActivityOptions, CancelPoint, ChildFailure, Event, EventId, EventRecord, ExecutionId, InstanceStart, Mailbox,
-    ParentLink, Refusal, RetryPolicy,
+    ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventRecord, ExecutionId,
+    ExecutionStarted, InstanceStart, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, TerminationEvent,
 };
 
 use crate::rows;
@@ -26,15 +26,17 @@ fn start_of(id: &str) -> InstanceStart {
 /// Each history as an input.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
-    let began = |parent| Event::ExecutionStarted {
-        name: "order".into(),
-        version: "1.0.0".into(),
-        input: text(r#"{"total":12}"#),
-        seed: 7,
-        incarnation: None,
-        parent,
-        custom_status: text("\"new\""),
-        trace: text(r#"{"traceparent":"00-a-b-01"}"#),
+    let began = |parent| {
+        Event::Started(ExecutionStarted {
+            name: "order".into(),
+            version: "1.0.0".into(),
+            input: text(r#"{"total":12}"#),
+            seed: 7,
+            incarnation: None,
+            parent,
+            custom_status: text("\"new\""),
+            trace: text(r#"{"traceparent":"00-a-b-01"}"#),
+        })
     };
     let child_of = ParentLink {
         instance: "parent".into(),
@@ -61,100 +63,97 @@ pub fn seeds() -> Vec<Vec<u8>> {
     histories([
         vec![
             began(None),
-            Event::ExecutionBegan { version: None },
-            Event::ActivityScheduled {
+            Event::Note(NoteEvent::ExecutionBegan { version: None }),
+            Event::Command(CommandEvent::ActivityScheduled {
                 name: "charge".into(),
                 input: text("1"),
                 options,
-            },
-            Event::TimerCreated { fire_at_ms: 5_000 },
-            Event::PatchApplied { patch: "p".into() },
-            Event::ActivityAttemptFailed {
+            }),
+            Event::Command(CommandEvent::TimerCreated { fire_at_ms: 5_000 }),
+            Event::Note(NoteEvent::PatchApplied { patch: "p".into() }),
+            Event::Note(NoteEvent::ActivityAttemptFailed {
                 scheduled: scheduled(3),
                 attempt: 1,
                 error: text("{}"),
                 retry_at_ms: 9_000,
-            },
-            Event::TimerFired { timer: scheduled(4) },
-            Event::ActivityCompleted {
+            }),
+            Event::Delivery(DeliveryEvent::TimerFired { timer: scheduled(4) }),
+            Event::Delivery(DeliveryEvent::ActivityCompleted {
                 scheduled: scheduled(3),
                 output: text("2"),
-            },
-            Event::ExecutionCompleted { output: text("3") },
+            }),
+            Event::End(EndEvent::ExecutionCompleted { output: text("3") }),
         ],
         vec![
             began(Some(child_of)),
-            Event::ChildScheduled(start_of("child")),
-            Event::ChildScheduled(start_of("other child")),
-            Event::InstanceStarted(start_of("detached")),
-            Event::MessageSent {
+            Event::Command(CommandEvent::ChildScheduled(start_of("child"))),
+            Event::Command(CommandEvent::ChildScheduled(start_of("other child"))),
+            Event::Command(CommandEvent::InstanceStarted(start_of("detached"))),
+            Event::Command(CommandEvent::MessageSent {
                 instance: "a".into(),
                 mailbox: go(),
                 payload: None,
-            },
-            Event::MessageSent {
+            }),
+            Event::Command(CommandEvent::MessageSent {
                 instance: "a".into(),
                 mailbox: Mailbox::Queue("jobs".into()),
                 payload: text("4"),
-            },
-            Event::ChildCompleted {
+            }),
+            Event::Delivery(DeliveryEvent::ChildCompleted {
                 scheduled: scheduled(2),
                 output: text("5"),
-            },
-            Event::ChildFailed {
+            }),
+            Event::Delivery(DeliveryEvent::ChildFailed {
                 scheduled: scheduled(3),
                 failure: ChildFailure::Terminated,
                 error: None,
-            },
-            Event::OperationConfirmed {
+            }),
+            Event::Delivery(DeliveryEvent::OperationConfirmed {
                 scheduled: scheduled(4),
-            },
-            Event::OperationRefused {
+            }),
+            Event::Delivery(DeliveryEvent::OperationRefused {
                 scheduled: scheduled(5),
                 refusal: Refusal::MailboxFull { max: 10 },
-            },
-            Event::OperationCancelled {
+            }),
+            Event::Command(CommandEvent::OperationCancelled {
                 scheduled: scheduled(6),
-            },
-            Event::ExecutionContinuedAsNew {
+            }),
+            Event::End(EndEvent::ExecutionContinuedAsNew {
                 input: text("6"),
                 version: "2.0.0".into(),
-            },
+            }),
         ],
         vec![
             began(None),
-            Event::MessageReceived {
+            Event::Delivery(DeliveryEvent::MessageReceived {
                 mailbox: go(),
                 payload: text("7"),
-            },
-            Event::MessageReceived {
+            }),
+            Event::Delivery(DeliveryEvent::MessageReceived {
                 mailbox: Mailbox::Queue("jobs".into()),
                 payload: None,
-            },
-            Event::ActivityScheduled {
+            }),
+            Event::Command(CommandEvent::ActivityScheduled {
                 name: "inline".into(),
                 input: None,
                 options: ActivityOptions {
                     inline: true,
                     ..ActivityOptions::default()
                 },
-            },
-            Event::ActivityFailed {
+            }),
+            Event::Delivery(DeliveryEvent::ActivityFailed {
                 scheduled: scheduled(4),
                 attempt: 3,
                 error: text("{}"),
-            },
-            Event::CancelRequested {
-                reason: text("\"no\""),
-                at: CancelPoint::Wait,
-            },
-            Event::ExecutionCancelled {
-                error: text("{}"),
-                outside: false,
-            },
+            }),
+            Event::Delivery(DeliveryEvent::CancelRequested { reason: text("\"no\"") }),
+            Event::End(EndEvent::ExecutionCancelled { error: text("{}") }),
         ],
-        vec![began(None), Event::ExecutionFailed { error: text("{}") }],
-        vec![began(None), Event::ExecutionTerminated { reason: None }],
+        vec![began(None), Event::End(EndEvent::ExecutionFailed { error: text("{}") })],
+        vec![
+            began(None),
+            Event::Termination(TerminationEvent::ExecutionTerminated { reason: None }),
+        ],
     ])
 }
 

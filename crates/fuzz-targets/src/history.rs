@@ -1,8 +1,8 @@
 //! Rows of a history: read as events, written again, and replayed by code that follows them.
 
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Mailbox,
-    Outcome, Start,
+    Awaited, Budget, Command, CommandEvent, Completion, EndEvent, Engine, Event, EventId, EventKind, EventRecord,
+    ExecutionId, ExecutionStarted, Fault, Mailbox, NoteEvent, Outcome, Start,
 };
 
 use crate::rows::{self, Columns};
@@ -79,32 +79,36 @@ fn replay(records: &[EventRecord], page: usize) {
 /// Takes the action of the code that an event records.
 pub(crate) fn follow(engine: &mut Engine, event: Event, records: &[EventRecord], now_ms: i64) -> Result<(), Fault> {
     let command = match event {
-        Event::ActivityScheduled { name, input, options } => Command::ScheduleActivity { name, input, options },
-        Event::TimerCreated { fire_at_ms } => Command::CreateTimerAt { fire_at_ms },
-        Event::ChildScheduled(start) => Command::StartChild(start),
-        Event::InstanceStarted(start) => Command::StartInstance(start),
-        Event::MessageSent {
+        Event::Command(CommandEvent::ActivityScheduled { name, input, options }) => {
+            Command::ScheduleActivity { name, input, options }
+        }
+        Event::Command(CommandEvent::TimerCreated { fire_at_ms }) => Command::CreateTimerAt { fire_at_ms },
+        Event::Command(CommandEvent::ChildScheduled(start)) => Command::StartChild(start),
+        Event::Command(CommandEvent::InstanceStarted(start)) => Command::StartInstance(start),
+        Event::Command(CommandEvent::MessageSent {
             instance,
             mailbox,
             payload,
-        } => Command::SendMessage {
+        }) => Command::SendMessage {
             instance,
             mailbox,
             payload,
         },
-        Event::OperationCancelled { scheduled } => Command::CancelOperation { scheduled },
-        Event::PatchApplied { patch } => {
+        Event::Command(CommandEvent::OperationCancelled { scheduled }) => Command::CancelOperation { scheduled },
+        Event::Note(NoteEvent::PatchApplied { patch }) => {
             engine.patched(&patch);
             return Ok(());
         }
-        Event::ExecutionCompleted { output } => return engine.finish(Outcome::Completed(output)),
-        Event::ExecutionFailed { error } => return engine.finish(Outcome::Failed(error)),
-        Event::ExecutionCancelled { error, outside: false } => return engine.finish(Outcome::Cancelled(error)),
-        Event::ExecutionContinuedAsNew { input, version } => {
+        Event::End(EndEvent::ExecutionCompleted { output }) => return engine.finish(Outcome::Completed(output)),
+        Event::End(EndEvent::ExecutionFailed { error }) => return engine.finish(Outcome::Failed(error)),
+        Event::End(EndEvent::ExecutionCancelled { error }) => return engine.finish(Outcome::Cancelled(error)),
+        Event::End(EndEvent::ExecutionContinuedAsNew { input, version }) => {
             let version = Some(version);
             return engine.finish(Outcome::ContinuedAsNew { input, version });
         }
-        Event::ExecutionStarted { .. } | Event::ExecutionBegan { .. } | Event::ActivityAttemptFailed { .. } => {
+        Event::Started(ExecutionStarted { .. })
+        | Event::Note(NoteEvent::ExecutionBegan { .. })
+        | Event::Note(NoteEvent::ActivityAttemptFailed { .. }) => {
             return Ok(());
         }
         _ => return engine.next(everything(records), now_ms).map(drop),

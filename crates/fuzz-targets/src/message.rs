@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, Awaited, Budget, ChildFailure, Completion, Engine, Event, EventId, EventRecord,
-    ExecutionId, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Refusal, Settlement, Start,
+    ActivityOptions, AttemptResult, Awaited, Budget, ChildFailure, CommandEvent, Completion, Engine, Event, EventId,
+    EventRecord, ExecutionId, ExecutionStarted, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Refusal,
+    Settlement, Start,
 };
 use perdure_provider::KeptMessage;
 
@@ -72,17 +73,17 @@ fn deliver(bodies: Vec<MessageBody>) {
 /// Creates an execution that has scheduled an activity (event 2), has sent a message (3) and has a child (4).
 fn receiver() -> Engine {
     let asked = [
-        Event::ActivityScheduled {
+        Event::Command(CommandEvent::ActivityScheduled {
             name: "a".into(),
             input: None,
             options: ActivityOptions::default(),
-        },
-        Event::MessageSent {
+        }),
+        Event::Command(CommandEvent::MessageSent {
             instance: "b".into(),
             mailbox: Mailbox::Event("go".into()),
             payload: None,
-        },
-        Event::ChildScheduled(InstanceStart {
+        }),
+        Event::Command(CommandEvent::ChildScheduled(InstanceStart {
             id: "c".into(),
             name: "c".into(),
             version: "1.0.0".into(),
@@ -90,9 +91,9 @@ fn receiver() -> Engine {
             tags: None,
             priority: 0,
             trace: None,
-        }),
+        })),
     ];
-    let started = Event::ExecutionStarted {
+    let started = ExecutionStarted {
         name: "receiver".into(),
         version: "1.0.0".into(),
         input: None,

@@ -1,8 +1,9 @@
 //! Every event and every message comes back from its row as it was.
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, CancelPoint, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId,
-    Incarnation, InstanceStart, Mailbox, MessageBody, ParentLink, Payload, Refusal, RetryPolicy, Settlement,
+    ActivityOptions, AttemptResult, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventKind,
+    EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox, MessageBody,
+    NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, TerminationEvent,
 };
 use perdure_fuzz_targets::{history, message};
 use proptest::collection::vec;
@@ -153,31 +154,37 @@ fn started() -> impl Strategy<Value = Event> {
         payload(),
     )
         .prop_map(
-            |(name, version, input, seed, incarnation, parent, custom_status, trace)| Event::ExecutionStarted {
-                name,
-                version,
-                input,
-                seed,
-                incarnation,
-                parent,
-                custom_status,
-                trace,
+            |(name, version, input, seed, incarnation, parent, custom_status, trace)| {
+                Event::Started(ExecutionStarted {
+                    name,
+                    version,
+                    input,
+                    seed,
+                    incarnation,
+                    parent,
+                    custom_status,
+                    trace,
+                })
             },
         )
 }
 
 fn sent(mailbox: fn(String) -> Mailbox) -> impl Strategy<Value = Event> {
-    (text(), text(), payload()).prop_map(move |(instance, name, payload)| Event::MessageSent {
-        instance,
-        mailbox: mailbox(name),
-        payload,
+    (text(), text(), payload()).prop_map(move |(instance, name, payload)| {
+        Event::Command(CommandEvent::MessageSent {
+            instance,
+            mailbox: mailbox(name),
+            payload,
+        })
     })
 }
 
 fn received(mailbox: fn(String) -> Mailbox) -> impl Strategy<Value = Event> {
-    (text(), payload()).prop_map(move |(name, payload)| Event::MessageReceived {
-        mailbox: mailbox(name),
-        payload,
+    (text(), payload()).prop_map(move |(name, payload)| {
+        Event::Delivery(DeliveryEvent::MessageReceived {
+            mailbox: mailbox(name),
+            payload,
+        })
     })
 }
 
@@ -186,83 +193,95 @@ fn event(kind: EventKind) -> BoxedStrategy<Event> {
     match kind {
         EventKind::ExecutionStarted => started().boxed(),
         EventKind::ExecutionBegan => option::of(text())
-            .prop_map(|version| Event::ExecutionBegan { version })
+            .prop_map(|version| Event::Note(NoteEvent::ExecutionBegan { version }))
             .boxed(),
         EventKind::ActivityScheduled => (text(), payload(), options())
-            .prop_map(|(name, input, options)| Event::ActivityScheduled { name, input, options })
+            .prop_map(|(name, input, options)| Event::Command(CommandEvent::ActivityScheduled { name, input, options }))
             .boxed(),
         EventKind::ActivityCompleted => (id(), payload())
-            .prop_map(|(scheduled, output)| Event::ActivityCompleted { scheduled, output })
+            .prop_map(|(scheduled, output)| Event::Delivery(DeliveryEvent::ActivityCompleted { scheduled, output }))
             .boxed(),
         EventKind::ActivityAttemptFailed => (id(), any::<u32>(), payload(), any::<i64>())
-            .prop_map(
-                |(scheduled, attempt, error, retry_at_ms)| Event::ActivityAttemptFailed {
+            .prop_map(|(scheduled, attempt, error, retry_at_ms)| {
+                Event::Note(NoteEvent::ActivityAttemptFailed {
                     scheduled,
                     attempt,
                     error,
                     retry_at_ms,
-                },
-            )
+                })
+            })
             .boxed(),
         EventKind::ActivityFailed => (id(), any::<u32>(), payload())
-            .prop_map(|(scheduled, attempt, error)| Event::ActivityFailed {
-                scheduled,
-                attempt,
-                error,
+            .prop_map(|(scheduled, attempt, error)| {
+                Event::Delivery(DeliveryEvent::ActivityFailed {
+                    scheduled,
+                    attempt,
+                    error,
+                })
             })
             .boxed(),
         EventKind::TimerCreated => any::<i64>()
-            .prop_map(|fire_at_ms| Event::TimerCreated { fire_at_ms })
+            .prop_map(|fire_at_ms| Event::Command(CommandEvent::TimerCreated { fire_at_ms }))
             .boxed(),
-        EventKind::TimerFired => id().prop_map(|timer| Event::TimerFired { timer }).boxed(),
-        EventKind::ChildScheduled => start().prop_map(Event::ChildScheduled).boxed(),
+        EventKind::TimerFired => id()
+            .prop_map(|timer| Event::Delivery(DeliveryEvent::TimerFired { timer }))
+            .boxed(),
+        EventKind::ChildScheduled => start()
+            .prop_map(|start| Event::Command(CommandEvent::ChildScheduled(start)))
+            .boxed(),
         EventKind::ChildCompleted => (id(), payload())
-            .prop_map(|(scheduled, output)| Event::ChildCompleted { scheduled, output })
+            .prop_map(|(scheduled, output)| Event::Delivery(DeliveryEvent::ChildCompleted { scheduled, output }))
             .boxed(),
         EventKind::ChildFailed => (id(), child_failure(), payload())
-            .prop_map(|(scheduled, failure, error)| Event::ChildFailed {
-                scheduled,
-                failure,
-                error,
+            .prop_map(|(scheduled, failure, error)| {
+                Event::Delivery(DeliveryEvent::ChildFailed {
+                    scheduled,
+                    failure,
+                    error,
+                })
             })
             .boxed(),
-        EventKind::InstanceStarted => start().prop_map(Event::InstanceStarted).boxed(),
+        EventKind::InstanceStarted => start()
+            .prop_map(|start| Event::Command(CommandEvent::InstanceStarted(start)))
+            .boxed(),
         EventKind::EventSent => sent(Mailbox::Event).boxed(),
         EventKind::QueueSent => sent(Mailbox::Queue).boxed(),
         EventKind::OperationConfirmed => id()
-            .prop_map(|scheduled| Event::OperationConfirmed { scheduled })
+            .prop_map(|scheduled| Event::Delivery(DeliveryEvent::OperationConfirmed { scheduled }))
             .boxed(),
         EventKind::OperationRefused => (id(), refusal())
-            .prop_map(|(scheduled, refusal)| Event::OperationRefused { scheduled, refusal })
+            .prop_map(|(scheduled, refusal)| Event::Delivery(DeliveryEvent::OperationRefused { scheduled, refusal }))
             .boxed(),
         EventKind::OperationCancelled => id()
-            .prop_map(|scheduled| Event::OperationCancelled { scheduled })
+            .prop_map(|scheduled| Event::Command(CommandEvent::OperationCancelled { scheduled }))
             .boxed(),
-        EventKind::PatchApplied => text().prop_map(|patch| Event::PatchApplied { patch }).boxed(),
+        EventKind::PatchApplied => text()
+            .prop_map(|patch| Event::Note(NoteEvent::PatchApplied { patch }))
+            .boxed(),
         EventKind::EventReceived => received(Mailbox::Event).boxed(),
         EventKind::QueueReceived => received(Mailbox::Queue).boxed(),
-        EventKind::CancelRequested => {
-            let at = prop_oneof![
-                Just(CancelPoint::Wait),
-                Just(CancelPoint::Step),
-                Just(CancelPoint::Suspended)
-            ];
-            (payload(), at)
-                .prop_map(|(reason, at)| Event::CancelRequested { reason, at })
-                .boxed()
-        }
+        EventKind::CancelRequested => prop_oneof![
+            payload().prop_map(|reason| Event::Delivery(DeliveryEvent::CancelRequested { reason })),
+            payload().prop_map(|reason| Event::Interruption(Interruption { reason })),
+            payload().prop_map(|reason| Event::Note(NoteEvent::CancelRequested { reason })),
+        ]
+        .boxed(),
         EventKind::ExecutionCompleted => payload()
-            .prop_map(|output| Event::ExecutionCompleted { output })
+            .prop_map(|output| Event::End(EndEvent::ExecutionCompleted { output }))
             .boxed(),
-        EventKind::ExecutionFailed => payload().prop_map(|error| Event::ExecutionFailed { error }).boxed(),
-        EventKind::ExecutionCancelled => (payload(), any::<bool>())
-            .prop_map(|(error, outside)| Event::ExecutionCancelled { error, outside })
+        EventKind::ExecutionFailed => payload()
+            .prop_map(|error| Event::End(EndEvent::ExecutionFailed { error }))
             .boxed(),
+        EventKind::ExecutionCancelled => prop_oneof![
+            payload().prop_map(|error| Event::End(EndEvent::ExecutionCancelled { error })),
+            payload().prop_map(|error| Event::Termination(TerminationEvent::ExecutionCancelled { error })),
+        ]
+        .boxed(),
         EventKind::ExecutionContinuedAsNew => (payload(), text())
-            .prop_map(|(input, version)| Event::ExecutionContinuedAsNew { input, version })
+            .prop_map(|(input, version)| Event::End(EndEvent::ExecutionContinuedAsNew { input, version }))
             .boxed(),
         EventKind::ExecutionTerminated => payload()
-            .prop_map(|reason| Event::ExecutionTerminated { reason })
+            .prop_map(|reason| Event::Termination(TerminationEvent::ExecutionTerminated { reason }))
             .boxed(),
     }
 }

@@ -6,7 +6,9 @@
 
 use napi::bindgen_prelude::Float64Array;
 use napi_derive::napi;
-use perdure_engine::{Budget, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault, Start, Step};
+use perdure_engine::{
+    Budget, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Fault, Start, Step,
+};
 use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_error};
 use serde::Deserialize;
 use serde_json::Value;
@@ -250,9 +252,9 @@ fn open(instance_id: String, execution: ExecutionId, events: &str) -> Result<(En
     };
     let engine = Engine::new(start).map_err(|e| e.to_string())?;
     let parent_id = match first {
-        Some(Ok(Event::ExecutionStarted {
+        Some(Ok(Event::Started(ExecutionStarted {
             parent: Some(parent), ..
-        })) => Some(parent.instance),
+        }))) => Some(parent.instance),
         _ => None,
     };
     let facts = Facts {

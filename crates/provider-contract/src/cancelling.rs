@@ -1,7 +1,7 @@
 //! A request to cancel a suspended instance. No code can run for the instance, so it ends in the commit that brings the
 //! request.
 
-use perdure_engine::{CancelPoint, Event, EventId, EventRecord, MessageBody, Payload};
+use perdure_engine::{EventId, EventRecord, MessageBody, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Outcome, Status, TurnCommit};
 
 use crate::store::{Handle, Store, event, instance, scheduled, suspend, turn};
@@ -14,14 +14,8 @@ fn request(reason: Option<&str>) -> MessageBody {
 
 /// The last events of an execution that ends without its code, as the store records them.
 pub(crate) fn ended(first: u64, time_ms: i64, reason: Payload) -> [EventRecord; 2] {
-    let requested = Event::CancelRequested {
-        reason,
-        at: CancelPoint::Suspended,
-    };
-    let cancelled = Event::ExecutionCancelled {
-        error: None,
-        outside: true,
-    };
+    let requested = NoteEvent::CancelRequested { reason };
+    let cancelled = TerminationEvent::ExecutionCancelled { error: None };
     [
         EventRecord::new(EventId(first), time_ms, requested),
         EventRecord::new(EventId(first + 1), time_ms, cancelled),

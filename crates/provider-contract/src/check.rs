@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use perdure_engine::{ActivityOptions, Event, EventId, EventRecord, InstanceStart, MessageSeq};
+use perdure_engine::{ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, InstanceStart, MessageSeq};
 use perdure_provider::{
     AfterTurn, CheckRequest, Checked, CrossInstanceEffects, CrossInstanceStart, Heartbeat, InstanceKey, ManualClock,
     NewInstance, NextExecution, Reporter, Rule, TaskOffer, TurnCommit, WorkerId, Write,
@@ -67,7 +67,7 @@ impl Handle<'_> {
     async fn sleeps(&self, worker: &WorkerId) {
         let owned = self.owned("sleeps", worker).await;
         let fire_at_ms = START_MS + 60_000;
-        let timer = EventRecord::new(EventId(2), START_MS, Event::TimerCreated { fire_at_ms });
+        let timer = EventRecord::new(EventId(2), START_MS, CommandEvent::TimerCreated { fire_at_ms });
         self.commit(TurnCommit {
             events: vec![timer],
             ..release(&owned, worker, Some(fire_at_ms))
@@ -87,7 +87,7 @@ impl Handle<'_> {
             due_at_ms: 0,
             deadline_ms: None,
         };
-        let event = Event::ActivityScheduled {
+        let event = CommandEvent::ActivityScheduled {
             name: "step".into(),
             input: None,
             options: ActivityOptions::default(),
@@ -105,7 +105,7 @@ impl Handle<'_> {
 
     async fn continues(&self, worker: &WorkerId) {
         let owned = self.owned("continued", worker).await;
-        let last = Event::ExecutionContinuedAsNew {
+        let last = EndEvent::ExecutionContinuedAsNew {
             input: None,
             version: VERSION.into(),
         };
@@ -143,7 +143,11 @@ impl Handle<'_> {
             },
         };
         self.commit(TurnCommit {
-            events: vec![EventRecord::new(EventId(2), START_MS, Event::ChildScheduled(child))],
+            events: vec![EventRecord::new(
+                EventId(2),
+                START_MS,
+                CommandEvent::ChildScheduled(child),
+            )],
             cross_instance: Some(Box::new(CrossInstanceEffects {
                 starts: vec![start],
                 ..CrossInstanceEffects::default()

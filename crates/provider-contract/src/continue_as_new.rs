@@ -1,6 +1,6 @@
 //! Executions that end where the next one begins (P10).
 
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageSeq, Payload};
+use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, MessageSeq, Payload};
 use perdure_provider::{
     Acquire, AcquiredInstance, AfterTurn, Epoch, InstanceKey, MessagePage, NextExecution, Outcome, PageLimit,
     ProviderError, Status, TurnCommit, WorkerId, Write,
@@ -12,7 +12,7 @@ use crate::store::{
 
 /// A turn that continues as new.
 fn continued(instance: &AcquiredInstance, worker: &WorkerId, input: Payload, hold: bool) -> TurnCommit {
-    let last = Event::ExecutionContinuedAsNew {
+    let last = EndEvent::ExecutionContinuedAsNew {
         input: input.clone(),
         version: VERSION.into(),
     };

@@ -1,6 +1,6 @@
 //! Deletion of ended instances, one or many (P13).
 
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
+use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId};
 use perdure_provider::{
     AfterTurn, Filter, InstanceKey, NextExecution, Outcome, PageLimit, Place, PruneExecutions, PruneRequest, Pruned,
     PrunedExecutions, Status, TurnCommit,
@@ -40,7 +40,7 @@ impl Handle<'_> {
                 first_event: instance(id).first_event,
                 hold: true,
             };
-            let event = Event::ExecutionContinuedAsNew {
+            let event = EndEvent::ExecutionContinuedAsNew {
                 input: None,
                 version: "1.0.0".into(),
             };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perdure_engine::{Event, EventId, EventRecord, Payload};
+use perdure_engine::{EndEvent, Event, EventId, EventRecord, Payload};
 use perdure_provider::{
     Acquire, AfterTurn, Candidate, Filter, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, NewInstance,
     PREFIX_IDS_MAX, PageLimit, Place, Status, StatusChange, TurnCommit, WorkerId,
@@ -42,12 +42,9 @@ impl Handle<'_> {
                 self.terminate(&id, None).await;
                 return;
             }
-            Status::Completed => Some(Event::ExecutionCompleted { output: None }),
-            Status::Failed => Some(Event::ExecutionFailed { error: None }),
-            Status::Cancelled => Some(Event::ExecutionCancelled {
-                error: None,
-                outside: false,
-            }),
+            Status::Completed => Some(Event::End(EndEvent::ExecutionCompleted { output: None })),
+            Status::Failed => Some(Event::End(EndEvent::ExecutionFailed { error: None })),
+            Status::Cancelled => Some(Event::End(EndEvent::ExecutionCancelled { error: None })),
             Status::Running | Status::Suspended => None,
         };
         let owned = self.acquire_one(worker).await;

@@ -1,7 +1,8 @@
 //! The effects of a turn on other instances, and the messages that these send back (P11).
 
 use perdure_engine::{
-    ChildFailure, Event, EventId, EventRecord, ExecutionId, Message, MessageBody, Payload, Refusal, Settlement,
+    ChildFailure, EndEvent, Event, EventId, EventRecord, ExecutionId, Message, MessageBody, Payload, Refusal,
+    Settlement,
 };
 use perdure_provider::{
     AcquiredInstance, AfterTurn, CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart,
@@ -307,20 +308,17 @@ pub async fn the_end_of_a_child_is_told_to_its_parent(store: &Store) {
     let worker = store.worker("w").await;
     let ends = [
         (
-            Event::ExecutionCompleted { output: text("1") },
+            Event::End(EndEvent::ExecutionCompleted { output: text("1") }),
             Status::Completed,
             Settlement::Completed(text("1")),
         ),
         (
-            Event::ExecutionFailed { error: text("2") },
+            Event::End(EndEvent::ExecutionFailed { error: text("2") }),
             Status::Failed,
             Settlement::Failed(ChildFailure::Failed, text("2")),
         ),
         (
-            Event::ExecutionCancelled {
-                error: text("3"),
-                outside: false,
-            },
+            Event::End(EndEvent::ExecutionCancelled { error: text("3") }),
             Status::Cancelled,
             Settlement::Failed(ChildFailure::Cancelled, text("3")),
         ),
@@ -345,7 +343,7 @@ pub async fn a_child_that_continues_as_new_is_the_same_child(store: &Store) {
     let worker = store.worker("w").await;
     let parent = store.family(&worker, &["child"]).await;
     let first = store.take(&worker, "child").await;
-    let last = Event::ExecutionContinuedAsNew {
+    let last = EndEvent::ExecutionContinuedAsNew {
         input: None,
         version: VERSION.into(),
     };

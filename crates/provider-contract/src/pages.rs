@@ -1,7 +1,7 @@
 //! Reads are bounded by bytes, too: a page ends with the row that fills it, so that one row always passes.
 
 use perdure_engine::{
-    ActivityOptions, ChildFailure, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, Settlement,
+    ActivityOptions, ChildFailure, CommandEvent, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, Settlement,
 };
 use perdure_provider::{
     Acquire, AfterTurn, CrossInstanceEffects, InboxPosition, InstanceKey, LIST_BYTES_MAX, Load, LoadOne, MessagePage,
@@ -24,7 +24,7 @@ fn large(letter: char) -> String {
 }
 
 fn step(id: u64, input: &str) -> EventRecord {
-    let event = Event::ActivityScheduled {
+    let event = CommandEvent::ActivityScheduled {
         name: "step".into(),
         input: Some(input.into()),
         options: ActivityOptions::default(),

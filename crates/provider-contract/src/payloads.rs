@@ -1,8 +1,9 @@
 //! Texts come back as they went in: no store looks into them.
 
 use perdure_engine::{
-    ActivityOptions, CancelPoint, ChildFailure, Event, EventId, EventKind, EventRecord, ExecutionId, InstanceStart,
-    Mailbox, MessageBody, ParentLink, Payload, Refusal, RetryPolicy,
+    ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId,
+    ExecutionStarted, InstanceStart, Interruption, Mailbox, MessageBody, NoteEvent, ParentLink, Payload, Refusal,
+    RetryPolicy,
 };
 use perdure_provider::{NewInstance, StatusChange, TurnCommit};
 
@@ -140,7 +141,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         execution: ExecutionId(3),
         scheduled: EventId(9),
     };
-    let first = Event::ExecutionStarted {
+    let first = Event::Started(ExecutionStarted {
         name: "flow".into(),
         version: "1.0.0".into(),
         input: payload(),
@@ -149,7 +150,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         parent: Some(parent),
         custom_status: payload(),
         trace: None,
-    };
+    });
     let start = || InstanceStart {
         id: "other".into(),
         name: "flow".into(),
@@ -160,74 +161,68 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         trace: None,
     };
     let events = vec![
-        Event::ActivityScheduled {
+        Event::Command(CommandEvent::ActivityScheduled {
             name: "step".into(),
             input: payload(),
             options,
-        },
-        Event::ActivityCompleted {
+        }),
+        Event::Delivery(DeliveryEvent::ActivityCompleted {
             scheduled: EventId(2),
             output: payload(),
-        },
-        Event::ActivityAttemptFailed {
+        }),
+        Event::Note(NoteEvent::ActivityAttemptFailed {
             scheduled: EventId(2),
             attempt: 1,
             error: payload(),
             retry_at_ms: i64::MAX,
-        },
-        Event::ActivityFailed {
+        }),
+        Event::Delivery(DeliveryEvent::ActivityFailed {
             scheduled: EventId(2),
             attempt: 2,
             error: None,
-        },
-        Event::TimerCreated { fire_at_ms: -1 },
-        Event::TimerFired { timer: EventId(6) },
-        Event::ChildScheduled(start()),
-        Event::ChildCompleted {
+        }),
+        Event::Command(CommandEvent::TimerCreated { fire_at_ms: -1 }),
+        Event::Delivery(DeliveryEvent::TimerFired { timer: EventId(6) }),
+        Event::Command(CommandEvent::ChildScheduled(start())),
+        Event::Delivery(DeliveryEvent::ChildCompleted {
             scheduled: EventId(8),
             output: payload(),
-        },
-        Event::ChildFailed {
+        }),
+        Event::Delivery(DeliveryEvent::ChildFailed {
             scheduled: EventId(8),
             failure: ChildFailure::Terminated,
             error: payload(),
-        },
-        Event::InstanceStarted(start()),
-        Event::MessageSent {
+        }),
+        Event::Command(CommandEvent::InstanceStarted(start())),
+        Event::Command(CommandEvent::MessageSent {
             instance: "other".into(),
             mailbox: Mailbox::Event("go".into()),
             payload: payload(),
-        },
-        Event::MessageSent {
+        }),
+        Event::Command(CommandEvent::MessageSent {
             instance: "other".into(),
             mailbox: Mailbox::Queue("jobs".into()),
             payload: None,
-        },
-        Event::OperationConfirmed { scheduled: EventId(11) },
-        Event::OperationRefused {
+        }),
+        Event::Delivery(DeliveryEvent::OperationConfirmed { scheduled: EventId(11) }),
+        Event::Delivery(DeliveryEvent::OperationRefused {
             scheduled: EventId(12),
             refusal: Refusal::InstanceEnded,
-        },
-        Event::OperationCancelled { scheduled: EventId(6) },
-        Event::PatchApplied {
+        }),
+        Event::Command(CommandEvent::OperationCancelled { scheduled: EventId(6) }),
+        Event::Note(NoteEvent::PatchApplied {
             patch: "fraud check".into(),
-        },
-        Event::MessageReceived {
+        }),
+        Event::Delivery(DeliveryEvent::MessageReceived {
             mailbox: Mailbox::Event("go".into()),
             payload: payload(),
-        },
-        Event::MessageReceived {
+        }),
+        Event::Delivery(DeliveryEvent::MessageReceived {
             mailbox: Mailbox::Queue("go".into()),
             payload: None,
-        },
-        Event::CancelRequested {
-            reason: payload(),
-            at: CancelPoint::Wait,
-        },
-        Event::CancelRequested {
-            reason: None,
-            at: CancelPoint::Step,
-        },
+        }),
+        Event::Delivery(DeliveryEvent::CancelRequested { reason: payload() }),
+        Event::Interruption(Interruption { reason: None }),
     ];
     let first = EventRecord::new(EventId::FIRST, START_MS, first);
     store

@@ -1,6 +1,6 @@
 //! Statuses, as clients read them.
 
-use perdure_engine::{Event, EventId, EventRecord};
+use perdure_engine::{EndEvent, Event, EventId, EventRecord};
 use perdure_provider::{AfterTurn, InstanceKey, NewInstance, Status, TurnCommit, Write};
 
 use crate::store::{START_MS, Store, instance, start, turn};
@@ -60,17 +60,22 @@ pub async fn show_the_result_of_each_end(store: &Store) {
     let ends = [
         (
             Status::Completed,
-            Event::ExecutionCompleted { output: payload() },
+            Event::End(EndEvent::ExecutionCompleted { output: payload() }),
             payload(),
         ),
-        (Status::Completed, Event::ExecutionCompleted { output: None }, None),
-        (Status::Failed, Event::ExecutionFailed { error: payload() }, payload()),
+        (
+            Status::Completed,
+            Event::End(EndEvent::ExecutionCompleted { output: None }),
+            None,
+        ),
+        (
+            Status::Failed,
+            Event::End(EndEvent::ExecutionFailed { error: payload() }),
+            payload(),
+        ),
         (
             Status::Cancelled,
-            Event::ExecutionCancelled {
-                error: payload(),
-                outside: false,
-            },
+            Event::End(EndEvent::ExecutionCancelled { error: payload() }),
             payload(),
         ),
     ];

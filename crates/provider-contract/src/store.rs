@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use perdure_engine::{
-    ActivityOptions, Event, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, MessageSeq, Payload,
+    ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, MessageBody,
+    MessageSeq, Payload,
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, Load, Loaded,
@@ -412,7 +413,7 @@ pub(crate) fn start(instance: NewInstance) -> Write {
 
 /// The first event of an execution.
 pub(crate) fn started(input: Payload) -> EventRecord {
-    let event = Event::ExecutionStarted {
+    let event = ExecutionStarted {
         name: NAME.into(),
         version: VERSION.into(),
         input,
@@ -427,7 +428,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
 
 /// An activity scheduled as event `id`.
 pub fn scheduled(id: u64) -> EventRecord {
-    let event = Event::ActivityScheduled {
+    let event = CommandEvent::ActivityScheduled {
         name: "step".into(),
         input: None,
         options: ActivityOptions::default(),
@@ -437,7 +438,11 @@ pub fn scheduled(id: u64) -> EventRecord {
 
 /// The end of an execution as event `id`.
 pub fn completed(id: u64, output: Payload) -> EventRecord {
-    EventRecord::new(EventId(id), START_MS + id as i64, Event::ExecutionCompleted { output })
+    EventRecord::new(
+        EventId(id),
+        START_MS + id as i64,
+        EndEvent::ExecutionCompleted { output },
+    )
 }
 
 /// A turn of an acquired instance in which nothing happens and after which its worker keeps it.

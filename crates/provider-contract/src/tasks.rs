@@ -1,7 +1,7 @@
 //! Tasks: attempts that any worker may run which serves their queue (P12).
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, Event, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
+    ActivityOptions, AttemptResult, CommandEvent, EndEvent, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
 };
 use perdure_provider::{
     AcquiredInstance, AcquiredTasks, AfterTurn, CrossInstanceEffects, Heartbeat, NextExecution, Outcome, PageLimit,
@@ -44,7 +44,7 @@ fn withdrawing(turn: TurnCommit, scheduled: &[u64]) -> TurnCommit {
 
 /// Activity `name` as event `id`, with an input and options.
 fn scheduled(id: u64, name: &str) -> EventRecord {
-    let event = Event::ActivityScheduled {
+    let event = CommandEvent::ActivityScheduled {
         name: name.into(),
         input: Some(format!("\"input {id}\"")),
         options: ActivityOptions {
@@ -315,7 +315,7 @@ pub async fn of_a_former_execution_are_told_to_nobody(store: &Store) {
     let worker = store.worker("w").await;
     let owned = store.offered(&worker, 2).await;
     let task = store.take_one(&worker).await.task;
-    let last = Event::ExecutionContinuedAsNew {
+    let last = EndEvent::ExecutionContinuedAsNew {
         input: None,
         version: VERSION.into(),
     };

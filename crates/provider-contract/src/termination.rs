@@ -1,6 +1,6 @@
 //! Terminations: they take effect at once, in any state of the instance and with any owner.
 
-use perdure_engine::{Event, EventId, EventRecord, Payload};
+use perdure_engine::{EventId, EventRecord, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Outcome, Status, TurnCommit, WorkerId};
 
 use crate::store::{Handle, START_MS, Store, end, event, instance, release, scheduled, suspend, turn};
@@ -32,7 +32,7 @@ async fn terminated(store: Handle<'_>, key: InstanceKey, events: u64, owner: Opt
     let last = EventRecord::new(
         EventId(events + 1),
         store.now_ms(),
-        Event::ExecutionTerminated { reason },
+        TerminationEvent::ExecutionTerminated { reason },
     );
     assert_eq!(history.last(), Some(&last));
 

@@ -1,6 +1,6 @@
 //! Texts of values are read row by row and replaced by others, while workers go on.
 
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody};
+use perdure_engine::{CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody};
 use perdure_provider::{
     AcquiredInstance, Heartbeat, Outcome, Reporter, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow,
     TextTable, TurnCommit, WorkerId, Write,
@@ -83,7 +83,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
         priority: 0,
         trace: None,
     };
-    let of_child = Event::ChildCompleted {
+    let of_child = DeliveryEvent::ChildCompleted {
         scheduled: EventId(3),
         output: Some("child's output".into()),
     };
@@ -92,7 +92,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
             payload: Some("##new done".into()),
             ..scheduled(2)
         },
-        EventRecord::new(EventId(3), START_MS, Event::ChildScheduled(child)),
+        EventRecord::new(EventId(3), START_MS, CommandEvent::ChildScheduled(child)),
         EventRecord::new(EventId(4), START_MS, of_child),
         scheduled(5),
     ];

@@ -1,6 +1,6 @@
 //! Turns and their writes (P8).
 
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId};
+use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId};
 use perdure_provider::{AfterTurn, Outcome, PageLimit, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
 
 use crate::store::{
@@ -311,7 +311,7 @@ pub async fn that_end_and_do_not_say_so_are_refused(store: &Store) {
         with(vec![completed(2, None)], AfterTurn::Release { wake_at_ms: None }),
     )
     .await;
-    let failed = EventRecord::new(EventId(2), START_MS, Event::ExecutionFailed { error: None });
+    let failed = EventRecord::new(EventId(2), START_MS, EndEvent::ExecutionFailed { error: None });
     refused(store, with(vec![failed], ends)).await;
     let TurnCommit { after, .. } = suspend(&owned, &worker, "why");
     refused(store, with(vec![completed(2, None)], after)).await;

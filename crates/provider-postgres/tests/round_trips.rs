@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_engine::{Event, EventId, EventRecord, ExecutionId, MessageSeq};
+use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, MessageSeq};
 use perdure_provider::{
     AfterTurn, Epoch, Filter, InstanceKey, NewInstance, NextExecution, Outcome, Provider, PruneExecutions,
     PrunedExecutions, Status, TurnCommit, WorkerId, Write,
@@ -145,7 +145,7 @@ impl Store {
                 first_event: instance(id).first_event,
                 hold: true,
             };
-            let continued = Event::ExecutionContinuedAsNew {
+            let continued = EndEvent::ExecutionContinuedAsNew {
                 input: None,
                 version: "1.0.0".into(),
             };

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{
-    Budget, Command, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq, Payload, Start,
-    Step,
+    Budget, Command, CommandEvent, DeliveryEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId,
+    ExecutionStarted, Mailbox, MessageSeq, Payload, Start, Step, TerminationEvent,
 };
 use perdure_provider::{CheckRequest, Finding, InstanceKey, InstanceStatus, PageLimit, Provider, Status, WorkerId};
 use perdure_provider_memory::Snapshot;
@@ -177,7 +177,7 @@ impl Checker<'_> {
                 ));
                 continue;
             };
-            if let Ok(Event::TimerCreated { fire_at_ms }) = schedule.clone().into_event()
+            if let Ok(Event::Command(CommandEvent::TimerCreated { fire_at_ms })) = schedule.clone().into_event()
                 && event.time_ms < fire_at_ms
             {
                 self.wrong(format!(
@@ -249,8 +249,10 @@ impl Checker<'_> {
             let mut started: BTreeMap<EventId, String> = BTreeMap::new();
             for event in history {
                 match event.clone().into_event() {
-                    Ok(Event::ChildScheduled(start)) => drop(started.insert(event.event_id, start.id)),
-                    Ok(Event::ChildCompleted { scheduled, output }) => {
+                    Ok(Event::Command(CommandEvent::ChildScheduled(start))) => {
+                        drop(started.insert(event.event_id, start.id))
+                    }
+                    Ok(Event::Delivery(DeliveryEvent::ChildCompleted { scheduled, output })) => {
                         let child = started.get(&scheduled).and_then(|id| self.by_id.get(id.as_str()));
                         let result = child.map(|child| &child.status.result);
                         if result != Some(&output) {
@@ -288,7 +290,8 @@ impl Checker<'_> {
         let mut received = BTreeSet::new();
         let mut newest: HashMap<Mailbox, MessageSeq> = HashMap::new();
         for event in record.histories.iter().flatten() {
-            let Ok(Event::MessageReceived { mailbox, payload }) = event.clone().into_event() else {
+            let Ok(Event::Delivery(DeliveryEvent::MessageReceived { mailbox, payload })) = event.clone().into_event()
+            else {
                 continue;
             };
             let number: i64 = payload
@@ -397,7 +400,10 @@ impl Checker<'_> {
 /// True if an execution was cancelled while it was suspended, so that its code had no part in that.
 fn ended_outside(history: &[EventRecord]) -> bool {
     let last = history.last().cloned().map(EventRecord::into_event);
-    matches!(last, Some(Ok(Event::ExecutionCancelled { outside: true, .. })))
+    matches!(
+        last,
+        Some(Ok(Event::Termination(TerminationEvent::ExecutionCancelled { .. })))
+    )
 }
 
 /// The result of a replay.
@@ -415,7 +421,8 @@ fn replay(
     execution: ExecutionId,
     history: &[EventRecord],
 ) -> Result<Replayed, String> {
-    let Some(Ok(Event::ExecutionStarted { name, input, .. })) = history.first().map(|event| event.clone().into_event())
+    let Some(Ok(Event::Started(ExecutionStarted { name, input, .. }))) =
+        history.first().map(|event| event.clone().into_event())
     else {
         return Err("its first event is none".into());
     };

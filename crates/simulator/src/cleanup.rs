@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use perdure_engine::{Event, EventId, EventRecord};
+use perdure_engine::{CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventRecord};
 
 use crate::code::work_of;
 use crate::guards::{Guards, Nested};
@@ -27,7 +27,7 @@ pub(crate) fn wrong(program: &Program, history: &[EventRecord]) -> Vec<String> {
     let steps = Steps::of(history);
     let last = history.last().cloned().map(EventRecord::into_event);
     // A request to cancel a suspended execution ends it from outside.
-    let is_cancelled = matches!(last, Some(Ok(Event::ExecutionCancelled { outside: false, .. })));
+    let is_cancelled = matches!(last, Some(Ok(Event::End(EndEvent::ExecutionCancelled { .. }))));
     let guards = Guards::of(program);
     let unclosed = guards
         .all
@@ -54,12 +54,12 @@ impl Steps {
         let mut tags = HashMap::new();
         for record in history {
             match record.clone().into_event() {
-                Ok(Event::ActivityScheduled { input, .. }) => {
+                Ok(Event::Command(CommandEvent::ActivityScheduled { input, .. })) => {
                     let tag = work_of(input.as_deref().unwrap_or_default()).tag;
                     tags.insert(record.event_id, tag);
                     steps.0.entry(tag).or_default().scheduled.push(record.event_id);
                 }
-                Ok(Event::ActivityCompleted { scheduled, .. }) => {
+                Ok(Event::Delivery(DeliveryEvent::ActivityCompleted { scheduled, .. })) => {
                     if let Some(step) = tags.get(&scheduled).and_then(|tag| steps.0.get_mut(tag)) {
                         step.completed.push(record.event_id);
                     }
@@ -166,25 +166,22 @@ mod tests {
             let event = match u32::try_from(*tag) {
                 Ok(tag) => {
                     scheduled.insert(tag, id);
-                    Event::ActivityScheduled {
+                    Event::Command(CommandEvent::ActivityScheduled {
                         name: "work".into(),
                         input: Some(format!("{tag} 1 0 0 0 0 -")),
                         options: ActivityOptions::default(),
-                    }
+                    })
                 }
-                Err(_) => Event::ActivityCompleted {
+                Err(_) => Event::Delivery(DeliveryEvent::ActivityCompleted {
                     scheduled: scheduled[&tag.unsigned_abs()],
                     output: None,
-                },
+                }),
             };
             EventRecord::new(id, 0, event)
         });
         let mut history: Vec<_> = events.collect();
         if is_cancelled {
-            let end = Event::ExecutionCancelled {
-                error: None,
-                outside: false,
-            };
+            let end = EndEvent::ExecutionCancelled { error: None };
             history.push(EventRecord::new(EventId(history.len() as u64 + 1), 0, end));
         }
         history

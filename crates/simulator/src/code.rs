@@ -463,7 +463,8 @@ pub(crate) fn work_of(input: &str) -> Work {
 #[cfg(test)]
 mod tests {
     use perdure_engine::{
-        Budget, Completion, Engine, Event, EventRecord, ExecutionId, Message, MessageBody, MessageSeq, Start, Step,
+        Budget, CommandEvent, Completion, Engine, Event, EventRecord, ExecutionId, ExecutionStarted, Message,
+        MessageBody, MessageSeq, Start, Step,
     };
 
     use super::*;
@@ -480,7 +481,7 @@ mod tests {
 
     impl Execution {
         fn new(edition: Edition) -> Self {
-            let started = Event::ExecutionStarted {
+            let started = ExecutionStarted {
                 name: name_of(0),
                 version: VERSION.into(),
                 input: Some("0".into()),
@@ -565,7 +566,7 @@ mod tests {
         fn place_of(&self, tag: u32) -> Option<usize> {
             self.history.iter().position(|event| {
                 let event = event.clone().into_event();
-                matches!(event, Ok(Event::ActivityScheduled { input: Some(input), .. }) if work_of(&input).tag == tag)
+                matches!(event, Ok(Event::Command(CommandEvent::ActivityScheduled { input: Some(input), .. })) if work_of(&input).tag == tag)
             })
         }
 

@@ -2,9 +2,20 @@
 
 use super::{Engine, Phase, Stopped, Turn};
 use crate::inbox::Arrival;
-use crate::limits::Grown;
+use crate::limits::{ExecutionSize, Growth};
 use crate::operations::Operations;
-use crate::{CancelPoint, Completion, Delivery, Event, EventId, EventRecord, LimitReached, Settlement, Step};
+use crate::{
+    AttemptResult, Delivery, DeliveryEvent, Event, EventId, EventRecord, Interruption, LimitReached, NoteEvent,
+    Settlement, Step,
+};
+
+/// The next event to record.
+enum Recordable {
+    /// It is handed to the code.
+    Delivery(DeliveryEvent),
+    /// The code does not see it: the engine goes on with the event after it.
+    Note(NoteEvent),
+}
 
 impl Engine {
     pub(super) fn live_next(&mut self, now_ms: i64) -> Result<Step, LimitReached> {
@@ -16,48 +27,55 @@ impl Engine {
             return Ok(self.stop(Stopped::Budget));
         }
         let now_ms = self.monotonic(now_ms);
-        while let Some(event) = self.take_deliverable(now_ms) {
-            // A request to cancel always comes through.
-            if !matches!(event, Event::CancelRequested { .. }) {
-                self.check_limits(&event)?;
-            }
-            self.record(event.clone(), now_ms);
-            if let Some(delivery) = self.apply_delivery(event) {
-                self.turn.deliveries += 1;
-                self.time_ms = now_ms;
-                return Ok(Step::Deliver {
-                    delivery,
-                    time_ms: now_ms,
-                });
+        while let Some(event) = self.take_recordable(now_ms) {
+            match event {
+                Recordable::Note(note) => {
+                    self.check_limits(Growth::by_value(note.payload()))?;
+                    self.record(note.clone(), now_ms);
+                    self.apply_note(note);
+                }
+                Recordable::Delivery(delivery) => return self.deliver(delivery, now_ms),
             }
         }
         Ok(Step::Wait)
+    }
+
+    fn deliver(&mut self, event: DeliveryEvent, now_ms: i64) -> Result<Step, LimitReached> {
+        // A request to cancel always comes through.
+        if !matches!(event, DeliveryEvent::CancelRequested { .. }) {
+            self.check_limits(Growth::by_value(event.payload()))?;
+        }
+        self.record(event.clone(), now_ms);
+        let delivery = self.apply_delivery(event);
+        self.turn.deliveries += 1;
+        self.time_ms = now_ms;
+        Ok(Step::Deliver {
+            delivery,
+            time_ms: now_ms,
+        })
     }
 
     /// Delivers a request to cancel although the code does not wait.
     pub(super) fn live_interruption(&mut self, now_ms: i64) -> Option<(Delivery, i64)> {
         let (seq, reason) = self.inbox.take_cancel()?;
         self.turn.consumed.push(seq);
-        let event = Event::CancelRequested {
-            reason,
-            at: CancelPoint::Step,
-        };
+        let event = Interruption { reason };
         self.time_ms = self.monotonic(now_ms);
         self.record(event.clone(), self.time_ms);
         self.turn.deliveries += 1;
-        Some((self.apply_delivery(event)?, self.time_ms))
+        Some((self.apply_interruption(event), self.time_ms))
     }
 
     /// Checks the limits before an event is recorded. The engine is broken if a limit is exceeded (E4).
-    pub(super) fn check_limits(&mut self, event: &Event) -> Result<(), LimitReached> {
-        let grown = Grown {
+    pub(super) fn check_limits(&mut self, growth: Growth) -> Result<(), LimitReached> {
+        let size = ExecutionSize {
             next_event_id: self.next_event_id,
             history_bytes: self.history_bytes,
             turn_bytes: self.turn.bytes,
             pending_activities: self.operations.activities(),
             is_cancelling: self.is_cancelling(),
         };
-        match self.limits.exceeded_by(event, grown) {
+        match self.limits.exceeded_by(growth, size) {
             None => Ok(()),
             Some(limit) => {
                 self.turn = Turn::default();
@@ -68,7 +86,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn record(&mut self, event: Event, time_ms: i64) {
+    pub(super) fn record(&mut self, event: impl Into<Event>, time_ms: i64) {
+        let event = event.into();
         let bytes = event.payload_bytes() as u64;
         self.turn.bytes += bytes;
         self.history_bytes += bytes;
@@ -78,17 +97,13 @@ impl Engine {
         self.next_event_id = self.next_event_id.next();
     }
 
-    /// Returns the next event that can be recorded now, a delivery or bookkeeping: first from the inbox, then an
-    /// operation that is due.
-    fn take_deliverable(&mut self, now_ms: i64) -> Option<Event> {
+    /// Returns the next event that can be recorded now: first from the inbox, then an operation that is due.
+    fn take_recordable(&mut self, now_ms: i64) -> Option<Recordable> {
         while let Some(arrival) = self.inbox.take() {
-            match arrival {
+            let event = match arrival {
                 Arrival::Cancel { seq, reason } => {
                     self.turn.consumed.push(seq);
-                    return Some(Event::CancelRequested {
-                        reason,
-                        at: CancelPoint::Wait,
-                    });
+                    Some(Recordable::Delivery(DeliveryEvent::CancelRequested { reason }))
                 }
                 Arrival::Settled {
                     seq,
@@ -97,91 +112,87 @@ impl Engine {
                     settlement,
                 } => {
                     self.turn.consumed.push(seq);
-                    if execution == self.execution
-                        && let Some(event) = self.event_of_settlement(scheduled, settlement, now_ms)
-                    {
-                        return Some(event);
-                    }
+                    (execution == self.execution)
+                        .then(|| self.event_of_settlement(scheduled, settlement, now_ms))
+                        .flatten()
                 }
                 Arrival::Mail { seq, mailbox, payload } => {
                     self.turn.consumed.push(seq);
-                    return Some(Event::MessageReceived { mailbox, payload });
+                    Some(Recordable::Delivery(DeliveryEvent::MessageReceived {
+                        mailbox,
+                        payload,
+                    }))
                 }
-                Arrival::Activity(completion) => {
-                    if let Some(event) = self.event_of(completion, now_ms) {
-                        return Some(event);
-                    }
-                }
+                Arrival::Activity { scheduled, result } => self.event_of_attempt(scheduled, result, now_ms),
+            };
+            if event.is_some() {
+                return event;
             }
         }
-        self.due(now_ms)
+        self.due(now_ms).map(Recordable::Delivery)
     }
 
-    /// Returns the event that records the settlement of a child, a sent operation, or an attempt of another worker;
-    /// `None` if the operation has already settled (E5).
-    fn event_of_settlement(&self, scheduled: EventId, settlement: Settlement, now_ms: i64) -> Option<Event> {
-        if let Settlement::Attempted { attempt, result } = settlement {
-            let is_current = self.operations.activity(scheduled)?.attempt == attempt;
-            return is_current
-                .then(|| self.event_of(result.into_completion(scheduled), now_ms))
-                .flatten();
-        }
+    /// Returns the event that records the settlement of a child, a sent operation, or a remote attempt; `None` if the
+    /// operation has already settled (E5).
+    fn event_of_settlement(&self, scheduled: EventId, settlement: Settlement, now_ms: i64) -> Option<Recordable> {
         let is_child = self.operations.is_child(scheduled);
-        if !is_child && !self.operations.is_sent(scheduled) {
-            return None;
-        }
-        match settlement {
-            Settlement::Refused(refusal) => Some(Event::OperationRefused { scheduled, refusal }),
-            Settlement::Completed(output) => is_child.then_some(Event::ChildCompleted { scheduled, output }),
-            Settlement::Failed(failure, error) => is_child.then_some(Event::ChildFailed {
+        let event = match settlement {
+            Settlement::Attempted { attempt, result } => {
+                let is_current = self.operations.activity(scheduled)?.attempt == attempt;
+                return is_current
+                    .then(|| self.event_of_attempt(scheduled, result, now_ms))
+                    .flatten();
+            }
+            Settlement::Refused(refusal) => (is_child || self.operations.is_sent(scheduled))
+                .then_some(DeliveryEvent::OperationRefused { scheduled, refusal }),
+            Settlement::Completed(output) => is_child.then_some(DeliveryEvent::ChildCompleted { scheduled, output }),
+            Settlement::Failed(failure, error) => is_child.then_some(DeliveryEvent::ChildFailed {
                 scheduled,
                 failure,
                 error,
             }),
-            Settlement::Attempted { .. } => unreachable!("it was dealt with above"),
-        }
+        };
+        event.map(Recordable::Delivery)
     }
 
-    /// Returns the event that records the completion of an activity; `None` if the activity is no longer open (E5).
-    fn event_of(&self, completion: Completion, now_ms: i64) -> Option<Event> {
-        match completion {
-            Completion::ActivityCompleted { scheduled, output } => {
-                self.operations.activity(scheduled)?;
-                Some(Event::ActivityCompleted { scheduled, output })
+    /// Returns the event that records the end of an attempt; `None` if the activity is no longer open (E5).
+    fn event_of_attempt(&self, scheduled: EventId, result: AttemptResult, now_ms: i64) -> Option<Recordable> {
+        let activity = self.operations.activity(scheduled)?;
+        let (error, error_name, non_retryable, retry_after_ms) = match result {
+            AttemptResult::Completed(output) => {
+                return Some(Recordable::Delivery(DeliveryEvent::ActivityCompleted {
+                    scheduled,
+                    output,
+                }));
             }
-            Completion::AttemptFailed {
-                scheduled,
+            AttemptResult::Failed {
                 error,
                 error_name,
                 non_retryable,
                 retry_after_ms,
-            } => {
-                let activity = self.operations.activity(scheduled)?;
-                let (attempt, policy) = (activity.attempt, &activity.task.options.retry);
-                let is_last = non_retryable || policy.non_retryable.contains(&error_name);
-                let delay = if is_last {
-                    None
-                } else {
-                    policy.delay_after(attempt, self.random.seed(), scheduled)
-                };
-                let retry_at_ms =
-                    delay.map(|delay_ms| now_ms.saturating_add(retry_after_ms.unwrap_or(delay_ms).max(0)));
-                let is_in_time = |at: &i64| activity.task.deadline_ms.is_none_or(|deadline| *at < deadline);
-                Some(match retry_at_ms.filter(is_in_time) {
-                    Some(retry_at_ms) => Event::ActivityAttemptFailed {
-                        scheduled,
-                        attempt,
-                        error,
-                        retry_at_ms,
-                    },
-                    None => Event::ActivityFailed {
-                        scheduled,
-                        attempt,
-                        error,
-                    },
-                })
-            }
-            Completion::Message(_) => unreachable!("the inbox sorts messages out"),
-        }
+            } => (error, error_name, non_retryable, retry_after_ms),
+        };
+        let (attempt, policy) = (activity.attempt, &activity.task.options.retry);
+        let is_last = non_retryable || policy.non_retryable.contains(&error_name);
+        let delay = if is_last {
+            None
+        } else {
+            policy.delay_after(attempt, self.random.seed(), scheduled)
+        };
+        let retry_at_ms = delay.map(|delay_ms| now_ms.saturating_add(retry_after_ms.unwrap_or(delay_ms).max(0)));
+        let is_in_time = |at: &i64| activity.task.deadline_ms.is_none_or(|deadline| *at < deadline);
+        Some(match retry_at_ms.filter(is_in_time) {
+            Some(retry_at_ms) => Recordable::Note(NoteEvent::ActivityAttemptFailed {
+                scheduled,
+                attempt,
+                error,
+                retry_at_ms,
+            }),
+            None => Recordable::Delivery(DeliveryEvent::ActivityFailed {
+                scheduled,
+                attempt,
+                error,
+            }),
+        })
     }
 }

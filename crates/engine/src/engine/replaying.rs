@@ -2,16 +2,26 @@
 
 use super::{Engine, Phase, Stopped};
 use crate::event::Role;
-use crate::mismatch::{Attempt, agree};
+use crate::mismatch::{Attempt, agree, ends_agree};
 use crate::replay_queue::Recorded;
-use crate::{Awaited, Delivery, Event, EventId, Mismatch, Step};
+use crate::{
+    Awaited, CommandEvent, Delivery, DeliveryEvent, EndEvent, Event, EventId, Interruption, Mismatch, NoteEvent,
+    Payload, Step,
+};
+
+/// A recorded event that the replay has passed.
+pub(super) struct Passed<R> {
+    id: EventId,
+    time_ms: i64,
+    pub(super) event: R,
+}
 
 impl Engine {
     /// First event of the next page to load; `None` once the last page is here, or if the engine is not replaying.
     #[must_use]
     pub fn next_page(&self) -> Option<EventId> {
         match &self.phase {
-            Phase::Replaying(tape) if !tape.is_complete() => Some(tape.next_page()),
+            Phase::Replaying(queue) if !queue.is_complete() => Some(queue.next_page()),
             _ => None,
         }
     }
@@ -20,7 +30,7 @@ impl Engine {
     #[must_use]
     pub fn unreplayed_bytes(&self) -> usize {
         match &self.phase {
-            Phase::Replaying(tape) => tape.bytes(),
+            Phase::Replaying(queue) => queue.bytes(),
             _ => 0,
         }
     }
@@ -29,68 +39,44 @@ impl Engine {
     /// wait, unless it departs from its history before.
     #[must_use]
     pub fn succeeds_next(&self, operation: EventId) -> bool {
-        let Phase::Replaying(tape) = &self.phase else {
-            return false;
-        };
-        match tape.next_attempted() {
-            Some(
-                Event::ActivityCompleted { scheduled, .. }
-                | Event::ChildCompleted { scheduled, .. }
-                | Event::OperationConfirmed { scheduled }
-                | Event::TimerFired { timer: scheduled },
-            ) => *scheduled == operation,
+        match self.next_action() {
+            Some(Event::Delivery(delivery)) => delivery.succeeded() == Some(operation),
             _ => false,
         }
     }
 
-    pub(super) fn replay_command(&mut self, event: &Event) -> Result<EventId, Mismatch> {
-        let Some((id, recorded)) = self.take_equal(event, Attempt::Command)? else {
-            return Ok(self.next_event_id);
-        };
-        self.apply_command(id, recorded.event);
-        Ok(id)
-    }
-
-    /// Returns true if history holds the patch at this point. The patches recorded before it, which the code no longer
-    /// asks for, are passed over.
-    pub(super) fn replay_patch(&mut self, patch: &str) -> bool {
-        let Phase::Replaying(tape) = &self.phase else {
-            unreachable!("only called while replaying")
-        };
-        let Some(before) = tape.next_patches().position(|next| next == patch) else {
-            return false;
-        };
-        for _ in 0..=before {
-            let (_, recorded) = self.pop().expect("it was just found");
-            self.apply_delivery(recorded.event);
-        }
-        true
-    }
-
-    /// Returns the value that history holds for the next command or end of the code; `None` if that has no value, or if
-    /// there is no more history.
-    pub(super) fn replay_payload(&self) -> Option<&String> {
-        let Phase::Replaying(tape) = &self.phase else {
-            return None;
-        };
-        match tape.next_attempted()? {
-            Event::ActivityScheduled { input: value, .. }
-            | Event::ExecutionCompleted { output: value }
-            | Event::ExecutionContinuedAsNew { input: value, .. }
-            | Event::MessageSent { payload: value, .. } => value.as_ref(),
-            Event::ChildScheduled(start) | Event::InstanceStarted(start) => start.input.as_ref(),
+    /// Returns the value that history holds for the next command or end of the code; `None` if it holds none. The
+    /// engine compares this value byte by byte with the value of the code. A driver that may encode a value differently
+    /// each time therefore asks for it first.
+    #[must_use]
+    pub fn recorded_payload(&self) -> Payload {
+        let value = match self.next_action()? {
+            Event::Command(command) => command.payload(),
+            Event::End(end)
+                if !matches!(
+                    end,
+                    EndEvent::ExecutionFailed { .. } | EndEvent::ExecutionCancelled { .. }
+                ) =>
+            {
+                end.payload()
+            }
             _ => None,
-        }
+        };
+        value.map(str::to_owned)
     }
 
     /// Returns the due time of the timer that history holds as the next command; `None` if the next command is another
     /// one, or if there is no more history.
     pub(super) fn recorded_timer(&self) -> Option<i64> {
-        let Phase::Replaying(tape) = &self.phase else {
-            return None;
-        };
-        match tape.next_attempted()? {
-            Event::TimerCreated { fire_at_ms } => Some(*fire_at_ms),
+        match self.next_action()? {
+            Event::Command(CommandEvent::TimerCreated { fire_at_ms }) => Some(*fire_at_ms),
+            _ => None,
+        }
+    }
+
+    fn next_action(&self) -> Option<&Event> {
+        match &self.phase {
+            Phase::Replaying(queue) => queue.next_action(),
             _ => None,
         }
     }
@@ -100,7 +86,7 @@ impl Engine {
     #[must_use]
     pub fn next_command_id(&self) -> EventId {
         match &self.phase {
-            Phase::Replaying(tape) => EventId(self.next_event_id.0 + tape.bookkeeping_ahead()),
+            Phase::Replaying(queue) => EventId(self.next_event_id.0 + queue.notes_ahead()),
             _ => self.next_event_id,
         }
     }
@@ -108,129 +94,152 @@ impl Engine {
     /// Applies `ExecutionBegan`, if history holds it, before the code runs: takes the time of the first turn and the
     /// version.
     pub(super) fn replay_begin(&mut self) {
-        let Phase::Replaying(tape) = &self.phase else { return };
-        if matches!(tape.front(), Some(Event::ExecutionBegan { .. })) && self.next_event_id == EventId::FIRST.next() {
-            let (_, recorded) = self.pop().expect("its front was just looked at");
-            self.time_ms = recorded.time_ms;
-            if let Event::ExecutionBegan { version: Some(version) } = recorded.event {
+        if self.next_event_id != EventId::FIRST.next() {
+            return;
+        }
+        let began = self.pop_if(|note| matches!(note, NoteEvent::ExecutionBegan { .. }));
+        if let Some(Passed { time_ms, event, .. }) = began {
+            self.time_ms = time_ms;
+            if let NoteEvent::ExecutionBegan { version: Some(version) } = event {
                 self.version = version;
             }
         }
     }
 
-    /// Takes the recorded event that equals the action of the code. `None`: the execution was terminated before its
+    pub(super) fn replay_command(&mut self, command: &CommandEvent) -> Result<EventId, Mismatch> {
+        let attempt = Attempt::Command(command);
+        match self.pass(|recorded| agree(recorded, command), attempt)? {
+            Some(Passed { id, event, .. }) => {
+                self.apply_command(id, event);
+                Ok(id)
+            }
+            None => Ok(self.next_event_id),
+        }
+    }
+
+    /// Takes the recorded end that equals the end of the code. Returns false if the execution was terminated before its
     /// code ever ran.
-    pub(super) fn take_equal<'a>(
+    pub(super) fn replay_end(&mut self, end: &EndEvent) -> Result<bool, Mismatch> {
+        let passed = self.pass(|recorded: &Event| ends_agree(recorded, end), Attempt::End(end))?;
+        Ok(passed.is_some())
+    }
+
+    /// Takes the next recorded event, which must be equal to the action of the code. `None`: the execution was
+    /// terminated before its code ever ran.
+    fn pass<R: Role>(
         &mut self,
-        event: &'a Event,
-        attempt: impl FnOnce(&'a Event) -> Attempt<'a>,
-    ) -> Result<Option<(EventId, Recorded)>, Mismatch> {
+        is_equal: impl FnOnce(&R) -> bool,
+        attempt: Attempt<'_>,
+    ) -> Result<Option<Passed<R>>, Mismatch> {
         let is_first = self.next_event_id == EventId::FIRST.next();
-        self.skip_bookkeeping();
-        let Phase::Replaying(tape) = &mut self.phase else {
-            unreachable!("only called while replaying")
-        };
-        match tape.front() {
-            Some(recorded) if agree(recorded, event) => Ok(self.pop()),
-            Some(recorded) if recorded.role() == Role::Termination && is_first && !tape.has_begun() => {
+        self.skip_notes();
+        if let Some(passed) = self.pop_if(is_equal) {
+            return Ok(Some(passed));
+        }
+        match &self.phase {
+            Phase::Replaying(queue)
+                if is_first && !queue.has_begun() && matches!(queue.front(), Some(Event::Termination(_))) =>
+            {
                 self.phase = Phase::Terminated;
                 Ok(None)
             }
-            _ => Err(self.break_at(attempt(event))),
+            _ => Err(self.break_at(attempt)),
         }
     }
 
     /// Returns the next step that history holds; `None`: history is at its end, and the engine is live from here on.
     pub(super) fn replay_next(&mut self) -> Result<Option<Step>, Mismatch> {
-        self.skip_bookkeeping();
-        let Phase::Replaying(tape) = &mut self.phase else {
+        self.skip_notes();
+        if let Phase::Replaying(queue) = &mut self.phase {
+            queue.begin();
+        }
+        let Phase::Replaying(queue) = &self.phase else {
             unreachable!("only called while replaying")
         };
-        tape.begin();
-        match tape.front().map(Event::role) {
-            None if tape.is_complete() => {
+        match queue.front() {
+            None if queue.is_complete() => {
                 self.go_live();
                 Ok(None)
             }
             None => Ok(Some(self.stop(Stopped::NeedHistory))),
-            Some(Role::Delivery) if !tape.reaches_next_wait() => Ok(Some(self.stop(Stopped::NeedHistory))),
-            Some(Role::Delivery) if self.turn.replayed >= self.budget.replayed.max(1) || self.turn.is_long() => {
+            Some(Event::Delivery(_)) if !queue.reaches_next_wait() => Ok(Some(self.stop(Stopped::NeedHistory))),
+            Some(Event::Delivery(_)) if self.turn.replayed >= self.budget.replayed.max(1) || self.turn.is_long() => {
                 Ok(Some(self.stop(Stopped::Budget)))
             }
-            Some(Role::Delivery) => self.replay_delivery().map(Some),
-            Some(Role::Termination) => {
+            Some(Event::Delivery(delivery)) if self.is_awaited(delivery) => Ok(Some(self.replay_delivery())),
+            Some(Event::Termination(_)) => {
                 self.phase = Phase::Terminated;
                 Ok(Some(Step::Wait))
             }
-            Some(Role::Start | Role::Command | Role::Interruption | Role::Bookkeeping | Role::End) => {
-                Err(self.break_at_wait())
-            }
+            Some(
+                Event::Delivery(_)
+                | Event::Started(_)
+                | Event::Command(_)
+                | Event::Interruption(_)
+                | Event::Note(_)
+                | Event::End(_),
+            ) => Err(self.break_at_wait()),
         }
     }
 
-    fn replay_delivery(&mut self) -> Result<Step, Mismatch> {
-        let Phase::Replaying(tape) = &self.phase else {
-            unreachable!("only called while replaying")
-        };
-        let is_awaited = match tape.front() {
-            Some(Event::MessageReceived { mailbox, .. }) => self.inbox.awaited().contains(mailbox),
-            Some(Event::TimerFired { timer }) => self.operations.awaits_timer(*timer),
-            Some(Event::OperationConfirmed { scheduled }) => self.operations.awaits_sent(*scheduled),
-            Some(Event::OperationRefused { scheduled, .. }) => {
+    fn is_awaited(&self, delivery: &DeliveryEvent) -> bool {
+        match delivery {
+            DeliveryEvent::MessageReceived { mailbox, .. } => self.inbox.awaited().contains(mailbox),
+            DeliveryEvent::TimerFired { timer } => self.operations.awaits_timer(*timer),
+            DeliveryEvent::OperationConfirmed { scheduled } => self.operations.awaits_sent(*scheduled),
+            DeliveryEvent::OperationRefused { scheduled, .. } => {
                 self.operations.is_sent(*scheduled) || self.operations.is_child(*scheduled)
             }
-            Some(Event::ChildCompleted { scheduled, .. } | Event::ChildFailed { scheduled, .. }) => {
+            DeliveryEvent::ChildCompleted { scheduled, .. } | DeliveryEvent::ChildFailed { scheduled, .. } => {
                 self.operations.is_child(*scheduled)
             }
-            Some(Event::ActivityCompleted { scheduled, .. } | Event::ActivityFailed { scheduled, .. }) => {
+            DeliveryEvent::ActivityCompleted { scheduled, .. } | DeliveryEvent::ActivityFailed { scheduled, .. } => {
                 self.operations.activity(*scheduled).is_some()
             }
-            _ => true,
-        };
-        if !is_awaited {
-            return Err(self.break_at_wait());
+            DeliveryEvent::CancelRequested { .. } => true,
         }
-        let (_, Recorded { time_ms, event, .. }) = self.pop().expect("its front was just looked at");
+    }
+
+    fn replay_delivery(&mut self) -> Step {
+        let Passed { time_ms, event, .. } = self
+            .pop_if(|_: &DeliveryEvent| true)
+            .expect("its front was just looked at");
         self.turn.replayed += 1;
         self.time_ms = time_ms;
-        let delivery = self
-            .apply_delivery(event)
-            .expect("an event of role Delivery hands something over");
-        Ok(Step::Deliver { delivery, time_ms })
+        let delivery = self.apply_delivery(event);
+        Step::Deliver { delivery, time_ms }
     }
 
     /// Delivers the request to cancel that the code received at this point although it did not wait.
     pub(super) fn replay_interruption(&mut self) -> Option<(Delivery, i64)> {
-        let Phase::Replaying(tape) = &self.phase else {
-            unreachable!("only called while replaying")
-        };
-        if tape.front()?.role() != Role::Interruption {
-            return None;
-        }
-        let (_, Recorded { time_ms, event, .. }) = self.pop()?;
+        let Passed { time_ms, event, .. } = self.pop_if(|_: &Interruption| true)?;
         self.time_ms = time_ms;
-        Some((self.apply_delivery(event)?, time_ms))
+        Some((self.apply_interruption(event), time_ms))
     }
 
-    fn skip_bookkeeping(&mut self) {
-        while let Phase::Replaying(tape) = &self.phase
-            && tape.front().is_some_and(|event| event.role() == Role::Bookkeeping)
-        {
-            let (_, recorded) = self.pop().expect("its front was just looked at");
-            self.apply_delivery(recorded.event);
+    fn skip_notes(&mut self) {
+        while let Some(note) = self.pop_if(|_: &NoteEvent| true) {
+            self.apply_note(note.event);
         }
     }
 
-    /// Takes the next recorded event as passed.
-    fn pop(&mut self) -> Option<(EventId, Recorded)> {
-        let Phase::Replaying(tape) = &mut self.phase else {
+    /// Takes the next recorded event as passed, if it has the role and is wanted.
+    pub(super) fn pop_if<R: Role>(&mut self, is_wanted: impl FnOnce(&R) -> bool) -> Option<Passed<R>> {
+        let Phase::Replaying(queue) = &mut self.phase else {
             return None;
         };
-        let recorded = tape.pop()?;
-        self.history_bytes += recorded.event.payload_bytes() as u64;
+        if !is_wanted(R::of(queue.front()?)?) {
+            return None;
+        }
+        let Recorded { time_ms, event, .. } = queue.pop()?;
+        self.history_bytes += event.payload_bytes() as u64;
         let id = self.next_event_id;
         self.next_event_id = id.next();
-        Some((id, recorded))
+        Some(Passed {
+            id,
+            time_ms,
+            event: R::take(event)?,
+        })
     }
 
     fn break_at_wait(&mut self) -> Mismatch {
@@ -241,7 +250,7 @@ impl Engine {
 
     fn break_at(&mut self, attempt: Attempt<'_>) -> Mismatch {
         let recorded = match &self.phase {
-            Phase::Replaying(tape) => tape.front(),
+            Phase::Replaying(queue) => queue.front(),
             _ => None,
         };
         let mismatch = Mismatch::new(self.next_event_id, recorded, attempt, &self.operations);

@@ -2,14 +2,15 @@
 //! end.
 
 use perdure_engine::{
-    Awaited, Budget, CancelPoint, Command, Completion, Delivery, Engine, Event, EventId, EventRecord, ExecutionId,
-    Fault, Message, MessageBody, MessageSeq, Outcome, Start, Step, Terminal, Waiting,
+    Awaited, Budget, Command, CommandEvent, Completion, Delivery, Engine, Event, EventId, EventRecord, ExecutionId,
+    ExecutionStarted, Fault, Interruption, Message, MessageBody, MessageSeq, NoteEvent, Outcome, Start, Step, Terminal,
+    TerminationEvent, Waiting,
 };
 
 const START_MS: i64 = 1_000;
 
 fn started() -> EventRecord {
-    let event = Event::ExecutionStarted {
+    let event = ExecutionStarted {
         name: "loop".into(),
         version: "1.0.0".into(),
         input: None,
@@ -97,9 +98,8 @@ fn recorded(first: bool) -> Vec<EventRecord> {
 fn is_delivered_where_the_code_asks_and_recorded_there() {
     for (first, place) in [(true, 1), (false, 3)] {
         let history = recorded(first);
-        let event = Event::CancelRequested {
+        let event = Interruption {
             reason: Some("stop".into()),
-            at: CancelPoint::Step,
         };
         let at = EventRecord::new(EventId(place + 1), START_MS + 10, event);
         assert_eq!(history[place as usize], at);
@@ -178,20 +178,14 @@ fn is_nothing_where_none_has_come() {
 #[test]
 fn is_nothing_to_code_that_was_suspended() {
     let outside = |first: u64| {
-        let requested = Event::CancelRequested {
-            reason: None,
-            at: CancelPoint::Suspended,
-        };
-        let cancelled = Event::ExecutionCancelled {
-            error: None,
-            outside: true,
-        };
+        let requested = Event::Note(NoteEvent::CancelRequested { reason: None });
+        let cancelled = Event::Termination(TerminationEvent::ExecutionCancelled { error: None });
         [(first, requested), (first + 1, cancelled)].map(|(id, event)| EventRecord::new(EventId(id), START_MS, event))
     };
     let created = EventRecord::new(
         EventId(2),
         START_MS,
-        Event::TimerCreated {
+        CommandEvent::TimerCreated {
             fire_at_ms: START_MS + 5,
         },
     );

@@ -3,7 +3,8 @@
 
 use expect_test::{Expect, expect};
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, Fault, Start, Step,
+    ActivityOptions, Awaited, Budget, Command, CommandEvent, DeliveryEvent, Engine, Event, EventId, EventRecord,
+    ExecutionId, ExecutionStarted, Fault, Start, Step,
 };
 
 use crate::support::changed::check_changed;
@@ -761,7 +762,7 @@ fn long_values_are_cut_to_where_they_differ() {
 /// completion has any effect.
 #[test]
 fn a_history_that_contradicts_itself() {
-    let start = Event::ExecutionStarted {
+    let start = Event::Started(ExecutionStarted {
         name: "n".into(),
         version: "1".into(),
         input: None,
@@ -770,21 +771,27 @@ fn a_history_that_contradicts_itself() {
         parent: None,
         custom_status: None,
         trace: None,
-    };
-    let completed = |id| Event::ActivityCompleted {
-        scheduled: EventId(id),
-        output: None,
+    });
+    let completed = |id| {
+        Event::Delivery(DeliveryEvent::ActivityCompleted {
+            scheduled: EventId(id),
+            output: None,
+        })
     };
     let report = |events: &[Event]| {
         let options = ActivityOptions::default();
-        let scheduled = Event::ActivityScheduled {
+        let scheduled = Event::Command(CommandEvent::ActivityScheduled {
             name: "charge".into(),
             input: None,
             options: options.clone(),
-        };
-        let all = [start.clone(), scheduled, Event::TimerCreated { fire_at_ms: 5 }]
-            .into_iter()
-            .chain(events.iter().cloned());
+        });
+        let all = [
+            start.clone(),
+            scheduled,
+            Event::Command(CommandEvent::TimerCreated { fire_at_ms: 5 }),
+        ]
+        .into_iter()
+        .chain(events.iter().cloned());
         let history: Vec<EventRecord> = all
             .zip(1..)
             .map(|(event, id)| EventRecord::new(EventId(id), 0, event))
@@ -820,12 +827,12 @@ fn a_history_that_contradicts_itself() {
             }
         }
     };
-    let fired = |id| Event::TimerFired { timer: EventId(id) };
-    let failed = Event::ActivityFailed {
+    let fired = |id| Event::Delivery(DeliveryEvent::TimerFired { timer: EventId(id) });
+    let failed = Event::Delivery(DeliveryEvent::ActivityFailed {
         scheduled: EventId(2),
         attempt: 1,
         error: None,
-    };
+    });
     expect![[r#"
         5: the activity of event 2 completes
         5: the activity of event 2 completes

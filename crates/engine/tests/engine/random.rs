@@ -1,7 +1,7 @@
 //! Time, random numbers and UUIDs that a replay repeats.
 
 use expect_test::expect;
-use perdure_engine::{Budget, Engine, Event, EventId, EventRecord, ExecutionId, Start};
+use perdure_engine::{Budget, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted, Start};
 
 use crate::support::check;
 
@@ -112,7 +112,7 @@ fn time_moves_with_deliveries_alone() {
 #[test]
 fn the_numbers_of_a_seed_stay() {
     let engine = |seed| {
-        let event = Event::ExecutionStarted {
+        let event = ExecutionStarted {
             name: "n".into(),
             version: "1".into(),
             input: None,

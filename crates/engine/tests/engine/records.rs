@@ -2,9 +2,10 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, CancelPoint, ChildFailure, Command, Completion, Delivery, Engine, Event, EventId,
-    EventKind, EventRecord, ExecutionId, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Outcome, ParentLink,
-    Refusal, RetryPolicy, Start, Step,
+    ActivityOptions, Awaited, Budget, ChildFailure, Command, CommandEvent, Completion, Delivery, DeliveryEvent,
+    EndEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, InstanceStart,
+    Interruption, Mailbox, Message, MessageBody, MessageSeq, NoteEvent, Outcome, ParentLink, Refusal, RetryPolicy,
+    Start, Step, TerminationEvent,
 };
 
 use crate::support::draw::Draw;
@@ -20,15 +21,17 @@ fn events() -> Vec<Event> {
         execution: ExecutionId(3),
         scheduled: EventId(44),
     };
-    let started = |seed, parent, input: Option<String>| Event::ExecutionStarted {
-        name: "order".into(),
-        version: "1.2.0".into(),
-        custom_status: input.clone(),
-        trace: input.clone(),
-        input,
-        seed,
-        incarnation: None,
-        parent,
+    let started = |seed, parent, input: Option<String>| {
+        Event::Started(ExecutionStarted {
+            name: "order".into(),
+            version: "1.2.0".into(),
+            custom_status: input.clone(),
+            trace: input.clone(),
+            input,
+            seed,
+            incarnation: None,
+            parent,
+        })
     };
     let retry = RetryPolicy {
         max_attempts: u32::MAX,
@@ -53,53 +56,53 @@ fn events() -> Vec<Event> {
     vec![
         started(0, None, None),
         started(u64::MAX, Some(parent), text("{\"total\":12}")),
-        Event::ExecutionBegan { version: None },
-        Event::ExecutionBegan {
+        Event::Note(NoteEvent::ExecutionBegan { version: None }),
+        Event::Note(NoteEvent::ExecutionBegan {
             version: Some("1.2.0".into()),
-        },
-        Event::ActivityScheduled {
+        }),
+        Event::Command(CommandEvent::ActivityScheduled {
             name: "charge".into(),
             input: None,
             options: ActivityOptions::default(),
-        },
-        Event::ActivityScheduled {
+        }),
+        Event::Command(CommandEvent::ActivityScheduled {
             name: String::new(),
             input: text("\u{0}\u{1F600}"),
             options,
-        },
-        Event::ActivityCompleted {
+        }),
+        Event::Delivery(DeliveryEvent::ActivityCompleted {
             scheduled,
             output: text("null"),
-        },
-        Event::ActivityCompleted {
+        }),
+        Event::Delivery(DeliveryEvent::ActivityCompleted {
             scheduled,
             output: None,
-        },
-        Event::ActivityAttemptFailed {
+        }),
+        Event::Note(NoteEvent::ActivityAttemptFailed {
             scheduled,
             attempt: 1,
             error: text("{}"),
             retry_at_ms: i64::MAX,
-        },
-        Event::ActivityAttemptFailed {
+        }),
+        Event::Note(NoteEvent::ActivityAttemptFailed {
             scheduled,
             attempt: u32::MAX,
             error: None,
             retry_at_ms: i64::MIN,
-        },
-        Event::ActivityFailed {
+        }),
+        Event::Delivery(DeliveryEvent::ActivityFailed {
             scheduled,
             attempt: 3,
             error: text("{}"),
-        },
-        Event::TimerCreated {
+        }),
+        Event::Command(CommandEvent::TimerCreated {
             fire_at_ms: 1_700_000_000_000,
-        },
-        Event::TimerCreated { fire_at_ms: i64::MIN },
-        Event::TimerFired {
+        }),
+        Event::Command(CommandEvent::TimerCreated { fire_at_ms: i64::MIN }),
+        Event::Delivery(DeliveryEvent::TimerFired {
             timer: EventId(u64::MAX),
-        },
-        Event::ChildScheduled(InstanceStart {
+        }),
+        Event::Command(CommandEvent::ChildScheduled(InstanceStart {
             id: "order/1".into(),
             name: "order".into(),
             version: "1.2.0".into(),
@@ -107,27 +110,27 @@ fn events() -> Vec<Event> {
             tags: text("{\"a\":\"b\"}"),
             priority: i32::MIN,
             trace: text("{}"),
-        }),
-        Event::ChildCompleted {
+        })),
+        Event::Delivery(DeliveryEvent::ChildCompleted {
             scheduled,
             output: text("1"),
-        },
-        Event::ChildFailed {
+        }),
+        Event::Delivery(DeliveryEvent::ChildFailed {
             scheduled,
             failure: ChildFailure::Failed,
             error: text("{}"),
-        },
-        Event::ChildFailed {
+        }),
+        Event::Delivery(DeliveryEvent::ChildFailed {
             scheduled,
             failure: ChildFailure::Cancelled,
             error: None,
-        },
-        Event::ChildFailed {
+        }),
+        Event::Delivery(DeliveryEvent::ChildFailed {
             scheduled,
             failure: ChildFailure::Terminated,
             error: None,
-        },
-        Event::InstanceStarted(InstanceStart {
+        }),
+        Event::Command(CommandEvent::InstanceStarted(InstanceStart {
             id: "audit".into(),
             name: "audit".into(),
             version: "1.0.0".into(),
@@ -135,78 +138,65 @@ fn events() -> Vec<Event> {
             tags: None,
             priority: 0,
             trace: None,
-        }),
-        Event::MessageSent {
+        })),
+        Event::Command(CommandEvent::MessageSent {
             instance: "audit".into(),
             mailbox: Mailbox::Event("go".into()),
             payload: text("1"),
-        },
-        Event::MessageSent {
+        }),
+        Event::Command(CommandEvent::MessageSent {
             instance: String::new(),
             mailbox: Mailbox::Queue("jobs".into()),
             payload: None,
-        },
-        Event::OperationConfirmed { scheduled },
-        Event::OperationRefused {
+        }),
+        Event::Delivery(DeliveryEvent::OperationConfirmed { scheduled }),
+        Event::Delivery(DeliveryEvent::OperationRefused {
             scheduled,
             refusal: Refusal::InstanceExists,
-        },
-        Event::OperationRefused {
+        }),
+        Event::Delivery(DeliveryEvent::OperationRefused {
             scheduled,
             refusal: Refusal::InstanceNotFound,
-        },
-        Event::OperationRefused {
+        }),
+        Event::Delivery(DeliveryEvent::OperationRefused {
             scheduled,
             refusal: Refusal::InstanceEnded,
-        },
-        Event::OperationRefused {
+        }),
+        Event::Delivery(DeliveryEvent::OperationRefused {
             scheduled,
             refusal: Refusal::MailboxFull { max: u64::MAX },
-        },
-        Event::OperationCancelled { scheduled },
-        Event::PatchApplied {
+        }),
+        Event::Command(CommandEvent::OperationCancelled { scheduled }),
+        Event::Note(NoteEvent::PatchApplied {
             patch: "fraud check".into(),
-        },
-        Event::MessageReceived {
+        }),
+        Event::Delivery(DeliveryEvent::MessageReceived {
             mailbox: Mailbox::Event("approve".into()),
             payload: text("1"),
-        },
-        Event::MessageReceived {
+        }),
+        Event::Delivery(DeliveryEvent::MessageReceived {
             mailbox: Mailbox::Queue("jobs".into()),
             payload: None,
-        },
-        Event::CancelRequested {
+        }),
+        Event::Delivery(DeliveryEvent::CancelRequested {
             reason: text("changed my mind"),
-            at: CancelPoint::Wait,
-        },
-        Event::CancelRequested {
-            reason: None,
-            at: CancelPoint::Step,
-        },
-        Event::CancelRequested {
-            reason: text("held"),
-            at: CancelPoint::Suspended,
-        },
-        Event::ExecutionCancelled {
-            error: None,
-            outside: true,
-        },
-        Event::ExecutionCompleted { output: text("1") },
-        Event::ExecutionCompleted { output: None },
-        Event::ExecutionFailed { error: text("{}") },
-        Event::ExecutionCancelled {
-            error: text("{}"),
-            outside: false,
-        },
-        Event::ExecutionContinuedAsNew {
+        }),
+        Event::Interruption(Interruption { reason: None }),
+        Event::Note(NoteEvent::CancelRequested { reason: text("held") }),
+        Event::Termination(TerminationEvent::ExecutionCancelled { error: None }),
+        Event::End(EndEvent::ExecutionCompleted { output: text("1") }),
+        Event::End(EndEvent::ExecutionCompleted { output: None }),
+        Event::End(EndEvent::ExecutionFailed { error: text("{}") }),
+        Event::End(EndEvent::ExecutionCancelled { error: text("{}") }),
+        Event::End(EndEvent::ExecutionContinuedAsNew {
             input: text("[2]"),
             version: "1.3.0".into(),
-        },
-        Event::ExecutionContinuedAsNew {
+        }),
+        Event::End(EndEvent::ExecutionContinuedAsNew {
             input: None,
             version: String::new(),
-        },
-        Event::ExecutionTerminated { reason: None },
+        }),
+        Event::Termination(TerminationEvent::ExecutionTerminated { reason: None }),
     ]
 }
 
@@ -227,7 +217,7 @@ fn what_is_of_a_fiber_says_so() {
             told.push(record.kind.as_str());
         }
         let mut expected = event;
-        if let Event::ActivityScheduled { options, .. } = &mut expected {
+        if let Event::Command(CommandEvent::ActivityScheduled { options, .. }) = &mut expected {
             options.fiber = Some(12);
         }
         assert_eq!(record.into_event(), Ok(expected));
@@ -334,17 +324,17 @@ fn the_largest_attempt_is_followed_by_none() {
     };
     let all = [
         events()[0].clone(),
-        Event::ActivityScheduled {
+        Event::Command(CommandEvent::ActivityScheduled {
             name: "charge".into(),
             input: None,
             options: options.clone(),
-        },
-        Event::ActivityAttemptFailed {
+        }),
+        Event::Note(NoteEvent::ActivityAttemptFailed {
             scheduled,
             attempt: u32::MAX,
             error: None,
             retry_at_ms: i64::MAX,
-        },
+        }),
     ];
     let history: Vec<EventRecord> = all
         .into_iter()
@@ -397,7 +387,7 @@ fn options_that_are_left_out() {
             ..row(EventKind::ActivityScheduled)
         };
         match record.into_event() {
-            Ok(Event::ActivityScheduled { options, .. }) => Ok(options),
+            Ok(Event::Command(CommandEvent::ActivityScheduled { options, .. })) => Ok(options),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.to_string()),
         }

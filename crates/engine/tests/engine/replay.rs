@@ -5,7 +5,8 @@
 
 use expect_test::{Expect, expect};
 use perdure_engine::{
-    Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox, Start, Step,
+    Awaited, Budget, Command, CommandEvent, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted,
+    Mailbox, Start, Step,
 };
 
 use crate::support::script::Script;
@@ -367,12 +368,14 @@ fn a_cancel_while_replaying() {
 /// A replay alone stops where history does: a due timer and durable sent operations wait for a live engine.
 #[test]
 fn what_is_recorded_alone() {
-    let sent = || Event::MessageSent {
-        instance: "other".into(),
-        mailbox: Mailbox::Event("go".into()),
-        payload: None,
+    let sent = || {
+        Event::Command(CommandEvent::MessageSent {
+            instance: "other".into(),
+            mailbox: Mailbox::Event("go".into()),
+            payload: None,
+        })
     };
-    let started = Event::ExecutionStarted {
+    let started = Event::Started(ExecutionStarted {
         name: "alone".into(),
         version: "1.0.0".into(),
         input: None,
@@ -381,8 +384,12 @@ fn what_is_recorded_alone() {
         parent: None,
         custom_status: None,
         trace: None,
-    };
-    let events = [started, Event::TimerCreated { fire_at_ms: 0 }, sent()];
+    });
+    let events = [
+        started,
+        Event::Command(CommandEvent::TimerCreated { fire_at_ms: 0 }),
+        sent(),
+    ];
     let history = (1..)
         .zip(events)
         .map(|(id, event)| EventRecord::new(EventId(id), 0, event));
@@ -447,41 +454,45 @@ fn what_succeeds_next() {
     run_everywhere(&script, Budget::default());
     let last = run_fresh(&script, Budget::default()).worlds.pop();
     let history = last.expect("there is a turn").history;
-    let operations = |page: usize| {
-        let mut engine = Engine::new(Start {
-            execution: ExecutionId::FIRST,
-            complete: page == history.len(),
-            history: history[..page].to_vec(),
-            fresh: false,
-            budget: Budget::default(),
-        })
-        .expect("a sound history");
-        let mut timers = Vec::new();
-        let mut said = Vec::new();
-        for record in &history[..page] {
-            let (command, name) = match record.clone().into_event().expect("a sound record") {
-                Event::ActivityScheduled { name, input, options } => {
-                    let operation = name.clone();
-                    (Command::ScheduleActivity { name, input, options }, operation)
-                }
-                Event::TimerCreated { fire_at_ms } => (Command::CreateTimerAt { fire_at_ms }, "timer".to_owned()),
-                Event::ActivityCompleted { .. } | Event::ActivityFailed { .. } | Event::TimerFired { .. } => {
-                    let awaited = Awaited {
-                        mailboxes: Vec::new(),
-                        timers: timers.clone(),
-                    };
-                    engine.next(awaited, 0).expect("it fits");
-                    continue;
-                }
-                _ => continue,
-            };
-            let id = engine.issue(command).expect("it fits");
-            timers.extend((name == "timer").then_some(id));
-            said.extend(engine.succeeds_next(id).then_some(name));
-        }
-        said
-    };
-    assert_eq!(operations(history.len()), ["alone", "slow", "timer"]);
+    assert_eq!(announced(&history, history.len()), ["alone", "slow", "timer"]);
     // The second event schedules the first activity.
-    assert!(operations(2).is_empty(), "what became of it is not here");
+    assert!(announced(&history, 2).is_empty(), "the result is not in the page");
+}
+
+/// Replays a history whose first `page` events are here. Returns the operations whose success is announced as next.
+fn announced(history: &[EventRecord], page: usize) -> Vec<String> {
+    let mut engine = Engine::new(Start {
+        execution: ExecutionId::FIRST,
+        complete: page == history.len(),
+        history: history[..page].to_vec(),
+        fresh: false,
+        budget: Budget::default(),
+    })
+    .expect("a sound history");
+    let mut timers = Vec::new();
+    let mut announced = Vec::new();
+    for record in &history[..page] {
+        let (command, name) = match record.clone().into_event().expect("a sound record") {
+            Event::Command(CommandEvent::ActivityScheduled { name, input, options }) => {
+                let operation = name.clone();
+                (Command::ScheduleActivity { name, input, options }, operation)
+            }
+            Event::Command(CommandEvent::TimerCreated { fire_at_ms }) => {
+                (Command::CreateTimerAt { fire_at_ms }, "timer".to_owned())
+            }
+            Event::Delivery(_) => {
+                let awaited = Awaited {
+                    mailboxes: Vec::new(),
+                    timers: timers.clone(),
+                };
+                engine.next(awaited, 0).expect("it fits");
+                continue;
+            }
+            _ => continue,
+        };
+        let id = engine.issue(command).expect("it fits");
+        timers.extend((name == "timer").then_some(id));
+        announced.extend(engine.succeeds_next(id).then_some(name));
+    }
+    announced
 }

@@ -2,8 +2,8 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox, Message,
-    MessageBody, MessageSeq, Outcome, Start, Step, Terminal, Waiting,
+    Awaited, Budget, Command, Completion, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox,
+    Message, MessageBody, MessageSeq, Outcome, Start, Step, Terminal, TerminationEvent, Waiting,
 };
 
 use crate::support::script::Script;
@@ -155,7 +155,7 @@ fn terminated_after_every_turn() {
             world.history.push(EventRecord::new(
                 id,
                 START_MS + 500,
-                Event::ExecutionTerminated {
+                TerminationEvent::ExecutionTerminated {
                     reason: Some("stop".into()),
                 },
             ));
@@ -182,7 +182,7 @@ fn terminated_after_every_turn() {
 /// Terminated before its first turn: there is nothing from which the code could differ.
 #[test]
 fn terminated_before_it_ran() {
-    let start = Event::ExecutionStarted {
+    let start = ExecutionStarted {
         name: "n".into(),
         version: "1".into(),
         input: None,
@@ -194,7 +194,11 @@ fn terminated_before_it_ran() {
     };
     let history = vec![
         EventRecord::new(EventId(1), START_MS, start),
-        EventRecord::new(EventId(2), START_MS, Event::ExecutionTerminated { reason: None }),
+        EventRecord::new(
+            EventId(2),
+            START_MS,
+            TerminationEvent::ExecutionTerminated { reason: None },
+        ),
     ];
     for fresh in [true, false] {
         let start = Start {

@@ -1,14 +1,14 @@
 //! The trace context of a start is recorded with it, stays with the instance, and changes nothing.
 
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, InstanceStart,
-    Outcome, Start, TraceContext, incarnation_of,
+    ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted,
+    InstanceStart, Outcome, Start, TraceContext, incarnation_of,
 };
 
 const TRACE: &str = "{\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}";
 
 fn started(trace: TraceContext) -> Event {
-    Event::ExecutionStarted {
+    Event::Started(ExecutionStarted {
         name: "order".into(),
         version: "1.0.0".into(),
         input: None,
@@ -17,7 +17,7 @@ fn started(trace: TraceContext) -> Event {
         parent: None,
         custom_status: None,
         trace,
-    }
+    })
 }
 
 fn engine(history: Vec<EventRecord>, fresh: bool) -> Engine {
@@ -68,7 +68,7 @@ fn the_next_execution_has_it_too() {
             version: None,
         };
         engine.finish(end).expect("it has a live turn");
-        let Some(Event::ExecutionStarted { trace: next, .. }) = engine.next_execution() else {
+        let Some(ExecutionStarted { trace: next, .. }) = engine.next_execution() else {
             panic!("it continued as new");
         };
         assert_eq!(*next, trace);

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, Delivery, Engine, Event, EventId, EventRecord, ExecutionId, Mailbox, Message,
-    MessageBody, MessageSeq, Start, Step, Waits,
+    Awaited, Budget, Command, Completion, Delivery, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted,
+    Mailbox, Message, MessageBody, MessageSeq, Start, Step, Waits,
 };
 
 use super::support::START_MS;
 
 fn engine() -> Engine {
-    let start = Event::ExecutionStarted {
+    let start = ExecutionStarted {
         name: "order".into(),
         version: "1.0.0".into(),
         input: None,

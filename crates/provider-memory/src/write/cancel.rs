@@ -1,7 +1,7 @@
 //! Requests to cancel a suspended instance. None of its code can run, so the instance ends in the commit that brings
 //! the request, without its cleanup, and its children are cancelled with it.
 
-use perdure_engine::{CancelPoint, Event, Payload};
+use perdure_engine::{Event, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Status};
 
 use super::others::{self, Told};
@@ -19,14 +19,8 @@ pub(super) fn end_held(tables: &mut Tables, key: InstanceKey, reason: Payload, t
     let (mut held, mut reason) = (vec![key], reason);
     while let Some(key) = held.pop() {
         let events = [
-            Event::CancelRequested {
-                reason: reason.take(),
-                at: CancelPoint::Suspended,
-            },
-            Event::ExecutionCancelled {
-                error: None,
-                outside: true,
-            },
+            Event::Note(NoteEvent::CancelRequested { reason: reason.take() }),
+            Event::Termination(TerminationEvent::ExecutionCancelled { error: None }),
         ];
         end(tables, key, Status::Cancelled, events, None, time_ms, told);
         held.extend(others::ask_children(tables, key, told));

@@ -1,6 +1,6 @@
 //! The end of an instance from outside, with any owner or none.
 
-use perdure_engine::{Event, EventRecord, Payload};
+use perdure_engine::{Event, EventRecord, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
 
 use super::others::Told;
@@ -17,7 +17,7 @@ pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome
     }
     let (key, owner, time_ms) = (row.key, row.owner.clone(), termination.time_ms);
     let reason = || termination.reason.clone();
-    let event = Event::ExecutionTerminated { reason: reason() };
+    let event = Event::Termination(TerminationEvent::ExecutionTerminated { reason: reason() });
     let mut told = Told::default();
     end(tables, key, Status::Terminated, [event], reason(), time_ms, &mut told);
     others::cancel_children(tables, key, time_ms, &mut told);

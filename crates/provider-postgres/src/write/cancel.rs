@@ -1,7 +1,7 @@
 //! Requests to cancel suspended instances. None of the code of such an instance can run. So it ends in the commit that
 //! brings the request, without its cleanup, and its children are cancelled with it.
 
-use perdure_engine::{CancelPoint, Event, MessageBody, Payload};
+use perdure_engine::{Event, MessageBody, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
 
 use super::message::Sent;
@@ -60,14 +60,8 @@ pub(super) async fn end_held(
             continue;
         };
         let events = [
-            Event::CancelRequested {
-                reason,
-                at: CancelPoint::Suspended,
-            },
-            Event::ExecutionCancelled {
-                error: None,
-                outside: true,
-            },
+            Event::Note(NoteEvent::CancelRequested { reason }),
+            Event::Termination(TerminationEvent::ExecutionCancelled { error: None }),
         ];
         held.extend(terminate::end(session, &instance, Status::Cancelled, events, None, time_ms, told).await?);
     }

@@ -1,6 +1,6 @@
 //! The end of an instance from outside, regardless of its owner.
 
-use perdure_engine::{Event, EventRecord, MessageBody, Payload};
+use perdure_engine::{Event, EventRecord, MessageBody, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
 
 use super::cancel::{self, Held};
@@ -39,7 +39,7 @@ pub(super) async fn terminate(session: &Session<'_>, termination: &Terminate) ->
         });
     }
     let (reason, time_ms) = (|| termination.reason.clone(), termination.time_ms);
-    let event = Event::ExecutionTerminated { reason: reason() };
+    let event = Event::Termination(TerminationEvent::ExecutionTerminated { reason: reason() });
     let mut told = Told::default();
     let held = end(
         session,

@@ -1,7 +1,7 @@
 //! Requests to cancel a suspended instance. None of its code can run, so the instance ends in the commit that brings
 //! the request, without its cleanup, and its children are cancelled with it.
 
-use perdure_engine::{CancelPoint, Event, Payload};
+use perdure_engine::{Event, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::Status;
 
 use super::others::{self, Told};
@@ -21,14 +21,8 @@ pub(super) fn end_held(
     let mut held = vec![instance];
     while let Some(instance) = held.pop() {
         let events = [
-            Event::CancelRequested {
-                reason: reason.take(),
-                at: CancelPoint::Suspended,
-            },
-            Event::ExecutionCancelled {
-                error: None,
-                outside: true,
-            },
+            Event::Note(NoteEvent::CancelRequested { reason: reason.take() }),
+            Event::Termination(TerminationEvent::ExecutionCancelled { error: None }),
         ];
         terminate::end(session, &instance, Status::Cancelled, events, None, time_ms, told)?;
         held.extend(others::ask_children(session, instance.key, time_ms, told)?);

@@ -1,6 +1,6 @@
 //! The end of an instance from outside, with any owner or none.
 
-use perdure_engine::{Event, EventRecord, Payload};
+use perdure_engine::{Event, EventRecord, Payload, TerminationEvent};
 use perdure_provider::{Outcome, Status, Terminate};
 use rusqlite::params;
 
@@ -21,7 +21,7 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         });
     }
     let (reason, time_ms) = (|| termination.reason.clone(), termination.time_ms);
-    let event = Event::ExecutionTerminated { reason: reason() };
+    let event = Event::Termination(TerminationEvent::ExecutionTerminated { reason: reason() });
     let mut told = Told::default();
     end(
         session,

@@ -6,7 +6,7 @@ mod directory;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use perdure_engine::{Event, EventId, EventRecord};
+use perdure_engine::{EventId, EventRecord, ExecutionStarted};
 use perdure_provider::{
     Clock, ManualClock, NewInstance, OnConflict, Outcome, Provider, ProviderError, SystemClock, Write,
 };
@@ -35,7 +35,7 @@ pub(crate) fn system_clock() -> Arc<dyn Clock> {
 
 /// Creates the start of an instance of `flow`.
 pub(crate) fn start(id: &str) -> Write {
-    let event = Event::ExecutionStarted {
+    let event = ExecutionStarted {
         name: "flow".into(),
         version: "1".into(),
         input: None,

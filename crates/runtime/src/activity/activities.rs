@@ -362,7 +362,7 @@ fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityTo
 
 #[cfg(test)]
 mod tests {
-    use perdure_engine::{ActivityOptions, ActivityTask, Event, EventRecord, ExecutionId, MessageSeq};
+    use perdure_engine::{ActivityOptions, ActivityTask, EventRecord, ExecutionId, ExecutionStarted, MessageSeq};
     use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage, Suspicion};
 
     use super::*;
@@ -371,7 +371,7 @@ mod tests {
     use crate::instance::Token;
 
     fn instance(token: u64) -> Arc<Instance> {
-        let started = Event::ExecutionStarted {
+        let started = ExecutionStarted {
             name: "main".into(),
             version: "1.0.0".into(),
             input: None,

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Bug, Event, EventId, EventRecord, MessageBody, Payload, TraceContext, is_planted};
+use perdure_engine::{Bug, EventId, EventRecord, ExecutionStarted, MessageBody, Payload, TraceContext, is_planted};
 use perdure_provider::{
     AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OPEN_VERSION,
     OnConflict, Outcome, Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
@@ -195,7 +195,7 @@ impl Store {
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
         let worker = self.workers().into_iter().find(|w| w.can_take(&name, &version));
         let (seed, incarnation) = new_start(&*self.machine);
-        let started = Event::ExecutionStarted {
+        let started = ExecutionStarted {
             name: name.clone(),
             version: version.clone(),
             input,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    CrossInstanceEffects, Event, EventId, EventRecord, ExecutionId, Incarnation, InstanceStart, MessageBody,
+    CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, MessageBody,
     MessageSeq, ParentLink, TurnMessage, TurnStart,
 };
 use perdure_provider::{
@@ -82,7 +82,7 @@ fn other_start(
         execution: instance.execution,
         scheduled,
     });
-    let started = Event::ExecutionStarted {
+    let started = ExecutionStarted {
         name: name.clone(),
         version: version.clone(),
         input,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use perdure_engine::{
-    Bug, Command, Delivery, Effect, Engine, Event, EventId, EventRecord, Fault, Outcome as End, Step, Terminal,
-    TurnOutput, Waiting, Waits, is_planted,
+    Bug, Command, Delivery, Effect, Engine, EventId, EventRecord, ExecutionStarted, Fault, Outcome as End, Step,
+    Terminal, TurnOutput, Waiting, Waits, is_planted,
 };
 use perdure_provider::{
     AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
@@ -157,7 +157,7 @@ pub(crate) fn end(turn: Turn) -> bool {
     let is_live = !engine.is_replaying();
     let next = engine
         .next_execution()
-        .map(|first| next_execution(&session, first, now));
+        .map(|started| next_execution(&session, started, now));
     core.settle_held();
     let is_runnable = core.next(now) != Then::Rest;
     if core.reloaded && is_live {
@@ -305,16 +305,14 @@ const fn status_of(terminal: Terminal) -> Option<Status> {
     }
 }
 
-/// Returns the execution that begins with an event. The execution stays here if this worker can run its version and is
+/// Returns the execution that begins with this start. The execution stays here if this worker can run its version and is
 /// not shutting down.
-fn next_execution(session: &Session, first: &Event, now: i64) -> NextExecution {
-    let Event::ExecutionStarted { name, version, .. } = first else {
-        unreachable!("an execution begins with its start")
-    };
+fn next_execution(session: &Session, started: &ExecutionStarted, now: i64) -> NextExecution {
+    let ExecutionStarted { name, version, .. } = started;
     NextExecution {
         version: version.clone(),
         hold: !session.draining.has_begun() && session.shared.registry.lock().has(name, version),
-        first_event: EventRecord::new(EventId::FIRST, now, first.clone()),
+        first_event: EventRecord::new(EventId::FIRST, now, started.clone()),
     }
 }
 

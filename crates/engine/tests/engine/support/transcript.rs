@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use perdure_engine::{ActivityOptions, Effect, Event, EventRecord, TurnOutput, Waiting};
+use perdure_engine::{
+    ActivityOptions, CommandEvent, DeliveryEvent, Effect, Event, EventRecord, NoteEvent, TurnOutput, Waiting,
+};
 
 use super::code::{mailbox_name, shown};
 use super::{Fresh, since_start};
@@ -97,14 +99,18 @@ pub(crate) fn event(record: &EventRecord) -> String {
     let mut text = format!("{} {}", record.event_id, record.kind);
     let reference = record.ref_id.map(|id| format!("#{id}"));
     let details = match record.clone().into_event() {
-        Ok(Event::ActivityScheduled { options, .. }) if options != ActivityOptions::default() => {
+        Ok(Event::Command(CommandEvent::ActivityScheduled { options, .. }))
+            if options != ActivityOptions::default() =>
+        {
             Some("with options".into())
         }
-        Ok(Event::TimerCreated { fire_at_ms }) => Some(format!("for {}", since_start(fire_at_ms))),
-        Ok(Event::ActivityAttemptFailed {
+        Ok(Event::Command(CommandEvent::TimerCreated { fire_at_ms })) => {
+            Some(format!("for {}", since_start(fire_at_ms)))
+        }
+        Ok(Event::Note(NoteEvent::ActivityAttemptFailed {
             attempt, retry_at_ms, ..
-        }) => Some(format!("attempt {attempt}, again {}", since_start(retry_at_ms))),
-        Ok(Event::ActivityFailed { attempt, .. }) => Some(format!("attempt {attempt}")),
+        })) => Some(format!("attempt {attempt}, again {}", since_start(retry_at_ms))),
+        Ok(Event::Delivery(DeliveryEvent::ActivityFailed { attempt, .. })) => Some(format!("attempt {attempt}")),
         _ => None,
     };
     for part in [reference, record.name.clone(), record.payload.clone(), details]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perdure_engine::{
-    Awaited, Budget, Completion, Effect, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, Fault,
+    Awaited, Budget, Completion, Effect, Engine, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Fault,
     Incarnation, Limits, Message, MessageBody, MessageSeq, Payload, Start, Step, TurnOutput, Waiting,
 };
 
@@ -78,7 +78,7 @@ pub(crate) const WHOLE: Way = Way {
 
 impl<'a> World<'a> {
     pub(crate) fn new(script: &'a Script, budget: Budget) -> Self {
-        let start = Event::ExecutionStarted {
+        let start = ExecutionStarted {
             name: "order".into(),
             version: "1.0.0".into(),
             input: Some("{\"total\":12}".into()),

@@ -1,0 +1,69 @@
+//! Patches: changes of the code that an execution has from the point on at which history says so.
+
+use super::{Engine, Phase};
+use crate::{Bug, Command, EventId, Fault, NoteEvent, is_planted};
+
+/// Patch that is recorded before the timer of [`Engine::grace_timer`].
+const GRACE_PATCH: &str = "perdure.cancelGrace";
+
+impl Engine {
+    /// Returns true if this execution has a patch of its code. It has the patch unless it passed this point before the
+    /// patch was there.
+    ///
+    /// Recorded history always reaches up to a wait (E3), so code that asks while it is replaying was here before, and
+    /// had the patch only if the patch is recorded. An execution that has the patch keeps it. The answer false is kept
+    /// once the engine is live; while it replays, each call looks into history again, and becomes true where the patch
+    /// is recorded. A recorded patch that the code no longer asks for is no mismatch; the commands that the code issues
+    /// instead are compared as always. Code that has ended gets no new patch.
+    pub fn patched(&mut self, patch: &str) -> bool {
+        let known = self.patches.get(patch).copied();
+        let has_it = match (&self.phase, known) {
+            (_, Some(true)) => return true,
+            (Phase::Replaying(_), _) if is_planted(Bug::PatchedForAll) => true,
+            (Phase::Replaying(_), _) => self.replay_patch(patch),
+            (Phase::Live, None) => {
+                self.turn.commands = self.turn.commands.saturating_add(1);
+                self.record(NoteEvent::PatchApplied { patch: patch.into() }, self.time_ms);
+                true
+            }
+            _ => false,
+        };
+        self.patches.insert(patch.into(), has_it);
+        has_it
+    }
+
+    /// Returns true if history holds the patch at this point. The patches recorded before it, which the code no longer
+    /// asks for, are passed over.
+    fn replay_patch(&mut self, patch: &str) -> bool {
+        let Phase::Replaying(queue) = &self.phase else {
+            unreachable!("only called while replaying")
+        };
+        let Some(before) = queue.next_patches().position(|next| next == patch) else {
+            return false;
+        };
+        for _ in 0..=before {
+            let note = self.pop_if(|_: &NoteEvent| true).expect("it was just found");
+            self.apply_note(note.event);
+        }
+        true
+    }
+
+    /// Creates the timer that limits how long the execution may go on once it is cancelled. The timer is due `delay_ms`
+    /// from now; `None`: the code has no such limit. A replay takes the timer that history holds, or none if history
+    /// holds none. A limit that the code has changed since then applies to later cancellations.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] as in [`issue`](Self::issue).
+    pub fn grace_timer(&mut self, delay_ms: Option<i64>) -> Result<Option<EventId>, Fault> {
+        let is_there = (delay_ms.is_some() || self.is_replaying()) && self.patched(GRACE_PATCH);
+        let command = match self.recorded_timer() {
+            Some(fire_at_ms) => Some(Command::CreateTimerAt { fire_at_ms }),
+            None => delay_ms.map(|delay_ms| Command::CreateTimer { delay_ms }),
+        };
+        command
+            .filter(|_| is_there)
+            .map(|command| self.issue(command))
+            .transpose()
+    }
+}

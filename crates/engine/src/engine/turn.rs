@@ -1,0 +1,163 @@
+//! The turn in progress: its beginning, its budget, its effects and its end.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use super::{Engine, Phase};
+use crate::{
+    Bug, CrossInstanceEffects, EventId, EventRecord, MessageSeq, NoteEvent, Payload, Step, Terminal, TurnOutput,
+    Waiting, is_planted,
+};
+
+/// Budget of one turn: the work that it may do before other instances get their turns. A turn can end only where the
+/// code waits, so its last delivery may exceed the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Completions delivered in one turn while live.
+    pub deliveries: u32,
+    /// Commands issued in one turn while live.
+    pub commands: u32,
+    /// Bytes of the values recorded in one turn while live.
+    pub bytes: u64,
+    /// Completions delivered in one turn while replaying.
+    pub replayed: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            deliveries: 256,
+            commands: 1_024,
+            bytes: 8 * 1024 * 1024,
+            replayed: 4_096,
+        }
+    }
+}
+
+/// Difference between the start and the first turn, in ms, above which the time of the first turn is recorded. The
+/// first turn comes later than the start, or earlier if the clock of the process that started the instance is ahead.
+const LATE_MS: u64 = 1_000;
+
+/// State of the turn in progress.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn {
+    pub(super) events: Vec<EventRecord>,
+    pub(super) consumed: Vec<MessageSeq>,
+    pub(super) cross_instance: CrossInstanceEffects,
+    /// Children that this turn has both scheduled and given up.
+    pub(super) never_started: BTreeSet<EventId>,
+    /// The custom status before its first change in this turn.
+    pub(super) status_before: Option<Payload>,
+    pub(super) deliveries: u32,
+    pub(super) commands: u32,
+    /// Bytes of the values in `events`.
+    pub(super) bytes: u64,
+    pub(super) replayed: u32,
+    /// True if the turn has taken long ([`Engine::hurry`]).
+    pub(super) was_long: bool,
+    pub(super) stopped: Stopped,
+}
+
+impl Turn {
+    /// Gives up a child. A child that was not started yet is never started.
+    pub(super) fn cancel_child(&mut self, scheduled: EventId) {
+        if self.cross_instance.starts(scheduled) {
+            self.never_started.insert(scheduled);
+        } else {
+            self.cross_instance.cancelled.push(scheduled);
+        }
+    }
+
+    /// True if the turn must end because it has taken long. A turn without a delivery goes on, so that each turn makes
+    /// progress.
+    pub(super) const fn is_long(&self) -> bool {
+        self.was_long && self.deliveries + self.replayed > 0
+    }
+}
+
+/// Reasons for the end of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stopped {
+    #[default]
+    Waiting,
+    Budget,
+    NeedHistory,
+}
+
+impl Engine {
+    /// Begins a turn at `now_ms`. Records `ExecutionBegan` in the first turn if that comes notably later than the
+    /// start, or if the start left the version open. Timers and times of the code then count from when the code runs,
+    /// not from when a client asked for it.
+    pub fn begin_turn(&mut self, now_ms: i64) {
+        let is_first = self.next_event_id == EventId::FIRST.next() && self.turn.events.is_empty();
+        if is_planted(Bug::StartTimeForFirstTurn) {
+            return;
+        }
+        let is_recorded = now_ms.abs_diff(self.time_ms) > LATE_MS || self.unrecorded_version.is_some();
+        if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && is_recorded {
+            let version = self.unrecorded_version.take();
+            self.record(NoteEvent::ExecutionBegan { version }, now_ms);
+            self.time_ms = now_ms;
+        }
+    }
+
+    /// Notes that the turn has taken long: it ends as if its budget were used up.
+    pub const fn hurry(&mut self) {
+        self.turn.was_long = true;
+    }
+
+    /// Ends the turn and returns its output.
+    pub fn end_turn(&mut self) -> TurnOutput {
+        let Turn {
+            events,
+            consumed,
+            mut cross_instance,
+            never_started,
+            status_before,
+            stopped,
+            ..
+        } = mem::take(&mut self.turn);
+        let custom_status = status_before
+            .filter(|before| *before != self.custom_status)
+            .map(|_| self.custom_status.clone());
+        cross_instance.leave_out(&never_started);
+        self.inbox.shrink();
+        let waiting = match (&self.phase, stopped) {
+            (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
+            (Phase::Continued(_), _) => Waiting::Ended(Terminal::ContinuedAsNew),
+            (Phase::Live | Phase::Replaying(_), Stopped::Budget) => Waiting::More,
+            (Phase::Replaying(queue), Stopped::NeedHistory) => Waiting::History {
+                from: queue.next_page(),
+            },
+            (Phase::Broken(_) | Phase::Terminated, _) => Waiting::Outside {
+                open_activities: 0,
+                timer_at_ms: None,
+            },
+            _ => Waiting::Outside {
+                open_activities: self.operations.activities(),
+                timer_at_ms: self.operations.next_timer(),
+            },
+        };
+        self.durable_to = self.next_event_id;
+        let effects = self.operations.take_effects(|| self.inbox.settled_activities());
+        let next_event_id = events.first().map_or(self.next_event_id, |e| e.event_id);
+        TurnOutput {
+            next_event_id,
+            events,
+            consumed,
+            custom_status,
+            cross_instance: (!cross_instance.is_empty()).then(|| Box::new(cross_instance)),
+            effects,
+            waiting,
+        }
+    }
+
+    pub(super) fn stop(&mut self, stopped: Stopped) -> Step {
+        self.turn.stopped = stopped;
+        match stopped {
+            Stopped::Waiting => Step::Wait,
+            Stopped::Budget => Step::Budget,
+            Stopped::NeedHistory => Step::NeedHistory,
+        }
+    }
+}
