@@ -1,4 +1,11 @@
 //! Retries of an activity: their number and their delays.
+//!
+//! | the attempt | the error forbids a retry, or no attempt is left | the delay ends after the total timeout | otherwise |
+//! |---|---|---|---|
+//! | succeeds | `ActivityCompleted` | `ActivityCompleted` | `ActivityCompleted` |
+//! | fails | `ActivityFailed` | `ActivityFailed` | `ActivityAttemptFailed`, and the next attempt after the delay |
+//!
+//! `engine/live.rs` applies this table; `operations.rs` says when an attempt is dispatched.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -274,7 +274,7 @@ impl Engine {
     }
 
     /// Notes the fiber of the last recorded event (see [`EventRecord::set_fiber`]). Does nothing while replaying.
-    pub fn of_fiber(&mut self, fiber: u32) {
+    pub fn set_fiber(&mut self, fiber: u32) {
         if let (Phase::Live, Some(last)) = (&self.phase, self.turn.events.last_mut()) {
             last.set_fiber(fiber);
         }

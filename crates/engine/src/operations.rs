@@ -6,6 +6,27 @@
 //!
 //! No work outside is due before [`Operations::go_live`]: an activity that a replay finds open starts only when the
 //! replay has shown that the code still fits.
+//!
+//! An operation is open from its command until it settles or is given up:
+//!
+//! | operation | settles by |
+//! |---|---|
+//! | activity | `ActivityCompleted`, `ActivityFailed` |
+//! | timer | `TimerFired`, if it is awaited |
+//! | child | `ChildCompleted`, `ChildFailed`, `OperationRefused` |
+//! | sent (a detached start or a message) | `OperationConfirmed`, if it is awaited, or `OperationRefused` |
+//!
+//! The current attempt of an open activity is dispatched to the outside by the effects of a turn:
+//!
+//! | from | on | to |
+//! |---|---|---|
+//! | | the activity is scheduled | `New` |
+//! | `New`, `Due` | the turn ends, live | `Dispatched` |
+//! | `New`, `Due` | the attempt fails and another follows | unchanged, with the next attempt |
+//! | `Dispatched` | the attempt fails and another follows | `Due`, the next attempt |
+//! | `New` | the replay ends | `Due` |
+//! | `New` | the activity is given up | closed; the outside never hears of it |
+//! | `Due`, `Dispatched` | the activity is given up | closed; the outside aborts it |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -22,18 +43,18 @@ pub(crate) struct Activity {
     /// The attempt that runs or is to run, from 1.
     pub(crate) attempt: u32,
     not_before_ms: i64,
-    standing: Standing,
+    dispatch: Dispatch,
 }
 
-/// State of an activity as the outside knows it.
+/// State of the current attempt of an activity as the outside knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    /// The outside knows nothing: the activity was scheduled in this turn.
-    Unknown,
-    /// The outside may know of an attempt, and is told of the next one when this turn ends.
+enum Dispatch {
+    /// The outside knows nothing of the activity, which was scheduled in this turn or in a replay.
+    New,
+    /// The outside may know an earlier attempt. It gets this one when the turn ends.
     Due,
-    /// The outside was told of the attempt.
-    Told,
+    /// The outside has the attempt.
+    Dispatched,
 }
 
 #[derive(Clone, Debug)]
@@ -62,8 +83,8 @@ pub(crate) struct Operations {
     live: bool,
     /// True if this turn began as a replay.
     was_replaying: bool,
-    /// Activities that are [`Standing::Unknown`] or [`Standing::Due`], in the order in which they became so, and some
-    /// that have settled since. Empty before `go_live`.
+    /// Activities that are [`Dispatch::New`] or [`Dispatch::Due`], in the order in which they became so, and some that
+    /// have settled since. Empty before `go_live`.
     to_start: Vec<EventId>,
     to_abort: Vec<EventId>,
 }
@@ -92,7 +113,7 @@ impl Operations {
             task,
             attempt: 1,
             not_before_ms: 0,
-            standing: Standing::Unknown,
+            dispatch: Dispatch::New,
         };
         self.open.insert(id, Operation::Activity(activity));
         self.activities += 1;
@@ -139,7 +160,7 @@ impl Operations {
     pub(crate) fn cancel(&mut self, id: EventId) -> bool {
         match self.take(id) {
             Some(Operation::Activity(activity)) => {
-                if self.live && activity.standing != Standing::Unknown {
+                if self.live && activity.dispatch != Dispatch::New {
                     self.to_abort.push(id);
                 }
                 false
@@ -162,8 +183,8 @@ impl Operations {
         };
         activity.attempt = failed_attempt.saturating_add(1);
         activity.not_before_ms = not_before_ms;
-        if activity.standing == Standing::Told {
-            activity.standing = Standing::Due;
+        if activity.dispatch == Dispatch::Dispatched {
+            activity.dispatch = Dispatch::Due;
             self.to_start.push(id);
         }
     }
@@ -275,7 +296,7 @@ impl Operations {
         self.was_replaying = true;
         for (id, operation) in &mut self.open {
             if let Operation::Activity(activity) = operation {
-                activity.standing = Standing::Due;
+                activity.dispatch = Dispatch::Due;
                 self.to_start.push(*id);
             }
         }
@@ -297,7 +318,7 @@ impl Operations {
             .collect();
         for id in mem::take(&mut self.to_start) {
             if let Some(Operation::Activity(activity)) = self.open.get_mut(&id) {
-                activity.standing = Standing::Told;
+                activity.dispatch = Dispatch::Dispatched;
                 if settled.contains(&id) {
                     continue;
                 }

@@ -15,7 +15,7 @@ macro_rules! bugs {
 
             /// Description of the bug, for a report.
             #[must_use]
-            pub fn what(self) -> &'static str {
+            pub fn description(self) -> &'static str {
                 match self { $(Bug::$bug => concat!($($doc),+).trim_ascii_start(),)+ }
             }
         }

@@ -1,4 +1,15 @@
 //! The part of history that is still to be replayed.
+//!
+//! The code may run, from its start or from a delivery, only when all commands up to its next wait are here: when the
+//! last page is here, or a later delivery. A command therefore never has to wait for a page, and checking it needs no
+//! crossing.
+//!
+//! | state | pages | a wait of the code |
+//! |---|---|---|
+//! | not begun | a page with a delivery, or the last one, lets the code start | the queue has begun |
+//! | begun | a delivery after the one at the front, or the last page, lets the code go on | takes the delivery at the front |
+//! | complete | the last page is here: no other follows | without a delivery at the front the replay is over |
+//! | ended | an event that ends the execution was read: another event is an error | |
 
 use std::collections::VecDeque;
 
@@ -14,10 +25,6 @@ pub(crate) struct Recorded {
 }
 
 /// Pages of history, consumed from the front.
-///
-/// The code may run, from its start or from a delivery, only when all commands up to its next wait are here: when the
-/// last page is here, or a later delivery. A command therefore never has to wait for a page, and checking it needs no
-/// crossing.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayQueue {
     events: VecDeque<Recorded>,

@@ -513,7 +513,7 @@ impl Runtime {
     ///
     /// [`RuntimeError::State`] outside a turn.
     pub fn of_fiber(&self, token: Token, fiber: u32) -> Result<(), RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.of_fiber(fiber))
+        self.turn(token)?.with_engine(|engine| engine.set_fiber(fiber))
     }
 
     /// Returns what the code is handed next, once all its fibers wait, or says that the turn is over.

@@ -53,7 +53,7 @@ pub(super) struct Turn {
     /// Bytes of the values in `events`.
     pub(super) bytes: u64,
     pub(super) replayed: u32,
-    /// True if the turn has taken long ([`Engine::hurry`]).
+    /// True if the turn has taken long ([`Engine::end_turn_soon`]).
     pub(super) was_long: bool,
     pub(super) stopped: Stopped,
 }
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// Notes that the turn has taken long: it ends as if its budget were used up.
-    pub const fn hurry(&mut self) {
+    pub const fn end_turn_soon(&mut self) {
         self.turn.was_long = true;
     }
 

@@ -201,7 +201,7 @@ fn a_turn_that_goes_on_for_long_ends_after_a_delivery_and_is_followed_by_another
         mailboxes: Vec::new(),
         timers: timers.collect(),
     };
-    engine.hurry();
+    engine.end_turn_soon();
     assert!(
         deliver(&mut engine, awaited.clone(), START_MS).is_some(),
         "it has handed nothing over"
@@ -213,7 +213,7 @@ fn a_turn_that_goes_on_for_long_ends_after_a_delivery_and_is_followed_by_another
         deliver(&mut engine, awaited.clone(), START_MS).is_some(),
         "the next turn has only begun"
     );
-    engine.hurry();
+    engine.end_turn_soon();
     assert_eq!(
         engine.next(awaited, START_MS),
         Ok(Step::Wait),

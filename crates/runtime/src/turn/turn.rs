@@ -121,7 +121,7 @@ pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, Runti
     core.take_in();
     let engine = core.engine.as_mut().ok_or(NO_TURN)?;
     if now.saturating_sub(turn.began_ms) >= turn.session.shared.options.turn_slice_ms() {
-        engine.hurry();
+        engine.end_turn_soon();
     }
     match engine.next(waits, now) {
         Ok(Step::Deliver { delivery, time_ms }) => Ok(Some(Delivered { delivery, time_ms })),

@@ -10,7 +10,10 @@ use perdure_simulator::{Run, run};
 #[cfg(feature = "planted")]
 pub(crate) fn planted(seeds: Range<u64>, bug: &str) -> ExitCode {
     let (mut caught, mut missed) = (0, 0);
-    for bug in perdure_engine::Bug::ALL.iter().filter(|one| one.what().contains(bug)) {
+    for bug in perdure_engine::Bug::ALL
+        .iter()
+        .filter(|one| one.description().contains(bug))
+    {
         perdure_engine::plant(Some(*bug));
         let found = seeds.clone().find_map(|seed| {
             let report = run(&Run { seed, ..Run::default() });
@@ -24,11 +27,11 @@ pub(crate) fn planted(seeds: Range<u64>, bug: &str) -> ExitCode {
             Some((seeds, violation)) => {
                 caught += 1;
                 let violation: String = violation.chars().take(100).collect();
-                println!("found after {seeds:>5} seeds: {} {violation}", bug.what());
+                println!("found after {seeds:>5} seeds: {} {violation}", bug.description());
             }
             None => {
                 missed += 1;
-                println!("MISSED in {:>5} seeds: {}", seeds.end - seeds.start, bug.what());
+                println!("MISSED in {:>5} seeds: {}", seeds.end - seeds.start, bug.description());
             }
         }
     }
