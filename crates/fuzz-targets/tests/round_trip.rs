@@ -188,101 +188,116 @@ fn received(mailbox: fn(String) -> Mailbox) -> impl Strategy<Value = Event> {
     })
 }
 
+fn scheduled() -> impl Strategy<Value = Event> {
+    (text(), payload(), options())
+        .prop_map(|(name, input, options)| CommandEvent::ActivityScheduled { name, input, options }.into())
+}
+
+fn activity_completed() -> impl Strategy<Value = Event> {
+    (id(), payload()).prop_map(|(scheduled, output)| DeliveryEvent::ActivityCompleted { scheduled, output }.into())
+}
+
+fn attempt_failed() -> impl Strategy<Value = Event> {
+    (id(), any::<u32>(), payload(), any::<i64>()).prop_map(|(scheduled, attempt, error, retry_at_ms)| {
+        let note = NoteEvent::ActivityAttemptFailed {
+            scheduled,
+            attempt,
+            error,
+            retry_at_ms,
+        };
+        note.into()
+    })
+}
+
+fn activity_failed() -> impl Strategy<Value = Event> {
+    (id(), any::<u32>(), payload()).prop_map(|(scheduled, attempt, error)| {
+        let delivery = DeliveryEvent::ActivityFailed {
+            scheduled,
+            attempt,
+            error,
+        };
+        delivery.into()
+    })
+}
+
+fn child_completed() -> impl Strategy<Value = Event> {
+    (id(), payload()).prop_map(|(scheduled, output)| DeliveryEvent::ChildCompleted { scheduled, output }.into())
+}
+
+fn child_failed() -> impl Strategy<Value = Event> {
+    (id(), child_failure(), payload()).prop_map(|(scheduled, failure, error)| {
+        let delivery = DeliveryEvent::ChildFailed {
+            scheduled,
+            failure,
+            error,
+        };
+        delivery.into()
+    })
+}
+
+fn refused() -> impl Strategy<Value = Event> {
+    (id(), refusal()).prop_map(|(scheduled, refusal)| DeliveryEvent::OperationRefused { scheduled, refusal }.into())
+}
+
+fn cancel_requested() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        payload().prop_map(|reason| DeliveryEvent::CancelRequested { reason }.into()),
+        payload().prop_map(|reason| Interruption { reason }.into()),
+        payload().prop_map(|reason| NoteEvent::CancelRequested { reason }.into()),
+    ]
+}
+
+fn cancelled() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        payload().prop_map(|error| EndEvent::ExecutionCancelled { error }.into()),
+        payload().prop_map(|error| TerminationEvent::ExecutionCancelled { error }.into()),
+    ]
+}
+
+fn continued() -> impl Strategy<Value = Event> {
+    (payload(), text()).prop_map(|(input, version)| EndEvent::ExecutionContinuedAsNew { input, version }.into())
+}
+
+/// An event with one value.
+fn with<T, E: Into<Event> + 'static>(
+    value: impl Strategy<Value = T> + 'static,
+    event: fn(T) -> E,
+) -> BoxedStrategy<Event>
+where
+    T: std::fmt::Debug + 'static,
+{
+    value.prop_map(move |value| event(value).into()).boxed()
+}
+
 /// Any event of a kind. The test does not compile before a new kind is here.
 fn event(kind: EventKind) -> BoxedStrategy<Event> {
     match kind {
         EventKind::ExecutionStarted => started().boxed(),
-        EventKind::ExecutionBegan => option::of(text())
-            .prop_map(|version| Event::Note(NoteEvent::ExecutionBegan { version }))
-            .boxed(),
-        EventKind::ActivityScheduled => (text(), payload(), options())
-            .prop_map(|(name, input, options)| Event::Command(CommandEvent::ActivityScheduled { name, input, options }))
-            .boxed(),
-        EventKind::ActivityCompleted => (id(), payload())
-            .prop_map(|(scheduled, output)| Event::Delivery(DeliveryEvent::ActivityCompleted { scheduled, output }))
-            .boxed(),
-        EventKind::ActivityAttemptFailed => (id(), any::<u32>(), payload(), any::<i64>())
-            .prop_map(|(scheduled, attempt, error, retry_at_ms)| {
-                Event::Note(NoteEvent::ActivityAttemptFailed {
-                    scheduled,
-                    attempt,
-                    error,
-                    retry_at_ms,
-                })
-            })
-            .boxed(),
-        EventKind::ActivityFailed => (id(), any::<u32>(), payload())
-            .prop_map(|(scheduled, attempt, error)| {
-                Event::Delivery(DeliveryEvent::ActivityFailed {
-                    scheduled,
-                    attempt,
-                    error,
-                })
-            })
-            .boxed(),
-        EventKind::TimerCreated => any::<i64>()
-            .prop_map(|fire_at_ms| Event::Command(CommandEvent::TimerCreated { fire_at_ms }))
-            .boxed(),
-        EventKind::TimerFired => id()
-            .prop_map(|timer| Event::Delivery(DeliveryEvent::TimerFired { timer }))
-            .boxed(),
-        EventKind::ChildScheduled => start()
-            .prop_map(|start| Event::Command(CommandEvent::ChildScheduled(start)))
-            .boxed(),
-        EventKind::ChildCompleted => (id(), payload())
-            .prop_map(|(scheduled, output)| Event::Delivery(DeliveryEvent::ChildCompleted { scheduled, output }))
-            .boxed(),
-        EventKind::ChildFailed => (id(), child_failure(), payload())
-            .prop_map(|(scheduled, failure, error)| {
-                Event::Delivery(DeliveryEvent::ChildFailed {
-                    scheduled,
-                    failure,
-                    error,
-                })
-            })
-            .boxed(),
-        EventKind::InstanceStarted => start()
-            .prop_map(|start| Event::Command(CommandEvent::InstanceStarted(start)))
-            .boxed(),
+        EventKind::ExecutionBegan => with(option::of(text()), |version| NoteEvent::ExecutionBegan { version }),
+        EventKind::ActivityScheduled => scheduled().boxed(),
+        EventKind::ActivityCompleted => activity_completed().boxed(),
+        EventKind::ActivityAttemptFailed => attempt_failed().boxed(),
+        EventKind::ActivityFailed => activity_failed().boxed(),
+        EventKind::TimerCreated => with(any::<i64>(), |fire_at_ms| CommandEvent::TimerCreated { fire_at_ms }),
+        EventKind::TimerFired => with(id(), |timer| DeliveryEvent::TimerFired { timer }),
+        EventKind::ChildScheduled => with(start(), CommandEvent::ChildScheduled),
+        EventKind::ChildCompleted => child_completed().boxed(),
+        EventKind::ChildFailed => child_failed().boxed(),
+        EventKind::InstanceStarted => with(start(), CommandEvent::InstanceStarted),
         EventKind::EventSent => sent(Mailbox::Event).boxed(),
         EventKind::QueueSent => sent(Mailbox::Queue).boxed(),
-        EventKind::OperationConfirmed => id()
-            .prop_map(|scheduled| Event::Delivery(DeliveryEvent::OperationConfirmed { scheduled }))
-            .boxed(),
-        EventKind::OperationRefused => (id(), refusal())
-            .prop_map(|(scheduled, refusal)| Event::Delivery(DeliveryEvent::OperationRefused { scheduled, refusal }))
-            .boxed(),
-        EventKind::OperationCancelled => id()
-            .prop_map(|scheduled| Event::Command(CommandEvent::OperationCancelled { scheduled }))
-            .boxed(),
-        EventKind::PatchApplied => text()
-            .prop_map(|patch| Event::Note(NoteEvent::PatchApplied { patch }))
-            .boxed(),
+        EventKind::OperationConfirmed => with(id(), |scheduled| DeliveryEvent::OperationConfirmed { scheduled }),
+        EventKind::OperationRefused => refused().boxed(),
+        EventKind::OperationCancelled => with(id(), |scheduled| CommandEvent::OperationCancelled { scheduled }),
+        EventKind::PatchApplied => with(text(), |patch| NoteEvent::PatchApplied { patch }),
         EventKind::EventReceived => received(Mailbox::Event).boxed(),
         EventKind::QueueReceived => received(Mailbox::Queue).boxed(),
-        EventKind::CancelRequested => prop_oneof![
-            payload().prop_map(|reason| Event::Delivery(DeliveryEvent::CancelRequested { reason })),
-            payload().prop_map(|reason| Event::Interruption(Interruption { reason })),
-            payload().prop_map(|reason| Event::Note(NoteEvent::CancelRequested { reason })),
-        ]
-        .boxed(),
-        EventKind::ExecutionCompleted => payload()
-            .prop_map(|output| Event::End(EndEvent::ExecutionCompleted { output }))
-            .boxed(),
-        EventKind::ExecutionFailed => payload()
-            .prop_map(|error| Event::End(EndEvent::ExecutionFailed { error }))
-            .boxed(),
-        EventKind::ExecutionCancelled => prop_oneof![
-            payload().prop_map(|error| Event::End(EndEvent::ExecutionCancelled { error })),
-            payload().prop_map(|error| Event::Termination(TerminationEvent::ExecutionCancelled { error })),
-        ]
-        .boxed(),
-        EventKind::ExecutionContinuedAsNew => (payload(), text())
-            .prop_map(|(input, version)| Event::End(EndEvent::ExecutionContinuedAsNew { input, version }))
-            .boxed(),
-        EventKind::ExecutionTerminated => payload()
-            .prop_map(|reason| Event::Termination(TerminationEvent::ExecutionTerminated { reason }))
-            .boxed(),
+        EventKind::CancelRequested => cancel_requested().boxed(),
+        EventKind::ExecutionCompleted => with(payload(), |output| EndEvent::ExecutionCompleted { output }),
+        EventKind::ExecutionFailed => with(payload(), |error| EndEvent::ExecutionFailed { error }),
+        EventKind::ExecutionCancelled => cancelled().boxed(),
+        EventKind::ExecutionContinuedAsNew => continued().boxed(),
+        EventKind::ExecutionTerminated => with(payload(), |reason| TerminationEvent::ExecutionTerminated { reason }),
     }
 }
 

@@ -201,7 +201,7 @@ fn an_activity_that_is_never_awaited_is_aborted_at_the_end() {
 
 /// The result comes for an operation that is closed (E5).
 #[test]
-fn what_comes_for_a_closed_activity_is_dropped() {
+fn completion_of_a_closed_activity_is_dropped() {
     check(
         r#"
         a = activity charge 1

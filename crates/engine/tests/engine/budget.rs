@@ -73,28 +73,32 @@ fn deliveries_are_cut() {
     );
 }
 
+/// Two commands in each of three rounds.
+const THREE_ROUNDS: &str = r"
+    repeat 3
+      await queue q
+      a = activity one it
+      b = activity two it
+    end
+    await b
+    ---
+    100 queue q 1
+    100 queue q 2
+    100 queue q 3
+    200 complete b
+    ";
+
 #[test]
 fn commands_are_cut() {
+    let budget = Budget {
+        deliveries: u32::MAX,
+        commands: 3,
+        bytes: u64::MAX,
+        replayed: u32::MAX,
+    };
     check_with(
-        Budget {
-            deliveries: u32::MAX,
-            commands: 3,
-            bytes: u64::MAX,
-            replayed: u32::MAX,
-        },
-        r"
-        repeat 3
-          await queue q
-          a = activity one it
-          b = activity two it
-        end
-        await b
-        ---
-        100 queue q 1
-        100 queue q 2
-        100 queue q 3
-        200 complete b
-        ",
+        budget,
+        THREE_ROUNDS,
         expect![[r#"
             turn @+0
               wait for queue q
@@ -228,7 +232,7 @@ fn failures_between_the_cuts() {
 /// Story: after a replay, an engine started the open activities when its first live turn ended. If the budget had cut
 /// that turn, activities whose results it already held ran a second time, although nothing had crashed.
 #[test]
-fn what_has_ended_is_not_started_again() {
+fn ended_activity_is_not_started_again() {
     check_with(
         ONE,
         r#"

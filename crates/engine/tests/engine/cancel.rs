@@ -118,7 +118,7 @@ fn code_that_returns_all_the_same() {
 
 /// A request to cancel outranks completions that came before it but were not delivered yet.
 #[test]
-fn it_goes_before_everything_else_that_waits() {
+fn cancellation_goes_before_other_deliveries() {
     check(
         r#"
         a = activity charge

@@ -12,7 +12,7 @@ use crate::support::world::WHOLE;
 use crate::support::{START_MS, check, run_everywhere};
 
 #[test]
-fn it_continues_at_once() {
+fn execution_continues_at_once() {
     check(
         "continue 2",
         expect![[r#"
@@ -26,7 +26,7 @@ fn it_continues_at_once() {
 
 /// Its open operations are given up, as at any end. Messages that it has not read stay for the next execution.
 #[test]
-fn it_continues_with_things_open() {
+fn execution_continues_with_open_operations() {
     check(
         r#"
         a = activity audit
@@ -120,7 +120,7 @@ fn the_next_execution_starts_from_what_the_last_one_left() {
 
 /// Nothing reaches an execution that has continued: later events are for the next execution.
 #[test]
-fn nothing_reaches_it_after_that() {
+fn continued_execution_receives_nothing() {
     let script = Script::parse("await event go\ncontinue it\n---\n100 event go 1\n");
     let fresh = run_everywhere(&script, Budget::default());
     let mut world = fresh.worlds[1].clone();

@@ -314,7 +314,7 @@ fn a_start_and_a_message_can_be_refused() {
 
 /// The operation was given up, and is durable: nothing is delivered for it any more.
 #[test]
-fn what_was_sent_and_given_up_is_neither_confirmed_nor_refused() {
+fn cancelled_send_is_neither_confirmed_nor_refused() {
     check(
         r#"
         d = start audit y1
@@ -366,7 +366,7 @@ fn what_was_sent_and_given_up_is_neither_confirmed_nor_refused() {
 
 /// The report is consumed and dropped: the execution that it was for is over.
 #[test]
-fn a_child_of_a_former_execution_reports_to_nobody() {
+fn child_of_a_former_execution_does_not_report() {
     check(
         r#"
         c = child order x1

@@ -95,7 +95,7 @@ fn recorded(first: bool) -> Vec<EventRecord> {
 }
 
 #[test]
-fn is_delivered_where_the_code_asks_and_recorded_there() {
+fn interruption_is_delivered_and_recorded_where_the_code_asks() {
     for (first, place) in [(true, 1), (false, 3)] {
         let history = recorded(first);
         let event = Interruption {
@@ -107,7 +107,7 @@ fn is_delivered_where_the_code_asks_and_recorded_there() {
 }
 
 #[test]
-fn is_found_in_the_same_place_by_a_replay_whatever_the_pages() {
+fn replay_finds_the_interruption_in_the_same_place_with_any_pages() {
     for first in [true, false] {
         for page in 1..=6 {
             let history = recorded(first);
@@ -130,7 +130,7 @@ fn is_found_in_the_same_place_by_a_replay_whatever_the_pages() {
 
 /// Code that does not ask where it asked before is other code.
 #[test]
-fn is_missed_by_code_that_does_not_ask_there() {
+fn code_that_does_not_ask_misses_the_interruption() {
     for (first, asks) in [(true, [false, true]), (false, [true, false])] {
         let mut replayed = engine(recorded(first), false, true);
         let fault = run(&mut replayed, asks).expect_err("its history holds a request there");
@@ -145,7 +145,7 @@ fn is_missed_by_code_that_does_not_ask_there() {
 
 /// A request that was delivered at a wait is not delivered before that wait, as in the histories of former versions.
 #[test]
-fn is_no_request_that_the_code_waited_for() {
+fn waiting_code_gets_no_interruption() {
     let mut live = engine(vec![started()], true, true);
     let awaited = |timer| Awaited {
         timers: vec![timer],
@@ -166,7 +166,7 @@ fn is_no_request_that_the_code_waited_for() {
 }
 
 #[test]
-fn is_nothing_where_none_has_come() {
+fn no_request_gives_no_interruption() {
     let mut live = engine(vec![started()], true, true);
     assert_eq!(run(&mut live, [true, true]), Ok(vec![]));
     live.offer(cancel("late"));
@@ -176,7 +176,7 @@ fn is_nothing_where_none_has_come() {
 /// The instance was suspended, and cancelled without its code. A replay reaches the wait where the code was, or its
 /// start, and nothing runs on.
 #[test]
-fn is_nothing_to_code_that_was_suspended() {
+fn suspended_code_gets_no_interruption() {
     let outside = |first: u64| {
         let requested = Event::Note(NoteEvent::CancelRequested { reason: None });
         let cancelled = Event::Termination(TerminationEvent::ExecutionCancelled { error: None });

@@ -259,7 +259,7 @@ fn activities_that_settle_make_room() {
 
 /// A replay under lowered limits comes through, and the pending activities beyond the limit settle.
 #[test]
-fn what_is_recorded_is_not_refused() {
+fn recorded_events_are_not_refused() {
     let text = "a = activity one\nb = activity two\nc = activity three\nawait a\nawait b\nawait c\nreturn it\n---\n100 complete a\n200 complete b\n300 complete c";
     let script = Script::parse(text);
     let mut world = World::new(&script, Budget::default());

@@ -63,7 +63,7 @@ fn an_event_comes_early() {
 
 /// Waiting is demand-driven: a message that no fiber waits for stays in its mailbox and wakes no fiber.
 #[test]
-fn what_nobody_waits_for_stays() {
+fn unawaited_message_stays() {
     check(
         r#"
         await event approve
@@ -209,7 +209,7 @@ fn the_oldest_of_all_awaited_mailboxes_comes_first() {
 
 /// A wait that lost a race consumes nothing: the message is still there for the next wait.
 #[test]
-fn a_wait_that_lost_a_race_eats_nothing() {
+fn wait_that_lost_a_race_takes_no_message() {
     check(
         r#"
         t = timer 1s
@@ -317,7 +317,7 @@ fn events_and_queues_of_one_name_are_apart() {
 }
 
 #[test]
-fn messages_without_a_value_and_with_strange_ones() {
+fn messages_without_a_value_and_with_unusual_values() {
     check(
         "
         repeat 3

@@ -1,54 +1,14 @@
 //! Code that asks if its execution has a patch of it.
 
-use std::fmt::Write;
-
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use perdure_engine::Budget;
 
-use crate::support::changed::check_changed;
-use crate::support::script::{Program, Script};
-use crate::support::{check, check_with, run_everywhere, run_fresh, ways};
-
-/// Runs a script. From what is stored after each of its turns, another program then goes on to the end, in every way.
-/// The expected text holds the lines of that program: first the replayed ones (`|`), then the new ones.
-#[track_caller]
-fn check_deployed(text: &str, changed: &str, expect: Expect) {
-    let old = Script::parse(text);
-    let new = Script {
-        program: Program::parse(changed),
-        outside: old.outside.clone(),
-    };
-    let fresh = run_fresh(&old, Budget::default());
-    let mut text = String::new();
-    for (turn, stored) in fresh.worlds.iter().enumerate().filter(|(_, world)| !world.has_ended()) {
-        let mut of_all_ways: Vec<String> = Vec::new();
-        for way in ways().filter(|way| !way.early || stored.is_next_outside()) {
-            let mut world = stored.clone();
-            world.replace_script(&new);
-            let mut run = world.load(way);
-            let mut lines = String::new();
-            loop {
-                let done = world
-                    .turn(&mut run, way.page)
-                    .unwrap_or_else(|e| panic!("{way:?}: {e}"));
-                for line in done.lines {
-                    let mark = if line.replaying { '|' } else { ' ' };
-                    writeln!(lines, "  {mark} {}", line.text).expect("a string takes all");
-                }
-                if !world.wait(&mut run) {
-                    break;
-                }
-            }
-            of_all_ways.push(lines);
-        }
-        assert!(of_all_ways.windows(2).all(|two| two[0] == two[1]), "{of_all_ways:#?}");
-        writeln!(text, "deployed after turn {}:\n{}", turn + 1, of_all_ways[0].trim_end()).expect("a string takes all");
-    }
-    expect.assert_eq(&text);
-}
+use crate::support::changed::{check_changed, check_deployed};
+use crate::support::script::Script;
+use crate::support::{check, check_with, run_everywhere};
 
 #[test]
-fn a_new_execution_has_it_and_it_is_recorded_once() {
+fn new_execution_has_the_patch_and_records_it_once() {
     check(
         r#"
         repeat 2
@@ -96,7 +56,7 @@ fn a_new_execution_has_it_and_it_is_recorded_once() {
 
 /// No event is recorded before the patch, and no command follows it until the code waits.
 #[test]
-fn asked_for_before_every_kind_of_wait() {
+fn patch_is_asked_for_before_each_kind_of_wait() {
     check(
         r#"
         patched one
@@ -142,7 +102,7 @@ fn asked_for_before_every_kind_of_wait() {
 }
 
 #[test]
-fn asked_for_beside_failed_attempts_and_when_turns_are_short() {
+fn patch_is_asked_for_beside_failed_attempts_and_in_short_turns() {
     let budget = Budget {
         deliveries: 1,
         commands: 1,
@@ -202,7 +162,7 @@ fn asked_for_beside_failed_attempts_and_when_turns_are_short() {
 }
 
 #[test]
-fn asked_for_while_it_cancels() {
+fn patch_is_asked_for_during_a_cancellation() {
     check(
         r#"
         patched one
@@ -261,30 +221,32 @@ const OLD: &str = r#"
 "#;
 
 /// The code asks before the first command, before the first wait, and after a wait.
+const ASKS_EVERYWHERE: &str = r#"
+    patched one
+    if patched
+    f = activity check
+    await f
+    end
+    a = activity charge
+    patched two
+    await a
+    patched three
+    if patched
+    status "charged"
+    end
+    await event go
+    patched one
+    patched three
+    b = activity ship
+    await b
+    return it
+    "#;
+
 #[test]
-fn an_execution_that_passed_here_before_has_it_not() {
+fn execution_beyond_the_question_has_no_patch() {
     check_deployed(
         OLD,
-        r#"
-        patched one
-        if patched
-        f = activity check
-        await f
-        end
-        a = activity charge
-        patched two
-        await a
-        patched three
-        if patched
-        status "charged"
-        end
-        await event go
-        patched one
-        patched three
-        b = activity ship
-        await b
-        return it
-        "#,
+        ASKS_EVERYWHERE,
         expect![[r#"
             deployed after turn 1:
               | patched one: false
@@ -338,7 +300,7 @@ fn an_execution_that_passed_here_before_has_it_not() {
 
 /// Recorded history ends where the code waits, so the code has already passed a question right before that wait.
 #[test]
-fn asked_for_exactly_at_the_end_of_history() {
+fn question_at_the_end_of_history_was_passed_before() {
     check_deployed(
         r#"
         await event go
@@ -404,7 +366,7 @@ fn asked_for_exactly_at_the_end_of_history() {
 
 /// The worker was gone when the instance was asked to cancel, and another worker has other code.
 #[test]
-fn an_execution_that_cancels_after_the_deployment() {
+fn execution_cancelled_after_the_deployment_has_new_patches() {
     check_deployed(
         r#"
         await event go
@@ -460,7 +422,7 @@ const PATCHED: &str = r#"
 /// The recorded patch is bookkeeping, not a command: once no execution of the old code remains, the code may drop the
 /// question and keep only the new branch.
 #[test]
-fn code_that_asks_no_more() {
+fn code_without_the_question_fits() {
     check_changed(
         PATCHED,
         r#"
@@ -489,7 +451,7 @@ fn code_that_asks_no_more() {
 
 /// Rolled back: the code knows no patch, and its other commands are found.
 #[test]
-fn old_code_on_an_execution_that_has_it() {
+fn old_code_does_not_fit_an_execution_with_the_patch() {
     check_changed(
         r#"
         patched one
@@ -521,7 +483,7 @@ fn old_code_on_an_execution_that_has_it() {
 /// The same id at a second place, before the one where it is recorded: the execution does not have the patch there, and
 /// has it here.
 #[test]
-fn history_decides_where_it_begins() {
+fn history_decides_where_the_patch_begins() {
     let script = r#"
         a = activity charge
         await a
@@ -567,131 +529,5 @@ fn history_decides_where_it_begins() {
                 #5 gives "shipped" @+200
                 return "shipped"
         "#]],
-    );
-}
-
-const GRACE: &str = r#"
-    await event never
-    return it
-    on cancel
-    t = grace 5s
-    a = activity undo
-    await a | t
-    return it
-    ---
-    100 cancel
-    9000 complete a "undone"
-"#;
-
-#[test]
-fn a_grace_timer_is_recorded_behind_its_patch() {
-    check(
-        GRACE,
-        expect![[r#"
-        turn @+0
-          wait for event never
-            waits (0 open)
-        turn @+100
-          cancelled: none @+100
-          #4 grace timer
-          #5 activity undo none
-          wait for a or t
-            2 CancelRequested @+100
-            3 PatchApplied perdure.cancelGrace @+100
-            4 TimerCreated for @+5100 @+100
-            5 ActivityScheduled undo @+100
-            consumes 1
-            starts #5 attempt 1
-            waits (1 open, timer @+5100)
-        turn @+5100
-          #4 gives none @+5100
-          return none
-            6 TimerFired #4 @+5100
-            7 ExecutionCompleted @+5100
-            aborts #5
-            ends Completed
-    "#]],
-    );
-}
-
-/// Returns the program of [`GRACE`] with another limit.
-fn with_grace(limit: &str) -> String {
-    let (program, _) = GRACE.split_once("---").expect("what happens outside follows");
-    program.replace("grace 5s", limit)
-}
-
-/// Other code takes the timer as it is, with another limit and without one.
-#[test]
-fn a_grace_timer_is_the_one_that_history_holds() {
-    check_deployed(
-        GRACE,
-        &with_grace("grace 1h"),
-        expect![[r#"
-        deployed after turn 1:
-          | wait for event never
-            cancelled: none @+100
-            #4 grace timer
-            #5 activity undo none
-            wait for a or t
-            #5 gives "undone" @+9000
-            return "undone"
-        deployed after turn 2:
-          | wait for event never
-          | cancelled: none @+100
-          | #4 grace timer
-          | #5 activity undo none
-          | wait for a or t
-            #4 gives none @+5100
-            return none
-    "#]],
-    );
-    check_deployed(
-        GRACE,
-        &with_grace("grace none"),
-        expect![[r#"
-        deployed after turn 1:
-          | wait for event never
-            cancelled: none @+100
-            no grace timer
-            #3 activity undo none
-            wait for a or t
-            #3 gives "undone" @+9000
-            return "undone"
-        deployed after turn 2:
-          | wait for event never
-          | cancelled: none @+100
-          | #4 grace timer
-          | #5 activity undo none
-          | wait for a or t
-            #4 gives none @+5100
-            return none
-    "#]],
-    );
-}
-
-#[test]
-fn what_was_cancelled_without_a_limit_gets_no_grace_timer() {
-    let without = GRACE.replace("grace 5s", "grace none");
-    check_deployed(
-        &without,
-        &with_grace("grace 5s"),
-        expect![[r#"
-        deployed after turn 1:
-          | wait for event never
-            cancelled: none @+100
-            #4 grace timer
-            #5 activity undo none
-            wait for a or t
-            #4 gives none @+5100
-            return none
-        deployed after turn 2:
-          | wait for event never
-          | cancelled: none @+100
-          | no grace timer
-          | #3 activity undo none
-          | wait for a or t
-            #3 gives "undone" @+9000
-            return "undone"
-    "#]],
     );
 }

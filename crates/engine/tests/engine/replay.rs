@@ -367,7 +367,7 @@ fn a_cancel_while_replaying() {
 
 /// A replay alone stops where history does: a due timer and durable sent operations wait for a live engine.
 #[test]
-fn what_is_recorded_alone() {
+fn replay_alone_stops_where_history_does() {
     let sent = || {
         Event::Command(CommandEvent::MessageSent {
             instance: "other".into(),
@@ -425,7 +425,7 @@ fn what_is_recorded_alone() {
 /// Every script of every file is checked for it: the operation whose success is announced as next is the next delivery.
 /// The test here shows when it is announced.
 #[test]
-fn what_succeeds_next() {
+fn success_that_is_next_is_announced() {
     let text = r"
         a = activity alone
         await a

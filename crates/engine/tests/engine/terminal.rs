@@ -11,7 +11,7 @@ use crate::support::world::{WHOLE, Way};
 use crate::support::{START_MS, check, run_fresh};
 
 #[test]
-fn it_returns_at_once() {
+fn code_returns_at_once() {
     check(
         r#"return "nothing to do""#,
         expect![[r#"
@@ -24,7 +24,7 @@ fn it_returns_at_once() {
 }
 
 #[test]
-fn it_throws_at_once() {
+fn code_throws_at_once() {
     check(
         r#"throw "Error""#,
         expect![[r#"
@@ -37,7 +37,7 @@ fn it_throws_at_once() {
 }
 
 #[test]
-fn it_schedules_and_returns_without_a_wait() {
+fn code_schedules_and_returns_without_a_wait() {
     check(
         r#"
         a = activity audit
@@ -61,7 +61,7 @@ fn it_schedules_and_returns_without_a_wait() {
 }
 
 #[test]
-fn it_throws_in_the_middle() {
+fn code_throws_in_the_middle() {
     check(
         r#"
         a = activity charge

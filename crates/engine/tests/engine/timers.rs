@@ -43,7 +43,7 @@ fn a_timer_fires_when_it_is_due() {
 }
 
 #[test]
-fn the_look_of_an_earlier_moment_does_not_fire_it() {
+fn earlier_time_does_not_fire_a_timer() {
     check(
         r"
         t = timer 1s
@@ -223,7 +223,7 @@ fn a_time_that_has_passed() {
 
 /// No fiber waits for the timer: it wakes no fiber, and it has fired when a fiber awaits it.
 #[test]
-fn an_unawaited_timer_wakes_nobody() {
+fn unawaited_timer_wakes_no_fiber() {
     check(
         r#"
         t = timer 1s

@@ -59,7 +59,7 @@ fn child(trace: TraceContext) -> Command {
 }
 
 #[test]
-fn the_next_execution_has_it_too() {
+fn next_execution_has_the_trace_context() {
     for trace in [None, Some(TRACE.to_owned())] {
         let mut engine = engine(vec![first(trace.clone())], true);
         engine.begin_turn(0);
@@ -77,7 +77,7 @@ fn the_next_execution_has_it_too() {
 
 /// A process that replays may trace, or not, or be in another trace: the history is the same.
 #[test]
-fn a_replay_does_not_compare_it() {
+fn replay_does_not_compare_the_trace_context() {
     let mut live = engine(vec![first(Some(TRACE.into()))], true);
     live.begin_turn(0);
     for command in [charge(Some(TRACE.into())), child(Some(TRACE.into()))] {
@@ -99,7 +99,7 @@ fn a_replay_does_not_compare_it() {
 
 /// Without tracing no byte of a trace is stored, and older histories without it can be read.
 #[test]
-fn without_one_no_byte_is_stored() {
+fn absent_trace_context_stores_no_byte() {
     let meta = first(None).meta.expect("a start has one");
     assert_eq!(meta, r#"{"version":"1.0.0","seed":"7"}"#);
     assert_eq!(first(None).into_event(), Ok(started(None)));

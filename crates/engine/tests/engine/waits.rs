@@ -89,81 +89,124 @@ impl Model {
     }
 }
 
-/// One engine is told all waits at each wait, the other one the changes.
-#[test]
-fn what_comes_first_is_the_same_whether_all_is_told_or_what_has_changed() {
-    for seed in 0..60 {
-        let mut numbers = Numbers(seed);
-        let (mut all, mut changed) = (engine(), engine());
-        let mut model = Model {
+/// Two engines with one history, and the model of both. One engine gets all waits at each wait, the other one the
+/// changes.
+struct Pair {
+    all: Engine,
+    changed: Engine,
+    model: Model,
+    open: Vec<EventId>,
+    /// Numbers of the messages that are still to come.
+    seqs: Vec<u64>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (all, changed) = (engine(), engine());
+        let model = Model {
             now_ms: START_MS,
             durable_to: Some(all.next_event_id()),
             ..Model::default()
         };
-        let mut open = Vec::new();
-        let mut seqs: Vec<u64> = (1..=400).collect();
+        Self {
+            all,
+            changed,
+            model,
+            open: Vec::new(),
+            seqs: (1..=400).collect(),
+        }
+    }
+
+    fn issue(&mut self, numbers: &mut Numbers) {
+        let command = match numbers.below(3) {
+            0 => Command::SendMessage {
+                instance: "other".into(),
+                mailbox: queue(0),
+                payload: None,
+            },
+            _ => Command::CreateTimer {
+                delay_ms: numbers.below(6) as i64 * 10,
+            },
+        };
+        let id = self.all.issue(command.clone()).expect("it is live");
+        assert_eq!(self.changed.issue(command.clone()).expect("it is live"), id);
+        match command {
+            Command::CreateTimer { delay_ms } => {
+                let at_ms = self.all.time_ms() + delay_ms;
+                self.model.timers.insert(id, at_ms);
+            }
+            _ => drop(self.model.sent.insert(id)),
+        }
+        self.open.push(id);
+    }
+
+    fn receive(&mut self, numbers: &mut Numbers) {
+        let place = numbers.below(self.seqs.len().min(5) as u64) as usize;
+        let seq = MessageSeq(self.seqs.remove(place));
+        let mailbox = queue(numbers.below(5));
+        let body = MessageBody::Mail {
+            mailbox: mailbox.clone(),
+            payload: Some(seq.0.to_string()),
+        };
+        for engine in [&mut self.all, &mut self.changed] {
+            let body = body.clone();
+            engine.offer(Completion::Message(Message { seq, body }));
+        }
+        self.model.mail.insert(seq, mailbox);
+    }
+
+    fn wait(&mut self, numbers: &mut Numbers) {
+        let model = &mut self.model;
+        let mailboxes: BTreeSet<Mailbox> = (0..5).filter(|_| numbers.below(3) == 0).map(queue).collect();
+        let open = self.open.iter().copied();
+        let awaited: BTreeSet<EventId> = open.filter(|_| numbers.below(2) == 0).collect();
+        let change = Waits::Changed {
+            more: Awaited {
+                mailboxes: mailboxes.difference(&model.mailboxes).cloned().collect(),
+                timers: awaited.difference(&model.awaited).copied().collect(),
+            },
+            no_longer: Awaited {
+                mailboxes: model.mailboxes.difference(&mailboxes).cloned().collect(),
+                timers: model.awaited.difference(&awaited).copied().collect(),
+            },
+        };
+        (model.mailboxes, model.awaited) = (mailboxes, awaited);
+        let all = Awaited {
+            mailboxes: model.mailboxes.iter().rev().cloned().collect(),
+            timers: model.awaited.iter().rev().copied().collect(),
+        };
+        let expected = model.take();
+        assert_eq!(deliver(&mut self.all, all, model.now_ms), expected);
+        assert_eq!(deliver(&mut self.changed, change, model.now_ms), expected);
+    }
+
+    fn end_turn(&mut self, numbers: &mut Numbers) {
+        let output = self.all.end_turn();
+        assert_eq!(self.changed.end_turn(), output);
+        self.model.durable_to = Some(self.all.next_event_id());
+        self.model.now_ms += numbers.below(3) as i64 * 10;
+    }
+}
+
+#[test]
+fn deliveries_are_the_same_with_all_waits_and_with_their_changes() {
+    for seed in 0..60 {
+        let mut numbers = Numbers(seed);
+        let mut pair = Pair::new();
         for _ in 0..150 {
             for _ in 0..numbers.below(4) {
-                let command = match numbers.below(3) {
-                    0 => Command::SendMessage {
-                        instance: "other".into(),
-                        mailbox: queue(0),
-                        payload: None,
-                    },
-                    _ => Command::CreateTimer {
-                        delay_ms: numbers.below(6) as i64 * 10,
-                    },
-                };
-                let id = all.issue(command.clone()).expect("it is live");
-                assert_eq!(changed.issue(command.clone()).expect("it is live"), id);
-                match command {
-                    Command::CreateTimer { delay_ms } => drop(model.timers.insert(id, all.time_ms() + delay_ms)),
-                    _ => drop(model.sent.insert(id)),
-                }
-                open.push(id);
+                pair.issue(&mut numbers);
             }
             for _ in 0..numbers.below(3) {
-                let seq = MessageSeq(seqs.remove(numbers.below(seqs.len().min(5) as u64) as usize));
-                let mailbox = queue(numbers.below(5));
-                let body = MessageBody::Mail {
-                    mailbox: mailbox.clone(),
-                    payload: Some(seq.0.to_string()),
-                };
-                all.offer(Completion::Message(Message {
-                    seq,
-                    body: body.clone(),
-                }));
-                changed.offer(Completion::Message(Message { seq, body }));
-                model.mail.insert(seq, mailbox);
+                pair.receive(&mut numbers);
             }
-            let mailboxes: BTreeSet<Mailbox> = (0..5).filter(|_| numbers.below(3) == 0).map(queue).collect();
-            let awaited: BTreeSet<EventId> = open.iter().copied().filter(|_| numbers.below(2) == 0).collect();
-            let change = Waits::Changed {
-                more: Awaited {
-                    mailboxes: mailboxes.difference(&model.mailboxes).cloned().collect(),
-                    timers: awaited.difference(&model.awaited).copied().collect(),
-                },
-                no_longer: Awaited {
-                    mailboxes: model.mailboxes.difference(&mailboxes).cloned().collect(),
-                    timers: model.awaited.difference(&awaited).copied().collect(),
-                },
-            };
-            (model.mailboxes, model.awaited) = (mailboxes, awaited);
-            let told = Awaited {
-                mailboxes: model.mailboxes.iter().rev().cloned().collect(),
-                timers: model.awaited.iter().rev().copied().collect(),
-            };
-            let expected = model.take();
-            assert_eq!(deliver(&mut all, told, model.now_ms), expected);
-            assert_eq!(deliver(&mut changed, change, model.now_ms), expected);
+            pair.wait(&mut numbers);
             if numbers.below(4) == 0 {
-                let output = all.end_turn();
-                assert_eq!(changed.end_turn(), output);
-                model.durable_to = Some(all.next_event_id());
-                model.now_ms += numbers.below(3) as i64 * 10;
+                pair.end_turn(&mut numbers);
             }
-            assert_eq!(changed.is_runnable(model.now_ms), all.is_runnable(model.now_ms));
-            assert_eq!(changed.lacks_message(), all.lacks_message());
+            let now_ms = pair.model.now_ms;
+            assert_eq!(pair.changed.is_runnable(now_ms), pair.all.is_runnable(now_ms));
+            assert_eq!(pair.changed.lacks_message(), pair.all.lacks_message());
         }
     }
 }
@@ -192,7 +235,7 @@ fn timers_that_are_due_fire_by_their_time_and_then_by_their_id() {
 }
 
 #[test]
-fn a_turn_that_goes_on_for_long_ends_after_a_delivery_and_is_followed_by_another() {
+fn long_turn_ends_after_a_delivery_and_another_follows() {
     let mut engine = engine();
     let timers = vec![0, 0]
         .into_iter()

@@ -9,7 +9,7 @@ use perdure_engine::{
 
 use super::script::{Program, Script};
 use super::world::{Run, WHOLE, Way};
-use super::{run_everywhere, run_fresh};
+use super::{run_everywhere, run_fresh, ways};
 
 /// Runs a script, then replays what is stored after each turn with another program.
 ///
@@ -128,4 +128,42 @@ fn assert_broken(run: &mut Run<'_>, refusal: &Fault) {
         );
         assert_eq!(engine.fault(), Some(refusal));
     }
+}
+
+/// Runs a script. From what is stored after each of its turns, another program then goes on to the end, in every way.
+/// The expected text holds the lines of that program: first the replayed ones (`|`), then the new ones.
+#[track_caller]
+pub(crate) fn check_deployed(text: &str, changed: &str, expect: Expect) {
+    let old = Script::parse(text);
+    let new = Script {
+        program: Program::parse(changed),
+        outside: old.outside.clone(),
+    };
+    let fresh = run_fresh(&old, Budget::default());
+    let mut text = String::new();
+    for (turn, stored) in fresh.worlds.iter().enumerate().filter(|(_, world)| !world.has_ended()) {
+        let mut of_all_ways: Vec<String> = Vec::new();
+        for way in ways().filter(|way| !way.early || stored.is_next_outside()) {
+            let mut world = stored.clone();
+            world.replace_script(&new);
+            let mut run = world.load(way);
+            let mut lines = String::new();
+            loop {
+                let done = world
+                    .turn(&mut run, way.page)
+                    .unwrap_or_else(|e| panic!("{way:?}: {e}"));
+                for line in done.lines {
+                    let mark = if line.replaying { '|' } else { ' ' };
+                    writeln!(lines, "  {mark} {}", line.text).expect("a string takes all");
+                }
+                if !world.wait(&mut run) {
+                    break;
+                }
+            }
+            of_all_ways.push(lines);
+        }
+        assert!(of_all_ways.windows(2).all(|two| two[0] == two[1]), "{of_all_ways:#?}");
+        writeln!(text, "deployed after turn {}:\n{}", turn + 1, of_all_ways[0].trim_end()).expect("a string takes all");
+    }
+    expect.assert_eq(&text);
 }

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use perdure_engine::{
-    Awaited, Command, Delivery, Engine, EventId, Fault, InstanceStart, Mailbox, Outcome, Payload, Waits,
+    ActivityOptions, Awaited, Command, Delivery, Engine, EventId, Fault, InstanceStart, Mailbox, Outcome, Payload,
+    Waits,
 };
 
-use super::script::{Program, Step, Target, Value};
+use super::script::{Call, End, Operation, Program, Step, Target, Value};
 use super::{START_MS, since_start};
 
 /// One action of the program or one delivery to it, and the engine's answer if this is a replay.
@@ -38,8 +39,8 @@ pub(crate) struct Code<'a> {
     was_cancelled: bool,
     /// The operation whose success was announced as next in history.
     succeeds_next: Option<EventId>,
-    /// The waits of which the engine was last told.
-    told: Awaited,
+    /// The waits that were last reported to the engine.
+    reported: Awaited,
 }
 
 fn without(all: &Awaited, others: &Awaited) -> Awaited {
@@ -88,7 +89,7 @@ impl<'a> Code<'a> {
             rounds: Vec::new(),
             was_cancelled: false,
             succeeds_next: None,
-            told: Awaited::default(),
+            reported: Awaited::default(),
         }
     }
 
@@ -115,20 +116,22 @@ impl<'a> Code<'a> {
     /// Returns the changes of the waits since the last report.
     pub(crate) fn waits(&mut self) -> Waits {
         let awaited = self.awaited();
-        let told = std::mem::replace(&mut self.told, awaited.clone());
+        let reported = std::mem::replace(&mut self.reported, awaited.clone());
         Waits::Changed {
-            more: without(&awaited, &told),
-            no_longer: without(&told, &awaited),
+            more: without(&awaited, &reported),
+            no_longer: without(&reported, &awaited),
         }
     }
 
     fn is_on_demand(&self, var: &str) -> bool {
         self.program.steps.iter().any(|step| match step {
-            Step::Timer { var: v, .. }
-            | Step::TimerAt { var: v, .. }
-            | Step::Grace { var: v, .. }
-            | Step::Send { var: v, .. } => v == var,
-            Step::Start { var: v, is_child, .. } => v == var && !is_child,
+            Step::Operation { var: v, operation } => {
+                v == var
+                    && !matches!(
+                        operation,
+                        Operation::Activity { .. } | Operation::Start { is_child: true, .. }
+                    )
+            }
             _ => false,
         })
     }
@@ -146,73 +149,71 @@ impl<'a> Code<'a> {
         Ok(())
     }
 
+    /// Takes a step of the program. Returns the line that says so.
     fn step(&mut self, step: &Step, engine: &mut Engine) -> Result<Option<String>, Fault> {
-        Ok(Some(match step {
-            Step::Activity {
-                var,
-                name,
-                input,
-                options,
-            } => {
+        match step {
+            Step::Operation { var, operation } => return self.operation(engine, var, operation).map(Some),
+            Step::Call(call) => return Ok(Some(self.call(engine, call))),
+            Step::End(end) => return self.return_or_throw(engine, end).map(Some),
+            Step::Await(targets) => return Ok(self.wait(targets)),
+            Step::Cancel(var) => {
+                let scheduled = self.vars[var];
+                // The driver gives up only pending operations.
+                if self.settled.contains_key(&scheduled) {
+                    return Ok(None);
+                }
+                self.settled.insert(scheduled, (Some("given up".into()), true));
+                let id = engine.issue(Command::CancelOperation { scheduled })?;
+                return Ok(Some(format!("#{id} cancel #{scheduled}")));
+            }
+            Step::If { what, otherwise } => {
+                if *what != self.winner && !(what == "failed" && self.failed) {
+                    self.place = *otherwise;
+                }
+            }
+            Step::Goto(place) => self.place = *place,
+            Step::Repeat { times } => self.rounds.push(*times),
+            Step::EndRepeat { body } => {
+                let left = self.rounds.last_mut().expect("a repeat is open");
+                *left = left.saturating_sub(1);
+                if *left > 0 {
+                    self.place = *body;
+                } else {
+                    self.rounds.pop();
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn operation(&mut self, engine: &mut Engine, var: &str, operation: &Operation) -> Result<String, Fault> {
+        let (text, command) = match operation {
+            Operation::Activity { name, input, options } => {
                 let input = self.value(input);
-                let text = format!("activity {name} {}", shown(&input));
-                let recorded = engine.recorded_payload();
-                let next = engine.next_command_id();
-                let expected = input.clone().filter(|_| engine.is_replaying());
-                let command = Command::ScheduleActivity {
-                    name: name.clone(),
-                    input,
-                    options: options.clone(),
-                };
-                let id = self.issue(engine, var, command)?;
-                let was_terminated = engine.is_replaying() && engine.next_event_id() == id;
-                assert!(
-                    was_terminated || next == id,
-                    "event {next} was to be the next command, and it is #{id}"
-                );
-                assert!(
-                    was_terminated || recorded == expected,
-                    "#{id} has {expected:?}, recorded is {recorded:?}"
-                );
-                format!("#{id} {text}")
+                return self.activity(engine, var, name, input, options);
             }
-            Step::Timer { var, delay_ms } => {
-                let id = self.issue(engine, var, Command::CreateTimer { delay_ms: *delay_ms })?;
-                format!("#{id} timer of {delay_ms} ms")
-            }
-            Step::Grace { var, delay_ms } => {
+            Operation::Grace { delay_ms } => {
                 let Some(id) = engine.grace_timer(*delay_ms)? else {
-                    return Ok(Some("no grace timer".into()));
+                    return Ok("no grace timer".into());
                 };
-                self.vars.insert(var.clone(), id);
-                format!("#{id} grace timer")
+                self.vars.insert(var.to_owned(), id);
+                return Ok(format!("#{id} grace timer"));
             }
-            Step::TimerAt { var, at_ms } => {
-                let id = self.issue(
-                    engine,
-                    var,
-                    Command::CreateTimerAt {
-                        fire_at_ms: START_MS + at_ms,
-                    },
-                )?;
-                format!("#{id} timer at +{at_ms}")
+            Operation::Timer { delay_ms } => (
+                format!("timer of {delay_ms} ms"),
+                Command::CreateTimer { delay_ms: *delay_ms },
+            ),
+            Operation::TimerAt { at_ms } => {
+                let fire_at_ms = START_MS + at_ms;
+                (format!("timer at +{at_ms}"), Command::CreateTimerAt { fire_at_ms })
             }
-            Step::Start {
-                var,
+            Operation::Start {
                 is_child,
                 name,
                 id,
                 input,
             } => {
-                let start = InstanceStart {
-                    id: id.clone(),
-                    name: name.clone(),
-                    version: "1.0.0".into(),
-                    input: self.value(input),
-                    tags: None,
-                    priority: 0,
-                    trace: None,
-                };
+                let start = self.start_of(name, id, input);
                 let what = if *is_child { "child" } else { "start" };
                 let text = format!("{what} {name} {id} {}", shown(&start.input));
                 let command = if *is_child {
@@ -220,11 +221,9 @@ impl<'a> Code<'a> {
                 } else {
                     Command::StartInstance(start)
                 };
-                let id = self.issue(engine, var, command)?;
-                format!("#{id} {text}")
+                (text, command)
             }
-            Step::Send {
-                var,
+            Operation::Send {
                 instance,
                 mailbox,
                 payload,
@@ -236,77 +235,92 @@ impl<'a> Code<'a> {
                     mailbox: mailbox.clone(),
                     payload,
                 };
-                let id = self.issue(engine, var, command)?;
-                format!("#{id} {text}")
+                (text, command)
             }
-            Step::Cancel(var) => {
-                let scheduled = self.vars[var];
-                // The driver gives up only pending operations.
-                if self.settled.contains_key(&scheduled) {
-                    return Ok(None);
-                }
-                self.settled.insert(scheduled, (Some("given up".into()), true));
-                let id = engine.issue(Command::CancelOperation { scheduled })?;
-                format!("#{id} cancel #{scheduled}")
-            }
-            Step::Await(targets) => return Ok(self.wait(targets)),
-            Step::Status(value) => {
+        };
+        let id = self.issue(engine, var, command)?;
+        Ok(format!("#{id} {text}"))
+    }
+
+    fn activity(
+        &mut self,
+        engine: &mut Engine,
+        var: &str,
+        name: &str,
+        input: Payload,
+        options: &ActivityOptions,
+    ) -> Result<String, Fault> {
+        let text = format!("activity {name} {}", shown(&input));
+        let recorded = engine.recorded_payload();
+        let next = engine.next_command_id();
+        let expected = input.clone().filter(|_| engine.is_replaying());
+        let command = Command::ScheduleActivity {
+            name: name.to_owned(),
+            input,
+            options: options.clone(),
+        };
+        let id = self.issue(engine, var, command)?;
+        let was_terminated = engine.is_replaying() && engine.next_event_id() == id;
+        assert!(
+            was_terminated || next == id,
+            "event {next} was to be the next command, and it is #{id}"
+        );
+        assert!(
+            was_terminated || recorded == expected,
+            "#{id} has {expected:?}, recorded is {recorded:?}"
+        );
+        Ok(format!("#{id} {text}"))
+    }
+
+    fn start_of(&self, name: &str, id: &str, input: &Value) -> InstanceStart {
+        InstanceStart {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            version: "1.0.0".into(),
+            input: self.value(input),
+            tags: None,
+            priority: 0,
+            trace: None,
+        }
+    }
+
+    fn call(&mut self, engine: &mut Engine, call: &Call) -> String {
+        match call {
+            Call::Status(value) => {
                 engine.set_custom_status(value.clone());
                 format!("status {}", shown(value))
             }
-            Step::ReadStatus => format!("status is {}", shown(engine.custom_status())),
-            Step::Patched(patch) => {
+            Call::ReadStatus => format!("status is {}", shown(engine.custom_status())),
+            Call::Patched(patch) => {
                 let answer = engine.patched(patch);
                 self.winner = if answer { "patched" } else { "unpatched" }.into();
                 format!("patched {patch}: {answer}")
             }
-            Step::Random => format!("random {}", engine.random()),
-            Step::Uuid => format!("uuid {}", engine.random_uuid()),
-            Step::Now => format!("now {}", since_start(engine.time_ms())),
-            Step::Return(value) => {
+            Call::Random => format!("random {}", engine.random()),
+            Call::Uuid => format!("uuid {}", engine.random_uuid()),
+            Call::Now => format!("now {}", since_start(engine.time_ms())),
+        }
+    }
+
+    fn return_or_throw(&mut self, engine: &mut Engine, end: &End) -> Result<String, Fault> {
+        let (text, outcome) = match end {
+            End::Return(value) => {
                 let output = self.value(value);
-                let text = format!("return {}", shown(&output));
-                self.end(engine, Outcome::Completed(output))?;
-                text
+                (format!("return {}", shown(&output)), Outcome::Completed(output))
             }
-            Step::Throw(value) => {
+            End::Throw(value) => {
                 let error = self.value(value);
-                let text = format!("throw {}", shown(&error));
-                self.end(engine, Outcome::Failed(error))?;
-                text
+                (format!("throw {}", shown(&error)), Outcome::Failed(error))
             }
-            Step::Continue { input, version } => {
+            End::Continue { input, version } => {
                 let input = self.value(input);
                 let text = format!("continue as new with {}", shown(&input));
                 let version = version.clone();
-                self.end(engine, Outcome::ContinuedAsNew { input, version })?;
-                text
+                (text, Outcome::ContinuedAsNew { input, version })
             }
-            Step::If { what, otherwise } => {
-                if *what != self.winner && !(what == "failed" && self.failed) {
-                    self.place = *otherwise;
-                }
-                return Ok(None);
-            }
-            Step::Goto(place) => {
-                self.place = *place;
-                return Ok(None);
-            }
-            Step::Repeat { times } => {
-                self.rounds.push(*times);
-                return Ok(None);
-            }
-            Step::EndRepeat { body } => {
-                let left = self.rounds.last_mut().expect("a repeat is open");
-                *left = left.saturating_sub(1);
-                if *left > 0 {
-                    self.place = *body;
-                } else {
-                    self.rounds.pop();
-                }
-                return Ok(None);
-            }
-        }))
+        };
+        self.end(engine, outcome)?;
+        Ok(text)
     }
 
     fn issue(&mut self, engine: &mut Engine, var: &str, command: Command) -> Result<EventId, Fault> {

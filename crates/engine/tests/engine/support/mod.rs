@@ -116,9 +116,9 @@ struct Left<'w> {
 }
 
 impl<'w> Left<'w> {
-    fn by(world: &'w World<'_>, is_strange: bool) -> Self {
+    fn by(world: &'w World<'_>, has_unknown_attempts: bool) -> Self {
         let attempts = world.attempts.iter().map(|(id, (attempt, at))| (id.0, *attempt, *at));
-        let is_open = is_strange && world.waiting == Waiting::More;
+        let is_open = has_unknown_attempts && world.waiting == Waiting::More;
         let attempts = attempts.filter(|_| !is_open).collect();
         Self {
             status: &world.status,
@@ -172,7 +172,12 @@ fn go_on(fresh: &Fresh<'_>, boundary: usize, way: Way) {
     let by_length = |worlds: &[World<'_>]| -> BTreeMap<usize, String> {
         worlds
             .iter()
-            .map(|world| (world.history.len(), format!("{:?}", Left::by(world, last.is_strange))))
+            .map(|world| {
+                (
+                    world.history.len(),
+                    format!("{:?}", Left::by(world, last.has_unknown_attempts)),
+                )
+            })
             .collect()
     };
     let (mut left, mut expected) = (by_length(&worlds), by_length(&fresh.worlds[boundary..]));

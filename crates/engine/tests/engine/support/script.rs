@@ -49,51 +49,15 @@ pub(crate) enum Value {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Activity {
+    /// Begins an operation, which `var` names from here on.
+    Operation {
         var: String,
-        name: String,
-        input: Value,
-        options: ActivityOptions,
-    },
-    Timer {
-        var: String,
-        delay_ms: i64,
-    },
-    TimerAt {
-        var: String,
-        at_ms: i64,
-    },
-    Grace {
-        var: String,
-        delay_ms: Option<i64>,
-    },
-    Start {
-        var: String,
-        is_child: bool,
-        name: String,
-        id: String,
-        input: Value,
-    },
-    Send {
-        var: String,
-        instance: String,
-        mailbox: Mailbox,
-        payload: Value,
+        operation: Operation,
     },
     Cancel(String),
     Await(Vec<Target>),
-    Status(Payload),
-    ReadStatus,
-    Random,
-    Patched(String),
-    Uuid,
-    Now,
-    Return(Value),
-    Throw(Value),
-    Continue {
-        input: Value,
-        version: Option<String>,
-    },
+    Call(Call),
+    End(End),
     /// Goes to `otherwise` unless the last wait ended with this target.
     If {
         what: String,
@@ -107,6 +71,54 @@ pub(crate) enum Step {
     EndRepeat {
         body: usize,
     },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Activity {
+        name: String,
+        input: Value,
+        options: ActivityOptions,
+    },
+    Timer {
+        delay_ms: i64,
+    },
+    TimerAt {
+        at_ms: i64,
+    },
+    Grace {
+        delay_ms: Option<i64>,
+    },
+    Start {
+        is_child: bool,
+        name: String,
+        id: String,
+        input: Value,
+    },
+    Send {
+        instance: String,
+        mailbox: Mailbox,
+        payload: Value,
+    },
+}
+
+/// A call of the context that does not wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Status(Payload),
+    ReadStatus,
+    Patched(String),
+    Random,
+    Uuid,
+    Now,
+}
+
+/// The end of the program.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Return(Value),
+    Throw(Value),
+    Continue { input: Value, version: Option<String> },
 }
 
 #[derive(Clone, Debug)]
@@ -244,23 +256,6 @@ impl Program {
             let step = match word(line) {
                 ("await", targets) => Step::Await(targets.split(" | ").map(target).collect()),
                 ("cancel", var) => Step::Cancel(var.to_owned()),
-                ("status", text) => Step::Status(payload(text)),
-                ("status?", _) => Step::ReadStatus,
-                ("random", _) => Step::Random,
-                ("patched", patch) => Step::Patched(patch.to_owned()),
-                ("uuid", _) => Step::Uuid,
-                ("now", _) => Step::Now,
-                ("return", text) => Step::Return(value(text)),
-                ("throw", text) => Step::Throw(value(text)),
-                ("continue", text) => {
-                    let (input, version) = text
-                        .split_once(" ; ")
-                        .map_or((text, None), |(i, v)| (i, Some(v.into())));
-                    Step::Continue {
-                        input: value(input),
-                        version,
-                    }
-                }
                 ("repeat", times) => {
                     open.push(steps.len());
                     Step::Repeat {
@@ -297,18 +292,49 @@ impl Program {
                 }
                 ("on", "cancel") => {
                     // The program before this line ends here.
-                    steps.push(Step::Return(Value::Is(None)));
+                    steps.push(Step::End(End::Return(Value::Is(None))));
                     on_cancel = Some(steps.len());
                     continue;
                 }
-                _ => operation(line),
+                _ => end(line).or_else(|| call(line)).unwrap_or_else(|| operation(line)),
             };
             steps.push(step);
         }
         assert!(open.is_empty(), "an end is missing");
-        steps.push(Step::Return(Value::Is(None)));
+        steps.push(Step::End(End::Return(Value::Is(None))));
         Self { steps, on_cancel }
     }
+}
+
+fn end(line: &str) -> Option<Step> {
+    let end = match word(line) {
+        ("return", text) => End::Return(value(text)),
+        ("throw", text) => End::Throw(value(text)),
+        ("continue", text) => {
+            let (input, version) = text
+                .split_once(" ; ")
+                .map_or((text, None), |(i, v)| (i, Some(v.into())));
+            End::Continue {
+                input: value(input),
+                version,
+            }
+        }
+        _ => return None,
+    };
+    Some(Step::End(end))
+}
+
+fn call(line: &str) -> Option<Step> {
+    let call = match word(line) {
+        ("status", text) => Call::Status(payload(text)),
+        ("status?", _) => Call::ReadStatus,
+        ("random", _) => Call::Random,
+        ("patched", patch) => Call::Patched(patch.to_owned()),
+        ("uuid", _) => Call::Uuid,
+        ("now", _) => Call::Now,
+        _ => return None,
+    };
+    Some(Step::Call(call))
 }
 
 fn target(text: &str) -> Target {
@@ -319,19 +345,14 @@ fn target(text: &str) -> Target {
 fn operation(line: &str) -> Step {
     let (var, rest) = line.split_once('=').unwrap_or_else(|| panic!("{line} is no step"));
     let var = var.trim().to_owned();
-    match word(rest) {
+    let operation = match word(rest) {
         ("timer", text) => match word(text) {
-            ("at", time) => Step::TimerAt {
-                var,
-                at_ms: duration(time),
-            },
-            (delay, _) => Step::Timer {
-                var,
+            ("at", time) => Operation::TimerAt { at_ms: duration(time) },
+            (delay, _) => Operation::Timer {
                 delay_ms: duration(delay),
             },
         },
-        ("grace", text) => Step::Grace {
-            var,
+        ("grace", text) => Operation::Grace {
             delay_ms: (text.trim() != "none").then(|| duration(text)),
         },
         ("activity", text) => {
@@ -340,8 +361,7 @@ fn operation(line: &str) -> Step {
                 .map_or((text, None), |(call, settings)| (call, Some(settings)));
             let (name, input) = word(call);
             let options = settings.map(options).unwrap_or_default();
-            Step::Activity {
-                var,
+            Operation::Activity {
                 name: name.to_owned(),
                 input: value(input),
                 options,
@@ -350,8 +370,7 @@ fn operation(line: &str) -> Step {
         (kind @ ("child" | "start"), text) => {
             let (name, text) = word(text);
             let (id, input) = word(text);
-            Step::Start {
-                var,
+            Operation::Start {
                 is_child: kind == "child",
                 name: name.to_owned(),
                 id: id.to_owned(),
@@ -362,15 +381,15 @@ fn operation(line: &str) -> Step {
             let (instance, text) = word(text);
             let (kind, text) = word(text);
             let (name, payload) = word(text);
-            Step::Send {
-                var,
+            Operation::Send {
                 instance: instance.to_owned(),
                 mailbox: mailbox(&format!("{kind} {name}")).expect("a mailbox"),
                 payload: value(payload),
             }
         }
         _ => panic!("{line} is no step"),
-    }
+    };
+    Step::Operation { var, operation }
 }
 
 fn child_end(text: &str) -> Settlement {
@@ -379,6 +398,42 @@ fn child_end(text: &str) -> Settlement {
         ("cancelled", error) => Settlement::Failed(ChildFailure::Cancelled, payload(error)),
         ("terminated", reason) => Settlement::Failed(ChildFailure::Terminated, payload(reason)),
         _ => Settlement::Completed(payload(text)),
+    }
+}
+
+fn failure(activity: &str, text: &str) -> What {
+    let mut words = text.split_whitespace();
+    let error = words.next().unwrap_or("Error").to_owned();
+    let (mut fatal, mut after_ms) = (false, None);
+    for flag in words {
+        match flag.split_once('=') {
+            Some(("after", delay)) => after_ms = Some(duration(delay)),
+            None if flag == "fatal" => fatal = true,
+            _ => panic!("there is no {flag} of a failure"),
+        }
+    }
+    What::Fail {
+        activity: activity.to_owned(),
+        error,
+        fatal,
+        after_ms,
+    }
+}
+
+fn remote_attempt(text: &str) -> Settlement {
+    let (attempt, result) = word(text);
+    let result = match word(result) {
+        ("failed", error) => AttemptResult::Failed {
+            error: payload(error),
+            error_name: "Error".into(),
+            non_retryable: false,
+            retry_after_ms: None,
+        },
+        _ => AttemptResult::Completed(payload(result)),
+    };
+    Settlement::Attempted {
+        attempt: attempt.parse().expect("a number of an attempt"),
+        result,
     }
 }
 
@@ -392,24 +447,7 @@ impl Outside {
                 activity: first.to_owned(),
                 output: payload(second),
             },
-            "fail" => {
-                let mut words = second.split_whitespace();
-                let error = words.next().unwrap_or("Error").to_owned();
-                let (mut fatal, mut after_ms) = (false, None);
-                for flag in words {
-                    match flag.split_once('=') {
-                        Some(("after", delay)) => after_ms = Some(duration(delay)),
-                        None if flag == "fatal" => fatal = true,
-                        _ => panic!("there is no {flag} of a failure"),
-                    }
-                }
-                What::Fail {
-                    activity: first.to_owned(),
-                    error,
-                    fatal,
-                    after_ms,
-                }
-            }
+            "fail" => failure(first, second),
             "event" => What::Mail {
                 mailbox: Mailbox::Event(first.to_owned()),
                 payload: payload(second),
@@ -430,26 +468,11 @@ impl Outside {
                 },
                 settlement: child_end(second),
             },
-            "elsewhere" => {
-                let (attempt, result) = word(second);
-                let result = match word(result) {
-                    ("failed", error) => AttemptResult::Failed {
-                        error: payload(error),
-                        error_name: "Error".into(),
-                        non_retryable: false,
-                        retry_after_ms: None,
-                    },
-                    _ => AttemptResult::Completed(payload(result)),
-                };
-                What::Settled {
-                    scheduled: first.to_owned(),
-                    execution: ExecutionId::FIRST,
-                    settlement: Settlement::Attempted {
-                        attempt: attempt.parse().expect("a number of an attempt"),
-                        result,
-                    },
-                }
-            }
+            "elsewhere" => What::Settled {
+                scheduled: first.to_owned(),
+                execution: ExecutionId::FIRST,
+                settlement: remote_attempt(second),
+            },
             "refuse" => What::Settled {
                 scheduled: first.to_owned(),
                 execution: ExecutionId::FIRST,

@@ -33,7 +33,7 @@ pub(crate) struct World<'a> {
     pub(crate) attempts: Attempts,
     /// True if an attempt ended that was not running. No runtime reports that, so the attempts that then run outside
     /// are unknown.
-    pub(crate) is_strange: bool,
+    pub(crate) has_unknown_attempts: bool,
     pub(crate) vars: HashMap<String, EventId>,
     pub(crate) waiting: Waiting,
     /// True if the execution waits and can already go on: an operation that it sent is durable now.
@@ -101,7 +101,7 @@ impl<'a> World<'a> {
             last: None,
             unrecorded: Vec::new(),
             attempts: Attempts::new(),
-            is_strange: false,
+            has_unknown_attempts: false,
             vars: HashMap::new(),
             waiting: Waiting::More,
             is_ready: false,
@@ -424,7 +424,7 @@ impl<'a> World<'a> {
             }
             activity => {
                 let id = scheduled(activity).expect("it belongs to a schedule");
-                self.is_strange |= self.attempts.remove(&id).is_none();
+                self.has_unknown_attempts |= self.attempts.remove(&id).is_none();
                 self.unrecorded.push(activity.clone());
             }
         }
