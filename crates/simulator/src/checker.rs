@@ -15,12 +15,12 @@ use perdure_provider_memory::Snapshot;
 use perdure_runtime::RuntimeError;
 
 use crate::cleanup;
-use crate::client::Requests;
 use crate::code::{About, Code, Edition, program_of};
 use crate::fibers::{Calls, Rules, Stop};
 use crate::plan::Plan;
 use crate::program::{Feed, Kind, Origin, Program, output};
 use crate::witness::{Seen, Witness};
+use crate::world::client::Requests;
 
 /// An instance with all that the store keeps of it.
 #[derive(Clone, Debug)]

@@ -12,13 +12,11 @@
 mod backend;
 mod checker;
 mod cleanup;
-mod client;
 mod code;
 mod differential;
 mod fibers;
 mod guards;
 mod link;
-mod liveness;
 mod log;
 mod machine;
 mod outside;

@@ -135,7 +135,7 @@ pub(crate) struct Plan {
 /// The longest time without progress after the faults have ended, ms. It is the sum of the longest timer or attempt of
 /// any program, twice the longest of lease, poll and backoff (L1), and twice the time that a client waits before it
 /// asks again.
-pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::client::LATE_MS;
+pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::world::client::LATE_MS;
 /// The longest time of a whole run, ms.
 pub(crate) const RUN_MS: u64 = 3_600_000;
 

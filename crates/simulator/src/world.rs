@@ -4,6 +4,9 @@
 //! lanes and the things that are due, and done. Between two steps the tasks of the runtimes get on as far as chance has
 //! it.
 
+pub(crate) mod client;
+mod liveness;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +21,16 @@ use tokio::time::Instant;
 
 use crate::backend::{Backend, Connection};
 use crate::checker;
-use crate::client::{LATE_MS, Requests};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of, work_of};
 use crate::link::{Air, Link, Linked, Pulse, sleep};
-use crate::liveness::Holds;
 use crate::log::Log;
 use crate::machine::{Living, VirtualClock, VirtualMachine};
 use crate::plan::{Act, Fault, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, MAIN, Pid, Process};
 use crate::program::{Kind, Program};
 use crate::witness::{Seen, Standing, Witness};
+use client::{LATE_MS, Requests};
+use liveness::Holds;
 
 /// News from within tasks to the world.
 pub(crate) enum News {
