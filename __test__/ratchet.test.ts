@@ -42,12 +42,7 @@ const LONG_FILES: readonly string[] = [
   'crates/runtime/src/runtime.rs',
   'crates/runtime/src/testing/host.rs',
   'crates/runtime/src/worker/session.rs',
-  'crates/simulator/src/checker.rs',
-  'crates/simulator/src/code.rs',
-  'crates/simulator/src/fibers.rs',
   'crates/simulator/src/link.rs',
-  'crates/simulator/src/witness.rs',
-  'crates/simulator/src/world.rs',
 ];
 
 /** Functions over 70 lines. */
@@ -70,9 +65,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'crates/runtime/src/turn/turn.rs answered',
   'crates/runtime/src/turn/turn.rs end',
   'crates/runtime/src/worker/worker.rs acquire',
-  'crates/simulator/src/code.rs op',
-  'crates/simulator/src/witness.rs turn',
-  'crates/simulator/src/world.rs fault',
   'js/dashboard/bars.ts add',
   'js/dashboard/page/actions.tsx Ask',
   'js/dashboard/page/event-details.tsx EventDetails',

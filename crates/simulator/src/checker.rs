@@ -1,22 +1,24 @@
 //! The invariants that must hold when everything has ended: of the histories, of the answers to clients, and of the
 //! rows that are left in the store.
 
-use std::cell::{Cell, RefCell};
+mod replay;
+mod rows;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use perdure_engine::{
-    Budget, Command, CommandEvent, DeliveryEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId,
-    ExecutionStarted, Mailbox, MessageSeq, Payload, Start, Step, TerminationEvent,
+    CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq,
+    TerminationEvent,
 };
-use perdure_provider::{CheckRequest, Finding, InstanceKey, InstanceStatus, PageLimit, Provider, Status, WorkerId};
-use perdure_provider_memory::Snapshot;
-use perdure_runtime::RuntimeError;
+use perdure_provider::{InstanceKey, InstanceStatus, PageLimit, Provider, Status};
+#[cfg(test)]
+pub(crate) use replay::OnEngine;
+use replay::{Replayed, replay};
+pub(crate) use rows::{leftovers, rows};
 
 use crate::cleanup;
-use crate::code::{About, Code, Edition, program_of};
-use crate::fibers::{Calls, Rules, Stop};
+use crate::code::program_of;
+use crate::fibers::Rules;
 use crate::plan::Plan;
 use crate::program::{Feed, Kind, Origin, Program, output};
 use crate::witness::{Seen, Witness};
@@ -406,129 +408,6 @@ fn ended_outside(history: &[EventRecord]) -> bool {
     )
 }
 
-/// The result of a replay.
-struct Replayed {
-    /// The operations that the code waits for, unless it has ended.
-    waits: Option<String>,
-    /// The rules that the execution has, unless they have made no difference.
-    rules: Option<Rules>,
-}
-
-/// Runs the code of an execution against its history, in an engine of its own.
-fn replay(
-    programs: &[Program],
-    instance: &str,
-    execution: ExecutionId,
-    history: &[EventRecord],
-) -> Result<Replayed, String> {
-    let Some(Ok(Event::Started(ExecutionStarted { name, input, .. }))) =
-        history.first().map(|event| event.clone().into_event())
-    else {
-        return Err("its first event is none".into());
-    };
-    let start = Start {
-        execution,
-        history: history.to_vec(),
-        complete: true,
-        fresh: false,
-        budget: Budget::default(),
-    };
-    let engine = Engine::new(start).map_err(|error| error.to_string())?;
-    let calls = Rc::new(OnEngine::new(engine));
-    let about = About {
-        instance: instance.to_owned(),
-        programs: Arc::new(programs.to_vec()),
-        program: program_of(&name),
-        edition: Edition::New,
-        so_far: input.and_then(|input| input.parse().ok()).unwrap_or(0),
-        round: u32::try_from(execution.0).expect("few executions"),
-    };
-    let code = Code::new(about, calls.clone());
-    loop {
-        match code.run() {
-            Err(Stop::Refused(error)) => return Err(error.to_string()),
-            Err(stop) => return Err(format!("{stop:?}")),
-            Ok(Some(end)) => {
-                let finished = calls.engine.borrow_mut().finish(end);
-                let (waits, rules) = (None, code.rules());
-                return finished
-                    .map(|()| Replayed { waits, rules })
-                    .map_err(|fault| fault.to_string());
-            }
-            Ok(None) => {}
-        }
-        let now_ms = calls.time_ms.get();
-        let step = calls
-            .engine
-            .borrow_mut()
-            .next(code.awaited(), now_ms)
-            .map_err(|fault| fault.to_string())?;
-        match step {
-            Step::Deliver { delivery, time_ms } => {
-                calls.time_ms.set(time_ms);
-                code.deliver(delivery).map_err(|stop| format!("{stop:?}"))?;
-            }
-            Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
-            // The instance was terminated, or is suspended.
-            Step::Wait => {
-                let (waits, rules) = (Some(code.pending()), code.rules());
-                return Ok(Replayed { waits, rules });
-            }
-            Step::NeedHistory => return Err("it asks for more history than there is".into()),
-        }
-    }
-}
-
-/// The calls of user code, answered by an engine of its own.
-pub(crate) struct OnEngine {
-    pub(crate) engine: RefCell<Engine>,
-    time_ms: Cell<i64>,
-}
-
-impl OnEngine {
-    pub(crate) const fn new(engine: Engine) -> Self {
-        Self {
-            time_ms: Cell::new(engine.time_ms()),
-            engine: RefCell::new(engine),
-        }
-    }
-}
-
-impl Calls for OnEngine {
-    fn issue(&self, command: Command) -> Result<EventId, RuntimeError> {
-        self.engine.borrow_mut().issue(command).map_err(RuntimeError::from)
-    }
-
-    fn is_replaying(&self) -> Result<bool, RuntimeError> {
-        Ok(self.engine.borrow().is_replaying())
-    }
-
-    fn patched(&self, patch: &str) -> Result<bool, RuntimeError> {
-        Ok(self.engine.borrow_mut().patched(patch))
-    }
-
-    fn random(&self) -> Result<f64, RuntimeError> {
-        Ok(self.engine.borrow_mut().random())
-    }
-
-    fn random_uuid(&self) -> Result<String, RuntimeError> {
-        Ok(self.engine.borrow_mut().random_uuid())
-    }
-
-    fn time_ms(&self) -> i64 {
-        self.time_ms.get()
-    }
-
-    fn set_status(&self, value: Payload) -> Result<(), RuntimeError> {
-        self.engine.borrow_mut().set_custom_status(value);
-        Ok(())
-    }
-
-    fn trace(&self, _line: String) -> Result<(), RuntimeError> {
-        Ok(())
-    }
-}
-
 const fn is_terminal(kind: EventKind) -> bool {
     matches!(
         kind,
@@ -563,66 +442,4 @@ pub(crate) const fn is_completion(kind: EventKind) -> bool {
             | EventKind::OperationConfirmed
             | EventKind::OperationRefused
     )
-}
-
-/// Reports the findings of the store's own check, which hold even in the middle of the workers' writes: S3, S4, S7, S9
-/// and S20 of each instance.
-pub(crate) async fn rows(provider: &dyn Provider, witness: &Witness) {
-    let mut after = None;
-    loop {
-        let request = CheckRequest { after, limit: 100 };
-        let checked = provider.check(request).await.expect("the store answers");
-        for Finding { rule, instance, detail } in checked.findings {
-            let of = instance.unwrap_or_default();
-            witness.accuse(format!(
-                "S20: the check of the store finds {} of '{of}': {detail}",
-                rule.as_str()
-            ));
-        }
-        after = checked.next;
-        if after.is_none() {
-            return;
-        }
-    }
-}
-
-/// L6, S20: no rows are left of ended instances, and processes that have shut down hold nothing.
-pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<String>) {
-    let has_left = |worker: &WorkerId| {
-        witness
-            .process_of(worker)
-            .is_some_and(|process| left.contains(&process))
-    };
-    for row in snapshot.workers.iter().filter(|row| has_left(&row.worker.id)) {
-        witness.accuse(format!(
-            "L6: worker {} is registered although its process has shut down",
-            row.worker.id
-        ));
-    }
-    for (worker, revoked) in &snapshot.revocations {
-        if snapshot.workers.iter().all(|row| row.worker.id != *worker) {
-            let key = revoked.key.0;
-            witness.accuse(format!(
-                "S20: {worker} is gone and still to hear that it has lost instance {key}"
-            ));
-        }
-    }
-    for row in &snapshot.instances {
-        if let Some(owner) = row.owner.as_ref().filter(|owner| has_left(owner)) {
-            witness.accuse(format!(
-                "L6: worker {owner} owns {} although its process has shut down",
-                row.id
-            ));
-        }
-    }
-    let ended = snapshot.instances.iter().filter(|row| row.status.is_terminal());
-    let ended: BTreeSet<InstanceKey> = ended.map(|row| row.key).collect();
-    let messages = snapshot.messages.iter().map(|row| ("message", row.key));
-    let heartbeats = snapshot.heartbeats.iter().map(|row| ("heartbeat", row.key));
-    let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));
-    for (what, key) in messages.chain(heartbeats).chain(tasks) {
-        if ended.contains(&key) || snapshot.instances.iter().all(|row| row.key != key) {
-            witness.accuse(format!("S20: a {what} is left of instance {}, which has ended", key.0));
-        }
-    }
 }

@@ -198,99 +198,105 @@ impl Context {
     }
 
     async fn op(&self, op: &Op) -> Outcome {
-        Ok(match op {
-            Op::Activity(work) => or(FATAL, self.activity(*work, None).await)?,
-            Op::Draw(work) => {
-                let (random, uuid) = (
-                    self.calls.random().map_err(refused)?,
-                    self.calls.random_uuid().map_err(refused)?,
-                );
-                let drawn = format!("{random} {uuid} {}", self.calls.time_ms());
-                or(FATAL, self.activity(*work, Some(drawn)).await)?
-            }
+        match op {
+            Op::Activity(work) => or(FATAL, self.activity(*work, None).await),
+            Op::Draw(work) => self.draw(*work).await,
             Op::Timer(delay_ms) => {
-                let id = self.issue(Command::CreateTimer { delay_ms: *delay_ms })?;
-                self.on_demand(id).await?;
-                STEP
+                self.clone().sleep(*delay_ms).await?;
+                Ok(STEP)
             }
-            Op::Event(name) => self.mail(Mailbox::Event((*name).into())).await?,
-            Op::Dequeue(name) => self.mail(Mailbox::Queue((*name).into())).await?,
+            Op::Event(name) => self.mail(Mailbox::Event((*name).into())).await,
+            Op::Dequeue(name) => self.mail(Mailbox::Queue((*name).into())).await,
             Op::Child { program, tag } => {
                 let id = format!("{}.{}.{tag}", self.about.instance, self.about.round);
                 let id = self.issue(Command::StartChild(start(*program, id)))?;
-                or(CHILD_FAILED, self.operation(id).await)?
+                or(CHILD_FAILED, self.operation(id).await)
             }
-            Op::Detached { program } => self.start_detached(*program, instance_of(*program)).await?,
+            Op::Detached { program } => self.start_detached(*program, instance_of(*program)).await,
             Op::Taken => {
-                self.start_detached(self.about.program, self.about.instance.clone())
-                    .await?
+                let instance = self.about.instance.clone();
+                self.start_detached(self.about.program, instance).await
             }
             Op::Send(feed) => {
                 self.send(feed).await?;
-                STEP
+                Ok(STEP)
             }
             Op::All(blocks) => {
                 let fibers: Vec<_> = blocks.iter().map(|block| self.spawn(block)).collect();
-                self.fibers.all(&fibers).await?
+                self.fibers.all(&fibers).await
             }
             Op::AllFails(blocks) => {
                 let mut fibers = vec![self.fibers.spawn(Box::pin(self.clone().fail()))];
                 fibers.extend(blocks.iter().map(|block| self.spawn(block)));
-                or(ALL_FAILED, self.fibers.all(&fibers).await)?
+                or(ALL_FAILED, self.fibers.all(&fibers).await)
             }
             Op::Race {
                 branches,
                 cancel_losers,
-            } => {
-                let fibers: Vec<_> = branches.iter().map(|block| self.spawn(block)).collect();
-                let winner = self.fibers.race(&fibers).await?;
-                let losers = fibers.iter().copied().enumerate();
-                let losers = losers.filter(|(place, _)| *cancel_losers && *place != winner);
-                let losers: Vec<_> = losers.map(|(_, fiber)| fiber).collect();
-                self.fibers.cancel_losers(&losers).await?;
-                RACE
-            }
-            Op::Timeout(delay_ms, block) => {
-                let fibers = [
-                    self.spawn(block),
-                    self.fibers.spawn(Box::pin(self.clone().sleep(*delay_ms))),
-                ];
-                let winner = self.fibers.race(&fibers).await?;
-                self.fibers.cancel_losers(&[fibers[1 - winner]]).await?;
-                TIMEOUT
-            }
+            } => self.race(branches, *cancel_losers).await,
+            Op::Timeout(delay_ms, block) => self.timeout(*delay_ms, block).await,
             Op::Cancel(work, delay_ms) => {
                 let id = self.schedule(*work, None)?;
                 self.clone().sleep(*delay_ms).await?;
                 self.fibers.give_up(&*self.calls, id)?;
-                STEP
+                Ok(STEP)
             }
             Op::Status(number) => {
                 let status = format!("{} {number}", self.about.instance);
-                self.calls.set_status(Some(status)).map_err(refused)?;
-                0
+                self.calls.set_status(Some(status)).map(|()| 0).map_err(refused)
             }
             Op::Trace(number) => {
                 let line = format!("{} {number}", self.about.instance);
-                self.calls.trace(line).map_err(refused)?;
-                0
+                self.calls.trace(line).map(|()| 0).map_err(refused)
             }
             Op::Patch { id, old, new } => {
                 let is_new =
                     self.about.edition > Edition::Old && self.calls.patched(&id.to_string()).map_err(refused)?;
                 self.clone().block(Arc::clone(if is_new { new } else { old })).await?;
-                0
+                Ok(0)
             }
-            Op::Slip(work) => {
-                // If it got into a history, no code but the wrong one would ever fit.
-                if self.about.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
-                    self.activity(*work, None).await?;
-                }
-                0
-            }
-            Op::Guarded(guard) => self.guarded(guard).await?,
+            Op::Slip(work) => self.slip(*work).await,
+            Op::Guarded(guard) => self.guarded(guard).await,
             Op::Fiber(_) => unreachable!("a block starts its fibers itself"),
-        })
+        }
+    }
+
+    /// Hands random numbers and the time to an activity.
+    async fn draw(&self, work: Work) -> Outcome {
+        let (random, uuid) = (
+            self.calls.random().map_err(refused)?,
+            self.calls.random_uuid().map_err(refused)?,
+        );
+        let drawn = format!("{random} {uuid} {}", self.calls.time_ms());
+        or(FATAL, self.activity(work, Some(drawn)).await)
+    }
+
+    async fn race(&self, branches: &[Block], cancel_losers: bool) -> Outcome {
+        let fibers: Vec<_> = branches.iter().map(|block| self.spawn(block)).collect();
+        let winner = self.fibers.race(&fibers).await?;
+        let losers = fibers.iter().copied().enumerate();
+        let losers = losers.filter(|(place, _)| cancel_losers && *place != winner);
+        let losers: Vec<_> = losers.map(|(_, fiber)| fiber).collect();
+        self.fibers.cancel_losers(&losers).await?;
+        Ok(RACE)
+    }
+
+    async fn timeout(&self, delay_ms: i64, block: &Block) -> Outcome {
+        let fibers = [
+            self.spawn(block),
+            self.fibers.spawn(Box::pin(self.clone().sleep(delay_ms))),
+        ];
+        let winner = self.fibers.race(&fibers).await?;
+        self.fibers.cancel_losers(&[fibers[1 - winner]]).await?;
+        Ok(TIMEOUT)
+    }
+
+    /// Does more than its edition did, in a replay. If this got into a history, no code but the wrong one would ever fit.
+    async fn slip(&self, work: Work) -> Outcome {
+        if self.about.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
+            self.activity(work, None).await?;
+        }
+        Ok(0)
     }
 
     /// Runs a block, and its cleanup if it is cancelled. The block is over when its last step, which closes it, has a
@@ -461,170 +467,4 @@ pub(crate) fn work_of(input: &str) -> Work {
 }
 
 #[cfg(test)]
-mod tests {
-    use perdure_engine::{
-        Budget, CommandEvent, Completion, Engine, Event, EventRecord, ExecutionId, ExecutionStarted, Message,
-        MessageBody, MessageSeq, Start, Step,
-    };
-
-    use super::*;
-    use crate::checker::OnEngine;
-    use crate::program::{Guard, Origin};
-
-    /// An execution that moves from one edition to the other. Its time stands still.
-    struct Execution {
-        history: Vec<EventRecord>,
-        calls: Rc<OnEngine>,
-        code: Code,
-        end: Option<End>,
-    }
-
-    impl Execution {
-        fn new(edition: Edition) -> Self {
-            let started = ExecutionStarted {
-                name: name_of(0),
-                version: VERSION.into(),
-                input: Some("0".into()),
-                seed: 1,
-                incarnation: None,
-                parent: None,
-                custom_status: None,
-                trace: None,
-            };
-            Self::with(edition, vec![EventRecord::new(EventId::FIRST, 0, started)])
-        }
-
-        fn with(edition: Edition, history: Vec<EventRecord>) -> Self {
-            let start = Start {
-                execution: ExecutionId::FIRST,
-                history: history.clone(),
-                complete: true,
-                fresh: history.len() == 1,
-                budget: Budget::default(),
-            };
-            let calls = Rc::new(OnEngine::new(Engine::new(start).expect("the history can be read")));
-            let about = About {
-                instance: instance_of(0),
-                programs: Arc::new(vec![program()]),
-                program: 0,
-                edition,
-                so_far: 0,
-                round: 1,
-            };
-            let code = Code::new(about, calls.clone());
-            let mut execution = Self {
-                history,
-                calls,
-                code,
-                end: None,
-            };
-            execution.run();
-            execution
-        }
-
-        /// Another process goes on with the execution.
-        fn move_to(self, edition: Edition) -> Self {
-            Self::with(edition, self.history)
-        }
-
-        fn run(&mut self) {
-            loop {
-                self.end = self.code.run().expect("the code fits the history");
-                if let Some(end) = self.end.clone() {
-                    self.calls.engine.borrow_mut().finish(end).expect("it fits");
-                    break;
-                }
-                let step = self.calls.engine.borrow_mut().next(self.code.awaited(), 0);
-                let Step::Deliver { delivery, .. } = step.expect("the code fits the history") else {
-                    break;
-                };
-                self.code.deliver(delivery).expect("the code fits the history");
-            }
-            let turn = self.calls.engine.borrow_mut().end_turn();
-            self.history.extend(turn.events);
-        }
-
-        fn offer(&mut self, completion: Completion) {
-            self.calls.engine.borrow_mut().offer(completion);
-            self.run();
-        }
-
-        fn cancel(&mut self) {
-            let body = MessageBody::Cancel { reason: None };
-            self.offer(Completion::Message(Message {
-                seq: MessageSeq(1),
-                body,
-            }));
-        }
-
-        fn complete(&mut self, tag: u32) {
-            let scheduled = self.history[self.place_of(tag).expect("it is scheduled")].event_id;
-            let output = Some("1".into());
-            self.offer(Completion::ActivityCompleted { scheduled, output });
-        }
-
-        fn place_of(&self, tag: u32) -> Option<usize> {
-            self.history.iter().position(|event| {
-                let event = event.clone().into_event();
-                matches!(event, Ok(Event::Command(CommandEvent::ActivityScheduled { input: Some(input), .. })) if work_of(&input).tag == tag)
-            })
-        }
-
-        fn has(&self, tag: u32) -> bool {
-            self.place_of(tag).is_some()
-        }
-
-        fn is_cancelled(&self) -> bool {
-            self.end == Some(End::Cancelled(None))
-        }
-    }
-
-    /// Waits for a branch with a guarded block (1, its cleanup 2, its close 3), and has a cleanup of its own (0).
-    fn program() -> Program {
-        let work = |tag| Work { tag, ..Work::default() };
-        let guard = Op::Guarded(Box::new(Guard {
-            enter: work(1),
-            body: Block::default(),
-            undo: work(2),
-            cleanup: Block::default(),
-            close: work(3),
-        }));
-        Program {
-            origin: Origin::Client,
-            kind: Kind::Plain,
-            rounds: 1,
-            body: Arc::new(vec![Op::All(vec![Arc::new(vec![guard])])]),
-            cleans_up: true,
-            is_free: true,
-            is_scoped: true,
-        }
-    }
-
-    #[test]
-    fn execution_cancelled_by_the_old_edition_keeps_the_flat_rules() {
-        let mut execution = Execution::new(Edition::Old);
-        execution.cancel();
-        assert!(execution.has(2) && execution.has(0), "both clean up at once");
-        let mut execution = execution.move_to(Edition::New);
-        assert_eq!(execution.code.rules(), Some(Rules::Flat));
-        execution.complete(0);
-        assert!(execution.is_cancelled(), "it ends with its main fiber");
-        assert!(execution.move_to(Edition::New).is_cancelled());
-    }
-
-    #[test]
-    fn execution_cancelled_by_the_new_edition_keeps_the_scoped_rules() {
-        let mut execution = Execution::new(Edition::New);
-        execution.cancel();
-        assert!(execution.has(2) && !execution.has(0), "the branch cleans up first");
-        let mut execution = execution.move_to(Edition::Old);
-        assert_eq!(execution.code.rules(), Some(Rules::Scoped));
-        execution.complete(2);
-        let mut execution = execution.move_to(Edition::New);
-        execution.complete(3);
-        assert!(execution.has(0));
-        execution.complete(0);
-        assert!(execution.is_cancelled());
-        assert!(execution.move_to(Edition::Old).is_cancelled());
-    }
-}
+mod tests;

@@ -1,0 +1,70 @@
+//! The rows of the store, during a run and at its end.
+
+use std::collections::BTreeSet;
+
+use perdure_provider::{CheckRequest, Finding, InstanceKey, Provider, WorkerId};
+use perdure_provider_memory::Snapshot;
+
+use crate::witness::Witness;
+
+/// Reports the findings of the store's own check, which hold even in the middle of the workers' writes: S3, S4, S7, S9
+/// and S20 of each instance.
+pub(crate) async fn rows(provider: &dyn Provider, witness: &Witness) {
+    let mut after = None;
+    loop {
+        let request = CheckRequest { after, limit: 100 };
+        let checked = provider.check(request).await.expect("the store answers");
+        for Finding { rule, instance, detail } in checked.findings {
+            let of = instance.unwrap_or_default();
+            witness.accuse(format!(
+                "S20: the check of the store finds {} of '{of}': {detail}",
+                rule.as_str()
+            ));
+        }
+        after = checked.next;
+        if after.is_none() {
+            return;
+        }
+    }
+}
+
+/// L6, S20: no rows are left of ended instances, and processes that have shut down hold nothing.
+pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<String>) {
+    let has_left = |worker: &WorkerId| {
+        witness
+            .process_of(worker)
+            .is_some_and(|process| left.contains(&process))
+    };
+    for row in snapshot.workers.iter().filter(|row| has_left(&row.worker.id)) {
+        witness.accuse(format!(
+            "L6: worker {} is registered although its process has shut down",
+            row.worker.id
+        ));
+    }
+    for (worker, revoked) in &snapshot.revocations {
+        if snapshot.workers.iter().all(|row| row.worker.id != *worker) {
+            let key = revoked.key.0;
+            witness.accuse(format!(
+                "S20: {worker} is gone and still to hear that it has lost instance {key}"
+            ));
+        }
+    }
+    for row in &snapshot.instances {
+        if let Some(owner) = row.owner.as_ref().filter(|owner| has_left(owner)) {
+            witness.accuse(format!(
+                "L6: worker {owner} owns {} although its process has shut down",
+                row.id
+            ));
+        }
+    }
+    let ended = snapshot.instances.iter().filter(|row| row.status.is_terminal());
+    let ended: BTreeSet<InstanceKey> = ended.map(|row| row.key).collect();
+    let messages = snapshot.messages.iter().map(|row| ("message", row.key));
+    let heartbeats = snapshot.heartbeats.iter().map(|row| ("heartbeat", row.key));
+    let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));
+    for (what, key) in messages.chain(heartbeats).chain(tasks) {
+        if ended.contains(&key) || snapshot.instances.iter().all(|row| row.key != key) {
+            witness.accuse(format!("S20: a {what} is left of instance {}, which has ended", key.0));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The attempts of activities that begin and end outside the store.
+
+use std::collections::BTreeSet;
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{InstanceKey, Task, TaskName};
+
+use super::{Step, Witness};
+use crate::log::Log;
+
+/// An attempt that began.
+pub(super) struct Begun {
+    pub(super) by: String,
+    /// The count of disturbances of that process when the attempt began, or when the process took it from a queue. A
+    /// disturbance in between may have cost the process the attempt without its knowing.
+    pub(super) since: u64,
+    /// True if the attempt was taken from a queue.
+    pub(super) is_task: bool,
+    pub(super) has_ended: bool,
+    /// True if the attempt was given back while it ran, or begins after that because its process has not heard of it.
+    /// Other processes begin it, too.
+    pub(super) is_given_back: bool,
+    /// True if its instance was taken from its process, which had not heard of that.
+    pub(super) is_unaware: bool,
+}
+
+/// The instances and tasks that a process keeps when it gives back the rest.
+pub(super) struct Kept {
+    pub(super) instances: BTreeSet<InstanceKey>,
+    pub(super) tasks: BTreeSet<TaskName>,
+}
+
+impl Witness {
+    /// Something happened to a process, after which its attempts may begin anew elsewhere.
+    pub(crate) fn disturb(&self, process: &str) {
+        *self.0.lock().disturbances.entry(process.to_owned()).or_default() += 1;
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begins(
+        &self,
+        log: &Log,
+        process: &str,
+        instance: &str,
+        execution: u64,
+        scheduled: EventId,
+        attempt: u32,
+    ) {
+        let mut known = self.0.lock();
+        let known = &mut *known;
+        known.figures.attempts += 1;
+        log.say(
+            process,
+            format_args!("attempt {attempt} of {instance} {execution} #{scheduled} begins"),
+        );
+        let Some(key) = known.keys.get(instance).copied() else {
+            return known.violations.push(format!(
+                "invariant 1: an activity of {instance} began before the instance was stored"
+            ));
+        };
+        let step = (key, ExecutionId(execution), scheduled);
+        let owner = known.instances[&key]
+            .owner
+            .as_ref()
+            .and_then(|owner| known.processes.get(owner));
+        if owner.is_none_or(|owner| owner != process) && known.unaware.contains_key(&(key, process.to_owned())) {
+            known.figures.unaware += 1;
+            return;
+        }
+        if known.completed.contains(&step) {
+            known.violations.push(format!(
+                "S5: {instance} {execution} #{scheduled} began again in {process} after its completion was recorded"
+            ));
+        }
+        let taken = known.taken.remove(&(step, attempt)).filter(|(by, _)| by == process);
+        let before = known.begun.get(&(step, attempt));
+        // A task that was handed to another thread of its process was taken before.
+        let is_task = taken.is_some() || before.is_some_and(|before| before.by == process && before.is_task);
+        let is_given_back = known.giving_back.get(process).is_some_and(|kept| match is_task {
+            true => !kept.tasks.contains(&task_of(&(step, attempt))),
+            false => !kept.instances.contains(&key),
+        });
+        if let Some(before) = before {
+            known.figures.repeated += 1;
+            let by = &before.by;
+            let is_unaware = known.unaware.contains_key(&(key, by.clone())) || before.is_unaware;
+            let is_expected = is_unaware || is_given_back || before.is_given_back;
+            if known.disturbed(by, key) == before.since && !is_expected {
+                let violation = format!(
+                    "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
+                );
+                known.violations.push(violation);
+            }
+        }
+        let begun = Begun {
+            by: process.to_owned(),
+            since: taken.map_or_else(|| known.disturbed(process, key), |(_, since)| since),
+            is_task,
+            has_ended: false,
+            is_given_back,
+            is_unaware: known.unaware.contains_key(&(key, process.to_owned())),
+        };
+        known.begun.insert((step, attempt), begun);
+    }
+
+    /// An attempt is over, and its process knows the result.
+    pub(crate) fn ends(&self, process: &str, instance: &str, execution: u64, scheduled: EventId, attempt: u32) {
+        let mut known = self.0.lock();
+        let Some(key) = known.keys.get(instance).copied() else {
+            return;
+        };
+        let step = (key, ExecutionId(execution), scheduled);
+        if let Some(begun) = known
+            .begun
+            .get_mut(&(step, attempt))
+            .filter(|begun| begun.by == process)
+        {
+            begun.has_ended = true;
+        }
+    }
+
+    /// A process takes an attempt from a queue.
+    pub(crate) fn takes(&self, log: &Log, process: &str, Task { task, instance_id, .. }: &Task) {
+        log.say(
+            process,
+            format_args!(
+                "takes attempt {} of {instance_id} {} #{}",
+                task.attempt, task.execution, task.scheduled
+            ),
+        );
+        let mut known = self.0.lock();
+        let disturbed = known.disturbed(process, task.key);
+        let step = (task.key, task.execution, task.scheduled);
+        known
+            .taken
+            .insert((step, task.attempt), (process.to_owned(), disturbed));
+    }
+}
+
+/// The name that an attempt has as a task.
+pub(super) fn task_of(((key, execution, scheduled), attempt): &(Step, u32)) -> TaskName {
+    TaskName {
+        key: *key,
+        execution: *execution,
+        scheduled: *scheduled,
+        attempt: *attempt,
+    }
+}

@@ -1,0 +1,262 @@
+//! The writes that the store has carried out, and the instances that it has handed out.
+
+use perdure_engine::{EventId, ExecutionId, MessageBody};
+use perdure_provider::{Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, Outcome, TurnCommit, WorkerId, Write};
+
+use super::{Known, Seen, Standing, Witness};
+use crate::checker::is_completion;
+use crate::log::Log;
+
+impl Witness {
+    pub(crate) fn wrote(&self, log: &Log, who: &str, write: &Write, outcome: &Outcome) {
+        let mut known = self.0.lock();
+        if *outcome == Outcome::Fenced {
+            known.figures.stale += 1;
+        }
+        match (write, outcome) {
+            (Write::Turn(turn), outcome) => known.turn(log, who, turn, outcome),
+            (Write::Start(new), outcome) => known.started(log, who, new, outcome),
+            (Write::Message(new), Outcome::Delivered { key, seq, .. }) => {
+                log.say(who, format_args!("message {seq} for {} ({:?})", new.instance, new.body));
+                if let MessageBody::Mail {
+                    payload: Some(number), ..
+                } = &new.body
+                {
+                    let number = number.parse().expect("every message here holds a number");
+                    known.messages.insert(number, (*key, *seq));
+                }
+            }
+            (Write::Message(new), Outcome::Terminated { key, .. }) => {
+                log.say(who, format_args!("cancel {}, which is suspended", new.instance));
+                known.take_away(*key, Standing::Ended);
+            }
+            (Write::Terminate(terminate), Outcome::Terminated { key, .. }) => {
+                log.say(who, format_args!("terminate {}", terminate.id));
+                known.take_away(*key, Standing::Ended);
+            }
+            (Write::Suspend(suspend), Outcome::Suspended { key, epoch, .. }) => {
+                log.say(who, format_args!("suspend {} in epoch {}", suspend.id, epoch.0));
+                known.take_away(*key, Standing::Suspended);
+            }
+            (Write::Resume { id, .. }, Outcome::Resumed) => {
+                log.say(who, format_args!("resume {id}"));
+                let key = known.keys.get(id).copied();
+                known.resumed(key);
+            }
+            (Write::ReleaseInstance(let_go), outcome) => {
+                log.say(who, format_args!("let go {} {outcome:?}", let_go.key.0));
+                // The process knows by a turn that was fenced off, or was told.
+                known.unaware.remove(&(let_go.key, who.to_owned()));
+                if *outcome != Outcome::Fenced {
+                    known.disown(let_go.key);
+                }
+            }
+            (write, outcome) => log.say(who, format_args!("{} {}", short(write), short_of(outcome))),
+        }
+    }
+
+    pub(crate) fn acquired(&self, log: &Log, who: &str, worker: &WorkerId, acquired: &Acquired) {
+        let mut known = self.0.lock();
+        for instance in &acquired.instances {
+            log.say(
+                who,
+                format_args!("acquires {} in epoch {}", instance.id, instance.epoch.0),
+            );
+            let known = &mut *known;
+            let Some(seen) = known.instances.get_mut(&instance.key) else {
+                known
+                    .violations
+                    .push(format!("{} was acquired and never started", instance.id));
+                continue;
+            };
+            if instance.epoch <= seen.epoch {
+                let epochs = (instance.epoch.0, seen.epoch.0);
+                known.violations.push(format!(
+                    "S8: {} was acquired in epoch {} after {}",
+                    seen.id, epochs.0, epochs.1
+                ));
+            }
+            if let Some(owner) = &seen.owner {
+                known
+                    .violations
+                    .push(format!("S9: {} was acquired while worker {owner} owned it", seen.id));
+            }
+            if seen.standing != Standing::Open {
+                known
+                    .violations
+                    .push(format!("S7: {} was acquired while it was {:?}", seen.id, seen.standing));
+            }
+            if (instance.execution, instance.next_event_id) != (seen.execution, seen.next) {
+                known.violations.push(format!(
+                    "S3: {} was acquired at execution {} event {}, not {} event {}",
+                    seen.id, instance.execution, instance.next_event_id, seen.execution, seen.next
+                ));
+            }
+            (seen.epoch, seen.owner) = (instance.epoch, Some(worker.clone()));
+        }
+    }
+}
+
+impl Known {
+    fn started(&mut self, log: &Log, who: &str, new: &NewInstance, outcome: &Outcome) {
+        log.say(who, format_args!("start {} {}", new.id, short_of(outcome)));
+        let Outcome::Started { key, claimed, turn } = outcome else {
+            return;
+        };
+        self.insert(*key, new, *claimed);
+        if let (Some(turn), Some(committed), Some(epoch)) = (&new.first_turn, turn, claimed) {
+            let turn = TurnCommit {
+                key: *key,
+                epoch: *epoch,
+                ..(**turn).clone()
+            };
+            self.turn(log, who, &turn, committed);
+        }
+    }
+
+    fn insert(&mut self, key: InstanceKey, new: &NewInstance, claimed: Option<Epoch>) {
+        let seen = Seen {
+            id: new.id.clone(),
+            epoch: claimed.unwrap_or(Epoch(0)),
+            owner: claimed.and(new.claim.clone()),
+            execution: ExecutionId::FIRST,
+            next: EventId::FIRST.next(),
+            standing: Standing::Open,
+        };
+        if self.keys.insert(new.id.clone(), key).is_some() {
+            self.violations.push(format!("S17: {} was started twice", new.id));
+        }
+        self.instances.insert(key, seen);
+    }
+
+    fn turn(&mut self, log: &Log, who: &str, turn: &TurnCommit, outcome: &Outcome) {
+        let Some(seen) = self.instances.get(&turn.key).cloned() else {
+            return self
+                .violations
+                .push(format!("a turn of the unknown instance {} was written", turn.key.0));
+        };
+        let kinds: Vec<&str> = turn.events.iter().map(|event| event.kind.as_str()).collect();
+        log.say(
+            who,
+            format_args!(
+                "turn of {} {} epoch {} from #{}: {} consumes {:?}, {} {}",
+                seen.id,
+                turn.execution,
+                turn.epoch.0,
+                turn.next_event_id,
+                kinds.join(" "),
+                turn.consumed,
+                short_after(&turn.after),
+                short_of(outcome)
+            ),
+        );
+        let Outcome::Committed { others, .. } = outcome else {
+            return;
+        };
+        self.check_fence(&seen, turn);
+        self.check_events(&seen.id, turn);
+        self.figures.turns += 1;
+        self.figures.events += turn.events.len() as u64;
+        self.advance(turn);
+        if let (Some(cross_instance), Some(others)) = (&turn.cross_instance, others) {
+            for (start, outcome) in cross_instance.starts.iter().zip(&others.started) {
+                self.started(log, who, &start.instance, outcome);
+            }
+        }
+    }
+
+    /// S3, S7, S8: the turn is that of the owner, and follows the last one.
+    fn check_fence(&mut self, seen: &Seen, turn: &TurnCommit) {
+        let id = &seen.id;
+        let mut wrong = |what: String| self.violations.push(what);
+        if seen.owner.as_ref() != Some(&turn.worker) || seen.epoch != turn.epoch {
+            wrong(format!(
+                "S8: a turn of {id} committed as worker {} in epoch {}, but it is {:?} in {}",
+                turn.worker, turn.epoch.0, seen.owner, seen.epoch.0
+            ));
+        }
+        if seen.standing != Standing::Open {
+            wrong(format!("S7: a turn of {id} committed while it was {:?}", seen.standing));
+        }
+        if (turn.execution, turn.next_event_id) != (seen.execution, seen.next) {
+            wrong(format!(
+                "S3: a turn of {id} committed from {} #{}, not {} #{}",
+                turn.execution, turn.next_event_id, seen.execution, seen.next
+            ));
+        }
+    }
+
+    /// S3, S4, S11: the events have no gap, no schedule has two completions, and no message is consumed twice.
+    fn check_events(&mut self, id: &str, turn: &TurnCommit) {
+        let mut wrong = |what: String| self.violations.push(what);
+        for (event, next) in turn.events.iter().zip(turn.next_event_id.0..) {
+            if event.event_id.0 != next {
+                wrong(format!("S3: {id} has a gap before event {}", event.event_id));
+            }
+            if let (true, Some(scheduled)) = (is_completion(event.kind), event.ref_id)
+                && !self.completed.insert((turn.key, turn.execution, scheduled))
+            {
+                wrong(format!(
+                    "S4: #{scheduled} of {id} {} has two completions",
+                    turn.execution
+                ));
+            }
+        }
+        for seq in &turn.consumed {
+            if !self.consumed.insert((turn.key, *seq)) {
+                wrong(format!("S11: message {seq} of {id} was consumed twice"));
+            }
+        }
+    }
+
+    /// Brings the instance of a committed turn to its state after the turn.
+    fn advance(&mut self, turn: &TurnCommit) {
+        let Some(seen) = self.instances.get_mut(&turn.key) else {
+            return;
+        };
+        seen.next = EventId(turn.next_event_id.0 + turn.events.len() as u64);
+        match &turn.after {
+            AfterTurn::Hold => {}
+            AfterTurn::Release { .. } => seen.owner = None,
+            AfterTurn::End { .. } => (seen.owner, seen.standing) = (None, Standing::Ended),
+            AfterTurn::Suspend { report, .. } => {
+                // No other reason suspends an instance by a turn here.
+                if !report.contains("NONDETERMINISM") {
+                    let id = &seen.id;
+                    self.violations
+                        .push(format!("S14: {id} is suspended although its code fits: {report}"));
+                }
+                (seen.owner, seen.standing) = (None, Standing::Suspended);
+                // The results of its attempts are not recorded, so they begin again.
+                self.disturb_instance(turn.key);
+            }
+            AfterTurn::ContinueAsNew(next) => {
+                (seen.execution, seen.next) = (seen.execution.next(), EventId::FIRST.next());
+                if !next.hold {
+                    seen.owner = None;
+                }
+            }
+        }
+    }
+}
+
+fn short(write: &Write) -> String {
+    let text = format!("{write:?}");
+    text.chars().take(120).collect()
+}
+
+fn short_after(after: &AfterTurn) -> String {
+    match after {
+        AfterTurn::ContinueAsNew(next) => format!("continues, hold {}", next.hold),
+        AfterTurn::Suspend { unfit_code, .. } => format!("suspends, unfit {unfit_code:?}"),
+        after => format!("{after:?}"),
+    }
+}
+
+fn short_of(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Committed { .. } => "committed".into(),
+        Outcome::Started { key, claimed, .. } => format!("started as {} claimed {claimed:?}", key.0),
+        outcome => format!("{outcome:?}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! The faults of the plan, and their end.
+
+use std::time::Duration;
+
+use perdure_runtime::{Job, LaneId};
+use tokio::time::Instant;
+
+use super::{Due, World};
+use crate::code::Edition;
+use crate::link::Pulse;
+use crate::plan::{Fault, Weather};
+use crate::process::Pid;
+
+impl World<'_> {
+    pub(super) fn fault(&mut self, fault: Fault) {
+        if self.is_quiet {
+            return;
+        }
+        let pid = |slot: usize| self.slots[slot];
+        match fault {
+            Fault::Kill { slot, down_ms } => {
+                if let Some(pid) = pid(slot) {
+                    self.kill(pid, Some(down_ms));
+                }
+            }
+            Fault::Crash { slot, calls, moment } => {
+                if let Some(pid) = pid(slot) {
+                    self.process(pid).link.crash_at(calls, moment);
+                }
+            }
+            Fault::Stop { slot, ms } => {
+                if let Some(pid) = pid(slot) {
+                    self.stop(pid, ms);
+                }
+            }
+            Fault::Outage { ms } => {
+                self.air.fire("outage");
+                self.log.say("store", format_args!("is gone for {ms} ms"));
+                *self.air.outage_until.lock() = Instant::now() + Duration::from_millis(ms);
+            }
+            Fault::Refusal { ms, refusal } => {
+                self.air.fire("refusal");
+                self.log.say("store", format_args!("refuses for {ms} ms: {refusal:?}"));
+                *self.air.refusal.lock() = Some((Instant::now() + Duration::from_millis(ms), refusal));
+            }
+            Fault::Jump { slot, ms } => {
+                self.air.fire("clock that was set");
+                self.log.say("clock", format_args!("of slot {slot} is set by {ms} ms"));
+                self.clocks[slot].jump(ms);
+            }
+            Fault::Deploy {
+                slot,
+                edition,
+                timeout_ms,
+                down_ms,
+            } => {
+                self.air.fire("deployment");
+                if let Some(pid) = pid(slot) {
+                    self.deploy(pid, timeout_ms, edition, down_ms);
+                }
+            }
+            Fault::Block { slot, lane, ms } => {
+                if let Some(pid) = pid(slot) {
+                    self.block(pid, LaneId(lane), ms);
+                }
+            }
+            Fault::LoseThread { slot, lane, down_ms } => {
+                if let Some(pid) = pid(slot).filter(|pid| self.processes[*pid as usize].is_started) {
+                    self.lose_thread(pid, LaneId(lane), down_ms);
+                }
+            }
+            Fault::Weather(weather) => *self.air.weather.lock() = weather,
+        }
+    }
+
+    fn stop(&mut self, pid: Pid, ms: u64) {
+        let process = self.process(pid);
+        if process.pulse != Pulse::Running {
+            return;
+        }
+        process.pulse = Pulse::Stopped;
+        process.link.set_pulse(Pulse::Stopped);
+        let name = process.name.clone();
+        self.log.say(&name, format_args!("stands still for {ms} ms"));
+        self.witness.disturb(&name);
+        self.air.fire(if ms > self.plan.lease_ms {
+            "stop beyond the lease"
+        } else {
+            "stop"
+        });
+        self.after(ms, Due::Continue(pid));
+    }
+
+    pub(super) fn block(&mut self, pid: Pid, lane: LaneId, ms: u64) {
+        let process = self.process(pid);
+        if process.pulse == Pulse::Running && !process.lanes[lane.0].is_blocked {
+            process.lanes[lane.0].is_blocked = true;
+            let name = process.name.clone();
+            self.air.fire("blocked thread");
+            self.witness.disturb(&name);
+            self.log.say(&name, format_args!("lane {} is busy for {ms} ms", lane.0));
+            self.after(ms, Due::Unblock(pid, lane));
+        }
+    }
+
+    pub(super) fn unblock(&mut self, pid: Pid, lane: LaneId) {
+        if self.defers(pid, Due::Unblock(pid, lane)) {
+            return;
+        }
+        self.held_up(pid, lane);
+        let process = &mut self.processes[pid as usize];
+        if process.pulse != Pulse::Running || !process.lanes[lane.0].is_blocked {
+            return;
+        }
+        process.lanes[lane.0].is_blocked = false;
+        process.lanes[lane.0].is_awake = true;
+        let (held, name) = (process.lanes[lane.0].held.take(), process.name.clone());
+        self.log.say(&name, format_args!("lane {} is free", lane.0));
+        self.witness.disturb(&name);
+        if let Some(Job::Turn(token)) = held {
+            let process = &mut self.processes[pid as usize];
+            process.turn(lane, token, &self.programs);
+        }
+    }
+
+    fn lose_thread(&mut self, pid: Pid, lane: LaneId, down_ms: u64) {
+        let process = self.process(pid);
+        if process.pulse != Pulse::Running || process.is_leaving {
+            return;
+        }
+        let name = process.name.clone();
+        process.lanes[lane.0].lose();
+        process.attempts.retain(|_, (_, of)| *of != lane);
+        process.runtime.lose(lane);
+        self.air.fire("lost thread");
+        self.log.say(&name, format_args!("lane {} loses its thread", lane.0));
+        self.witness.disturb(&name);
+        self.after(down_ms, Due::Attach(pid, lane));
+    }
+
+    /// Ends all faults, and deploys the right code everywhere.
+    pub(super) fn quiet(&mut self) {
+        self.is_quiet = true;
+        self.still = (Instant::now(), 0);
+        self.quiet_since = Instant::now();
+        self.log.say("world", format_args!("becomes quiet"));
+        *self.air.weather.lock() = Weather::default();
+        *self.air.outage_until.lock() = Instant::now();
+        *self.air.refusal.lock() = None;
+        for slot in 0..self.slots.len() {
+            let pid = self.slots[slot];
+            if let Some(pid) = pid {
+                self.cont(pid);
+            }
+            match pid {
+                Some(pid) if self.process(pid).edition != Edition::New => {
+                    self.deploy(pid, 0, Edition::New, 10);
+                }
+                Some(pid) => self.process(pid).link.calm_down(),
+                None => {}
+            }
+        }
+        self.after(1_000, Due::Look);
+    }
+}

@@ -1,0 +1,233 @@
+//! The life of the processes: their begin, their shutdown, and their death.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use perdure_runtime::{Host, Job, LaneId, Runtime, RuntimeError, RuntimeOptions, Store};
+use tokio::runtime::Handle;
+
+use super::{Due, News, Newsroom, World};
+use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of};
+use crate::link::{Link, Linked, Pulse, sleep};
+use crate::machine::VirtualMachine;
+use crate::process::{Lane, MAIN, Pid, Process};
+
+/// Wakes one lane of a process.
+struct Waker(Arc<Newsroom>, Pid, LaneId);
+
+impl Host for Waker {
+    fn wake(&self) {
+        self.0.tell(News::Woken(self.1, self.2));
+    }
+
+    fn held_up(&self, _message: &str) {}
+}
+
+impl World<'_> {
+    pub(super) fn begin(&mut self, slot: usize, edition: Edition) {
+        if self.slots[slot].is_some() || self.is_ending {
+            return;
+        }
+        let edition = if self.is_quiet { Edition::New } else { edition };
+        let pid = self.processes.len() as Pid;
+        let plan = &self.plan.slots[slot];
+        self.living.lock().insert(pid);
+        let clock = Arc::clone(&self.clocks[slot]);
+        let machine = VirtualMachine::new(
+            clock,
+            plan.host.clone(),
+            pid,
+            Arc::clone(&self.living),
+            self.rng.u64(..),
+        );
+        let name = format!("p{slot}.{pid}");
+        self.log.say(&name, format_args!("begins with the {edition:?} edition"));
+        let newsroom = Arc::clone(&self.newsroom);
+        let link = Link::new(
+            self.backend.connect(),
+            Arc::clone(&self.air),
+            Arc::clone(&self.log),
+            Arc::clone(&self.witness),
+            name.clone(),
+            Box::new(move || newsroom.tell(News::Died(pid))),
+        );
+        let store = Store::new(Arc::new(Linked(Arc::clone(&link))), machine, Handle::current());
+        let options = RuntimeOptions {
+            threads: plan.threads,
+            activity_concurrency: plan.activity_concurrency,
+            cached_instances_max: plan.cached_instances_max,
+            lease: Duration::from_millis(self.plan.lease_ms),
+            turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
+            queues: ["default".to_owned()]
+                .into_iter()
+                .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
+                .collect(),
+            ..RuntimeOptions::default()
+        };
+        let runtime = Arc::new(Runtime::new(Arc::clone(&store), options));
+        for program in 0..self.programs.len() {
+            let registered = runtime.register(name_of(program), VERSION.into(), format!("{edition:?}"));
+            registered.expect("nothing is registered so far");
+            runtime.share(name_of(program), VERSION.into());
+        }
+        runtime.register_activity(ACTIVITY.into());
+        runtime.share_activity(ACTIVITY.into());
+        self.processes.push(Process {
+            name,
+            slot,
+            link,
+            store,
+            runtime,
+            pulse: Pulse::Running,
+            edition,
+            is_started: false,
+            is_client: plan.is_client,
+            is_leaving: false,
+            successor: None,
+            lanes: (0..=plan.threads).map(|_| Lane::default()).collect(),
+            attempts: BTreeMap::new(),
+        });
+        self.slots[slot] = Some(pid);
+        if !plan.is_client {
+            self.start(pid);
+        }
+    }
+
+    pub(super) fn start(&mut self, pid: Pid) {
+        let process = &self.processes[pid as usize];
+        if process.pulse == Pulse::Dead {
+            return;
+        }
+        let (runtime, newsroom) = (Arc::clone(&process.runtime), Arc::clone(&self.newsroom));
+        let host = Arc::new(Waker(Arc::clone(&newsroom), pid, MAIN));
+        tokio::spawn(async move {
+            let is_started = runtime.start(host).await.is_ok();
+            newsroom.tell(News::Started(pid, is_started));
+        });
+    }
+
+    pub(super) fn attach(&mut self, pid: Pid, lane: LaneId) {
+        let process = &self.processes[pid as usize];
+        if process.pulse != Pulse::Dead && !process.is_leaving {
+            let host = Arc::new(Waker(Arc::clone(&self.newsroom), pid, lane));
+            process.runtime.attach(lane, host).expect("there is such a lane");
+        }
+    }
+
+    /// SIGKILL. The process begins anew after `down_ms`, or soon.
+    pub(super) fn kill(&mut self, pid: Pid, down_ms: Option<u64>) {
+        let down_ms = down_ms.unwrap_or_else(|| self.rng.u64(1..3_000));
+        let process = self.process(pid);
+        if process.pulse == Pulse::Dead {
+            return;
+        }
+        let (slot, edition) = (process.slot, process.edition);
+        self.end_process(pid);
+        self.air.fire("kill");
+        self.after(down_ms, Due::Begin(slot, edition));
+    }
+
+    /// Removes a process, of which nothing is heard any more.
+    pub(super) fn end_process(&mut self, pid: Pid) {
+        let process = self.process(pid);
+        process.pulse = Pulse::Dead;
+        process.link.set_pulse(Pulse::Dead);
+        process.attempts.clear();
+        process.lanes.iter_mut().for_each(Lane::lose);
+        let (slot, name) = (process.slot, process.name.clone());
+        self.slots[slot] = None;
+        self.log.say(&name, format_args!("is gone"));
+        self.living.lock().remove(&pid);
+        self.left.insert(pid);
+        self.witness.disturb(&name);
+        self.lost_requests(pid);
+    }
+
+    /// Shuts a process down in good order. Another one begins in its place.
+    pub(super) fn deploy(&mut self, pid: Pid, timeout_ms: u64, edition: Edition, down_ms: u64) {
+        let process = self.process(pid);
+        if process.is_client {
+            return self.kill(pid, Some(down_ms));
+        }
+        if process.is_leaving {
+            return;
+        }
+        process.successor = Some((edition, down_ms));
+        self.shut_down(pid, Duration::from_millis(timeout_ms));
+    }
+
+    /// Shuts a process down in good order.
+    pub(super) fn shut_down(&mut self, pid: Pid, timeout: Duration) {
+        let process = self.process(pid);
+        if process.is_leaving || process.pulse == Pulse::Dead {
+            return;
+        }
+        if process.is_client {
+            return self.end_process(pid);
+        }
+        process.is_leaving = true;
+        let (name, runtime, newsroom) = (
+            process.name.clone(),
+            Arc::clone(&process.runtime),
+            Arc::clone(&self.newsroom),
+        );
+        self.log.say(&name, format_args!("shuts down"));
+        self.witness.disturb(&name);
+        tokio::spawn(async move {
+            // The runtime may not be started yet.
+            while let Err(RuntimeError::State(_)) = runtime.begin_shutdown() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            runtime.finish_shutdown(timeout).await;
+            newsroom.tell(News::Left(pid));
+        });
+    }
+
+    pub(super) fn has_left(&mut self, pid: Pid) {
+        if self.process(pid).pulse == Pulse::Dead {
+            return;
+        }
+        // Runs the jobs that the host is still to be told of.
+        let mut process = self.processes.swap_remove(pid as usize);
+        for lane in (0..process.lanes.len()).map(LaneId) {
+            if let Some(Job::Turn(token)) = process.lanes[lane.0].held.take() {
+                process.turn(lane, token, &self.programs);
+            }
+            while let Some(job) = process.runtime.next_job(lane, false) {
+                if let Job::Turn(token) = job {
+                    process.turn(lane, token, &self.programs);
+                }
+            }
+        }
+        if self.is_ending {
+            self.left_in_order.insert(process.name.clone());
+        }
+        if let Some((edition, down_ms)) = process.successor {
+            self.after(down_ms, Due::Begin(process.slot, edition));
+        }
+        let sizes = process.runtime.map_sizes();
+        if sizes != perdure_runtime::MapSizes::default() {
+            self.witness
+                .accuse(format!("S22: {} has shut down and still holds {sizes:?}", process.name));
+        }
+        let last = self.processes.len();
+        self.processes.push(process);
+        self.processes.swap(pid as usize, last);
+        self.end_process(pid);
+    }
+
+    pub(super) fn cont(&mut self, pid: Pid) {
+        let process = self.process(pid);
+        if process.pulse == Pulse::Stopped {
+            process.pulse = Pulse::Running;
+            process.link.set_pulse(Pulse::Running);
+            let name = process.name.clone();
+            self.log.say(&name, format_args!("goes on"));
+            for (pid, request, answer) in self.held_answers.extract_if(.., |(of, _, _)| *of == pid) {
+                self.newsroom.tell(News::Answered(pid, request, answer));
+            }
+            self.witness.disturb(&name);
+        }
+    }
+}
