@@ -69,7 +69,7 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
             .expect("the store answers")
             .remove(0);
         let Some(status) = status else {
-            witness.accuse(format!("S1: {id} was stored and is gone"));
+            witness.report(format!("S1: {id} was stored and is gone"));
             continue;
         };
         let mut histories = Vec::new();
@@ -108,7 +108,7 @@ pub(crate) fn check(plan: &Plan, requests: &Requests, witness: &Witness, records
     for record in records {
         checker.histories(record);
         checker.end(record);
-        checker.worth(record);
+        checker.output(record);
         checker.children(record);
         checker.messages(record);
         checker.status(record);
@@ -126,7 +126,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn wrong(&self, what: String) {
-        self.witness.accuse(what);
+        self.witness.report(what);
     }
 
     fn programs(&self) -> &[Program] {
@@ -211,8 +211,8 @@ impl Checker<'_> {
         }
     }
 
-    /// S21: the output equals the worth of the program.
-    fn worth(&self, record: &Record) {
+    /// S21: the output equals the value of the program.
+    fn output(&self, record: &Record) {
         let status = &record.status;
         let number = program_of(&status.name);
         let Program { kind, origin, .. } = self.programs()[number];
@@ -225,7 +225,7 @@ impl Checker<'_> {
         let expected = match kind {
             Kind::Poison => Status::Suspended,
             Kind::Throws => Status::Failed,
-            Kind::Plain | Kind::Hog => Status::Completed,
+            Kind::Plain | Kind::Blocking => Status::Completed,
         };
         if status.status != expected {
             if !(is_given_up && matches!(status.status, Status::Cancelled | Status::Terminated)) {

@@ -42,7 +42,7 @@ const SENDS_MAX: u32 = 300;
 
 /// The facts about an execution.
 #[derive(Clone, Debug)]
-pub(crate) struct About {
+pub(crate) struct ExecutionFacts {
     pub(crate) instance: String,
     pub(crate) programs: Arc<Vec<Program>>,
     pub(crate) program: usize,
@@ -81,12 +81,12 @@ pub(crate) fn mailbox_of(feed: &Feed) -> Mailbox {
 /// An execution that runs.
 pub(crate) struct Code {
     fibers: Fibers,
-    about: Rc<About>,
+    facts: Rc<ExecutionFacts>,
 }
 
 #[derive(Clone)]
 struct Context {
-    about: Rc<About>,
+    facts: Rc<ExecutionFacts>,
     calls: Rc<dyn Calls>,
     fibers: Fibers,
 }
@@ -98,27 +98,27 @@ impl Drop for Code {
 }
 
 impl Code {
-    pub(crate) fn new(about: About, calls: Rc<dyn Calls>) -> Self {
-        let about = Rc::new(about);
-        let fibers = fibers_of(&about, &calls);
+    pub(crate) fn new(facts: ExecutionFacts, calls: Rc<dyn Calls>) -> Self {
+        let facts = Rc::new(facts);
+        let fibers = fibers_of(&facts, &calls);
         let context = Context {
-            about: Rc::clone(&about),
+            facts: Rc::clone(&facts),
             calls,
             fibers: fibers.clone(),
         };
         fibers.spawn(context.program());
-        Self { fibers, about }
+        Self { fibers, facts }
     }
 
     /// Runs until all fibers wait, or the code has ended. Returns the end.
     pub(crate) fn run(&self) -> Result<Option<End>, Stop> {
-        let About {
+        let ExecutionFacts {
             programs,
             program,
             round,
             so_far,
             ..
-        } = &*self.about;
+        } = &*self.facts;
         let Program { rounds, kind, .. } = &programs[*program];
         Ok(match self.fibers.run() {
             None => None,
@@ -136,7 +136,7 @@ impl Code {
 
     /// The operations that the code waits for, for a report.
     pub(crate) fn pending(&self) -> String {
-        format!("{} waits for {:?}", self.about.instance, self.fibers.pending())
+        format!("{} waits for {:?}", self.facts.instance, self.fibers.pending())
     }
 
     pub(crate) fn awaited(&self) -> Awaited {
@@ -155,11 +155,11 @@ impl Code {
 
 /// The old edition does not apply the patch of the scoped rules. It still follows a history that has the patch, because
 /// an execution may move between editions.
-fn fibers_of(about: &Rc<About>, calls: &Rc<dyn Calls>) -> Fibers {
-    let is_before = !about.programs[about.program].is_scoped;
-    let (about, calls) = (Rc::clone(about), Rc::clone(calls));
+fn fibers_of(facts: &Rc<ExecutionFacts>, calls: &Rc<dyn Calls>) -> Fibers {
+    let is_before = !facts.programs[facts.program].is_scoped;
+    let (facts, calls) = (Rc::clone(facts), Rc::clone(calls));
     let ask: AskRules = Box::new(move || {
-        let asks = about.edition > Edition::Old || calls.is_replaying()?;
+        let asks = facts.edition > Edition::Old || calls.is_replaying()?;
         let has_it = asks && calls.patched(SCOPES)?;
         Ok(if has_it { Rules::Scoped } else { Rules::Flat })
     });
@@ -168,7 +168,7 @@ fn fibers_of(about: &Rc<About>, calls: &Rc<dyn Calls>) -> Fibers {
 
 impl Context {
     async fn program(self) -> Outcome {
-        let program = &self.about.programs[self.about.program];
+        let program = &self.facts.programs[self.facts.program];
         let outcome = self.clone().block(Arc::clone(&program.body)).await;
         if outcome == Err(Stop::Cancelled) && program.cleans_up {
             let work = Work {
@@ -208,14 +208,14 @@ impl Context {
             Op::Event(name) => self.mail(Mailbox::Event((*name).into())).await,
             Op::Dequeue(name) => self.mail(Mailbox::Queue((*name).into())).await,
             Op::Child { program, tag } => {
-                let id = format!("{}.{}.{tag}", self.about.instance, self.about.round);
+                let id = format!("{}.{}.{tag}", self.facts.instance, self.facts.round);
                 let id = self.issue(Command::StartChild(start(*program, id)))?;
                 or(CHILD_FAILED, self.operation(id).await)
             }
             Op::Detached { program } => self.start_detached(*program, instance_of(*program)).await,
             Op::Taken => {
-                let instance = self.about.instance.clone();
-                self.start_detached(self.about.program, instance).await
+                let instance = self.facts.instance.clone();
+                self.start_detached(self.facts.program, instance).await
             }
             Op::Send(feed) => {
                 self.send(feed).await?;
@@ -242,16 +242,16 @@ impl Context {
                 Ok(STEP)
             }
             Op::Status(number) => {
-                let status = format!("{} {number}", self.about.instance);
+                let status = format!("{} {number}", self.facts.instance);
                 self.calls.set_status(Some(status)).map(|()| 0).map_err(refused)
             }
             Op::Trace(number) => {
-                let line = format!("{} {number}", self.about.instance);
+                let line = format!("{} {number}", self.facts.instance);
                 self.calls.trace(line).map(|()| 0).map_err(refused)
             }
             Op::Patch { id, old, new } => {
                 let is_new =
-                    self.about.edition > Edition::Old && self.calls.patched(&id.to_string()).map_err(refused)?;
+                    self.facts.edition > Edition::Old && self.calls.patched(&id.to_string()).map_err(refused)?;
                 self.clone().block(Arc::clone(if is_new { new } else { old })).await?;
                 Ok(0)
             }
@@ -293,7 +293,7 @@ impl Context {
 
     /// Does more than its edition did, in a replay. If this got into a history, no code but the wrong one would ever fit.
     async fn slip(&self, work: Work) -> Outcome {
-        if self.about.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
+        if self.facts.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
             self.activity(work, None).await?;
         }
         Ok(0)
@@ -420,7 +420,7 @@ fn options_of(work: Work) -> ActivityOptions {
             ..RetryPolicy::default()
         },
         timeout_ms: (work.hangs > 0).then_some(work.ms + TIMEOUT_MS),
-        heartbeat_timeout_ms: work.beats.then_some(HEARTBEAT_MS),
+        heartbeat_timeout_ms: work.sends_heartbeats.then_some(HEARTBEAT_MS),
         queue: work.is_queued.then(|| QUEUE.into()),
         priority: work.priority,
         inline: work.is_inline,
@@ -436,13 +436,13 @@ fn input_of(work: Work, drawn: Option<&str>) -> String {
         fails,
         hangs,
         is_fatal,
-        beats,
+        sends_heartbeats,
         ..
     } = work;
     format!(
         "{tag} {ms} {fails} {hangs} {} {} {}",
         u8::from(is_fatal),
-        u8::from(beats),
+        u8::from(sends_heartbeats),
         drawn.unwrap_or("-")
     )
 }
@@ -461,7 +461,7 @@ pub(crate) fn work_of(input: &str) -> Work {
         fails: field() as u32,
         hangs: field() as u32,
         is_fatal: field() == 1,
-        beats: field() == 1,
+        sends_heartbeats: field() == 1,
         ..Work::default()
     }
 }

@@ -342,7 +342,7 @@ impl Link {
         taken
             .poison_pills
             .iter()
-            .for_each(|poison_pill| self.witness.convicted(&poison_pill.id));
+            .for_each(|poison_pill| self.witness.suspended_as_poison_pill(&poison_pill.id));
     }
 }
 
@@ -608,18 +608,18 @@ impl Provider for Linked {
     async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
         let kept = request.clone();
         let given_back = |given: &ReleasedMost| {
-            self.0.witness.gives_back(&self.0.name, &kept, given);
+            self.0.witness.releases_most(&self.0.name, &kept, given);
             given
                 .poison_pill
                 .iter()
-                .for_each(|poison_pill| self.0.witness.convicted(&poison_pill.id));
+                .for_each(|poison_pill| self.0.witness.suspended_as_poison_pill(&poison_pill.id));
         };
         let given = self
             .0
             .seen("give_back", self.0.inner.provider.release_most(request), given_back)
             .await;
         let given = self.0.unconfirm("give_back", given);
-        self.0.witness.has_given_back(&self.0.name);
+        self.0.witness.has_released_most(&self.0.name);
         given
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use perdure_engine::{Command, EventId, Payload};
 use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Next, Runtime, RuntimeError, Store, Token};
 
-use crate::code::{About, Code, Edition, program_of};
+use crate::code::{Code, Edition, ExecutionFacts, program_of};
 use crate::fibers::{Calls, Stop};
 use crate::link::{Link, Pulse};
 use crate::program::Program;
@@ -49,10 +49,10 @@ pub(crate) struct Lane {
     pub(crate) is_blocked: bool,
     /// The job that the thread is in the middle of while it is blocked.
     pub(crate) held: Option<Job>,
-    codes: BTreeMap<Token, Seated>,
+    codes: BTreeMap<Token, RunningCode>,
 }
 
-struct Seated {
+struct RunningCode {
     code: Code,
     calls: Rc<OnRuntime>,
 }
@@ -65,7 +65,7 @@ impl Lane {
 
     /// The operations that its instances wait for.
     pub(crate) fn pending(&self) -> impl Iterator<Item = String> {
-        self.codes.values().map(|seated| seated.code.pending())
+        self.codes.values().map(|running| running.code.pending())
     }
 
     pub(crate) fn drop_code(&mut self, token: Token) {
@@ -100,13 +100,13 @@ impl Process {
         let runtime = &self.runtime;
         let edition = self.edition;
         let codes = &mut self.lanes[lane.0].codes;
-        let seated = codes.entry(token).or_insert_with(|| {
+        let running = codes.entry(token).or_insert_with(|| {
             let calls = Rc::new(OnRuntime {
                 runtime: Arc::clone(runtime),
                 token,
                 time_ms: Cell::new(facts.time_ms),
             });
-            let about = About {
+            let execution = ExecutionFacts {
                 program: program_of(&facts.name),
                 instance: facts.instance_id,
                 programs: Arc::clone(programs),
@@ -114,12 +114,12 @@ impl Process {
                 so_far: facts.input.and_then(|input| input.parse().ok()).unwrap_or(0),
                 round: u32::try_from(facts.execution).expect("few executions"),
             };
-            Seated {
-                code: Code::new(about, calls.clone()),
+            RunningCode {
+                code: Code::new(execution, calls.clone()),
                 calls,
             }
         });
-        match drive(runtime, token, seated) {
+        match drive(runtime, token, running) {
             Ok(Turned::Waits) => {}
             Ok(Turned::Ended) => drop(codes.remove(&token)),
             Err(Stop::Refused(error)) => {
@@ -141,9 +141,9 @@ enum Turned {
     Ended,
 }
 
-fn drive(runtime: &Runtime, token: Token, seated: &Seated) -> Result<Turned, Stop> {
+fn drive(runtime: &Runtime, token: Token, running: &RunningCode) -> Result<Turned, Stop> {
     let refused = |error| Stop::Refused(Box::new(error));
-    let Seated { code, calls } = seated;
+    let RunningCode { code, calls } = running;
     loop {
         if let Some(end) = code.run()? {
             runtime.finish(token, end).map_err(refused)?;

@@ -1,9 +1,9 @@
 //! Random programs, and the result that each of them must have.
 //!
 //! A program is a tree of operations, run by [`Code`](crate::code::Code) as the driver runs a generator. Each operation
-//! is worth a number that depends on nothing that a fault can change, so the output of an instance is known before it
+//! has a value, a number that depends on nothing that a fault can change, so the output of an instance is known before it
 //! runs. An operation that happens at another time, in another process or again must not change it. If the outcome is a
-//! matter of luck, as in a race, the operation is worth the same for each winner.
+//! matter of luck, as in a race, the operation has the same value for each winner.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(crate) enum Op {
 /// One activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Names the activity within its program. Its worth is a number made of the tag.
+    /// Names the activity within its program. Its value is a number made of the tag.
     pub(crate) tag: u32,
     /// The time that an attempt takes, ms.
     pub(crate) ms: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Work {
     /// True if the last attempt fails, too.
     pub(crate) is_fatal: bool,
     /// True if its attempts send heartbeats.
-    pub(crate) beats: bool,
+    pub(crate) sends_heartbeats: bool,
     pub(crate) is_inline: bool,
     /// True if the activity is for a queue that not every worker serves.
     pub(crate) is_queued: bool,
@@ -125,7 +125,7 @@ pub(crate) enum Kind {
     /// The process dies with each turn of the program: it must be suspended in the end, as a poison pill.
     Poison,
     /// The first turn of the program holds its thread for too long.
-    Hog,
+    Blocking,
 }
 
 /// An orchestration.
@@ -144,7 +144,7 @@ pub(crate) struct Program {
     pub(crate) is_scoped: bool,
 }
 
-/// The worth of each operation that may have more than one outcome.
+/// The value of each operation that may have more than one outcome.
 pub(crate) const STEP: i64 = 1;
 pub(crate) const RACE: i64 = 5;
 pub(crate) const FATAL: i64 = 7;
@@ -158,25 +158,26 @@ impl Work {
         i64::from(self.tag) * 31 % 1_009
     }
 
-    fn worth(self) -> i64 {
+    /// The number that the activity adds to the output.
+    fn outcome(self) -> i64 {
         if self.is_fatal { FATAL } else { self.value() }
     }
 }
 
 impl Op {
     /// The number that the operation adds to the output, with or without faults.
-    fn worth(&self, programs: &[Program]) -> i64 {
-        let sum = |blocks: &[Block]| blocks.iter().map(|block| worth(block, programs)).sum();
+    fn value(&self, programs: &[Program]) -> i64 {
+        let sum = |blocks: &[Block]| blocks.iter().map(|block| value_of(block, programs)).sum();
         match self {
-            Op::Activity(work) | Op::Draw(work) => work.worth(),
+            Op::Activity(work) | Op::Draw(work) => work.outcome(),
             Op::Timer(_) | Op::Taken | Op::Send(_) | Op::Cancel(..) | Op::Detached { .. } => STEP,
             Op::Child { program, .. } => match programs[*program].kind {
                 Kind::Throws => CHILD_FAILED,
                 _ => output(*program, programs, &[]),
             },
             Op::All(blocks) => sum(blocks),
-            Op::Fiber(block) => worth(block, programs),
-            Op::Guarded(guard) => guard.enter.value() + worth(&guard.body, programs) + guard.close.value(),
+            Op::Fiber(block) => value_of(block, programs),
+            Op::Guarded(guard) => guard.enter.value() + value_of(&guard.body, programs) + guard.close.value(),
             Op::AllFails(_) => ALL_FAILED,
             Op::Race { .. } => RACE,
             Op::Timeout(..) => TIMEOUT,
@@ -186,8 +187,8 @@ impl Op {
     }
 }
 
-fn worth(block: &Block, programs: &[Program]) -> i64 {
-    block.iter().map(|op| op.worth(programs)).sum()
+fn value_of(block: &Block, programs: &[Program]) -> i64 {
+    block.iter().map(|op| op.value(programs)).sum()
 }
 
 /// The output of an instance that is not cancelled.
@@ -198,7 +199,7 @@ pub(crate) fn output(program: usize, programs: &[Program], feeds: &[Feed]) -> i6
         .filter(|feed| feed.to == program)
         .map(|feed| feed.number)
         .sum();
-    i64::from(*rounds) * worth(body, programs) + fed
+    i64::from(*rounds) * value_of(body, programs) + fed
 }
 
 /// Programs, and the messages that clients have to send to them.
@@ -306,7 +307,7 @@ pub(crate) fn work(rng: &mut Rng) -> Work {
         fails: if one_in(rng, 4) { rng.u32(1..=3) } else { 0 },
         hangs: u32::from(one_in(rng, 12)),
         is_fatal: one_in(rng, 10),
-        beats: one_in(rng, 6),
+        sends_heartbeats: one_in(rng, 6),
         is_inline: one_in(rng, 8),
         is_queued: one_in(rng, 8),
         priority: if one_in(rng, 6) { rng.i32(-3..=3) } else { 0 },
@@ -320,7 +321,7 @@ impl Maker<'_> {
         let rounds = if self.rng.u8(..4) == 0 { self.rng.u32(2..=4) } else { 1 };
         let kind = match self.rng.u8(..40) {
             0 => Kind::Poison,
-            1 => Kind::Hog,
+            1 => Kind::Blocking,
             2..=4 => Kind::Throws,
             _ => Kind::Plain,
         };

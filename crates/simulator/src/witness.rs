@@ -30,12 +30,12 @@ pub(crate) struct Seen {
     pub(crate) owner: Option<WorkerId>,
     pub(crate) execution: ExecutionId,
     next: EventId,
-    pub(crate) standing: Standing,
+    pub(crate) state: InstanceState,
 }
 
 /// The state of an instance: open, suspended or ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum InstanceState {
     Open,
     Suspended,
     Ended,
@@ -52,7 +52,7 @@ struct Known {
     begun: BTreeMap<(Step, u32), Begun>,
     /// Processes that have given something back in the store and not heard of that, each with what it keeps. Until then
     /// they go on with all of it.
-    giving_back: BTreeMap<String, Kept>,
+    releasing: BTreeMap<String, Kept>,
     /// Attempts that were taken from queues and have not begun.
     taken: BTreeMap<(Step, u32), (String, u64)>,
     /// The number of times that a suspension, an end or a give-back took the attempts of an instance back.
@@ -112,7 +112,7 @@ impl Witness {
         std::mem::take(&mut self.0.lock().violations)
     }
 
-    pub(crate) fn accuse(&self, violation: String) {
+    pub(crate) fn report(&self, violation: String) {
         self.0.lock().violations.push(violation);
     }
 
@@ -184,7 +184,7 @@ impl Witness {
 
     /// A process has given something back, of which it will hear. An attempt that it keeps must not begin again
     /// elsewhere, nor must a task whose attempt was over.
-    pub(crate) fn gives_back(&self, process: &str, request: &ReleaseMost, given: &ReleasedMost) {
+    pub(crate) fn releases_most(&self, process: &str, request: &ReleaseMost, given: &ReleasedMost) {
         let mut known = self.0.lock();
         let known = &mut *known;
         for (key, _) in &given.instances {
@@ -197,14 +197,14 @@ impl Witness {
         };
         for (attempt, begun) in &mut known.begun {
             let is_lost = begun.is_task && !begun.has_ended && !kept.tasks.contains(&task_of(attempt));
-            begun.is_given_back |= begun.by == process && is_lost;
+            begun.is_released |= begun.by == process && is_lost;
         }
-        known.giving_back.insert(process.to_owned(), kept);
+        known.releasing.insert(process.to_owned(), kept);
     }
 
     /// A process has heard of what it gave back, or that it gave back nothing.
-    pub(crate) fn has_given_back(&self, process: &str) {
-        self.0.lock().giving_back.remove(process);
+    pub(crate) fn has_released_most(&self, process: &str) {
+        self.0.lock().releasing.remove(process);
     }
 
     /// Returns the instances that were taken from a process longer ago than `longer` without its being told.
@@ -237,10 +237,10 @@ impl Witness {
     }
 
     /// An instance was suspended because of the evidence against it.
-    pub(crate) fn convicted(&self, id: &str) {
+    pub(crate) fn suspended_as_poison_pill(&self, id: &str) {
         let mut known = self.0.lock();
         if let Some(key) = known.keys.get(id).copied() {
-            known.take_away(key, Standing::Suspended);
+            known.take_away(key, InstanceState::Suspended);
         }
     }
 
@@ -250,9 +250,9 @@ impl Witness {
         if let Some(seen) = known
             .instances
             .get_mut(&key)
-            .filter(|seen| seen.standing == Standing::Suspended)
+            .filter(|seen| seen.state == InstanceState::Suspended)
         {
-            seen.standing = Standing::Ended;
+            seen.state = InstanceState::Ended;
         }
     }
 
@@ -279,17 +279,17 @@ impl Known {
         *self.disturbed_instances.entry(key).or_default() += 1;
     }
 
-    fn take_away(&mut self, key: InstanceKey, standing: Standing) {
+    fn take_away(&mut self, key: InstanceKey, state: InstanceState) {
         self.disturb_instance(key);
         let Some(seen) = self.instances.get_mut(&key) else {
             return;
         };
-        if seen.standing == Standing::Ended {
+        if seen.state == InstanceState::Ended {
             self.violations
-                .push(format!("S7: {} had ended and became {standing:?}", seen.id));
+                .push(format!("S7: {} had ended and became {state:?}", seen.id));
         }
         let owner = seen.owner.take();
-        seen.standing = standing;
+        seen.state = state;
         if let Some(process) = owner.and_then(|owner| self.processes.get(&owner)) {
             self.unaware.insert((key, process.clone()), Instant::now());
         }
@@ -297,7 +297,7 @@ impl Known {
 
     fn resumed(&mut self, key: Option<InstanceKey>) {
         if let Some(seen) = key.and_then(|key| self.instances.get_mut(&key)) {
-            seen.standing = Standing::Open;
+            seen.state = InstanceState::Open;
         }
     }
 }

@@ -30,12 +30,12 @@ use crate::machine::{Living, VirtualClock};
 use crate::plan::{Act, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, Pid, Process};
 use crate::program::{Kind, Program};
-use crate::witness::{Seen, Standing, Witness};
+use crate::witness::{InstanceState, Seen, Witness};
 use client::{LATE_MS, Requests};
-use liveness::Holds;
+use liveness::HeldThreads;
 
-/// News from within tasks to the world.
-pub(crate) enum News {
+/// Signal from within tasks to the world.
+pub(crate) enum Signal {
     /// A lane was parked and has work.
     Woken(Pid, LaneId),
     /// A process has died in one of its calls.
@@ -48,21 +48,21 @@ pub(crate) enum News {
     Answered(Pid, usize, Result<(), RuntimeError>),
 }
 
-/// The queue of the news.
+/// The signals that the world has not received yet.
 #[derive(Default)]
-pub(crate) struct Newsroom {
-    news: Mutex<VecDeque<News>>,
-    came: Notify,
+pub(crate) struct Signals {
+    queue: Mutex<VecDeque<Signal>>,
+    arrived: Notify,
 }
 
-impl Newsroom {
-    pub(crate) fn tell(&self, news: News) {
-        self.news.lock().push_back(news);
-        self.came.notify_one();
+impl Signals {
+    pub(crate) fn send(&self, signal: Signal) {
+        self.queue.lock().push_back(signal);
+        self.arrived.notify_one();
     }
 
-    fn take(&self) -> Option<News> {
-        self.news.lock().pop_front()
+    fn take(&self) -> Option<Signal> {
+        self.queue.lock().pop_front()
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum Due {
     /// An act of the plan, by its place.
     Act(usize),
     AttemptOver(Pid, perdure_runtime::ActivityToken),
-    Beat(Pid, perdure_runtime::ActivityToken),
+    Heartbeat(Pid, perdure_runtime::ActivityToken),
     Unblock(Pid, LaneId),
     Continue(Pid),
     Begin(usize, Edition),
@@ -83,7 +83,7 @@ pub(crate) enum Due {
     /// From here on there are no faults.
     Quiet,
     /// A look, once a second, that checks liveness and whether all is over.
-    Look,
+    Check,
 }
 
 /// The run of a plan.
@@ -107,19 +107,19 @@ pub(crate) struct World<'a> {
     slots: Vec<Option<Pid>>,
     due: BTreeMap<(Instant, u64), Due>,
     number: u64,
-    pub(crate) newsroom: Arc<Newsroom>,
+    pub(crate) signals: Arc<Signals>,
     pub(crate) requests: Requests,
     /// The number of turns that have held up their threads, by program.
-    hogged: BTreeMap<usize, u32>,
+    blocking_turns: BTreeMap<usize, u32>,
     pub(crate) is_quiet: bool,
     /// Turns that hold up their threads in quiet times.
-    pub(crate) holds: Holds,
+    pub(crate) held_threads: HeldThreads,
     /// Instances, with their epochs, that a worker owns in the store without knowing it, and since when.
     pub(crate) unknown: BTreeMap<(InstanceKey, Epoch), Instant>,
     /// A connection that looks at the store from outside.
-    pub(crate) onlooker: Connection,
+    pub(crate) observer: Connection,
     /// The time since which nothing has got on, and the number of events then.
-    still: (Instant, u64),
+    last_progress: (Instant, u64),
     is_stuck: bool,
     /// The time at which the faults ended.
     pub(crate) quiet_since: Instant,
@@ -128,7 +128,7 @@ pub(crate) struct World<'a> {
     left: BTreeSet<Pid>,
     /// Names of the processes among them that shut down in the end, when nothing was in their way.
     pub(crate) left_in_order: BTreeSet<String>,
-    /// Answers that came to stopped processes.
+    /// Answers that arrived to stopped processes.
     held_answers: Vec<(Pid, usize, Result<(), RuntimeError>)>,
 }
 
@@ -152,14 +152,14 @@ impl<'a> World<'a> {
             slots: vec![None; plan.slots.len()],
             due: BTreeMap::new(),
             number: 0,
-            newsroom: Arc::default(),
+            signals: Arc::default(),
             requests: Requests::default(),
-            hogged: BTreeMap::new(),
+            blocking_turns: BTreeMap::new(),
             is_quiet: false,
-            holds: Holds::new(),
+            held_threads: HeldThreads::new(),
             unknown: BTreeMap::new(),
-            onlooker: backend.connect(),
-            still: (Instant::now(), 0),
+            observer: backend.connect(),
+            last_progress: (Instant::now(), 0),
             is_stuck: false,
             quiet_since: Instant::now(),
             is_ending: false,
@@ -187,11 +187,11 @@ impl<'a> World<'a> {
     pub(crate) async fn run(&mut self) {
         let end = Instant::now() + Duration::from_millis(RUN_MS);
         loop {
-            while let Some(news) = self.newsroom.take() {
-                self.hear(news);
+            while let Some(signal) = self.signals.take() {
+                self.receive(signal);
             }
             if std::mem::take(&mut self.has_faulted) {
-                checker::rows(&*self.onlooker.provider, &self.witness).await;
+                checker::rows(&*self.observer.provider, &self.witness).await;
             }
             if self.is_ending && self.left.len() == self.processes.len() {
                 return;
@@ -199,7 +199,7 @@ impl<'a> World<'a> {
             if Instant::now() >= end || self.is_stuck {
                 return self.give_up();
             }
-            if self.go_on() {
+            if self.take_step() {
                 for _ in 0..self.rng.u8(..4) {
                     tokio::task::yield_now().await;
                 }
@@ -208,14 +208,14 @@ impl<'a> World<'a> {
             let next = self.due.first_key_value().map_or(end, |((at, _), _)| *at);
             tokio::select! {
                 biased;
-                () = self.newsroom.came.notified() => {}
+                () = self.signals.arrived.notified() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
         }
     }
 
     /// Does one of the things that can be done now. Returns false if there is none.
-    fn go_on(&mut self) -> bool {
+    fn take_step(&mut self) -> bool {
         let now = Instant::now();
         let due = self.due.range(..=(now, u64::MAX)).count();
         let ready: Vec<(usize, LaneId)> = self.ready_lanes();
@@ -228,7 +228,7 @@ impl<'a> World<'a> {
             _ => {
                 let key = *self.due.keys().nth(drawn).expect("so many are due");
                 let due = self.due.remove(&key).expect("it is due");
-                self.happen(due);
+                self.run_due(due);
             }
         }
         true
@@ -245,7 +245,7 @@ impl<'a> World<'a> {
     }
 
     /// The processes that run instances, except `but`.
-    pub(crate) fn able(&self, but: Option<Pid>) -> Vec<Pid> {
+    pub(crate) fn workers(&self, but: Option<Pid>) -> Vec<Pid> {
         let is_able = |process: &Process| {
             process.pulse == Pulse::Running && process.is_started && !process.is_client && !process.is_leaving
         };
@@ -258,19 +258,19 @@ impl<'a> World<'a> {
         &mut self.processes[pid as usize]
     }
 
-    fn hear(&mut self, news: News) {
-        match news {
-            News::Woken(pid, lane) => self.process(pid).lanes[lane.0].is_awake = true,
-            News::Died(pid) => self.kill(pid, None),
-            News::Started(pid, true) => {
+    fn receive(&mut self, signal: Signal) {
+        match signal {
+            Signal::Woken(pid, lane) => self.process(pid).lanes[lane.0].is_awake = true,
+            Signal::Died(pid) => self.kill(pid, None),
+            Signal::Started(pid, true) => {
                 self.process(pid).is_started = true;
                 for lane in 1..self.process(pid).lanes.len() {
                     self.attach(pid, LaneId(lane));
                 }
             }
-            News::Started(pid, false) => self.after(500, Due::Start(pid)),
-            News::Left(pid) => self.has_left(pid),
-            News::Answered(pid, request, answer) => match self.process(pid).pulse {
+            Signal::Started(pid, false) => self.after(500, Due::Start(pid)),
+            Signal::Left(pid) => self.has_left(pid),
+            Signal::Answered(pid, request, answer) => match self.process(pid).pulse {
                 Pulse::Running => self.answered(pid, request, answer),
                 // The answer reaches the client once the process goes on.
                 Pulse::Stopped => self.held_answers.push((pid, request, answer)),
@@ -279,7 +279,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn happen(&mut self, due: Due) {
+    fn run_due(&mut self, due: Due) {
         match due {
             Due::Act(place) => match self.plan.acts[place].1 {
                 Act::Request(request) => {
@@ -292,34 +292,32 @@ impl<'a> World<'a> {
                 }
             },
             Due::AttemptOver(pid, token) => self.attempt_over(pid, token),
-            Due::Beat(pid, token) => self.beat(pid, token),
+            Due::Heartbeat(pid, token) => self.heartbeat(pid, token),
             Due::Unblock(pid, lane) => self.unblock(pid, lane),
-            Due::Continue(pid) => self.cont(pid),
+            Due::Continue(pid) => self.continue_process(pid),
             Due::Begin(slot, edition) => self.begin(slot, edition),
             Due::Start(pid) => self.start(pid),
             Due::Attach(pid, lane) => self.attach(pid, lane),
             Due::Request(number) => self.send(number),
             Due::Quiet => self.quiet(),
-            Due::Look => self.look(),
+            Due::Check => self.check(),
         }
     }
 
     /// The requests and instances that are not over yet.
     fn open(&self) -> Vec<String> {
         let requests = self.requests.open().map(|request| format!("request {request:?}"));
-        let instances = self
-            .unfinished()
-            .map(|seen| format!("{} is {:?}", seen.id, seen.standing));
+        let instances = self.unfinished().map(|seen| format!("{} is {:?}", seen.id, seen.state));
         requests.chain(instances).collect()
     }
 
     /// Instances that go on by themselves. A poisonous one that is suspended does not.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = Seen> {
         let instances = self.witness.instances().into_iter().map(|(_, seen)| seen);
-        instances.filter(|seen| match seen.standing {
-            Standing::Ended => false,
-            Standing::Suspended => self.kind_of(&seen.id) != Kind::Poison,
-            Standing::Open => true,
+        instances.filter(|seen| match seen.state {
+            InstanceState::Ended => false,
+            InstanceState::Suspended => self.kind_of(&seen.id) != Kind::Poison,
+            InstanceState::Open => true,
         })
     }
 
@@ -330,7 +328,7 @@ impl<'a> World<'a> {
         number.map_or(Kind::Plain, |program| self.programs[program].kind)
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         // Calls that are still on their way come first.
         if self.open().is_empty() && self.quiet_since.elapsed() > Duration::from_millis(LATE_MS) {
             self.is_ending = true;
@@ -340,21 +338,21 @@ impl<'a> World<'a> {
             }
             return;
         }
-        self.look_at_what_is_due();
-        self.look_at_what_was_taken();
-        self.look_at_what_is_owned();
-        self.look_at_what_is_held();
+        self.check_due_work();
+        self.check_revocations();
+        self.check_ownership();
+        self.find_ended_instances();
         let events = self.witness.figures().events;
-        if events > self.still.1 {
-            self.still = (Instant::now(), events);
+        if events > self.last_progress.1 {
+            self.last_progress = (Instant::now(), events);
         }
-        self.is_stuck = !self.open().is_empty() && self.still.0.elapsed() > Duration::from_millis(PATIENCE_MS);
+        self.is_stuck = !self.open().is_empty() && self.last_progress.0.elapsed() > Duration::from_millis(PATIENCE_MS);
         for (_, seen) in self.witness.instances() {
-            if seen.standing == Standing::Suspended && self.kind_of(&seen.id) != Kind::Poison {
+            if seen.state == InstanceState::Suspended && self.kind_of(&seen.id) != Kind::Poison {
                 self.resume(&seen.id);
             }
         }
-        self.after(1_000, Due::Look);
+        self.after(1_000, Due::Check);
     }
 
     fn give_up(&mut self) {
@@ -371,7 +369,7 @@ impl<'a> World<'a> {
             .filter(|p| p.pulse != Pulse::Dead)
             .map(|p| p.name.as_str())
             .collect();
-        self.witness.accuse(format!(
+        self.witness.report(format!(
             "L1: not over: {}; processes {}",
             open.join(", "),
             left.join(", ")

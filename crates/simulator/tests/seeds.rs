@@ -116,7 +116,7 @@ fn seeds_that_showed_a_bug_pass() {
 /// - 21819224282: an instance was suspended elsewhere while the answer to its acquisition was on its way. S6 took that
 ///   answer for a second acquisition.
 #[test]
-fn seeds_that_were_accused_of_nothing_pass() {
+fn seeds_that_gave_a_false_alarm_pass() {
     for seed in [18_819, 7_006_473, 7_014_057, 20_081_855, 21_554_783, 21_819_224_282] {
         let report = run(&Run { seed, ..Run::default() });
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");

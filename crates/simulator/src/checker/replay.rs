@@ -9,7 +9,7 @@ use perdure_engine::{
 };
 use perdure_runtime::RuntimeError;
 
-use crate::code::{About, Code, Edition, program_of};
+use crate::code::{Code, Edition, ExecutionFacts, program_of};
 use crate::fibers::{Calls, Rules, Stop};
 use crate::program::Program;
 
@@ -42,7 +42,7 @@ pub(super) fn replay(
     };
     let engine = Engine::new(start).map_err(|error| error.to_string())?;
     let calls = Rc::new(OnEngine::new(engine));
-    let about = About {
+    let facts = ExecutionFacts {
         instance: instance.to_owned(),
         programs: Arc::new(programs.to_vec()),
         program: program_of(&name),
@@ -50,7 +50,7 @@ pub(super) fn replay(
         so_far: input.and_then(|input| input.parse().ok()).unwrap_or(0),
         round: u32::try_from(execution.0).expect("few executions"),
     };
-    let code = Code::new(about, calls.clone());
+    let code = Code::new(facts, calls.clone());
     loop {
         match code.run() {
             Err(Stop::Refused(error)) => return Err(error.to_string()),

@@ -16,7 +16,7 @@ pub(crate) async fn rows(provider: &dyn Provider, witness: &Witness) {
         let checked = provider.check(request).await.expect("the store answers");
         for Finding { rule, instance, detail } in checked.findings {
             let of = instance.unwrap_or_default();
-            witness.accuse(format!(
+            witness.report(format!(
                 "S20: the check of the store finds {} of '{of}': {detail}",
                 rule.as_str()
             ));
@@ -36,7 +36,7 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
             .is_some_and(|process| left.contains(&process))
     };
     for row in snapshot.workers.iter().filter(|row| has_left(&row.worker.id)) {
-        witness.accuse(format!(
+        witness.report(format!(
             "L6: worker {} is registered although its process has shut down",
             row.worker.id
         ));
@@ -44,14 +44,14 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
     for (worker, revoked) in &snapshot.revocations {
         if snapshot.workers.iter().all(|row| row.worker.id != *worker) {
             let key = revoked.key.0;
-            witness.accuse(format!(
+            witness.report(format!(
                 "S20: {worker} is gone and still to hear that it has lost instance {key}"
             ));
         }
     }
     for row in &snapshot.instances {
         if let Some(owner) = row.owner.as_ref().filter(|owner| has_left(owner)) {
-            witness.accuse(format!(
+            witness.report(format!(
                 "L6: worker {owner} owns {} although its process has shut down",
                 row.id
             ));
@@ -64,7 +64,7 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
     let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));
     for (what, key) in messages.chain(heartbeats).chain(tasks) {
         if ended.contains(&key) || snapshot.instances.iter().all(|row| row.key != key) {
-            witness.accuse(format!("S20: a {what} is left of instance {}, which has ended", key.0));
+            witness.report(format!("S20: a {what} is left of instance {}, which has ended", key.0));
         }
     }
 }

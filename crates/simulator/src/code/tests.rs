@@ -41,7 +41,7 @@ impl Execution {
             budget: Budget::default(),
         };
         let calls = Rc::new(OnEngine::new(Engine::new(start).expect("the history can be read")));
-        let about = About {
+        let facts = ExecutionFacts {
             instance: instance_of(0),
             programs: Arc::new(vec![program()]),
             program: 0,
@@ -49,7 +49,7 @@ impl Execution {
             so_far: 0,
             round: 1,
         };
-        let code = Code::new(about, calls.clone());
+        let code = Code::new(facts, calls.clone());
         let mut execution = Self {
             history,
             calls,

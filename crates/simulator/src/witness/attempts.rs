@@ -19,7 +19,7 @@ pub(super) struct Begun {
     pub(super) has_ended: bool,
     /// True if the attempt was given back while it ran, or begins after that because its process has not heard of it.
     /// Other processes begin it, too.
-    pub(super) is_given_back: bool,
+    pub(super) is_released: bool,
     /// True if its instance was taken from its process, which had not heard of that.
     pub(super) is_unaware: bool,
 }
@@ -76,7 +76,7 @@ impl Witness {
         let before = known.begun.get(&(step, attempt));
         // A task that was handed to another thread of its process was taken before.
         let is_task = taken.is_some() || before.is_some_and(|before| before.by == process && before.is_task);
-        let is_given_back = known.giving_back.get(process).is_some_and(|kept| match is_task {
+        let is_released = known.releasing.get(process).is_some_and(|kept| match is_task {
             true => !kept.tasks.contains(&task_of(&(step, attempt))),
             false => !kept.instances.contains(&key),
         });
@@ -84,7 +84,7 @@ impl Witness {
             known.figures.repeated += 1;
             let by = &before.by;
             let is_unaware = known.unaware.contains_key(&(key, by.clone())) || before.is_unaware;
-            let is_expected = is_unaware || is_given_back || before.is_given_back;
+            let is_expected = is_unaware || is_released || before.is_released;
             if known.disturbed(by, key) == before.since && !is_expected {
                 let violation = format!(
                     "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
@@ -97,7 +97,7 @@ impl Witness {
             since: taken.map_or_else(|| known.disturbed(process, key), |(_, since)| since),
             is_task,
             has_ended: false,
-            is_given_back,
+            is_released,
             is_unaware: known.unaware.contains_key(&(key, process.to_owned())),
         };
         known.begun.insert((step, attempt), begun);

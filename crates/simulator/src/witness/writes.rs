@@ -3,7 +3,7 @@
 use perdure_engine::{EventId, ExecutionId, MessageBody};
 use perdure_provider::{Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, Outcome, TurnCommit, WorkerId, Write};
 
-use super::{Known, Seen, Standing, Witness};
+use super::{InstanceState, Known, Seen, Witness};
 use crate::checker::is_completion;
 use crate::log::Log;
 
@@ -28,27 +28,27 @@ impl Witness {
             }
             (Write::Message(new), Outcome::Terminated { key, .. }) => {
                 log.say(who, format_args!("cancel {}, which is suspended", new.instance));
-                known.take_away(*key, Standing::Ended);
+                known.take_away(*key, InstanceState::Ended);
             }
             (Write::Terminate(terminate), Outcome::Terminated { key, .. }) => {
                 log.say(who, format_args!("terminate {}", terminate.id));
-                known.take_away(*key, Standing::Ended);
+                known.take_away(*key, InstanceState::Ended);
             }
             (Write::Suspend(suspend), Outcome::Suspended { key, epoch, .. }) => {
                 log.say(who, format_args!("suspend {} in epoch {}", suspend.id, epoch.0));
-                known.take_away(*key, Standing::Suspended);
+                known.take_away(*key, InstanceState::Suspended);
             }
             (Write::Resume { id, .. }, Outcome::Resumed) => {
                 log.say(who, format_args!("resume {id}"));
                 let key = known.keys.get(id).copied();
                 known.resumed(key);
             }
-            (Write::ReleaseInstance(let_go), outcome) => {
-                log.say(who, format_args!("let go {} {outcome:?}", let_go.key.0));
+            (Write::ReleaseInstance(release), outcome) => {
+                log.say(who, format_args!("release {} {outcome:?}", release.key.0));
                 // The process knows by a turn that was fenced off, or was told.
-                known.unaware.remove(&(let_go.key, who.to_owned()));
+                known.unaware.remove(&(release.key, who.to_owned()));
                 if *outcome != Outcome::Fenced {
-                    known.disown(let_go.key);
+                    known.disown(release.key);
                 }
             }
             (write, outcome) => log.say(who, format_args!("{} {}", short(write), short_of(outcome))),
@@ -81,10 +81,10 @@ impl Witness {
                     .violations
                     .push(format!("S9: {} was acquired while worker {owner} owned it", seen.id));
             }
-            if seen.standing != Standing::Open {
+            if seen.state != InstanceState::Open {
                 known
                     .violations
-                    .push(format!("S7: {} was acquired while it was {:?}", seen.id, seen.standing));
+                    .push(format!("S7: {} was acquired while it was {:?}", seen.id, seen.state));
             }
             if (instance.execution, instance.next_event_id) != (seen.execution, seen.next) {
                 known.violations.push(format!(
@@ -121,7 +121,7 @@ impl Known {
             owner: claimed.and(new.claim.clone()),
             execution: ExecutionId::FIRST,
             next: EventId::FIRST.next(),
-            standing: Standing::Open,
+            state: InstanceState::Open,
         };
         if self.keys.insert(new.id.clone(), key).is_some() {
             self.violations.push(format!("S17: {} was started twice", new.id));
@@ -175,8 +175,8 @@ impl Known {
                 turn.worker, turn.epoch.0, seen.owner, seen.epoch.0
             ));
         }
-        if seen.standing != Standing::Open {
-            wrong(format!("S7: a turn of {id} committed while it was {:?}", seen.standing));
+        if seen.state != InstanceState::Open {
+            wrong(format!("S7: a turn of {id} committed while it was {:?}", seen.state));
         }
         if (turn.execution, turn.next_event_id) != (seen.execution, seen.next) {
             wrong(format!(
@@ -218,7 +218,7 @@ impl Known {
         match &turn.after {
             AfterTurn::Hold => {}
             AfterTurn::Release { .. } => seen.owner = None,
-            AfterTurn::End { .. } => (seen.owner, seen.standing) = (None, Standing::Ended),
+            AfterTurn::End { .. } => (seen.owner, seen.state) = (None, InstanceState::Ended),
             AfterTurn::Suspend { report, .. } => {
                 // No other reason suspends an instance by a turn here.
                 if !report.contains("NONDETERMINISM") {
@@ -226,7 +226,7 @@ impl Known {
                     self.violations
                         .push(format!("S14: {id} is suspended although its code fits: {report}"));
                 }
-                (seen.owner, seen.standing) = (None, Standing::Suspended);
+                (seen.owner, seen.state) = (None, InstanceState::Suspended);
                 // The results of its attempts are not recorded, so they begin again.
                 self.disturb_instance(turn.key);
             }

@@ -15,12 +15,12 @@ use crate::link::Pulse;
 use crate::plan::Request;
 use crate::process::Pid;
 use crate::program::Kind;
-use crate::witness::Standing;
-use crate::world::{Due, News, World};
+use crate::witness::InstanceState;
+use crate::world::{Due, Signal, World};
 
 /// A request that was made.
 #[derive(Clone, Debug)]
-struct Asked {
+struct RequestState {
     request: Request,
     via: Option<Pid>,
     tries: u32,
@@ -32,7 +32,7 @@ struct Asked {
 /// All requests of the clients.
 #[derive(Default)]
 pub(crate) struct Requests {
-    asked: Vec<Asked>,
+    asked: Vec<RequestState>,
     /// Numbers of messages that were acknowledged.
     pub(crate) acknowledged: BTreeSet<i64>,
     /// Programs whose cancellation was acknowledged while they had not ended, and when, ms of the store's clock.
@@ -48,7 +48,7 @@ impl Requests {
         if let Request::Cancel(program) | Request::Terminate(program) = request {
             self.given_up.insert(program);
         }
-        self.asked.push(Asked {
+        self.asked.push(RequestState {
             request,
             via: None,
             tries: 0,
@@ -107,8 +107,8 @@ impl World<'_> {
             "client",
             format_args!("asks {} for {request:?}", self.processes[pid as usize].name),
         );
-        let newsroom = Arc::clone(&self.newsroom);
-        let reply: Reply<()> = Box::new(move |answer| newsroom.tell(News::Answered(pid, number, answer)));
+        let signals = Arc::clone(&self.signals);
+        let reply: Reply<()> = Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer)));
         let store = &self.processes[pid as usize].store;
         match request {
             Request::Start(program) => store.start(
@@ -168,7 +168,7 @@ impl World<'_> {
                 asked.is_over = true;
                 self.requests.started.insert(program);
                 if self.witness.find(&instance_of(program)).is_none() {
-                    self.witness.accuse(format!(
+                    self.witness.report(format!(
                         "S1: the start of program {program} was acknowledged and is not stored"
                     ));
                 }
@@ -177,7 +177,7 @@ impl World<'_> {
                 asked.is_over = true;
                 if tries == 1 {
                     self.witness
-                        .accuse(format!("S17: program {program} was there before it was started"));
+                        .report(format!("S17: program {program} was there before it was started"));
                 }
             }
             (Request::Feed(feed), Ok(())) => {
@@ -187,7 +187,7 @@ impl World<'_> {
             (Request::Cancel(program), Ok(())) => {
                 asked.is_over = true;
                 let seen = self.witness.find(&instance_of(program));
-                if seen.is_some_and(|(_, seen)| seen.standing != Standing::Ended) {
+                if seen.is_some_and(|(_, seen)| seen.state != InstanceState::Ended) {
                     self.requests.cancelled.insert(program, self.right_clock.now_ms());
                 }
             }

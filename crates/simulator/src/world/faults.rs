@@ -107,7 +107,7 @@ impl World<'_> {
         if self.defers(pid, Due::Unblock(pid, lane)) {
             return;
         }
-        self.held_up(pid, lane);
+        self.check_held_thread(pid, lane);
         let process = &mut self.processes[pid as usize];
         if process.pulse != Pulse::Running || !process.lanes[lane.0].is_blocked {
             return;
@@ -141,7 +141,7 @@ impl World<'_> {
     /// Ends all faults, and deploys the right code everywhere.
     pub(super) fn quiet(&mut self) {
         self.is_quiet = true;
-        self.still = (Instant::now(), 0);
+        self.last_progress = (Instant::now(), 0);
         self.quiet_since = Instant::now();
         self.log.say("world", format_args!("becomes quiet"));
         *self.air.weather.lock() = Weather::default();
@@ -150,7 +150,7 @@ impl World<'_> {
         for slot in 0..self.slots.len() {
             let pid = self.slots[slot];
             if let Some(pid) = pid {
-                self.cont(pid);
+                self.continue_process(pid);
             }
             match pid {
                 Some(pid) if self.process(pid).edition != Edition::New => {
@@ -160,6 +160,6 @@ impl World<'_> {
                 None => {}
             }
         }
-        self.after(1_000, Due::Look);
+        self.after(1_000, Due::Check);
     }
 }

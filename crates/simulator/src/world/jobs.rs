@@ -44,7 +44,7 @@ impl World<'_> {
             Job::Log(record) if record.internal => {
                 self.log.say(&process.name, format_args!("says: {}", record.message));
                 if record.message.contains("a defect of Perdure") {
-                    self.witness.accuse(format!("panic: {}", record.message));
+                    self.witness.report(format!("panic: {}", record.message));
                 }
             }
             Job::Log(_) | Job::Ended(_) => {}
@@ -61,11 +61,11 @@ impl World<'_> {
                 self.air.fire("poison");
                 self.kill(pid, Some(200));
             }
-            Kind::Hog if self.hogged.get(&program).is_none_or(|times| *times < 2) => {
-                *self.hogged.entry(program).or_default() += 1;
+            Kind::Blocking if self.blocking_turns.get(&program).is_none_or(|times| *times < 2) => {
+                *self.blocking_turns.entry(program).or_default() += 1;
                 process.lanes[lane.0].held = Some(Job::Turn(token));
                 let ms = self.plan.turn_deadline_ms * 2;
-                self.holds_up(pid, lane, token);
+                self.note_held_thread(pid, lane, token);
                 self.block(pid, lane, ms);
             }
             _ => process.turn(lane, token, &self.programs),
@@ -82,8 +82,8 @@ impl World<'_> {
         };
         self.process(pid).attempts.insert(token, (job, lane));
         self.after(ms, Due::AttemptOver(pid, token));
-        if work.beats {
-            self.after(ms / 2, Due::Beat(pid, token));
+        if work.sends_heartbeats {
+            self.after(ms / 2, Due::Heartbeat(pid, token));
         }
     }
 
@@ -144,8 +144,8 @@ impl World<'_> {
         process.lanes[lane.0].is_awake |= drain;
     }
 
-    pub(super) fn beat(&mut self, pid: Pid, token: ActivityToken) {
-        if self.defers_attempt(pid, token, Due::Beat(pid, token)) {
+    pub(super) fn heartbeat(&mut self, pid: Pid, token: ActivityToken) {
+        if self.defers_attempt(pid, token, Due::Heartbeat(pid, token)) {
             return;
         }
         let process = &self.processes[pid as usize];

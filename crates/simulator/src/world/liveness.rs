@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::process::Pid;
 use crate::program::Kind;
-use crate::witness::{Seen, Standing, Witness};
+use crate::witness::{InstanceState, Seen, Witness};
 use crate::world::World;
 
 /// The longest time that work may be due while workers are idle, with the calls that take it, ms.
@@ -28,10 +28,10 @@ const COMPARED: Duration = Duration::from_secs(2);
 const UNSTUCK: Duration = Duration::from_secs(2);
 
 /// Turns that hold up their threads in quiet times.
-pub(crate) type Holds = BTreeMap<(Pid, LaneId), Hold>;
+pub(crate) type HeldThreads = BTreeMap<(Pid, LaneId), HeldThread>;
 
 /// A turn that holds up its thread.
-pub(crate) struct Hold {
+pub(crate) struct HeldThread {
     instance: String,
     epoch: Epoch,
     /// Processes that could take the instance.
@@ -45,17 +45,17 @@ impl World<'_> {
     }
 
     /// P15: each owner hears which instances were taken from it.
-    pub(crate) fn look_at_what_was_taken(&self) {
+    pub(crate) fn check_revocations(&self) {
         if !self.is_settled() {
             return;
         }
         for process in self
-            .able(None)
+            .workers(None)
             .into_iter()
             .map(|pid| &self.processes[pid as usize].name)
         {
             for key in self.witness.unheard(process, HEARD) {
-                self.witness.accuse(format!(
+                self.witness.report(format!(
                     "P15: {process} has not heard that it has lost instance {}",
                     key.0
                 ));
@@ -64,7 +64,7 @@ impl World<'_> {
     }
 
     /// S27: a worker knows within two renewals of each instance that it owns in the store.
-    pub(crate) fn look_at_what_is_owned(&mut self) {
+    pub(crate) fn check_ownership(&mut self) {
         let calm = self.quiet_since.max(self.air.stuck_until());
         let renewals = Duration::from_millis(2 * self.plan.lease_ms / 3) + COMPARED;
         let mut unknown = BTreeMap::new();
@@ -72,8 +72,8 @@ impl World<'_> {
             let Some(process) = owner.as_ref().and_then(|owner| self.witness.process_of(owner)) else {
                 continue;
             };
-            let mut able = self.able(None).into_iter().map(|pid| &self.processes[pid as usize]);
-            if able.all(|able| able.name != process || able.runtime.knows(key)) {
+            let mut workers = self.workers(None).into_iter().map(|pid| &self.processes[pid as usize]);
+            if workers.all(|worker| worker.name != process || worker.runtime.knows(key)) {
                 continue;
             }
             let since = self.unknown.get(&(key, epoch)).copied().unwrap_or_else(Instant::now);
@@ -82,21 +82,21 @@ impl World<'_> {
             if self.is_quiet && waits > renewals {
                 let ms = waits.as_millis();
                 self.witness
-                    .accuse(format!("S27: {process} owns {id} and has not known it for {ms} ms"));
+                    .report(format!("S27: {process} owns {id} and has not known it for {ms} ms"));
             }
         }
         self.unknown = unknown;
     }
 
     /// A suspended instance ends with its parent, by a write that does not name it. So the store itself is asked.
-    pub(crate) fn look_at_what_is_held(&self) {
+    pub(crate) fn find_ended_instances(&self) {
         let instances = self.witness.instances().into_iter();
-        let held = instances.filter(|(_, seen)| seen.standing == Standing::Suspended);
+        let held = instances.filter(|(_, seen)| seen.state == InstanceState::Suspended);
         let ids: Vec<String> = held.map(|(_, seen)| seen.id).collect();
         if ids.is_empty() {
             return;
         }
-        let (store, witness) = (Arc::clone(&self.onlooker.provider), Arc::clone(&self.witness));
+        let (store, witness) = (Arc::clone(&self.observer.provider), Arc::clone(&self.witness));
         tokio::spawn(async move {
             let statuses = store.statuses(ids).await.expect("the store answers");
             let ended = statuses
@@ -108,45 +108,45 @@ impl World<'_> {
     }
 
     /// L2: no instance stays due while workers are there and nothing holds them up. The store itself is asked.
-    pub(crate) fn look_at_what_is_due(&self) {
+    pub(crate) fn check_due_work(&self) {
         let programs = &self.plan.programs.all;
         let is_fair = programs
             .iter()
-            .all(|program| !matches!(program.kind, Kind::Poison | Kind::Hog));
-        if self.is_settled() && is_fair && !self.able(None).is_empty() {
-            let (store, witness) = (Arc::clone(&self.onlooker.provider), Arc::clone(&self.witness));
+            .all(|program| !matches!(program.kind, Kind::Poison | Kind::Blocking));
+        if self.is_settled() && is_fair && !self.workers(None).is_empty() {
+            let (store, witness) = (Arc::clone(&self.observer.provider), Arc::clone(&self.witness));
             tokio::spawn(async move { claimed(&*store, &witness).await });
         }
     }
 
     /// A turn is about to hold up its thread for longer than it may.
-    pub(crate) fn holds_up(&mut self, pid: Pid, lane: LaneId, token: Token) {
+    pub(crate) fn note_held_thread(&mut self, pid: Pid, lane: LaneId, token: Token) {
         let facts = self.processes[pid as usize].runtime.describe(token);
         let seen = facts.ok().and_then(|facts| self.witness.find(&facts.instance_id));
-        let others = self.able(Some(pid));
+        let others = self.workers(Some(pid));
         let is_calm = self.is_settled() && !others.is_empty();
         if let Some((_, Seen { id, epoch, .. })) = seen.filter(|_| is_calm) {
-            let hold = Hold {
+            let hold = HeldThread {
                 instance: id,
                 epoch,
                 others,
             };
-            self.holds.insert((pid, lane), hold);
+            self.held_threads.insert((pid, lane), hold);
         }
     }
 
     /// L4: by now, well past the deadline, the instance was given back.
-    pub(crate) fn held_up(&mut self, pid: Pid, lane: LaneId) {
-        let Some(hold) = self.holds.remove(&(pid, lane)) else {
+    pub(crate) fn check_held_thread(&mut self, pid: Pid, lane: LaneId) {
+        let Some(hold) = self.held_threads.remove(&(pid, lane)) else {
             return;
         };
-        let able = self.able(Some(pid));
+        let workers = self.workers(Some(pid));
         let Some((_, seen)) = self.witness.find(&hold.instance) else {
             return;
         };
-        if seen.owner.is_some() && seen.epoch == hold.epoch && hold.others.iter().any(|other| able.contains(other)) {
+        if seen.owner.is_some() && seen.epoch == hold.epoch && hold.others.iter().any(|other| workers.contains(other)) {
             let deadline_ms = self.plan.turn_deadline_ms;
-            self.witness.accuse(format!(
+            self.witness.report(format!(
                 "L4: {} is still owned in epoch {} after a turn of {} ms; the deadline is {deadline_ms} ms",
                 hold.instance,
                 hold.epoch.0,
@@ -160,7 +160,7 @@ async fn claimed(store: &dyn Provider, witness: &Witness) {
     let stats = store.stats().await.expect("the store answers");
     let due = stats.oldest_due_ms.filter(|_| stats.workers > 0);
     if let Some(due_ms) = due.filter(|due_ms| *due_ms > CLAIMED_MS) {
-        witness.accuse(format!(
+        witness.report(format!(
             "L2: work has been due for {due_ms} ms, {} workers are there",
             stats.workers
         ));

@@ -7,18 +7,18 @@ use std::time::Duration;
 use perdure_runtime::{Host, Job, LaneId, Runtime, RuntimeError, RuntimeOptions, Store};
 use tokio::runtime::Handle;
 
-use super::{Due, News, Newsroom, World};
+use super::{Due, Signal, Signals, World};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of};
 use crate::link::{Link, Linked, Pulse, sleep};
 use crate::machine::VirtualMachine;
 use crate::process::{Lane, MAIN, Pid, Process};
 
 /// Wakes one lane of a process.
-struct Waker(Arc<Newsroom>, Pid, LaneId);
+struct Waker(Arc<Signals>, Pid, LaneId);
 
 impl Host for Waker {
     fn wake(&self) {
-        self.0.tell(News::Woken(self.1, self.2));
+        self.0.send(Signal::Woken(self.1, self.2));
     }
 
     fn held_up(&self, _message: &str) {}
@@ -43,14 +43,14 @@ impl World<'_> {
         );
         let name = format!("p{slot}.{pid}");
         self.log.say(&name, format_args!("begins with the {edition:?} edition"));
-        let newsroom = Arc::clone(&self.newsroom);
+        let signals = Arc::clone(&self.signals);
         let link = Link::new(
             self.backend.connect(),
             Arc::clone(&self.air),
             Arc::clone(&self.log),
             Arc::clone(&self.witness),
             name.clone(),
-            Box::new(move || newsroom.tell(News::Died(pid))),
+            Box::new(move || signals.send(Signal::Died(pid))),
         );
         let store = Store::new(Arc::new(Linked(Arc::clone(&link))), machine, Handle::current());
         let options = RuntimeOptions {
@@ -99,18 +99,18 @@ impl World<'_> {
         if process.pulse == Pulse::Dead {
             return;
         }
-        let (runtime, newsroom) = (Arc::clone(&process.runtime), Arc::clone(&self.newsroom));
-        let host = Arc::new(Waker(Arc::clone(&newsroom), pid, MAIN));
+        let (runtime, signals) = (Arc::clone(&process.runtime), Arc::clone(&self.signals));
+        let host = Arc::new(Waker(Arc::clone(&signals), pid, MAIN));
         tokio::spawn(async move {
             let is_started = runtime.start(host).await.is_ok();
-            newsroom.tell(News::Started(pid, is_started));
+            signals.send(Signal::Started(pid, is_started));
         });
     }
 
     pub(super) fn attach(&mut self, pid: Pid, lane: LaneId) {
         let process = &self.processes[pid as usize];
         if process.pulse != Pulse::Dead && !process.is_leaving {
-            let host = Arc::new(Waker(Arc::clone(&self.newsroom), pid, lane));
+            let host = Arc::new(Waker(Arc::clone(&self.signals), pid, lane));
             process.runtime.attach(lane, host).expect("there is such a lane");
         }
     }
@@ -167,10 +167,10 @@ impl World<'_> {
             return self.end_process(pid);
         }
         process.is_leaving = true;
-        let (name, runtime, newsroom) = (
+        let (name, runtime, signals) = (
             process.name.clone(),
             Arc::clone(&process.runtime),
-            Arc::clone(&self.newsroom),
+            Arc::clone(&self.signals),
         );
         self.log.say(&name, format_args!("shuts down"));
         self.witness.disturb(&name);
@@ -180,7 +180,7 @@ impl World<'_> {
                 sleep(Duration::from_millis(10)).await;
             }
             runtime.finish_shutdown(timeout).await;
-            newsroom.tell(News::Left(pid));
+            signals.send(Signal::Left(pid));
         });
     }
 
@@ -209,7 +209,7 @@ impl World<'_> {
         let sizes = process.runtime.map_sizes();
         if sizes != perdure_runtime::MapSizes::default() {
             self.witness
-                .accuse(format!("S22: {} has shut down and still holds {sizes:?}", process.name));
+                .report(format!("S22: {} has shut down and still holds {sizes:?}", process.name));
         }
         let last = self.processes.len();
         self.processes.push(process);
@@ -217,7 +217,7 @@ impl World<'_> {
         self.end_process(pid);
     }
 
-    pub(super) fn cont(&mut self, pid: Pid) {
+    pub(super) fn continue_process(&mut self, pid: Pid) {
         let process = self.process(pid);
         if process.pulse == Pulse::Stopped {
             process.pulse = Pulse::Running;
@@ -225,7 +225,7 @@ impl World<'_> {
             let name = process.name.clone();
             self.log.say(&name, format_args!("goes on"));
             for (pid, request, answer) in self.held_answers.extract_if(.., |(of, _, _)| *of == pid) {
-                self.newsroom.tell(News::Answered(pid, request, answer));
+                self.signals.send(Signal::Answered(pid, request, answer));
             }
             self.witness.disturb(&name);
         }
