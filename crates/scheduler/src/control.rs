@@ -28,7 +28,7 @@ impl State {
 /// The next action for a process. The caller that received it must carry it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Then<N> {
+pub enum NextAction<N> {
     /// No action.
     Rest,
     /// A step: push the process to a queue.
@@ -106,23 +106,23 @@ impl<E> Control<E> {
         true
     }
 
-    /// Ends a step or a block; `then` is the next action. If something happened in the meantime, the next action is a
+    /// Ends a step or a block; `action` is the next action. If something happened in the meantime, the next action is a
     /// step (L2).
-    pub(crate) fn go_on<N>(&mut self, then: Then<N>) -> Then<N> {
+    pub(crate) fn go_on<N>(&mut self, action: NextAction<N>) -> NextAction<N> {
         if self.state == State::Complete {
-            return Then::Rest;
+            return NextAction::Rest;
         }
         let is_notified = std::mem::take(&mut self.notified);
-        let then = match then {
-            Then::Rest if is_notified => Then::Step,
-            then => then,
+        let action = match action {
+            NextAction::Rest if is_notified => NextAction::Step,
+            action => action,
         };
-        self.state = match then {
-            Then::Rest => State::Idle,
-            Then::Step => State::Ready,
-            Then::Needs(_) => State::Blocked,
+        self.state = match action {
+            NextAction::Rest => State::Idle,
+            NextAction::Step => State::Ready,
+            NextAction::Needs(_) => State::Blocked,
         };
-        then
+        action
     }
 
     /// Blocks the process: it now waits for something of its own. `false`: the process has ended in the meantime.

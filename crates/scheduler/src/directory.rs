@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
-use crate::control::Then;
+use crate::control::NextAction;
 use crate::process::Process;
 
 /// The processes by id, so that an event finds its process.
@@ -51,10 +51,10 @@ impl<Id: Eq + Hash, P: Process, S: BuildHasher> Directory<Id, P, S> {
 
     /// Sends an event to the process of an id. Returns the process and its next action. `None`: the id has no process.
     #[must_use]
-    pub fn send(&self, id: &Id, around: &P::Around, event: P::Event) -> Option<(&Arc<P>, Then<P::Need>)> {
+    pub fn send(&self, id: &Id, services: &P::Services, event: P::Event) -> Option<(&Arc<P>, NextAction<P::Need>)> {
         let process = self.0.get(id)?;
-        let then = process.send(&mut process.lock(), around, event);
-        Some((process, then))
+        let action = process.send(&mut process.lock(), services, event);
+        Some((process, action))
     }
 
     /// True if all processes wait or are over.

@@ -29,7 +29,7 @@ mod lanes;
 mod process;
 mod sync;
 
-pub use control::{Control, State, Then};
+pub use control::{Control, NextAction, State};
 pub use directory::Directory;
 pub use drain::Drain;
 pub use lane::{Class, LaneId, LaneStats};

@@ -2,12 +2,12 @@
 //!
 //! A step is not a call but the time between two calls, [`begin`](Process::begin) and [`rest`](Process::rest): the code
 //! of a step may be in another language, which asks for its steps by itself. The scheduler does not push jobs either:
-//! it returns the next action ([`Then`]), because the owner must release its locks first, and knows the lanes on which
+//! it returns the next action ([`NextAction`]), because the owner must release its locks first, and knows the lanes on which
 //! the process may run.
 
 use std::ops::DerefMut;
 
-use crate::control::{Control, State, Then};
+use crate::control::{Control, NextAction, State};
 use crate::lane::LaneId;
 
 /// A unit of work that runs in steps. It provides the first methods; the scheduler provides the ones below. No method
@@ -19,8 +19,8 @@ pub trait Process {
     type Need;
     /// State of the process, with its [`Control`].
     type Core;
-    /// Surroundings in which the process runs.
-    type Around;
+    /// Services that the process uses, such as a clock.
+    type Services;
 
     /// Locks the core of the process.
     fn lock(&self) -> impl DerefMut<Target = Self::Core>;
@@ -36,69 +36,69 @@ pub trait Process {
     fn keep(&self, core: &mut Self::Core, event: Self::Event) -> bool;
 
     /// Decides the next action of a process that no lane runs, given the events that have come.
-    fn next(&self, core: &mut Self::Core, around: &Self::Around) -> Then<Self::Need>;
+    fn next(&self, core: &mut Self::Core, services: &Self::Services) -> NextAction<Self::Need>;
 
     /// Begins a step, on the thread of a lane. Returns a need if one shows only now; the step then does not begin.
-    fn step(&self, core: &mut Self::Core, around: &Self::Around, lane: LaneId) -> Option<Self::Need>;
+    fn step(&self, core: &mut Self::Core, services: &Self::Services, lane: LaneId) -> Option<Self::Need>;
 
     /// Ends the process: releases all that it holds. It may have ended before.
-    fn close(&self, core: &mut Self::Core, around: &Self::Around);
+    fn close(&self, core: &mut Self::Core, services: &Self::Services);
 
     /// Starts a process that is present and idle, with its first step.
-    fn start(&self, core: &mut Self::Core) -> Then<Self::Need> {
+    fn start(&self, core: &mut Self::Core) -> NextAction<Self::Need> {
         debug_assert!(Self::control(core).is_idle(), "nobody else has found it");
-        let then = self.init(core).map_or(Then::Step, Then::Needs);
-        Self::control(core).go_on(then)
+        let action = self.init(core).map_or(NextAction::Step, NextAction::Needs);
+        Self::control(core).go_on(action)
     }
 
     /// Sends an event to the process (L6).
-    fn send(&self, core: &mut Self::Core, around: &Self::Around, event: Self::Event) -> Then<Self::Need> {
+    fn send(&self, core: &mut Self::Core, services: &Self::Services, event: Self::Event) -> NextAction<Self::Need> {
         if self.keep(core, event) {
-            self.wake(core, around)
+            self.wake(core, services)
         } else {
-            Then::Rest
+            NextAction::Rest
         }
     }
 
     /// Notes that something happened to the process (L1, L2).
-    fn wake(&self, core: &mut Self::Core, around: &Self::Around) -> Then<Self::Need> {
+    fn wake(&self, core: &mut Self::Core, services: &Self::Services) -> NextAction<Self::Need> {
         if Self::control(core).is_idle() {
-            let then = self.next(core, around);
-            Self::control(core).go_on(then)
+            let action = self.next(core, services);
+            Self::control(core).go_on(action)
         } else {
             Self::control(core).notify();
-            Then::Rest
+            NextAction::Rest
         }
     }
 
-    /// Begins a step after a lane took the process from its queue. [`Then::Step`]: the step has begun. [`Then::Rest`]:
+    /// Begins a step after a lane took the process from its queue. [`NextAction::Step`]: the step has begun. [`NextAction::Rest`]:
     /// the process has ended in the meantime, and there is nothing to run.
-    fn begin(&self, core: &mut Self::Core, around: &Self::Around, lane: LaneId) -> Then<Self::Need> {
+    fn begin(&self, core: &mut Self::Core, services: &Self::Services, lane: LaneId) -> NextAction<Self::Need> {
         if !Self::control(core).begin() {
-            return Then::Rest;
+            return NextAction::Rest;
         }
-        match self.step(core, around, lane) {
-            None => Then::Step,
-            Some(need) => Self::control(core).go_on(Then::Needs(need)),
+        match self.step(core, services, lane) {
+            None => NextAction::Step,
+            Some(need) => Self::control(core).go_on(NextAction::Needs(need)),
         }
     }
 
     /// Ends a step, and the block that may have followed it. `more`: another step follows.
-    fn rest(&self, core: &mut Self::Core, around: &Self::Around, more: bool) -> Then<Self::Need> {
+    fn rest(&self, core: &mut Self::Core, services: &Self::Services, more: bool) -> NextAction<Self::Need> {
         if !matches!(Self::control(core).state(), State::Running | State::Blocked) {
-            return Then::Rest;
+            return NextAction::Rest;
         }
-        let then = match self.next(core, around) {
-            Then::Rest if more => Then::Step,
-            then => then,
+        let action = match self.next(core, services) {
+            NextAction::Rest if more => NextAction::Step,
+            action => action,
         };
-        Self::control(core).go_on(then)
+        Self::control(core).go_on(action)
     }
 
     /// Ends the process, in any state.
-    fn stop(&self, around: &Self::Around) {
+    fn stop(&self, services: &Self::Services) {
         let mut core = self.lock();
         Self::control(&mut core).complete();
-        self.close(&mut core, around);
+        self.close(&mut core, services);
     }
 }

@@ -8,7 +8,7 @@ use counter::{Counter, block_on};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use loom::thread;
-use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, Place, Process, Then};
+use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, NextAction, Place, Process};
 
 const MAIN: LaneId = LaneId(0);
 const OTHER: LaneId = LaneId(1);
@@ -138,8 +138,8 @@ fn directory(needs_first: bool) -> Arc<Directory<u32, Counter>> {
 }
 
 fn send(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>, event: u32) {
-    let (_, then) = directory.send(&ONE, &(), event).expect("it is there");
-    if then == Then::Step {
+    let (_, action) = directory.send(&ONE, &(), event).expect("it is there");
+    if action == NextAction::Step {
         lanes.push(Place::Any, Class::First, ONE);
     }
 }
@@ -148,11 +148,11 @@ fn send(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>, event: u32) {
 fn run(directory: &Directory<u32, Counter>, lanes: &Lanes<u32>) {
     while lanes.pop(MAIN).is_some() {
         let process = directory.get(&ONE).expect("it is there");
-        let then = process.begin(&mut process.lock(), &(), MAIN);
-        assert_eq!(then, Then::Step, "queued at most once");
+        let action = process.begin(&mut process.lock(), &(), MAIN);
+        assert_eq!(action, NextAction::Step, "queued at most once");
         // Other threads come to the process here, while its code runs.
-        let then = process.rest(&mut process.lock(), &(), false);
-        if then == Then::Step {
+        let action = process.rest(&mut process.lock(), &(), false);
+        if action == NextAction::Step {
             lanes.push(Place::Any, Class::First, ONE);
         }
     }
@@ -170,7 +170,7 @@ fn send_against_step() {
     check(|| {
         let (directory, (lanes, _)) = (directory(false), lanes(1));
         let process = directory.get(&ONE).expect("it is there");
-        assert_eq!(process.start(&mut process.lock()), Then::Step);
+        assert_eq!(process.start(&mut process.lock()), NextAction::Step);
         lanes.push(Place::Any, Class::First, ONE);
         let (others, queue) = (Arc::clone(&directory), Arc::clone(&lanes));
         let other = thread::spawn(move || send(&others, &queue, 1));
@@ -190,7 +190,7 @@ fn send_against_resume() {
     check(|| {
         let (directory, (lanes, _)) = (directory(true), lanes(1));
         let process = directory.get(&ONE).expect("it is there");
-        assert_eq!(process.start(&mut process.lock()), Then::Needs(()));
+        assert_eq!(process.start(&mut process.lock()), NextAction::Needs(()));
         let (others, queue) = (Arc::clone(&directory), Arc::clone(&lanes));
         let giver = thread::spawn(move || {
             let process = others.get(&ONE).expect("it is there");
@@ -218,8 +218,8 @@ fn send_against_stop() {
         process.stop(&());
         other.join().unwrap();
         drain(&lanes, MAIN).into_iter().for_each(|_| {
-            let then = process.begin(&mut process.lock(), &(), MAIN);
-            assert_eq!(then, Then::Rest, "it is over");
+            let action = process.begin(&mut process.lock(), &(), MAIN);
+            assert_eq!(action, NextAction::Rest, "it is over");
         });
         assert!(process.lock().is_closed && directory.is_at_rest());
     });

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use counter::{Counter, block_on};
-use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, Place, Process, State, Then};
+use perdure_scheduler::{Class, Directory, Drain, LaneId, Lanes, NextAction, Place, Process, State};
 
 const MAIN: LaneId = LaneId(0);
 
@@ -17,9 +17,9 @@ fn waiting() -> Arc<Counter> {
     let process = Counter::new(false);
     {
         let mut core = process.lock();
-        assert_eq!(process.start(&mut core), Then::Step);
-        assert_eq!(process.begin(&mut core, &(), MAIN), Then::Step);
-        assert_eq!(process.rest(&mut core, &(), false), Then::Rest);
+        assert_eq!(process.start(&mut core), NextAction::Step);
+        assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Step);
+        assert_eq!(process.rest(&mut core, &(), false), NextAction::Rest);
     }
     process
 }
@@ -28,11 +28,11 @@ fn waiting() -> Arc<Counter> {
 fn is_pushed_once_however_much_it_is_sent() {
     let process = waiting();
     let mut core = process.lock();
-    assert_eq!(process.send(&mut core, &(), 1), Then::Step);
-    assert_eq!(process.send(&mut core, &(), 2), Then::Rest);
-    assert_eq!(process.begin(&mut core, &(), MAIN), Then::Step);
+    assert_eq!(process.send(&mut core, &(), 1), NextAction::Step);
+    assert_eq!(process.send(&mut core, &(), 2), NextAction::Rest);
+    assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Step);
     assert_eq!(core.taken, [1, 2]);
-    assert_eq!(process.rest(&mut core, &(), false), Then::Rest, "nothing is left");
+    assert_eq!(process.rest(&mut core, &(), false), NextAction::Rest, "nothing is left");
 }
 
 #[test]
@@ -40,17 +40,21 @@ fn what_comes_during_a_step_or_a_block_makes_another_step() {
     for blocks in [false, true] {
         let process = waiting();
         let mut core = process.lock();
-        assert_eq!(process.send(&mut core, &(), 1), Then::Step);
-        assert_eq!(process.begin(&mut core, &(), MAIN), Then::Step);
+        assert_eq!(process.send(&mut core, &(), 1), NextAction::Step);
+        assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Step);
         assert!(!blocks || core.control.block());
-        assert_eq!(process.wake(&mut core, &()), Then::Rest);
+        assert_eq!(process.wake(&mut core, &()), NextAction::Rest);
         assert_eq!(
             process.rest(&mut core, &(), false),
-            Then::Step,
+            NextAction::Step,
             "it was woken meanwhile"
         );
-        assert_eq!(process.begin(&mut core, &(), MAIN), Then::Step);
-        assert_eq!(process.rest(&mut core, &(), false), Then::Rest, "the wake was used up");
+        assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Step);
+        assert_eq!(
+            process.rest(&mut core, &(), false),
+            NextAction::Rest,
+            "the wake was used up"
+        );
         assert!(core.control.is_idle());
     }
 }
@@ -59,28 +63,28 @@ fn what_comes_during_a_step_or_a_block_makes_another_step() {
 fn what_needs_something_before_its_first_step_is_blocked_until_it_is_given_it() {
     let process = Counter::new(true);
     let mut core = process.lock();
-    assert_eq!(process.start(&mut core), Then::Needs(()));
-    assert_eq!(process.send(&mut core, &(), 1), Then::Rest);
-    assert_eq!(process.begin(&mut core, &(), MAIN), Then::Rest);
+    assert_eq!(process.start(&mut core), NextAction::Needs(()));
+    assert_eq!(process.send(&mut core, &(), 1), NextAction::Rest);
+    assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Rest);
     assert!(core.control.resume() && !core.control.resume());
-    assert_eq!(process.begin(&mut core, &(), MAIN), Then::Step);
+    assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Step);
     assert_eq!(core.taken, [1]);
 }
 
 #[test]
 fn nothing_wakes_what_is_over() {
     let process = waiting();
-    assert_eq!(process.send(&mut process.lock(), &(), 1), Then::Step);
+    assert_eq!(process.send(&mut process.lock(), &(), 1), NextAction::Step);
     process.stop(&());
     let mut core = process.lock();
     assert!(core.is_closed);
-    assert_eq!(process.begin(&mut core, &(), MAIN), Then::Rest);
-    assert_eq!(process.send(&mut core, &(), 2), Then::Rest);
-    assert_eq!(process.rest(&mut core, &(), true), Then::Rest);
+    assert_eq!(process.begin(&mut core, &(), MAIN), NextAction::Rest);
+    assert_eq!(process.send(&mut core, &(), 2), NextAction::Rest);
+    assert_eq!(process.rest(&mut core, &(), true), NextAction::Rest);
     assert!(!core.control.block() && !core.control.resume());
     assert_eq!(core.control.state(), State::Complete);
     core.control.renew();
-    assert_eq!(process.wake(&mut core, &()), Then::Step, "what came is kept");
+    assert_eq!(process.wake(&mut core, &()), NextAction::Step, "what came is kept");
 }
 
 #[test]
@@ -88,8 +92,8 @@ fn an_event_goes_to_the_process_of_its_id_or_comes_back_as_nobodys() {
     let mut directory: Directory<&str, Counter> = Directory::default();
     assert!(directory.insert("a", waiting()).is_none());
     assert!(directory.is_at_rest());
-    let sent = directory.send(&"a", &(), 1).map(|(_, then)| then);
-    assert_eq!(sent, Some(Then::Step));
+    let sent = directory.send(&"a", &(), 1).map(|(_, action)| action);
+    assert_eq!(sent, Some(NextAction::Step));
     assert!(!directory.is_at_rest());
     assert!(directory.send(&"b", &(), 1).is_none());
     directory.drain().for_each(|process| process.stop(&()));
@@ -123,11 +127,11 @@ fn a_million_events_are_taken_once_each() {
                         continue;
                     };
                     let Some(process) = job else { return };
-                    let then = process.begin(&mut process.lock(), &(), lane);
-                    assert_eq!(then, Then::Step, "nobody ends it, and it is queued once");
+                    let action = process.begin(&mut process.lock(), &(), lane);
+                    assert_eq!(action, NextAction::Step, "nobody ends it, and it is queued once");
                     steps.fetch_add(1, SeqCst);
-                    let then = process.rest(&mut process.lock(), &(), false);
-                    if then == Then::Step {
+                    let action = process.rest(&mut process.lock(), &(), false);
+                    if action == NextAction::Step {
                         // The drain in progress finds it.
                         let _ = lanes.push_from(lane, Place::Any, Class::First, Some(process));
                     }
@@ -140,8 +144,8 @@ fn a_million_events_are_taken_once_each() {
                 let (directory, lanes) = (&directory, &lanes);
                 scope.spawn(move || {
                     for event in (producer..EVENTS).step_by(2) {
-                        let (process, then) = directory.send(&(event % PROCESSES), &(), event).expect("it is there");
-                        if then == Then::Step {
+                        let (process, action) = directory.send(&(event % PROCESSES), &(), event).expect("it is there");
+                        if action == NextAction::Step {
                             lanes.push(Place::Any, Class::First, Some(Arc::clone(process)));
                         }
                     }

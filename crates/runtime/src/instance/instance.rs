@@ -10,7 +10,7 @@ use perdure_engine::{
     Completion, Engine, EventId, ExecutionId, Incarnation, Mailbox, Message, MessageBody, MessageSeq, Start,
 };
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
-use perdure_scheduler::{Control, LaneId, Then};
+use perdure_scheduler::{Control, LaneId, NextAction};
 
 use crate::activity::beats::Heartbeats;
 use crate::activity::lent::Lent;
@@ -325,21 +325,21 @@ impl Core {
 
     /// Takes in the events that have come, and returns the next step of the instance. A message or a timer that the
     /// code does not wait for does not wake the instance.
-    pub(crate) fn next(&mut self, now_ms: i64) -> Then<Needs> {
+    pub(crate) fn next(&mut self, now_ms: i64) -> NextAction<Needs> {
         self.take_in();
         match &self.engine {
-            None => Then::Needs(if self.awaits_trial() {
+            None => NextAction::Needs(if self.awaits_trial() {
                 Needs::Probation
             } else {
                 Needs::Stored
             }),
-            Some(_) if self.rereads => Then::Needs(Needs::Messages),
-            Some(engine) if engine.is_runnable(now_ms) => Then::Step,
-            Some(_) if self.left_settled => Then::Needs(Needs::Messages),
+            Some(_) if self.rereads => NextAction::Needs(Needs::Messages),
+            Some(engine) if engine.is_runnable(now_ms) => NextAction::Step,
+            Some(_) if self.left_settled => NextAction::Needs(Needs::Messages),
             Some(engine) if engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) => {
-                Then::Needs(Needs::Found)
+                NextAction::Needs(Needs::Found)
             }
-            Some(_) => Then::Rest,
+            Some(_) => NextAction::Rest,
         }
     }
 

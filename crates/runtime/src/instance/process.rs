@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use perdure_engine::{Bug, Completion, is_planted};
 use perdure_provider::InstanceKey;
-use perdure_scheduler::{Class, Control, LaneId, Process, State, Then};
+use perdure_scheduler::{Class, Control, LaneId, NextAction, Process, State};
 
 use crate::instance::table::Table;
 use crate::instance::{Core, Instance, Needs};
@@ -16,7 +16,7 @@ impl Process for Instance {
     type Event = Completion;
     type Need = Needs;
     type Core = Core;
-    type Around = Session;
+    type Services = Session;
 
     fn lock(&self) -> impl DerefMut<Target = Core> {
         Instance::lock(self)
@@ -37,7 +37,7 @@ impl Process for Instance {
         !is_lost && core.keep(completion)
     }
 
-    fn next(&self, core: &mut Core, session: &Session) -> Then<Needs> {
+    fn next(&self, core: &mut Core, session: &Session) -> NextAction<Needs> {
         core.next(session.now_ms())
     }
 
@@ -75,7 +75,7 @@ impl Table {
         key: InstanceKey,
         session: &Session,
         completion: Completion,
-    ) -> Option<(Arc<Instance>, Then<Needs>)> {
+    ) -> Option<(Arc<Instance>, NextAction<Needs>)> {
         if let Some((instance, then)) = self.owned.send(&key, session, completion) {
             return Some((Arc::clone(instance), then));
         }
@@ -92,11 +92,11 @@ impl Session {
     }
 
     /// Carries out the next step of an instance. The core must not be locked.
-    pub(crate) fn follow(self: &Arc<Self>, instance: &Arc<Instance>, then: Then<Needs>) {
+    pub(crate) fn follow(self: &Arc<Self>, instance: &Arc<Instance>, then: NextAction<Needs>) {
         match then {
-            Then::Rest => {}
-            Then::Step => self.shared.push(Class::First, Queued::Turn(Arc::clone(instance))),
-            Then::Needs(needs) => self.provide(Arc::clone(instance), needs),
+            NextAction::Rest => {}
+            NextAction::Step => self.shared.push(Class::First, Queued::Turn(Arc::clone(instance))),
+            NextAction::Needs(needs) => self.provide(Arc::clone(instance), needs),
         }
     }
 

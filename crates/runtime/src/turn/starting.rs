@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{AcquiredInstance, Epoch, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write};
-use perdure_scheduler::{Class, LaneId, Process, State, Then};
+use perdure_scheduler::{Class, LaneId, NextAction, Process, State};
 
 use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
@@ -57,7 +57,7 @@ impl Session {
             core.start = Some(start);
             core.was_started_here = true;
             let then = instance.start(&mut core);
-            debug_assert!(then == Then::Step, "its history is its start");
+            debug_assert!(then == NextAction::Step, "its history is its start");
             starting.instances.insert(instance.token, Arc::clone(&instance));
         }
         self.shared.push(Class::New, Queued::Turn(instance));

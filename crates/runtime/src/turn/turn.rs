@@ -11,7 +11,7 @@ use perdure_engine::{
 use perdure_provider::{
     AfterTurn, NextExecution, Outcome, ProviderError, ProviderErrorKind, Status, StatusChange, TurnCommit, Write,
 };
-use perdure_scheduler::{LaneId, Process, State, Then};
+use perdure_scheduler::{LaneId, NextAction, Process, State};
 
 use crate::activity::attempt::AbortReason;
 use crate::activity::tasks;
@@ -84,9 +84,9 @@ pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId
         let then = instance.begin(&mut core, &session, lane);
         drop(core);
         match then {
-            Then::Rest => return None,
-            Then::Step => {}
-            Then::Needs(needs) => {
+            NextAction::Rest => return None,
+            NextAction::Step => {}
+            NextAction::Needs(needs) => {
                 drop(table);
                 session.provide(instance, needs);
                 return None;
@@ -159,7 +159,7 @@ pub(crate) fn end(turn: Turn) -> bool {
         .next_execution()
         .map(|started| next_execution(&session, started, now));
     core.settle_held();
-    let is_runnable = core.next(now) != Then::Rest;
+    let is_runnable = core.next(now) != NextAction::Rest;
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history. Activities that run here already must not
         // be started again. An activity that has ended was taken in above, or is still there: both change under the
@@ -493,7 +493,7 @@ fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<
     // A search of the store may follow: the messages that the turn consumed are gone from the store by now (B4).
     let then = instance.rest(&mut core, session, kept.waiting == Waiting::More);
     drop(core);
-    if then == Then::Rest {
+    if then == NextAction::Rest {
         session.trim(&mut session.table.lock());
         session.draining.tell();
     }

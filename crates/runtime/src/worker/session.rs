@@ -16,7 +16,7 @@ use perdure_engine::{AttemptResult, Bug, Completion, Effect, EventId, is_planted
 use perdure_provider::{
     AcquiredInstance, Clock, Epoch, InstanceKey, MessagePage, NewInstance, NextExecution, Revoked, Suspicion, WorkerId,
 };
-use perdure_scheduler::{Class, Drain, LaneId, Process, Then};
+use perdure_scheduler::{Class, Drain, LaneId, NextAction, Process};
 use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -189,7 +189,7 @@ impl Session {
     /// Takes an instance that was started and claimed, or whose next execution begins.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
         if let Some(unread) = self.take_up(acquired) {
-            self.follow(&unread, Then::Needs(Needs::Stored));
+            self.follow(&unread, NextAction::Needs(Needs::Stored));
         }
     }
 
@@ -245,7 +245,7 @@ impl Session {
             instance.start(&mut core)
         };
         drop(table);
-        if then == Then::Needs(Needs::Stored) {
+        if then == NextAction::Needs(Needs::Stored) {
             return Some(instance);
         }
         self.follow(&instance, then);
@@ -350,7 +350,7 @@ impl Session {
         let mut drain = false;
         match origin {
             Some(Origin::Instance(instance)) => match self.completed(&instance, token, result) {
-                Then::Step => drain |= self.shared.push_from(lane, Class::First, Queued::Turn(instance)),
+                NextAction::Step => drain |= self.shared.push_from(lane, Class::First, Queued::Turn(instance)),
                 then => self.follow(&instance, then),
             },
             Some(Origin::Task(borrowed)) => {
@@ -406,10 +406,10 @@ impl Session {
 
     /// Ends an attempt of an instance. The core stays locked, so that each thread that locks it sees either the attempt
     /// or its result.
-    fn completed(&self, instance: &Instance, token: ActivityToken, result: AttemptResult) -> Then<Needs> {
+    fn completed(&self, instance: &Instance, token: ActivityToken, result: AttemptResult) -> NextAction<Needs> {
         let mut core = instance.lock();
         let attempt = self.activities.lock().remove(token);
-        attempt.map_or(Then::Rest, |attempt| {
+        attempt.map_or(NextAction::Rest, |attempt| {
             instance.send(&mut core, self, result.into_completion(attempt.task.scheduled))
         })
     }

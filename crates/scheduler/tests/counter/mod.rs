@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex};
-use perdure_scheduler::{Control, LaneId, Process, Then};
+use perdure_scheduler::{Control, LaneId, NextAction, Process};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex};
 
@@ -39,7 +39,7 @@ impl Process for Counter {
     type Event = u32;
     type Need = ();
     type Core = Core;
-    type Around = ();
+    type Services = ();
 
     fn lock(&self) -> impl DerefMut<Target = Core> {
         self.core.lock().expect(UNBROKEN)
@@ -58,9 +58,13 @@ impl Process for Counter {
         true
     }
 
-    fn next(&self, core: &mut Core, (): &()) -> Then<()> {
+    fn next(&self, core: &mut Core, (): &()) -> NextAction<()> {
         // Only the wakeup flag remembers the events that come during a step.
-        if core.control.is_idle() { Then::Step } else { Then::Rest }
+        if core.control.is_idle() {
+            NextAction::Step
+        } else {
+            NextAction::Rest
+        }
     }
 
     fn step(&self, core: &mut Core, (): &(), _: LaneId) -> Option<()> {
