@@ -9,16 +9,16 @@ use perdure_provider::{PoisonPill, Status};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
 use serde_json::json;
 
-use crate::activity::attempt::{ActivityToken, Attempt, Origin};
 use crate::client::store::Store;
-use crate::instance::{Instance, Token};
 use crate::lane::job::{EndedInstance, Host, Queued};
-use crate::lane::log_record::{Level, LogRecord};
 use crate::lane::pulse::Pulse;
+use crate::log::{Level, LogRecord};
 use crate::metrics::Counters;
 use crate::options::RuntimeOptions;
 use crate::platform::store_clock::StoreClock;
 use crate::registry::Registry;
+use crate::state::attempt::{ActivityToken, Attempt, Origin};
+use crate::state::{Instance, Token};
 
 /// The lane of the thread that made the runtime.
 pub(crate) const MAIN: LaneId = LaneId(0);

@@ -1,12 +1,10 @@
-//! Activities: their attempts and slots, their heartbeats, and the tasks that workers run for each other.
+//! Activities: the attempts that this worker runs and their slots, the heartbeats that it writes, and the tasks that
+//! workers run for each other.
 //!
-//! This folder decides which attempt runs, waits for a slot or waits for its retry. The engine crate decides if a
-//! failed attempt is followed by another one. The host calls the activity's function.
+//! This room decides which attempt runs, waits for a slot or waits for its retry. The engine crate decides if a failed
+//! attempt is followed by another one. The host calls the activity's function.
 
-pub(crate) mod activities;
-pub(crate) mod attempt;
-pub(crate) mod beats;
-pub(crate) mod heartbeats;
-pub(crate) mod lent;
+pub(crate) mod attempts;
+pub(crate) mod completion_rate;
+pub(crate) mod heartbeat_writes;
 pub(crate) mod tasks;
-pub(crate) mod turnover;

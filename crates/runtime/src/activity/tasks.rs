@@ -21,16 +21,16 @@ use perdure_provider::{
 };
 use perdure_scheduler::Class;
 
-use crate::activity::attempt::{AbortReason, Attempt, Borrowed, Origin};
-use crate::activity::lent::Lent;
 use crate::commit::committer::Patience;
 use crate::lane::job::Queued;
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::platform::retry::retrying;
-use crate::worker::open_requests::Quiet;
+use crate::session::session::{AtStore, Session};
+use crate::state::attempt::{AbortReason, Attempt, Borrowed, Origin};
+use crate::state::remote_activities::Lent;
 use crate::worker::owned::Owned;
-use crate::worker::session::{AtStore, Session};
+use crate::worker::release_requests::Quiet;
 
 /// The part of a turn that concerns tasks.
 #[derive(Default)]

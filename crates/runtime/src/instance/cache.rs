@@ -8,11 +8,11 @@ use std::time::Duration;
 use perdure_engine::Engine;
 use perdure_scheduler::Class;
 
-use crate::instance::Instance;
 use crate::instance::table::Table;
 use crate::lane::job::Queued;
 use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
-use crate::worker::session::Session;
+use crate::session::session::Session;
+use crate::state::Instance;
 
 /// Returns the approximate number of bytes of the first page of an instance's history.
 fn page_bytes(engine: &Engine) -> usize {

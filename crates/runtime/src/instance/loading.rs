@@ -8,16 +8,16 @@ use perdure_engine::{Engine, EventId, EventRecord, Mailbox, Message, MessageBody
 use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
 use perdure_scheduler::State;
 
-use crate::activity::attempt::AbortReason;
-use crate::instance::page_ahead::{Page, PageAhead};
-use crate::instance::{Core, Instance};
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
 use crate::platform::retry::{is_final, reading, reading_together};
-use crate::poison::report::Report;
-use crate::worker::session::Session;
+use crate::report::Report;
+use crate::session::session::Session;
+use crate::state::attempt::AbortReason;
+use crate::state::page_ahead::{Page, PageAhead};
+use crate::state::{Core, Instance};
 
 fn bytes_of(events: &[EventRecord]) -> usize {
     events.iter().map(EventRecord::bytes).sum()

@@ -11,13 +11,13 @@ use perdure_provider::{Epoch, InstanceKey};
 use perdure_scheduler::Directory;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::instance::{Instance, Token};
 use crate::options::EARLY_MAX;
+use crate::state::{Instance, Token};
 
 /// Instances by key, and those with a live generator in the order of their last use.
 #[derive(Default)]
 pub(crate) struct Table {
-    pub(super) owned: Directory<InstanceKey, Instance, FxBuildHasher>,
+    pub(crate) owned: Directory<InstanceKey, Instance, FxBuildHasher>,
     /// The owned instances by id.
     ids: HashSet<ById>,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.

@@ -6,9 +6,9 @@ use perdure_engine::{EventId, Incarnation, Payload, TraceContext};
 use perdure_provider::Status;
 use perdure_scheduler::{LaneId, Place};
 
-use crate::activity::attempt::{AbortReason, ActivityToken};
-use crate::instance::{Instance, Token};
-use crate::lane::log_record::LogRecord;
+use crate::log::LogRecord;
+use crate::state::attempt::{AbortReason, ActivityToken};
+use crate::state::{Instance, Token};
 
 /// Runs user code. A host drains the lane on a thread of its own and must never block the caller of `wake`.
 pub trait Host: Send + Sync + 'static {

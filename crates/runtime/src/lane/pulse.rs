@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use perdure_scheduler::{LaneId, Lanes};
 use tokio::sync::Notify;
 
-use crate::activity::attempt::ActivityToken;
-use crate::instance::Instance;
+use crate::state::Instance;
+use crate::state::attempt::ActivityToken;
 
 /// The work that the thread is in.
 #[derive(Clone)]

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use perdure_provider::{ProviderError, ProviderErrorKind, ResumeMismatched};
 
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::RESUME_BATCH;
 use crate::platform::retry::retrying;
 use crate::registry::Registered;
-use crate::worker::session::Session;
+use crate::session::session::Session;
 
 /// Resumes, for each orchestration that was registered, the instances that wait for code other than they had (U1).
 pub(crate) async fn resume(session: Arc<Session>) {

@@ -1,11 +1,10 @@
-//! Instances that must not go on as they are: poison pills, and instances whose code or history does not fit.
+//! Instances that keep a thread from its work, and threads that are held up or lost.
 //!
-//! This folder owns the evidence against an instance (probations, the watchdog), its suspension with the report of the
-//! reason, and its resumption when other code is registered. Holding an instance on request belongs to clients.
+//! This room collects the evidence against an instance that holds up or ends its thread, releases what that thread
+//! does not come to, and resumes suspended instances when other code is registered. Suspending an instance on request
+//! belongs to clients, probations belong to the room of instances.
 
 pub(crate) mod mismatched;
-pub(crate) mod probations;
-pub(crate) mod report;
-pub(crate) mod suspects;
-pub(crate) mod suspending;
+pub(crate) mod release;
+pub(crate) mod thread_loss;
 pub(crate) mod watchdog;

@@ -34,14 +34,14 @@ use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, TaskName};
 use perdure_scheduler::{LaneId, Place};
 
-use crate::activity::attempt::{AbortReason, Origin};
-use crate::instance::{Instance, NO_KEY};
-use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;
+use crate::log::Level;
 use crate::options::LOOKS;
-use crate::poison::report::Report;
+use crate::report::Report;
+use crate::session::session::Session;
 use crate::shared::MAIN;
-use crate::worker::session::Session;
+use crate::state::attempt::{AbortReason, Origin};
+use crate::state::{Instance, NO_KEY};
 
 /// Watches a lane's thread until the session ends. A session may begin while the thread is held up. That is noticed in
 /// this call, before any other task of the session checks if it takes work, and not at the first poll of the future.

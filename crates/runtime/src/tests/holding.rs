@@ -3,7 +3,7 @@
 use perdure_engine::MessageBody;
 use perdure_provider::Status;
 
-use crate::activity::attempt::AbortReason;
+use crate::state::attempt::AbortReason;
 use crate::testing::{Call, Fixture, Op, answer};
 use crate::{Awaiting, RuntimeError, RuntimeOptions};
 

@@ -13,17 +13,17 @@ use perdure_provider::{
 };
 use perdure_scheduler::{LaneId, NextAction, Process, State};
 
-use crate::activity::attempt::AbortReason;
 use crate::activity::tasks;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
-use crate::instance::{Core, Instance};
-use crate::lane::log_record::{Level, LogRecord};
-use crate::poison::report::Report;
-use crate::turn::maps::Turn;
-use crate::turn::others::{self, Claimed};
-use crate::worker::alarm::Alarm;
-use crate::worker::session::Session;
+use crate::log::{Level, LogRecord};
+use crate::report::Report;
+use crate::session::session::Session;
+use crate::state::alarm::Alarm;
+use crate::state::attempt::AbortReason;
+use crate::state::{Core, Instance};
+use crate::turn::cross_instance::{self, Claimed};
+use crate::turn::in_progress::Turn;
 
 /// The next delivery to the code of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,7 +223,7 @@ pub(crate) fn end(turn: Turn) -> bool {
         kept.has_offered = !division.offers.is_empty();
         if cross_instance.is_some() || kept.has_offered || !division.withdrawn.is_empty() {
             let (mut cross_instance, claimed) =
-                others::prepare(&session, &instance, *cross_instance.unwrap_or_default(), now);
+                cross_instance::prepare(&session, &instance, *cross_instance.unwrap_or_default(), now);
             (cross_instance.offers, cross_instance.withdrawn) = (division.offers, division.withdrawn);
             commit.cross_instance = Some(cross_instance);
             kept.claimed = claimed;
@@ -270,7 +270,7 @@ fn first_turn_answered(
                 others: Some(others), ..
             }),
         ) => {
-            others::written(session, kept.claimed, *others);
+            cross_instance::written(session, kept.claimed, *others);
             session.draining.tell();
         }
         _ => {}
@@ -385,7 +385,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             let changes_status = kept.changes_status;
             if let Some(others) = others {
                 instance.lock().rereads |= others.refused;
-                others::written(session, std::mem::take(&mut kept.claimed), *others);
+                cross_instance::written(session, std::mem::take(&mut kept.claimed), *others);
             }
             if kept.has_offered {
                 store.look_at_tasks();

@@ -1,5 +1,5 @@
 //! The instances and tasks that a worker may own, and the notes between two comparisons with the store. Invariants O1
-//! to O5 stand in [`ownership`](crate::worker::ownership), which compares.
+//! to O5 stand in [`ownership`](crate::session::ownership), which compares.
 
 use parking_lot::Mutex;
 use perdure_provider::{Epoch, InstanceKey, Renewal, TaskName};
@@ -18,29 +18,29 @@ pub(crate) enum Owned {
 /// The state that the comparison needs of a session.
 #[derive(Default)]
 pub(crate) struct Ownership {
-    pub(super) claims: Mutex<Claims>,
+    pub(crate) claims: Mutex<Claims>,
     /// The instances and tasks that are on their way out, each with its count.
-    pub(super) leaving: Mutex<FxHashMap<Owned, usize>>,
+    pub(crate) leaving: Mutex<FxHashMap<Owned, usize>>,
     /// The answer to the last renewal, until it is compared.
-    pub(super) renewal: Mutex<Option<Renewal>>,
-    pub(super) renewed: Notify,
+    pub(crate) renewal: Mutex<Option<Renewal>>,
+    pub(crate) renewed: Notify,
 }
 
 /// The number of open claims: those that were open at the last look, and those that came since.
 #[derive(Default)]
-pub(super) struct Claims {
-    pub(super) era: usize,
-    pub(super) open: [usize; 2],
+pub(crate) struct Claims {
+    pub(crate) era: usize,
+    pub(crate) open: [usize; 2],
 }
 
 impl Claims {
     /// True if no claim is open that was open at the last look.
-    pub(super) fn are_settled(&self) -> bool {
+    pub(crate) fn are_settled(&self) -> bool {
         self.open[1 - self.era] == 0
     }
 
     /// Notes a look: the claims that are open now were open at it.
-    pub(super) fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         debug_assert!(self.are_settled(), "the last look is settled first");
         self.era = 1 - self.era;
     }

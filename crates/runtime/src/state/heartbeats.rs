@@ -1,5 +1,5 @@
 //! The heartbeats of one instance as they are kept in memory: the latest details of each activity, and the time from
-//! which they may be written again. Invariants H1 and H2 stand in [`heartbeats`](crate::activity::heartbeats), which
+//! which they may be written again. Invariants H1 and H2 stand in [`heartbeats`](crate::activity::heartbeat_writes), which
 //! writes the heartbeats.
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ impl Heartbeats {
     }
 
     /// Takes new details. Returns the details that are to be written now, if any.
-    pub(super) fn tell(&mut self, scheduled: EventId, details: String) -> Option<Payload> {
+    pub(crate) fn tell(&mut self, scheduled: EventId, details: String) -> Option<Payload> {
         let beat = self.0.entry(scheduled).or_insert(Beat {
             details: None,
             is_news: false,
@@ -55,7 +55,7 @@ impl Heartbeats {
     }
 
     /// Notes that a write was answered. Returns the details that are to be written now, if any.
-    pub(super) fn written(&mut self, scheduled: EventId, rest: impl FnOnce() -> AlarmId) -> Option<Payload> {
+    pub(crate) fn written(&mut self, scheduled: EventId, rest: impl FnOnce() -> AlarmId) -> Option<Payload> {
         let beat = self.0.get_mut(&scheduled)?;
         if !matches!(beat.pace, Pace::Writing) {
             return None;
@@ -72,7 +72,7 @@ impl Heartbeats {
     }
 
     /// Notes that an activity's rest is over. Returns the details that are to be written now, if any.
-    pub(super) fn rested(&mut self, scheduled: EventId, alarm: AlarmId) -> Option<Payload> {
+    pub(crate) fn rested(&mut self, scheduled: EventId, alarm: AlarmId) -> Option<Payload> {
         let beat = self.0.get_mut(&scheduled)?;
         if !matches!(beat.pace, Pace::Resting(until) if until == alarm) {
             return None;

@@ -10,14 +10,14 @@ use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{AcquiredInstance, Epoch, MessagePage, NewInstance, Outcome, ProviderError, Suspicion, Write};
 use perdure_scheduler::{Class, LaneId, NextAction, Process, State};
 
-use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
-use crate::instance::{Instance, NO_KEY};
 use crate::lane::job::Queued;
-use crate::lane::log_record::LogRecord;
-use crate::poison::report::Report;
-use crate::turn::pending_start::PendingStart;
-use crate::worker::session::Session;
+use crate::log::LogRecord;
+use crate::report::Report;
+use crate::session::session::Session;
+use crate::state::attempt::AbortReason;
+use crate::state::pending_start::PendingStart;
+use crate::state::{Instance, NO_KEY};
 
 impl Session {
     /// Starts an instance here. `done` receives the outcome.

@@ -12,15 +12,15 @@ use perdure_engine::{
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, NextAction};
 
-use crate::activity::beats::Heartbeats;
-use crate::activity::lent::Lent;
-use crate::instance::backlog::Backlog;
-use crate::instance::page_ahead::PageAhead;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
-use crate::turn::pending_start::PendingStart;
+use crate::state::backlog::Backlog;
+use crate::state::heartbeats::Heartbeats;
+use crate::state::page_ahead::PageAhead;
+use crate::state::pending_start::PendingStart;
+use crate::state::remote_activities::Lent;
 
 /// Name of a loaded instance between the runtime and its host. No name is used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

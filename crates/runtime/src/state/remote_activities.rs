@@ -8,10 +8,10 @@ use perdure_engine::EventId;
 #[derive(Default)]
 pub(crate) struct Lent {
     /// The activities that have an attempt which is offered or runs elsewhere.
-    pub(super) offered: BTreeSet<EventId>,
+    pub(crate) offered: BTreeSet<EventId>,
     /// The activities that had an attempt elsewhere. Such an attempt may have left heartbeats in the store that this
     /// worker has not seen.
-    pub(super) before: BTreeSet<EventId>,
+    pub(crate) before: BTreeSet<EventId>,
 }
 
 impl Lent {
@@ -27,13 +27,13 @@ impl Lent {
         self.offered.len()
     }
 
-    pub(super) fn offer(&mut self, scheduled: EventId) {
+    pub(crate) fn offer(&mut self, scheduled: EventId) {
         self.offered.insert(scheduled);
         self.before.insert(scheduled);
     }
 
     /// Notes that an activity is over. Returns `true` if it had an attempt elsewhere, which may have left heartbeats.
-    pub(super) fn end(&mut self, scheduled: EventId) -> bool {
+    pub(crate) fn end(&mut self, scheduled: EventId) -> bool {
         self.offered.remove(&scheduled);
         self.before.remove(&scheduled)
     }

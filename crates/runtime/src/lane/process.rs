@@ -8,9 +8,9 @@ use perdure_provider::InstanceKey;
 use perdure_scheduler::{Class, Control, LaneId, NextAction, Process, State};
 
 use crate::instance::table::Table;
-use crate::instance::{Core, Instance, Needs};
 use crate::lane::job::Queued;
-use crate::worker::session::Session;
+use crate::session::session::Session;
+use crate::state::{Core, Instance, Needs};
 
 impl Process for Instance {
     type Event = Completion;

@@ -13,15 +13,15 @@ use perdure_engine::{EventId, Payload};
 use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Reporter, Write};
 use perdure_scheduler::State;
 
-use crate::activity::attempt::{ActivityToken, Attempt, Origin};
-use crate::activity::beats::Heartbeats;
 use crate::commit::committer::Patience;
-use crate::instance::Core;
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::platform::alarms::AlarmId;
-use crate::worker::alarm::Alarm;
-use crate::worker::session::Session;
+use crate::session::session::Session;
+use crate::state::Core;
+use crate::state::alarm::Alarm;
+use crate::state::attempt::{ActivityToken, Attempt, Origin};
+use crate::state::heartbeats::Heartbeats;
 
 impl Session {
     /// Takes the heartbeat of a running attempt.

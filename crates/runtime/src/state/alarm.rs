@@ -4,8 +4,8 @@ use std::sync::Weak;
 
 use perdure_engine::EventId;
 
-use crate::activity::attempt::{ActivityToken, Origin};
-use crate::instance::Instance;
+use crate::state::Instance;
+use crate::state::attempt::{ActivityToken, Origin};
 
 /// The reason for an alarm of a session.
 pub(crate) enum Alarm {

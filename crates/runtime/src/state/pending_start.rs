@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perdure_provider::{NewInstance, Write};
 
 use crate::commit::committer::{Committer, Patience, WriteDone};
-use crate::lane::log_record::LogRecord;
+use crate::log::LogRecord;
 
 /// A start that waits for the first turn of its instance. A dropped start is written without a turn.
 pub(crate) struct PendingStart {
@@ -17,7 +17,7 @@ pub(crate) struct PendingStart {
 }
 
 impl PendingStart {
-    pub(super) fn new(new: Box<NewInstance>, done: WriteDone, committer: Arc<Committer>) -> Self {
+    pub(crate) fn new(new: Box<NewInstance>, done: WriteDone, committer: Arc<Committer>) -> Self {
         Self {
             start: Some((new, done)),
             logs: Vec::new(),

@@ -11,21 +11,20 @@ use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use crate::activity::attempt::{AbortReason, ActivityToken, Origin};
 use crate::client::store::Store;
 use crate::error::RuntimeError;
-use crate::instance::Token;
 use crate::lane::job::{ActivityJob, Host, Job, Queued};
-use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;
+use crate::log::Level;
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
 use crate::registry::Registered;
+use crate::session::{self, session::Session};
 use crate::shared::{MAIN, Shared};
-use crate::turn::maps::{Turn, Turns};
+use crate::state::Token;
+use crate::state::attempt::{AbortReason, ActivityToken, Origin};
+use crate::turn::in_progress::{Turn, Turns};
 use crate::turn::{self, Issued, Next};
-use crate::worker;
-use crate::worker::session::Session;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -196,15 +195,15 @@ impl Runtime {
         )?;
         self.shared.attach(MAIN, host);
         self.shared.registry.lock().renew();
-        match worker::register(&self.shared).await {
+        match session::register(&self.shared).await {
             Ok((worker, asked)) => {
                 let session = Session::new(Arc::clone(&self.shared), worker, asked);
-                worker::others(&session).await;
+                session::others(&session).await;
                 let id = session.worker.to_string();
                 let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
                 self.state.publish(&session);
                 *self.state.phase.lock() = this_start;
-                worker::set_going(&session);
+                session::set_going(&session);
                 let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
                 let keeper = self
                     .shared
@@ -249,7 +248,7 @@ impl Runtime {
                 () = crate::platform::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);
-            let released = worker::release(&self.shared, &session.worker);
+            let released = session::release(&self.shared, &session.worker);
             tokio::select! {
                 biased;
                 () = released => {}
@@ -703,7 +702,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
             if *state.phase.lock() != this_start {
                 return;
             }
-            match worker::register_again(&shared, &session.worker).await {
+            match session::register_again(&shared, &session.worker).await {
                 Ok(registered) => break registered,
                 Err(error) => {
                     shared.log(
@@ -717,7 +716,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
         };
         delay = RETRY_DELAYS.0;
         session = Session::new(Arc::clone(&shared), worker, asked);
-        worker::others(&session).await;
+        session::others(&session).await;
         let is_wanted = {
             let phase = state.phase.lock();
             let is_wanted = *phase == this_start;
@@ -728,9 +727,9 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
         };
         if !is_wanted {
             // The runtime was shut down meanwhile.
-            return worker::release(&shared, &session.worker).await;
+            return session::release(&shared, &session.worker).await;
         }
-        worker::set_going(&session);
+        session::set_going(&session);
     }
 }
 

@@ -11,9 +11,9 @@ use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
 };
 
-use crate::instance::Instance;
 use crate::platform::machine::new_start;
-use crate::worker::session::Session;
+use crate::session::session::Session;
+use crate::state::Instance;
 
 /// The starts of a turn, in order. A start that is left to the worker that acquires it is `None`.
 pub(crate) type Claimed = Vec<Option<NewInstance>>;

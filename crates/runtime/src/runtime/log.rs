@@ -3,10 +3,10 @@
 use perdure_scheduler::Class;
 
 use crate::error::RuntimeError;
-use crate::instance::Token;
 use crate::lane::job::Queued;
-use crate::lane::log_record::{Level, LogRecord};
+use crate::log::{Level, LogRecord};
 use crate::runtime::Runtime;
+use crate::state::Token;
 
 impl Runtime {
     /// Writes a line to the log, unless the instance is replaying. `fields` is JSON text of an object.

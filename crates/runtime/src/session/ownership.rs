@@ -26,13 +26,13 @@ use perdure_provider::{
 use perdure_scheduler::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::activity::attempt::AbortReason;
 use crate::commit::committer::Patience;
-use crate::instance::{Instance, Token};
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
+use crate::session::session::Session;
+use crate::state::attempt::AbortReason;
+use crate::state::{Instance, Token};
 use crate::worker::owned::Owned;
-use crate::worker::session::Session;
 
 /// A request to the store that is under way and may make something this worker's (O2).
 pub(crate) struct Claim(Arc<Session>, usize);

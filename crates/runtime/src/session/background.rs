@@ -12,18 +12,18 @@ use perdure_provider::{
 };
 use tokio::time::Instant;
 
-use crate::activity::attempt::AbortReason;
 use crate::client::store::LocalWorker;
 use crate::error::RuntimeError;
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, INBOX_PAGE, RETRY_DELAYS, SAFETY_POLL, WORKERS_LOOK};
 use crate::platform::machine::new_worker_id;
 use crate::platform::retry::retrying;
 use crate::poison::mismatched;
-use crate::poison::report::Report;
+use crate::report::Report;
+use crate::session::description::WorkerAbout;
+use crate::session::session::Session;
 use crate::shared::Shared;
-use crate::worker::about::WorkerAbout;
-use crate::worker::session::Session;
+use crate::state::attempt::AbortReason;
 
 /// Registers a new worker. Returns its id and the time when the request was made. The store's lease begins no earlier
 /// than that, and may begin long before the answer comes.
@@ -94,7 +94,7 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(inbox(Arc::clone(session))),
         Box::pin(mismatched::resume(Arc::clone(session))),
         Box::pin(renew(Arc::clone(session))),
-        Box::pin(crate::worker::ownership::run(Arc::clone(session))),
+        Box::pin(crate::session::ownership::run(Arc::clone(session))),
         Box::pin(take_over(Arc::clone(session))),
         Box::pin(crate::activity::tasks::run(Arc::clone(session))),
         Box::pin(crate::instance::cache::run(Arc::clone(session))),

@@ -1,6 +1,6 @@
 //! Suspensions by the worker that owns the instance, when its code or its history is not fit to go on.
 //!
-//! The instance is forgotten at once, and is [on its way out](crate::worker::ownership::Leaving) until the store has
+//! The instance is forgotten at once, and is [on its way out](crate::session::ownership::Leaving) until the store has
 //! written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without the
 //! parts that the store may be refusing. Then the instance is released.
 
@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, TurnCommit, Write};
 
-use crate::activity::attempt::AbortReason;
 use crate::commit::committer::Patience;
-use crate::instance::Instance;
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
-use crate::poison::report::Report;
+use crate::report::Report;
+use crate::session::ownership::Leaving;
+use crate::session::session::Session;
+use crate::state::Instance;
+use crate::state::attempt::AbortReason;
 use crate::worker::owned::Owned;
-use crate::worker::ownership::Leaving;
-use crate::worker::session::Session;
 
 /// A suspension that is to be written.
 struct Suspension {

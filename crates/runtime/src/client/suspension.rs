@@ -7,7 +7,7 @@ use perdure_provider::{Clock, Outcome, Suspend, Write};
 
 use crate::client::store::{Reply, Store, unexpected};
 use crate::error::RuntimeError;
-use crate::poison::report::Report;
+use crate::report::Report;
 
 impl Store {
     /// Suspends an instance until it is resumed, regardless of its owner. This needs neither its code nor its inputs.

@@ -22,12 +22,12 @@ use std::sync::Arc;
 use perdure_provider::{Outcome, Probation, ProbationStep, ProviderError, ProviderErrorKind, Write};
 use perdure_scheduler::State;
 
-use crate::activity::attempt::AbortReason;
 use crate::commit::committer::{Patience, WriteDone};
-use crate::instance::Instance;
 use crate::options::PROBATION_MS;
-use crate::worker::alarm::Alarm;
-use crate::worker::session::Session;
+use crate::session::session::Session;
+use crate::state::Instance;
+use crate::state::alarm::Alarm;
+use crate::state::attempt::AbortReason;
 
 impl Session {
     /// Queues the probation of a suspect that is blocked and is to have a turn.

@@ -1,42 +1,42 @@
 //! Requests to give back that are not answered yet. Invariants B1 to B3 stand in
-//! [`giving_back`](crate::worker::giving_back).
+//! [`giving_back`](crate::poison::release).
 
 use parking_lot::Mutex;
 use perdure_provider::{InstanceKey, TaskName};
 use tokio::sync::Notify;
 
-use crate::activity::attempt::{ActivityToken, Origin};
+use crate::state::attempt::{ActivityToken, Origin};
 
 /// The requests to give back of a session.
 #[derive(Default)]
 pub(crate) struct GivingBack {
-    pub(super) requests: Mutex<Requests>,
+    pub(crate) requests: Mutex<Requests>,
     /// Notified when a request is over.
-    pub(super) over: Notify,
+    pub(crate) over: Notify,
 }
 
 #[derive(Default)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     /// The number of requests so far.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// The requests that are not answered yet: one for each thread at most.
-    pub(super) open: Vec<Open>,
+    pub(crate) open: Vec<Open>,
 }
 
-pub(super) struct Open {
-    pub(super) number: u64,
+pub(crate) struct Open {
+    pub(crate) number: u64,
     /// `None`: the request has not decided yet what it keeps.
-    pub(super) kept: Option<Kept>,
-    pub(super) withheld: Vec<ActivityToken>,
+    pub(crate) kept: Option<Kept>,
+    pub(crate) withheld: Vec<ActivityToken>,
 }
 
-pub(super) struct Kept {
-    pub(super) instances: Vec<InstanceKey>,
-    pub(super) tasks: Vec<TaskName>,
+pub(crate) struct Kept {
+    pub(crate) instances: Vec<InstanceKey>,
+    pub(crate) tasks: Vec<TaskName>,
 }
 
 impl Kept {
-    pub(super) fn has(&self, origin: &Origin) -> bool {
+    pub(crate) fn has(&self, origin: &Origin) -> bool {
         match origin {
             Origin::Instance(instance) => self.instances.contains(&instance.key()),
             Origin::Task(borrowed) => self.tasks.contains(&borrowed.task),

@@ -4,8 +4,8 @@
 use perdure_engine::Payload;
 
 use crate::error::RuntimeError;
-use crate::instance::Token;
 use crate::runtime::Runtime;
+use crate::state::Token;
 
 impl Runtime {
     /// Sets the custom status, or resets it with `None`. The status is stored with the turn, unless the instance is

@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 
-use crate::instance::{Instance, Token};
-use crate::worker::session::Session;
+use crate::session::session::Session;
+use crate::state::{Instance, Token};
 
 /// A turn in progress.
 #[derive(Clone)]

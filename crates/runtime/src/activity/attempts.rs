@@ -13,11 +13,11 @@ use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-use crate::activity::attempt::{ActivityToken, Attempt, Origin};
-use crate::activity::turnover::Turnover;
-use crate::instance::Instance;
+use crate::activity::completion_rate::Turnover;
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::worker::alarm::Alarm;
+use crate::state::Instance;
+use crate::state::alarm::Alarm;
+use crate::state::attempt::{ActivityToken, Attempt, Origin};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -367,8 +367,8 @@ mod tests {
 
     use super::*;
     use crate::RuntimeOptions;
-    use crate::activity::attempt::Borrowed;
-    use crate::instance::Token;
+    use crate::state::Token;
+    use crate::state::attempt::Borrowed;
 
     fn instance(token: u64) -> Arc<Instance> {
         let started = ExecutionStarted {

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use perdure_engine::{ActivityTask, ExecutionId, Incarnation, Payload};
 use perdure_provider::{InstanceKey, TaskName};
 
-use crate::activity::beats::Heartbeats;
-use crate::instance::Instance;
+use crate::state::Instance;
+use crate::state::heartbeats::Heartbeats;
 
 /// The name of one attempt of an activity between the runtime and its host. A token is never used again within a
 /// process.

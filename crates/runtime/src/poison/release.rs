@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use perdure_provider::{CommitOutcome, ProviderError, ReleaseMost, ReleasedMost};
 
-use crate::activity::activities::Activities;
-use crate::activity::attempt::{AbortReason, ActivityToken};
-use crate::lane::log_record::Level;
-use crate::worker::open_requests::{Kept, Open};
-use crate::worker::session::Session;
+use crate::activity::attempts::Activities;
+use crate::log::Level;
+use crate::session::session::Session;
+use crate::state::attempt::{AbortReason, ActivityToken};
+use crate::worker::release_requests::{Kept, Open};
 
 /// A request to give back. It is open until this is dropped.
 pub(crate) struct Request<'s> {

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use perdure_provider::{InstanceKey, ReleaseMost};
 use perdure_scheduler::LaneId;
 
-use crate::activity::attempt::{AbortReason, Origin};
-use crate::instance::{Instance, NO_KEY};
-use crate::lane::log_record::Level;
 use crate::lane::pulse::Doing;
-use crate::poison::report::Report;
+use crate::log::Level;
+use crate::report::Report;
+use crate::session::ownership::Leaving;
+use crate::session::session::Session;
+use crate::state::attempt::{AbortReason, Origin};
+use crate::state::{Instance, NO_KEY};
 use crate::worker::owned::Owned;
-use crate::worker::ownership::Leaving;
-use crate::worker::session::Session;
 
 impl Session {
     pub(crate) fn lose(self: &Arc<Self>, lane: LaneId) {

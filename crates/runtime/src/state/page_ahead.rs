@@ -9,15 +9,15 @@ use crate::platform::byte_budget::Held;
 /// The page of an instance's history that follows the pages it has. The page is read while those are replayed. A drop
 /// aborts the read.
 pub(crate) struct PageAhead {
-    pub(super) from: EventId,
-    pub(super) page: JoinHandle<Result<Page, ProviderError>>,
+    pub(crate) from: EventId,
+    pub(crate) page: JoinHandle<Result<Page, ProviderError>>,
 }
 
 /// A page of a history, and the memory that it takes.
-pub(super) struct Page {
-    pub(super) events: Vec<EventRecord>,
-    pub(super) held: Held,
-    pub(super) is_last: bool,
+pub(crate) struct Page {
+    pub(crate) events: Vec<EventRecord>,
+    pub(crate) held: Held,
+    pub(crate) is_last: bool,
 }
 
 impl Drop for PageAhead {

@@ -8,8 +8,8 @@ use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
 
 use crate::options::{ABOUT_LANES_MAX, HOST_NAME_MAX};
+use crate::session::session::Session;
 use crate::shared::Shared;
-use crate::worker::session::Session;
 
 /// The report of a worker about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

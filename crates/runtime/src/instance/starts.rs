@@ -1,4 +1,4 @@
-//! Instances of a session whose starts are not written yet. The module [`starting`](crate::turn::starting) finishes
+//! Instances of a session whose starts are not written yet. The module [`starting`](crate::instance::starting) finishes
 //! these starts.
 
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use perdure_provider::InstanceKey;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::instance::{Instance, Token};
+use crate::state::{Instance, Token};
 
 /// Instances whose starts are not written, or not known here to be written.
 #[derive(Default)]
 pub(crate) struct Starting {
-    pub(super) instances: FxHashMap<Token, Arc<Instance>>,
+    pub(crate) instances: FxHashMap<Token, Arc<Instance>>,
     /// Keys of instances that were terminated, suspended or acquired again meanwhile. Each instance that is being
     /// started may have one of these keys.
     taken_away: FxHashSet<InstanceKey>,
@@ -29,7 +29,7 @@ impl Starting {
     }
 
     /// Forgets an instance whose start is written or refused. Returns `true` if the instance was taken away already.
-    pub(super) fn remove(&mut self, instance: &Instance) -> bool {
+    pub(crate) fn remove(&mut self, instance: &Instance) -> bool {
         self.instances.remove(&instance.token);
         let taken_away = self.taken_away.remove(&instance.key());
         if self.instances.is_empty() {

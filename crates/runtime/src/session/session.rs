@@ -22,27 +22,27 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::activity::activities::Activities;
-use crate::activity::attempt::{AbortReason, ActivityToken, Attempt, Origin};
-use crate::activity::beats::Heartbeats;
+use crate::activity::attempts::Activities;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
+use crate::instance::starts::Starting;
+use crate::instance::suspects::Probations;
 use crate::instance::table::Table;
-use crate::instance::{Instance, Needs};
 use crate::lane::job::Queued;
-use crate::lane::log_record::Level;
+use crate::log::Level;
 use crate::options::{LOAD_BYTES_MAX, OWNED_INSTANCES_MAX};
 use crate::platform::alarms::Alarms;
 use crate::platform::byte_budget::ByteBudget;
 use crate::platform::panics::{contained, guarded};
-use crate::poison::report::Report;
-use crate::poison::suspects::Probations;
+use crate::report::Report;
 use crate::shared::{MAIN, Shared};
-use crate::turn::starts::Starting;
-use crate::worker::alarm::Alarm;
+use crate::state::alarm::Alarm;
+use crate::state::attempt::{AbortReason, ActivityToken, Attempt, Origin};
+use crate::state::heartbeats::Heartbeats;
+use crate::state::{Instance, Needs};
 use crate::worker::lease::Lease;
-use crate::worker::open_requests::GivingBack;
 use crate::worker::owned::{Owned, Ownership};
+use crate::worker::release_requests::GivingBack;
 
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,

@@ -1,5 +1,5 @@
 //! The suspects of a session: those that are tried, and those that wait for their probation. Invariants T1 to T5 stand in
-//! [`probations`](crate::poison::probations), which announces probations to the store.
+//! [`probations`](crate::instance::probations), which announces probations to the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use perdure_provider::{ProbationStep, Suspicion};
 use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
-use crate::instance::{Instance, Token};
 use crate::options::TRIED_MAX;
 use crate::platform::alarms::{AlarmId, Alarms};
-use crate::worker::alarm::Alarm;
+use crate::state::alarm::Alarm;
+use crate::state::{Instance, Token};
 
 /// The suspects of a session.
 #[derive(Default)]
 pub(crate) struct Probations {
     /// The suspects that are tried, from the announcement until the end is written, each with the alarm that ends its
     /// probation.
-    pub(super) tried: FxHashMap<Token, Option<AlarmId>>,
+    pub(crate) tried: FxHashMap<Token, Option<AlarmId>>,
     /// True while one suspect is tried alone: no other probation begins until that one is over.
-    pub(super) is_alone: bool,
-    pub(super) waiting: VecDeque<Arc<Instance>>,
+    pub(crate) is_alone: bool,
+    pub(crate) waiting: VecDeque<Arc<Instance>>,
 }
 
 impl Probations {
@@ -32,7 +32,7 @@ impl Probations {
     }
 
     /// Returns the next suspect that can be tried now, and how it is tried.
-    pub(super) fn next(&mut self) -> Option<(Arc<Instance>, ProbationStep)> {
+    pub(crate) fn next(&mut self) -> Option<(Arc<Instance>, ProbationStep)> {
         while let Some(next) = self.waiting.front() {
             let (state, suspicion) = {
                 let core = next.lock();
