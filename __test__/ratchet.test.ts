@@ -40,7 +40,6 @@ const LONG_FILES: readonly string[] = [
   'crates/provider-contract/src/listing.rs',
   'crates/provider-postgres/src/hosts.rs',
   'crates/runtime/src/runtime/runtime.rs',
-  'crates/runtime/src/session/session.rs',
   'crates/runtime/src/testing/host.rs',
   'crates/simulator/src/link.rs',
 ];

@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     pub(crate) options: RuntimeOptions,
     pub(crate) clock: Arc<StoreClock>,
-    pub(crate) lanes: Lanes<Queued>,
+    pub(crate) lanes: Arc<Lanes<Queued>>,
     /// The threads, by lane.
     threads: Box<[Thread]>,
     pub(crate) registry: Mutex<Registry>,
@@ -90,7 +90,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(store: Arc<Store>, options: RuntimeOptions) -> Arc<Self> {
-        let lanes = Lanes::new(1 + options.threads);
+        let lanes = Arc::new(Lanes::new(1 + options.threads));
         Arc::new(Self {
             clock: Arc::clone(&store.clock),
             store,

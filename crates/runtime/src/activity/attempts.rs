@@ -45,7 +45,7 @@ struct Entry {
 type Schedule = (InstanceKey, ExecutionId, EventId);
 
 /// The table of attempts. The owner of the table carries out what its methods return.
-pub(crate) struct Activities {
+pub(crate) struct Attempts {
     alarms: Arc<Alarms<Alarm>>,
     slots: usize,
     used: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Activities {
     turnover: FxHashMap<String, Turnover>,
 }
 
-impl Activities {
+impl Attempts {
     pub(crate) fn new(slots: usize, alarms: Arc<Alarms<Alarm>>) -> Self {
         Self {
             alarms,
@@ -420,19 +420,19 @@ mod tests {
         }
     }
 
-    fn activities(slots: usize) -> Activities {
-        Activities::new(slots, Arc::new(Alarms::new(Arc::new(ManualClock::new(0)))))
+    fn attempts(slots: usize) -> Attempts {
+        Attempts::new(slots, Arc::new(Alarms::new(Arc::new(ManualClock::new(0)))))
     }
 
     #[test]
     fn a_schedule_is_here_once() {
-        let (mut activities, i) = (activities(10), instance(1));
-        assert!(activities.add(ActivityToken(1), attempt(&i, 2), None));
-        assert!(!activities.add(ActivityToken(2), attempt(&i, 2), None));
-        assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
-        assert!(activities.remove(ActivityToken(1)).is_some());
-        assert!(activities.remove(ActivityToken(1)).is_none());
-        assert!(activities.add(ActivityToken(3), attempt(&i, 2), None));
+        let (mut attempts, i) = (attempts(10), instance(1));
+        assert!(attempts.add(ActivityToken(1), attempt(&i, 2), None));
+        assert!(!attempts.add(ActivityToken(2), attempt(&i, 2), None));
+        assert_eq!((attempts.admit(), attempts.admit()), (Some(ActivityToken(1)), None));
+        assert!(attempts.remove(ActivityToken(1)).is_some());
+        assert!(attempts.remove(ActivityToken(1)).is_none());
+        assert!(attempts.add(ActivityToken(3), attempt(&i, 2), None));
     }
 
     fn borrowed(execution: u64, scheduled: u64) -> Attempt {
@@ -462,85 +462,85 @@ mod tests {
     /// ever.
     #[test]
     fn what_two_executions_asked_for_with_the_same_event_is_not_the_same() {
-        let mut activities = activities(10);
+        let mut attempts = attempts(10);
         let (former, next) = (ActivityToken(1), ActivityToken(2));
-        assert!(activities.add(former, borrowed(1, 2), None));
-        assert_eq!(activities.admit(), Some(former));
-        assert!(activities.begin(former, LaneId(0)).is_some());
-        assert!(activities.add(next, borrowed(2, 2), None));
-        assert_eq!(activities.admit(), Some(next));
-        let aborted = activities.cancel(InstanceKey(1), ExecutionId(1), EventId(2));
+        assert!(attempts.add(former, borrowed(1, 2), None));
+        assert_eq!(attempts.admit(), Some(former));
+        assert!(attempts.begin(former, LaneId(0)).is_some());
+        assert!(attempts.add(next, borrowed(2, 2), None));
+        assert_eq!(attempts.admit(), Some(next));
+        let aborted = attempts.cancel(InstanceKey(1), ExecutionId(1), EventId(2));
         assert_eq!(aborted, Some((former, LaneId(0))));
-        assert!(activities.has(InstanceKey(1), ExecutionId(2), EventId(2)));
-        assert_eq!((activities.running(), activities.len()), (1, 1));
+        assert!(attempts.has(InstanceKey(1), ExecutionId(2), EventId(2)));
+        assert_eq!((attempts.running(), attempts.len()), (1, 1));
     }
 
     #[test]
     fn a_delayed_one_waits_for_its_time_and_can_be_given_up_before() {
-        let (mut activities, i) = (activities(10), instance(1));
-        assert!(activities.add(ActivityToken(1), attempt(&i, 2), Some(5)));
-        assert_eq!(activities.admit(), None);
-        activities.due(ActivityToken(1));
-        activities.due(ActivityToken(1));
-        assert_eq!((activities.admit(), activities.admit()), (Some(ActivityToken(1)), None));
-        assert!(activities.add(ActivityToken(2), attempt(&i, 3), Some(5)));
+        let (mut attempts, i) = (attempts(10), instance(1));
+        assert!(attempts.add(ActivityToken(1), attempt(&i, 2), Some(5)));
+        assert_eq!(attempts.admit(), None);
+        attempts.due(ActivityToken(1));
+        attempts.due(ActivityToken(1));
+        assert_eq!((attempts.admit(), attempts.admit()), (Some(ActivityToken(1)), None));
+        assert!(attempts.add(ActivityToken(2), attempt(&i, 3), Some(5)));
         assert_eq!(
-            activities.cancel(i.key(), ExecutionId::FIRST, EventId(3)),
+            attempts.cancel(i.key(), ExecutionId::FIRST, EventId(3)),
             None,
             "it does not run"
         );
-        activities.due(ActivityToken(2));
-        assert_eq!(activities.admit(), None);
+        attempts.due(ActivityToken(2));
+        assert_eq!(attempts.admit(), None);
     }
 
     #[test]
     fn an_instance_takes_its_own_attempts_with_it_and_not_those_of_the_next_with_its_key() {
-        let (mut activities, old, new) = (activities(1), instance(1), instance(2));
+        let (mut attempts, old, new) = (attempts(1), instance(1), instance(2));
         for (token, i) in [(1, &old), (2, &old), (3, &new)] {
-            assert!(activities.add(ActivityToken(token), attempt(i, 1 + token), None));
+            assert!(attempts.add(ActivityToken(token), attempt(i, 1 + token), None));
         }
-        assert_eq!(activities.admit(), Some(ActivityToken(1)));
-        assert!(activities.begin(ActivityToken(1), LaneId(3)).is_some());
-        assert_eq!(activities.cancel_all(&old), [(ActivityToken(1), LaneId(3))]);
-        assert_eq!((activities.admit(), activities.len()), (Some(ActivityToken(3)), 1));
+        assert_eq!(attempts.admit(), Some(ActivityToken(1)));
+        assert!(attempts.begin(ActivityToken(1), LaneId(3)).is_some());
+        assert_eq!(attempts.cancel_all(&old), [(ActivityToken(1), LaneId(3))]);
+        assert_eq!((attempts.admit(), attempts.len()), (Some(ActivityToken(3)), 1));
     }
 
     #[test]
     fn what_a_lost_instance_left_makes_way_for_the_same_attempt() {
-        let (mut activities, lost, again) = (activities(1), instance(1), instance(2));
-        assert!(activities.add(ActivityToken(1), attempt(&lost, 2), None));
-        assert_eq!(activities.admit(), Some(ActivityToken(1)));
-        assert!(activities.begin(ActivityToken(1), LaneId(3)).is_some());
-        assert_eq!(activities.make_way(&attempt(&lost, 2)), None, "it is its own");
+        let (mut attempts, lost, again) = (attempts(1), instance(1), instance(2));
+        assert!(attempts.add(ActivityToken(1), attempt(&lost, 2), None));
+        assert_eq!(attempts.admit(), Some(ActivityToken(1)));
+        assert!(attempts.begin(ActivityToken(1), LaneId(3)).is_some());
+        assert_eq!(attempts.make_way(&attempt(&lost, 2)), None, "it is its own");
         assert_eq!(
-            activities.make_way(&attempt(&again, 2)),
+            attempts.make_way(&attempt(&again, 2)),
             Some((ActivityToken(1), LaneId(3)))
         );
-        assert!(activities.add(ActivityToken(2), attempt(&again, 2), None));
-        assert_eq!(activities.admit(), Some(ActivityToken(2)));
+        assert!(attempts.add(ActivityToken(2), attempt(&again, 2), None));
+        assert_eq!(attempts.admit(), Some(ActivityToken(2)));
     }
 
     /// Regression test: the queue kept the tokens of attempts that were given up for as long as no attempt got a slot.
     #[test]
     fn the_queue_does_not_grow_behind_one_that_never_ends() {
-        let (mut activities, i) = (activities(1), instance(1));
+        let (mut attempts, i) = (attempts(1), instance(1));
         for token in 1..10_000 {
-            assert!(activities.add(ActivityToken(token), attempt(&i, token), None));
-            activities.admit();
+            assert!(attempts.add(ActivityToken(token), attempt(&i, token), None));
+            attempts.admit();
             if token > 1 {
-                activities.cancel(i.key(), ExecutionId::FIRST, EventId(token));
+                attempts.cancel(i.key(), ExecutionId::FIRST, EventId(token));
             }
         }
-        assert_eq!(activities.len(), 1);
-        assert_eq!(activities.queue.len(), 0);
+        assert_eq!(attempts.len(), 1);
+        assert_eq!(attempts.queue.len(), 0);
     }
 
     #[test]
     fn nothing_is_admitted_once_it_is_closed() {
-        let (mut activities, i) = (activities(10), instance(1));
-        assert!(activities.add(ActivityToken(1), attempt(&i, 2), None));
-        activities.close();
-        assert_eq!(activities.admit(), None);
-        assert_eq!((activities.clear(), activities.len()), (vec![], 0));
+        let (mut attempts, i) = (attempts(10), instance(1));
+        assert!(attempts.add(ActivityToken(1), attempt(&i, 2), None));
+        attempts.close();
+        assert_eq!(attempts.admit(), None);
+        assert_eq!((attempts.clear(), attempts.len()), (vec![], 0));
     }
 }

@@ -13,20 +13,20 @@ use perdure_engine::{EventId, Payload};
 use perdure_provider::{Heartbeat, Outcome, ProviderError, ProviderErrorKind, Reporter, Write};
 use perdure_scheduler::State;
 
+use crate::activity::activities::Activities;
 use crate::commit::committer::Patience;
 use crate::log::Level;
 use crate::options::HEARTBEAT_INTERVAL_MS;
 use crate::platform::alarms::AlarmId;
-use crate::session::session::Session;
 use crate::state::Core;
 use crate::state::alarm::Alarm;
 use crate::state::attempt::{ActivityToken, Attempt, Origin};
 use crate::state::heartbeats::Heartbeats;
 
-impl Session {
+impl Activities {
     /// Takes the heartbeat of a running attempt.
     pub(crate) fn heartbeat(self: &Arc<Self>, token: ActivityToken, details: String) {
-        let attempt = self.activities.lock().get(token).cloned();
+        let attempt = self.attempts.lock().get(token).cloned();
         let Some(Attempt { origin, task, .. }) = attempt else {
             return;
         };
@@ -76,7 +76,7 @@ impl Session {
     fn write_heartbeat(self: &Arc<Self>, origin: Origin, by: Reporter, scheduled: EventId, details: Payload) {
         let heartbeat = Heartbeat {
             key: origin.key(),
-            worker: self.worker.clone(),
+            worker: self.worker.id.clone(),
             by,
             execution: origin.execution(),
             scheduled,
@@ -113,7 +113,7 @@ impl Session {
         }
         let rest = || {
             let alarm = Alarm::Heartbeat(origin.clone(), scheduled);
-            self.alarms.set(self.now_ms() + HEARTBEAT_INTERVAL_MS, alarm)
+            self.alarms.set(self.worker.now_ms() + HEARTBEAT_INTERVAL_MS, alarm)
         };
         self.beat(origin, scheduled, |heartbeats| heartbeats.written(scheduled, rest));
     }

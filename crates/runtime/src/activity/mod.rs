@@ -4,6 +4,7 @@
 //! This room decides which attempt runs, waits for a slot or waits for its retry. The engine crate decides if a failed
 //! attempt is followed by another one. The host calls the activity's function.
 
+pub(crate) mod activities;
 pub(crate) mod attempts;
 pub(crate) mod completion_rate;
 pub(crate) mod heartbeat_writes;

@@ -21,16 +21,17 @@ use perdure_provider::{
 };
 use perdure_scheduler::Class;
 
+use crate::activity::activities::Activities;
 use crate::commit::committer::Patience;
 use crate::lane::job::Queued;
 use crate::log::Level;
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::platform::retry::retrying;
-use crate::session::session::{AtStore, Session};
 use crate::state::attempt::{AbortReason, Attempt, Borrowed, Origin};
 use crate::state::remote_activities::Lent;
 use crate::worker::owned::Owned;
-use crate::worker::release_requests::Quiet;
+use crate::worker::release_requests::NoneOpen;
+use crate::worker::worker::AtStore;
 
 /// The part of a turn that concerns tasks.
 #[derive(Default)]
@@ -42,7 +43,7 @@ pub(crate) struct Division {
 }
 
 /// Takes the effects that concern other workers out of a turn's output.
-pub(crate) fn divide(session: &Session, lent: &mut Lent, output: &mut TurnOutput) -> Division {
+pub(crate) fn divide(session: &Activities, lent: &mut Lent, output: &mut TurnOutput) -> Division {
     let mut division = Division::default();
     for event in &output.events {
         let Some(scheduled) = event.ref_id else { continue };
@@ -97,7 +98,7 @@ struct Room {
 }
 
 /// Takes tasks when some may be due and there is room for them, until the session ends.
-pub(crate) async fn run(session: Arc<Session>) {
+pub(crate) async fn run(session: Arc<Activities>) {
     let mut delay = RETRY_DELAYS.0;
     let mut noted = None;
     loop {
@@ -107,7 +108,7 @@ pub(crate) async fn run(session: Arc<Session>) {
         let mut next_due_ms = None;
         if limit > 0 && !names.is_empty() {
             let request = TaskRequest {
-                worker: session.worker.clone(),
+                worker: session.worker.id.clone(),
                 queues: session.shared.options.queues.clone(),
                 names,
                 limit: PageLimit {
@@ -115,13 +116,13 @@ pub(crate) async fn run(session: Arc<Session>) {
                     bytes: TASK_BYTES_MAX,
                 },
             };
-            let quiet = session.giving_back.until_quiet().await;
-            let claim = session.claim();
+            let none_open = session.worker.releases.until_none_open().await;
+            let claim = session.worker.claim();
             match session.shared.store.provider.acquire_tasks(request).await {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
-                    session.borrow(acquired.tasks, quiet).await;
+                    session.borrow(acquired.tasks, none_open).await;
                     drop(claim);
                 }
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
@@ -134,7 +135,7 @@ pub(crate) async fn run(session: Arc<Session>) {
                 }
             }
         }
-        let now = session.now_ms();
+        let now = session.worker.now_ms();
         // This comes before the room is counted: a slot that is given back from here on wakes this task.
         session.wants_room.store(true, Ordering::Release);
         let is_full = session.room_for_tasks() == 0;
@@ -153,7 +154,7 @@ pub(crate) async fn run(session: Arc<Session>) {
     }
 }
 
-impl Session {
+impl Activities {
     /// True if this worker runs an activity of its own instance itself. Without `room` there is no limit, because no
     /// other worker would run it.
     fn runs_itself(&self, task: &ActivityTask, room: &mut Option<Room>) -> bool {
@@ -175,7 +176,7 @@ impl Session {
                 true
             }
             Some(Room { waiting, .. }) => {
-                let is_soon = self.activities.lock().has_slot_soon(&task.name, *waiting);
+                let is_soon = self.attempts.lock().has_slot_soon(&task.name, *waiting);
                 *waiting += usize::from(is_soon);
                 is_soon
             }
@@ -185,7 +186,7 @@ impl Session {
     /// Returns the room of this worker if other workers may have room, too.
     fn room_beside_others(&self) -> Option<Room> {
         self.has_company.load(Ordering::Relaxed).then(|| Room {
-            slots: self.activities.lock().room(),
+            slots: self.attempts.lock().room(),
             waiting: 0,
         })
     }
@@ -210,7 +211,7 @@ impl Session {
         let Ok(workers) = retrying(|| provider.workers()).await else {
             return names;
         };
-        let is_alone = workers.iter().all(|worker| worker.id == self.worker);
+        let is_alone = workers.iter().all(|worker| worker.id == self.worker.id);
         for name in strange {
             if is_alone && known.binary_search(&name).is_err() {
                 names.push(name);
@@ -227,28 +228,28 @@ impl Session {
     }
 
     fn room_for_tasks(&self) -> usize {
-        if !self.takes_work() {
+        if !self.worker.takes_work() {
             0
         } else {
-            self.activities.lock().room()
+            self.attempts.lock().room()
         }
     }
 
-    /// Runs tasks that were acquired. `quiet` was taken when no request to give back was open, before the tasks were
+    /// Runs tasks that were acquired. `none_open` was taken when no request to give back was open, before the tasks were
     /// asked for. Tasks that were given back since are left out: other workers have them then, and may have finished
     /// them (B2).
-    async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut quiet: Quiet) {
+    async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut none_open: NoneOpen) {
         let mut attempts: Vec<(TaskName, Attempt)> =
             tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
         while !attempts.is_empty() {
             {
-                let mut activities = self.activities.lock();
-                if self.has_ended() {
+                let mut activities = self.attempts.lock();
+                if self.worker.has_ended() {
                     return;
                 }
                 // The lock is held because giving back reads what it keeps under the same lock: either it finds these
                 // attempts, or the check here finds the request.
-                if self.giving_back.quiet() == Some(quiet) {
+                if self.worker.releases.none_open() == Some(none_open) {
                     for (_, attempt) in attempts {
                         self.take_on(&mut activities, attempt, None);
                         self.admit(&mut activities);
@@ -256,10 +257,10 @@ impl Session {
                     return;
                 }
             }
-            quiet = self.giving_back.until_quiet().await;
+            none_open = self.worker.releases.until_none_open().await;
             let provider = &self.shared.store.provider;
             // Without an answer the store is closed, or the session has ended.
-            let Ok(own) = retrying(|| provider.tasks_of(&self.worker)).await else {
+            let Ok(own) = retrying(|| provider.tasks_of(&self.worker.id)).await else {
                 return;
             };
             attempts.retain(|(name, _)| own.contains(name));
@@ -314,13 +315,13 @@ impl Session {
     pub(crate) fn report(self: &Arc<Self>, borrowed: &Borrowed, result: AttemptResult, writing: AtStore) {
         borrowed.heartbeats.lock().clear(&self.alarms);
         let done = TaskDone {
-            worker: self.worker.clone(),
+            worker: self.worker.id.clone(),
             task: borrowed.task,
             result,
-            time_ms: self.now_ms(),
+            time_ms: self.worker.now_ms(),
         };
         let (this, id) = (Arc::clone(self), borrowed.instance_id.clone());
-        let leaving = self.leaving(Owned::Task(borrowed.task));
+        let leaving = self.worker.leaving(Owned::Task(borrowed.task));
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
                 Ok(Outcome::Told { receivers }) => this.shared.store.told(&receivers),
@@ -342,13 +343,13 @@ impl Session {
 
     /// Aborts the tasks that run here and were withdrawn.
     async fn stop_withdrawn(self: &Arc<Self>) {
-        let running = self.activities.lock().borrowed();
+        let running = self.attempts.lock().borrowed();
         if running.is_empty() {
             return;
         }
         let provider = &self.shared.store.provider;
         // Without an answer they run on, which is useless and harmless.
-        let Ok(kept) = retrying(|| provider.tasks_of(&self.worker)).await else {
+        let Ok(kept) = retrying(|| provider.tasks_of(&self.worker.id)).await else {
             return;
         };
         let kept: BTreeSet<TaskName> = kept.into_iter().collect();
@@ -358,7 +359,7 @@ impl Session {
 
     /// Gives up the attempts of tasks that are not this worker's any more.
     pub(crate) fn give_up_borrowed(self: &Arc<Self>, tasks: impl IntoIterator<Item = TaskName>, reason: AbortReason) {
-        let mut activities = self.activities.lock();
+        let mut activities = self.attempts.lock();
         for name in tasks {
             if let Some((token, lane)) = activities.cancel_borrowed(name) {
                 self.shared.push(Class::First, Queued::Abort(token, reason, lane));

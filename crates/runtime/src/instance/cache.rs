@@ -8,10 +8,10 @@ use std::time::Duration;
 use perdure_engine::Engine;
 use perdure_scheduler::Class;
 
+use crate::instance::instances::Instances;
 use crate::instance::table::Table;
 use crate::lane::job::Queued;
 use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
-use crate::session::session::Session;
 use crate::state::Instance;
 
 /// Returns the approximate number of bytes of the first page of an instance's history.
@@ -20,7 +20,7 @@ fn page_bytes(engine: &Engine) -> usize {
 }
 
 /// Sets unused generators aside until the session ends.
-pub(crate) async fn run(session: Arc<Session>) {
+pub(crate) async fn run(session: Arc<Instances>) {
     loop {
         session.cache_used.notified().await;
         while let Some(wait) = session.set_idle_aside() {
@@ -29,7 +29,7 @@ pub(crate) async fn run(session: Arc<Session>) {
     }
 }
 
-impl Session {
+impl Instances {
     /// Notes that an instance has a generator and is used now.
     pub(crate) fn touch(&self, table: &mut Table, instance: &Arc<Instance>) {
         if table.touch(instance, self.now_ms()) {

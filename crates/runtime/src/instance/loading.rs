@@ -8,13 +8,13 @@ use perdure_engine::{Engine, EventId, EventRecord, Mailbox, Message, MessageBody
 use perdure_provider::{Load, LoadOne, Loaded, ProviderError, ProviderErrorKind};
 use perdure_scheduler::State;
 
+use crate::instance::instances::Instances;
 use crate::log::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
 use crate::platform::byte_budget::Held;
 use crate::platform::panics::caught;
 use crate::platform::retry::{is_final, reading, reading_together};
 use crate::report::Report;
-use crate::session::session::Session;
 use crate::state::attempt::AbortReason;
 use crate::state::page_ahead::{Page, PageAhead};
 use crate::state::{Core, Instance};
@@ -23,11 +23,11 @@ fn bytes_of(events: &[EventRecord]) -> usize {
     events.iter().map(EventRecord::bytes).sum()
 }
 
-impl Session {
+impl Instances {
     /// Reads all messages that wait for a blocked instance. Afterwards the instance is ready, or reads its history.
     pub(crate) fn load_messages(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
-        self.spawn(async move {
+        self.worker.spawn(async move {
             let left = {
                 let mut core = instance.lock();
                 core.rereads = false;
@@ -49,7 +49,7 @@ impl Session {
     /// is ready.
     pub(crate) fn search(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
-        self.spawn(async move {
+        self.worker.spawn(async move {
             match this.found(&instance).await {
                 Ok(()) => {
                     this.go_on(&instance);
@@ -104,13 +104,14 @@ impl Session {
             .map(|instance| self.loads.take(instance.lock().page_bytes))
             .collect();
         let this = Arc::clone(self);
-        self.spawn(async move { this.read_stored(instances, held).await });
+        self.worker
+            .spawn(async move { this.read_stored(instances, held).await });
     }
 
     /// Reads the stored data of one instance when there is room for it.
     pub(crate) fn load_one(self: &Arc<Self>, instance: Arc<Instance>) {
         let this = Arc::clone(self);
-        self.spawn(async move {
+        self.worker.spawn(async move {
             let bytes = instance.lock().page_bytes;
             let held = this.loads.reserve(bytes).await;
             this.read_stored(vec![instance], vec![held]).await;
@@ -212,7 +213,7 @@ impl Session {
     /// Reads a page of history for a blocked instance. Afterwards the instance is ready.
     pub(crate) fn load(self: &Arc<Self>, instance: Arc<Instance>, from: EventId) {
         let this = Arc::clone(self);
-        self.spawn(async move {
+        self.worker.spawn(async move {
             let Page { events, held, is_last } = match this.page(&instance, from).await {
                 Ok(page) => page,
                 Err(error) => return this.unreadable(&instance, &error),

@@ -4,6 +4,7 @@
 //! It runs no turn.
 
 pub(crate) mod cache;
+pub(crate) mod instances;
 pub(crate) mod loading;
 pub(crate) mod probations;
 pub(crate) mod starting;

@@ -23,13 +23,13 @@ use perdure_provider::{Outcome, Probation, ProbationStep, ProviderError, Provide
 use perdure_scheduler::State;
 
 use crate::commit::committer::{Patience, WriteDone};
+use crate::instance::instances::Instances;
 use crate::options::PROBATION_MS;
-use crate::session::session::Session;
 use crate::state::Instance;
 use crate::state::alarm::Alarm;
 use crate::state::attempt::AbortReason;
 
-impl Session {
+impl Instances {
     /// Queues the probation of a suspect that is blocked and is to have a turn.
     pub(crate) fn await_trial(self: &Arc<Self>, instance: Arc<Instance>) {
         self.probations.lock().waiting.push_back(instance);
@@ -50,7 +50,7 @@ impl Session {
         let probation = Probation {
             step,
             key: instance.key(),
-            worker: self.worker.clone(),
+            worker: self.worker.id.clone(),
             epoch: instance.lock().epoch,
         };
         let committer = &self.shared.store.committer;
@@ -86,10 +86,10 @@ impl Session {
             // The instance got on, or was given back, with or without its generator.
             _ if !on_trial => self.trial_over(instance),
             State::Complete => self.trial_over(instance),
-            State::Idle if self.activities.lock().runs_any(instance) => {
+            State::Idle if self.activities.attempts.lock().runs_any(instance) => {
                 if let Some(alarm) = self.probations.lock().tried.get_mut(&instance.token) {
                     let end = || Alarm::Probation(Arc::downgrade(instance));
-                    alarm.get_or_insert_with(|| self.alarms.set(self.now_ms() + PROBATION_MS, end()));
+                    alarm.get_or_insert_with(|| self.services.alarms.set(self.now_ms() + PROBATION_MS, end()));
                 }
             }
             State::Idle => self.acquit(instance),
@@ -123,7 +123,7 @@ impl Session {
             let mut probations = self.probations.lock();
             let tried = probations.tried.remove(&instance.token);
             if let Some(Some(alarm)) = tried {
-                self.alarms.cancel(alarm);
+                self.services.alarms.cancel(alarm);
             }
             probations.is_alone &= !probations.tried.is_empty();
             tried.is_some()

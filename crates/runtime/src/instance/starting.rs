@@ -11,18 +11,18 @@ use perdure_provider::{AcquiredInstance, Epoch, MessagePage, NewInstance, Outcom
 use perdure_scheduler::{Class, LaneId, NextAction, Process, State};
 
 use crate::commit::committer::{Patience, WriteDone};
+use crate::instance::instances::Instances;
 use crate::lane::job::Queued;
 use crate::log::LogRecord;
 use crate::report::Report;
-use crate::session::session::Session;
 use crate::state::attempt::AbortReason;
 use crate::state::pending_start::PendingStart;
 use crate::state::{Instance, NO_KEY};
 
-impl Session {
+impl Instances {
     /// Starts an instance here. `done` receives the outcome.
     pub(crate) fn start_here(self: &Arc<Self>, mut new: Box<NewInstance>, done: WriteDone) {
-        new.claim = Some(self.worker.clone());
+        new.claim = Some(self.worker.id.clone());
         let fresh = AcquiredInstance {
             // The store has not given the instance a key or an epoch yet.
             key: NO_KEY,
@@ -49,7 +49,7 @@ impl Session {
         };
         {
             let mut starting = self.starting.lock();
-            if self.has_ended() {
+            if self.worker.has_ended() {
                 drop(starting);
                 return drop(start);
             }
@@ -100,17 +100,17 @@ impl Session {
             return (false, turn);
         }
         // The thread that ran the first turn is gone, and the generator with it.
-        let is_lost = instance.lock().control.state() == State::Complete && !self.has_ended();
+        let is_lost = instance.lock().control.state() == State::Complete && !self.worker.has_ended();
         if is_lost {
             let epoch = instance.lock().epoch;
             self.forget(instance, AbortReason::LeaseLost);
-            self.let_go(instance.key(), epoch);
+            self.worker.let_go(instance.key(), epoch);
             done(answer);
             return (false, turn);
         }
         self.tell(logs);
         done(answer);
-        self.draining.tell();
+        self.worker.draining.tell();
         (true, turn)
     }
 
@@ -125,7 +125,7 @@ impl Session {
     pub(crate) fn suspend_start(self: &Arc<Self>, instance: &Arc<Instance>, start: PendingStart, report: Report) {
         let (new, done, logs) = start.take();
         let (this, instance) = (Arc::clone(self), Arc::clone(instance));
-        let claim = self.claim();
+        let claim = self.worker.claim();
         self.shared.store.committer.submit(
             Write::Start(new),
             Patience::Limited,
@@ -150,7 +150,7 @@ impl Session {
             waits.map(|(_, instance)| instance).collect()
         };
         for instance in waiting {
-            instance.stop(self);
+            instance.stop(&self.services);
             let start = instance.lock().start.take();
             drop(start);
         }
@@ -166,7 +166,7 @@ impl Session {
             starting.instances.values().filter(seated).cloned().collect()
         };
         for instance in seated {
-            instance.stop(self);
+            instance.stop(&self.services);
             let Some(start) = instance.lock().start.take() else {
                 continue;
             };
@@ -181,7 +181,7 @@ impl Session {
     pub(crate) fn end_starts(self: &Arc<Self>) {
         let starting = std::mem::take(&mut self.starting.lock().instances);
         for instance in starting.into_values() {
-            instance.stop(self);
+            instance.stop(&self.services);
             let start = instance.lock().start.take();
             drop(start);
         }

@@ -1,6 +1,6 @@
 //! Suspensions by the worker that owns the instance, when its code or its history is not fit to go on.
 //!
-//! The instance is forgotten at once, and is [on its way out](crate::session::ownership::Leaving) until the store has
+//! The instance is forgotten at once, and is [on its way out](crate::worker::owned::Leaving) until the store has
 //! written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without the
 //! parts that the store may be refusing. Then the instance is released.
 
@@ -9,14 +9,13 @@ use std::sync::Arc;
 use perdure_provider::{AfterTurn, Outcome, ProviderError, ProviderErrorKind, Status, TurnCommit, Write};
 
 use crate::commit::committer::Patience;
+use crate::instance::instances::Instances;
 use crate::log::Level;
 use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
 use crate::report::Report;
-use crate::session::ownership::Leaving;
-use crate::session::session::Session;
 use crate::state::Instance;
 use crate::state::attempt::AbortReason;
-use crate::worker::owned::Owned;
+use crate::worker::owned::{Leaving, Owned};
 
 /// A suspension that is to be written.
 struct Suspension {
@@ -27,14 +26,14 @@ struct Suspension {
     leaving: Leaving,
 }
 
-impl Session {
+impl Instances {
     /// Suspends an instance whose code or history is not fit to go on. Nothing of its turn is stored.
     pub(crate) fn suspend(self: &Arc<Self>, instance: &Arc<Instance>, report: Report) {
         let start = instance.lock().start.take();
         if let Some(start) = start {
             return self.suspend_start(instance, start, report);
         }
-        if self.has_ended() {
+        if self.worker.has_ended() {
             // The problem may come from the end of the session. Another worker will see if it remains.
             return;
         }
@@ -49,7 +48,7 @@ impl Session {
         });
         let commit = self.suspension(instance, report, unfit_code.flatten());
         let suspension = Suspension {
-            leaving: self.leaving(Owned::Instance(commit.key, commit.epoch)),
+            leaving: self.worker.leaving(Owned::Instance(commit.key, commit.epoch)),
             instance: Arc::clone(instance),
             commit,
             refused: 0,
@@ -62,7 +61,7 @@ impl Session {
         let core = instance.lock();
         TurnCommit {
             key: instance.key(),
-            worker: self.worker.clone(),
+            worker: self.worker.id.clone(),
             epoch: core.epoch,
             execution: instance.execution,
             next_event_id: core.next_event_id,
@@ -97,7 +96,7 @@ impl Session {
             }
             // The instance is another worker's by now, or the store has lost a write that it had acknowledged.
             Ok(_) => {
-                self.let_go(suspension.commit.key, suspension.commit.epoch);
+                self.worker.let_go(suspension.commit.key, suspension.commit.epoch);
                 self.shared.store.watch.look(&instance.id);
             }
             Err(error) if error.kind == ProviderErrorKind::Closed => {}
@@ -121,7 +120,7 @@ impl Session {
         let message = format!("instance '{}' could not be suspended, {then}: {error}", instance.id);
         self.shared.log_about(&*instance, Level::Error, message);
         if refused + 1 >= SUSPENSION_TRIES {
-            return self.let_go(commit.key, commit.epoch);
+            return self.worker.let_go(commit.key, commit.epoch);
         }
         commit.after = AfterTurn::Suspend {
             report: Report::of_problem("the store refused the report of its suspension").into_text(),
@@ -134,7 +133,7 @@ impl Session {
             leaving,
         };
         let this = Arc::clone(self);
-        self.spawn(async move {
+        self.worker.spawn(async move {
             crate::platform::time::sleep(RETRY_DELAYS.1).await;
             this.write_suspension(suspension);
         });

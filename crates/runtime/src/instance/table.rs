@@ -6,13 +6,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use hashlink::LinkedHashMap;
-use perdure_engine::EventId;
+use perdure_engine::{Completion, EventId};
 use perdure_provider::{Epoch, InstanceKey};
-use perdure_scheduler::Directory;
+use perdure_scheduler::{Directory, NextAction};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
+use crate::lane::process::Services;
 use crate::options::EARLY_MAX;
-use crate::state::{Instance, Token};
+use crate::state::{Instance, Needs, Token};
 
 /// Instances by key, and those with a live generator in the order of their last use.
 #[derive(Default)]
@@ -63,6 +64,22 @@ struct Early {
 }
 
 impl Table {
+    /// Hands a completion to an instance. Returns the instance and its next step. `None`: the instance is not here, and
+    /// its messages are read again when it comes.
+    #[must_use]
+    pub(crate) fn send(
+        &mut self,
+        key: InstanceKey,
+        services: &Services,
+        completion: Completion,
+    ) -> Option<(Arc<Instance>, NextAction<Needs>)> {
+        if let Some((instance, then)) = self.owned.send(&key, services, completion) {
+            return Some((Arc::clone(instance), then));
+        }
+        self.came_early(key);
+        None
+    }
+
     /// Adds an instance that is owned from now on. Returns `true` if messages came for the instance before.
     pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
         let key = instance.key();

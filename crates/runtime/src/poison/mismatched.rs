@@ -12,19 +12,19 @@ use std::sync::Arc;
 
 use perdure_provider::{ProviderError, ProviderErrorKind, ResumeMismatched};
 
+use crate::instance::instances::Instances;
 use crate::log::Level;
 use crate::options::RESUME_BATCH;
 use crate::platform::retry::retrying;
 use crate::registry::Registered;
-use crate::session::session::Session;
 
 /// Resumes, for each orchestration that was registered, the instances that wait for code other than they had (U1).
-pub(crate) async fn resume(session: Arc<Session>) {
+pub(crate) async fn resume(session: Arc<Instances>) {
     let shared = &session.shared;
     loop {
         let news = shared.registry.lock().news();
         let Some(registered) = news else {
-            session.resume_wanted.notified().await;
+            session.worker.resume_wanted.notified().await;
             continue;
         };
         match resume_all(&session, &registered).await {
@@ -39,7 +39,7 @@ pub(crate) async fn resume(session: Arc<Session>) {
     }
 }
 
-async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(), ProviderError> {
+async fn resume_all(session: &Arc<Instances>, registered: &Registered) -> Result<(), ProviderError> {
     let shared = &session.shared;
     let mut after = None;
     loop {
@@ -53,8 +53,8 @@ async fn resume_all(session: &Arc<Session>, registered: &Registered) -> Result<(
         };
         let resumed = retrying(|| async {
             // This comes before the check: either the shutdown sees this look, or this look sees the shutdown.
-            let _look = session.at_store();
-            if session.draining.has_begun() {
+            let _look = session.worker.at_store();
+            if session.worker.draining.has_begun() {
                 return Err(ProviderError::new(ProviderErrorKind::Closed, "the runtime shuts down"));
             }
             shared.store.provider.resume_mismatched(request.clone()).await

@@ -15,107 +15,99 @@ use std::sync::Arc;
 
 use perdure_provider::{CommitOutcome, ProviderError, ReleaseMost, ReleasedMost};
 
-use crate::activity::attempts::Activities;
+use crate::instance::instances::Instances;
 use crate::log::Level;
-use crate::session::session::Session;
-use crate::state::attempt::{AbortReason, ActivityToken};
-use crate::worker::release_requests::{Kept, Open};
+use crate::state::attempt::AbortReason;
+use crate::worker::release_requests::{Kept, OpenRequest};
 
-/// A request to give back. It is open until this is dropped.
-pub(crate) struct Request<'s> {
-    session: &'s Arc<Session>,
+/// A release request. It is open until this is dropped.
+pub(crate) struct Request<'i> {
+    instances: &'i Arc<Instances>,
     number: u64,
 }
 
-impl Request<'_> {
+impl<'i> Request<'i> {
+    /// Opens a request. This comes before the caller decides what to keep: a task that is acquired later is not taken on
+    /// (B2).
+    pub(crate) fn open(instances: &'i Arc<Instances>) -> Self {
+        let mut requests = instances.worker.releases.requests.lock();
+        let number = requests.count;
+        requests.count += 1;
+        requests.open.push(OpenRequest {
+            number,
+            kept: None,
+            withheld: Vec::new(),
+        });
+        Request { instances, number }
+    }
+
     /// Notes what the request keeps. From here on all other attempts are withheld (B1).
     pub(crate) fn keep(&self, request: &ReleaseMost) {
         let kept = Kept {
             instances: request.kept.clone(),
             tasks: request.kept_tasks.clone(),
         };
-        let mut requests = self.session.giving_back.requests.lock();
+        let mut requests = self.instances.worker.releases.requests.lock();
         if let Some(open) = requests.open.iter_mut().find(|open| open.number == self.number) {
             open.kept = Some(kept);
         }
+    }
+
+    /// Releases all that the request does not keep, and forgets what the store has released.
+    pub(crate) async fn send(self, request: ReleaseMost) -> Result<(), ProviderError> {
+        let instances = self.instances;
+        let kept_tasks = request.kept_tasks.clone();
+        let released: ReleasedMost = match instances.shared.store.provider.release_most(request).await {
+            Ok(released) => released,
+            Err(error) => {
+                if error.outcome == CommitOutcome::Unknown {
+                    end_in_doubt(instances, &error);
+                }
+                return Err(error);
+            }
+        };
+        // This happens while the request is open, so that no attempt that the store released begins.
+        let mut lost = instances.activities.attempts.lock().borrowed();
+        lost.retain(|task| !kept_tasks.contains(task));
+        instances.activities.give_up_borrowed(lost, AbortReason::LeaseLost);
+        let ReleasedMost {
+            instances: gone,
+            poison_pill,
+        } = released;
+        for (key, epoch) in gone {
+            instances.take_away(key, epoch, AbortReason::LeaseLost);
+        }
+        if let Some(poison_pill) = poison_pill {
+            instances.shared.convicted(poison_pill);
+        }
+        Ok(())
     }
 }
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
-        let giving_back = &self.session.giving_back;
+        let releases = &self.instances.worker.releases;
         let withheld = {
-            let mut requests = giving_back.requests.lock();
+            let mut requests = releases.requests.lock();
             let answered = requests.open.iter().position(|open| open.number == self.number);
             answered.map(|at| requests.open.swap_remove(at).withheld)
         };
-        let activities = self.session.activities.lock();
+        let activities = &self.instances.activities;
+        let attempts = activities.attempts.lock();
         for token in withheld.into_iter().flatten() {
-            self.session.hand_out(&activities, token);
+            activities.hand_out(&attempts, token);
         }
-        drop(activities);
-        giving_back.over.notify_one();
+        drop(attempts);
+        releases.over.notify_one();
     }
 }
 
-impl Session {
-    /// Opens a request to give back. This comes before the caller decides what to keep: a task that is acquired later
-    /// is not taken on (B2).
-    pub(crate) fn open_request(self: &Arc<Self>) -> Request<'_> {
-        let mut requests = self.giving_back.requests.lock();
-        let number = requests.count;
-        requests.count += 1;
-        requests.open.push(Open {
-            number,
-            kept: None,
-            withheld: Vec::new(),
-        });
-        Request { session: self, number }
-    }
-
-    /// Gives back all that the request does not keep, and forgets what the store took.
-    pub(crate) async fn give_back_to_store(
-        self: &Arc<Self>,
-        open: Request<'_>,
-        request: ReleaseMost,
-    ) -> Result<(), ProviderError> {
-        let kept_tasks = request.kept_tasks.clone();
-        let given: ReleasedMost = match self.shared.store.provider.release_most(request).await {
-            Ok(given) => given,
-            Err(error) => {
-                if error.outcome == CommitOutcome::Unknown {
-                    self.is_in_doubt(&error);
-                }
-                return Err(error);
-            }
-        };
-        // This happens while the request is open, so that no attempt that the store took begins.
-        let mut lost = self.activities.lock().borrowed();
-        lost.retain(|task| !kept_tasks.contains(task));
-        self.give_up_borrowed(lost, AbortReason::LeaseLost);
-        self.given_back(given);
-        drop(open);
-        Ok(())
-    }
-
-    fn is_in_doubt(self: &Arc<Self>, error: &ProviderError) {
-        let message = format!(
-            "worker {} starts over, because it cannot know what it has given back: {error}",
-            self.worker
-        );
-        self.shared.log(Level::Warn, message);
-        self.end(AbortReason::LeaseLost);
-    }
-
-    /// True if an attempt that is about to begin has to wait for the answer to a request (B1). The request then
-    /// withholds the attempt.
-    pub(crate) fn withholds(&self, activities: &Activities, token: ActivityToken) -> bool {
-        let Some(attempt) = activities.get(token) else {
-            return false;
-        };
-        let mut requests = self.giving_back.requests.lock();
-        let takes = |open: &&mut Open| open.kept.as_ref().is_some_and(|kept| !kept.has(&attempt.origin));
-        let asked = requests.open.iter_mut().find(takes);
-        asked.map(|open| open.withheld.push(token)).is_some()
-    }
+/// Ends the session, because it is unknown if the store has carried out the request (B3).
+fn end_in_doubt(instances: &Instances, error: &ProviderError) {
+    let message = format!(
+        "worker {} starts over, because it cannot know what it has given back: {error}",
+        instances.worker.id
+    );
+    instances.shared.log(Level::Warn, message);
+    instances.worker.end_session(AbortReason::LeaseLost);
 }

@@ -11,96 +11,97 @@ use std::sync::Arc;
 use perdure_provider::{InstanceKey, ReleaseMost};
 use perdure_scheduler::LaneId;
 
+use crate::instance::instances::Instances;
 use crate::lane::pulse::Doing;
 use crate::log::Level;
+use crate::poison::release::Request;
 use crate::report::Report;
-use crate::session::ownership::Leaving;
-use crate::session::session::Session;
 use crate::state::attempt::{AbortReason, Origin};
 use crate::state::{Instance, NO_KEY};
-use crate::worker::owned::Owned;
+use crate::worker::owned::{Leaving, Owned};
 
-impl Session {
-    pub(crate) fn lose(self: &Arc<Self>, lane: LaneId) {
-        let suspect = self.suspect(lane);
-        self.lose_starts(lane);
-        let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
-        let lost: Vec<Arc<Instance>> = self.table.lock().all().filter(seated).cloned().collect();
-        for instance in lost {
-            if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
-                continue;
-            }
-            // The locks are taken one after the other: together they would be taken in the wrong order.
-            let epoch = instance.lock().epoch;
-            let is_owned = self.table.lock().owns(&instance);
-            self.forget(&instance, AbortReason::LeaseLost);
-            if is_owned {
-                self.let_go(instance.key(), epoch);
-            }
+/// Gives up what the thread of a lane had. The thread is gone.
+pub(crate) fn lose(instances: &Arc<Instances>, lane: LaneId) {
+    let suspect = suspect(instances, lane);
+    instances.lose_starts(lane);
+    let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
+    let lost: Vec<Arc<Instance>> = instances.table.lock().all().filter(seated).cloned().collect();
+    for instance in lost {
+        if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
+            continue;
         }
-        if let Some(suspect) = suspect {
-            let epoch = suspect.lock().epoch;
-            let leaving = self.leaving(Owned::Instance(suspect.key(), epoch));
-            self.forget(&suspect, AbortReason::LeaseLost);
-            let this = Arc::clone(self);
-            self.spawn(async move { this.accuse(&suspect, leaving).await });
+        // The locks are taken one after the other: together they would be taken in the wrong order.
+        let epoch = instance.lock().epoch;
+        let is_owned = instances.table.lock().owns(&instance);
+        instances.forget(&instance, AbortReason::LeaseLost);
+        if is_owned {
+            instances.worker.let_go(instance.key(), epoch);
         }
-        {
-            // Attempts that the thread was given are given to another thread.
-            let mut activities = self.activities.lock();
-            for token in activities.take_from(lane) {
-                self.hand_out(&activities, token);
-            }
-        }
-        self.draining.tell();
     }
-
-    /// Returns the instance that the thread was in the middle of.
-    fn suspect(&self, lane: LaneId) -> Option<Arc<Instance>> {
-        let activities = self.activities.lock();
-        let instance_of = |origin: &Origin| match origin {
-            Origin::Instance(instance) => Some(Arc::clone(instance)),
-            // The instance is owned by another worker.
-            Origin::Task(_) => None,
-        };
-        let suspect = match self.shared.pulse(lane).doing() {
-            Doing::Turn(instance) => Some(instance),
-            Doing::Activity(token) => activities.get(token).and_then(|attempt| instance_of(&attempt.origin)),
-            Doing::Else => {
-                let mut begun = activities.begun_at(lane);
-                let only = begun.next().filter(|_| begun.next().is_none());
-                only.and_then(|attempt| instance_of(&attempt.origin))
-            }
-        };
-        drop(activities);
-        suspect.filter(|instance| instance.key() != NO_KEY && self.table.lock().owns(instance))
-    }
-
-    /// Gives an instance back with evidence against it.
-    async fn accuse(self: &Arc<Self>, suspect: &Instance, leaving: Leaving) {
+    if let Some(suspect) = suspect {
         let epoch = suspect.lock().epoch;
-        let open = self.open_request();
-        let kept: Vec<InstanceKey> = self.table.lock().owned().map(|instance| instance.key()).collect();
-        // The order matters: an attempt that ends meanwhile joins those on their way before it leaves those that run.
-        let mut kept_tasks = self.activities.lock().borrowed();
-        kept_tasks.extend(self.leaving_tasks());
-        let request = ReleaseMost {
-            worker: self.worker.clone(),
-            stalled: Some((suspect.key(), epoch)),
-            kept,
-            kept_tasks,
-            report: Report::of_thread().into_text(),
-        };
-        open.keep(&request);
-        match self.give_back_to_store(open, request).await {
-            // The store may also have released work that this worker did not know of.
-            Ok(()) => self.shared.store.some_was_released(),
-            Err(error) => {
-                let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
-                self.shared.log_about(suspect, Level::Warn, message);
-                self.let_go(suspect.key(), epoch);
-            }
-        }
-        drop(leaving);
+        let leaving = instances.worker.leaving(Owned::Instance(suspect.key(), epoch));
+        instances.forget(&suspect, AbortReason::LeaseLost);
+        let this = Arc::clone(instances);
+        instances
+            .worker
+            .spawn(async move { release_suspect(&this, &suspect, leaving).await });
     }
+    {
+        // Attempts that the thread was given are given to another thread.
+        let mut attempts = instances.activities.attempts.lock();
+        for token in attempts.take_from(lane) {
+            instances.activities.hand_out(&attempts, token);
+        }
+    }
+    instances.worker.draining.tell();
+}
+
+/// Returns the instance that the thread was in the middle of.
+fn suspect(instances: &Instances, lane: LaneId) -> Option<Arc<Instance>> {
+    let attempts = instances.activities.attempts.lock();
+    let instance_of = |origin: &Origin| match origin {
+        Origin::Instance(instance) => Some(Arc::clone(instance)),
+        // The instance is owned by another worker.
+        Origin::Task(_) => None,
+    };
+    let suspect = match instances.shared.pulse(lane).doing() {
+        Doing::Turn(instance) => Some(instance),
+        Doing::Activity(token) => attempts.get(token).and_then(|attempt| instance_of(&attempt.origin)),
+        Doing::Else => {
+            let mut begun = attempts.begun_at(lane);
+            let only = begun.next().filter(|_| begun.next().is_none());
+            only.and_then(|attempt| instance_of(&attempt.origin))
+        }
+    };
+    drop(attempts);
+    suspect.filter(|instance| instance.key() != NO_KEY && instances.table.lock().owns(instance))
+}
+
+/// Gives an instance back with evidence against it.
+async fn release_suspect(instances: &Arc<Instances>, suspect: &Instance, leaving: Leaving) {
+    let epoch = suspect.lock().epoch;
+    let open = Request::open(instances);
+    let kept: Vec<InstanceKey> = instances.table.lock().owned().map(|instance| instance.key()).collect();
+    // The order matters: an attempt that ends meanwhile joins those on their way before it leaves those that run.
+    let mut kept_tasks = instances.activities.attempts.lock().borrowed();
+    kept_tasks.extend(instances.worker.leaving_tasks());
+    let request = ReleaseMost {
+        worker: instances.worker.id.clone(),
+        stalled: Some((suspect.key(), epoch)),
+        kept,
+        kept_tasks,
+        report: Report::of_thread().into_text(),
+    };
+    open.keep(&request);
+    match open.send(request).await {
+        // The store may also have released work that this worker did not know of.
+        Ok(()) => instances.shared.store.some_was_released(),
+        Err(error) => {
+            let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
+            instances.shared.log_about(suspect, Level::Warn, message);
+            instances.worker.let_go(suspect.key(), epoch);
+        }
+    }
+    drop(leaving);
 }

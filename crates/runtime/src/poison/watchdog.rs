@@ -31,88 +31,103 @@ use std::mem;
 use std::sync::Arc;
 
 use perdure_engine::{Bug, is_planted};
-use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, TaskName};
+use perdure_provider::{Epoch, InstanceKey, ReleaseMost, TaskName};
 use perdure_scheduler::{LaneId, Place};
 
-use crate::lane::pulse::Doing;
+use crate::instance::instances::Instances;
+use crate::lane::pulse::{Doing, Pulse};
 use crate::log::Level;
 use crate::options::LOOKS;
+use crate::poison::release::Request;
 use crate::report::Report;
-use crate::session::session::Session;
-use crate::shared::MAIN;
-use crate::state::attempt::{AbortReason, Origin};
+use crate::shared::{MAIN, Shared};
+use crate::state::attempt::Origin;
 use crate::state::{Instance, NO_KEY};
 
 /// Watches a lane's thread until the session ends. A session may begin while the thread is held up. That is noticed in
 /// this call, before any other task of the session checks if it takes work, and not at the first poll of the future.
-pub(crate) fn watch(session: Arc<Session>, lane: LaneId) -> impl Future<Output = ()> + Send {
-    let pulse = session.shared.pulse(lane);
+pub(crate) fn watch(instances: Arc<Instances>, lane: LaneId) -> impl Future<Output = ()> + Send {
+    let pulse = instances.shared.pulse(lane);
     let seen = pulse.beats();
     let looks = if pulse.is_held_up() { LOOKS } else { 0 };
-    watch_since(session, lane, seen, looks)
+    Watchdog { instances, lane }.watch_since(seen, looks)
 }
 
-/// Watches a lane's thread that has not come by since the beat `seen`, for `looks` looks.
-async fn watch_since(session: Arc<Session>, lane: LaneId, mut seen: u64, mut looks: u32) {
-    let shared = &session.shared;
-    let (pulse, lanes) = (shared.pulse(lane), &shared.lanes);
-    let mut gave = false;
-    loop {
-        // A thread that was held up may have come by and be parked already. The workers that wait for it must still be
-        // told.
-        if looks < LOOKS {
-            pulse.while_parked(lanes, lane).await;
-        }
-        crate::platform::time::sleep(shared.options.turn_deadline / LOOKS).await;
-        let beats = pulse.beats();
-        if beats != seen || lanes.is_parked(lane) {
-            if looks >= LOOKS {
-                shared.store.takes_work_again();
-            }
-            (seen, looks) = (beats, 0);
-            continue;
-        }
-        looks = looks.saturating_add(1);
-        if looks == LOOKS {
-            pulse.hold_up(beats);
-            session.tell_held_up(lane);
-        }
-        if mem::take(&mut gave) {
-            shared.store.some_was_released();
-        }
-        let is_over = looks >= LOOKS && !is_planted(Bug::HeldUpForEver);
-        if is_over && session.others_can_go_on().await && pulse.is_held_up() {
-            gave = session.release_most(lane).await;
-        }
-    }
+/// The watchdog of one lane's thread.
+struct Watchdog {
+    instances: Arc<Instances>,
+    lane: LaneId,
 }
 
-/// The instances and tasks that a worker does not give back, and the instance that there is evidence against.
+/// The instances and tasks that a worker keeps, and the instance that there is evidence against.
 #[derive(Default)]
-struct Holding {
-    instances: Vec<InstanceKey>,
-    tasks: Vec<TaskName>,
+struct ReleasePlan {
+    kept: Vec<InstanceKey>,
+    kept_tasks: Vec<TaskName>,
     stalled: Option<(Arc<Instance>, Epoch)>,
 }
 
-impl Holding {
+impl ReleasePlan {
     fn keep(&mut self, origin: &Origin) {
         match origin {
-            Origin::Instance(instance) => self.instances.push(instance.key()),
-            Origin::Task(borrowed) => self.tasks.push(borrowed.task),
+            Origin::Instance(instance) => self.kept.push(instance.key()),
+            Origin::Task(borrowed) => self.kept_tasks.push(borrowed.task),
         }
     }
 }
 
-impl Session {
-    fn tell_held_up(&self, lane: LaneId) {
-        let (shared, ms) = (&self.shared, self.shared.options.turn_deadline.as_millis());
-        let what = match shared.pulse(lane).doing() {
+impl Watchdog {
+    fn shared(&self) -> &Shared {
+        &self.instances.shared
+    }
+
+    fn pulse(&self) -> &Pulse {
+        self.shared().pulse(self.lane)
+    }
+
+    /// Watches the thread, which has not come by since the beat `seen`, for `looks` looks.
+    async fn watch_since(self, mut seen: u64, mut looks: u32) {
+        let (pulse, lanes) = (self.pulse(), &self.shared().lanes);
+        let mut has_released = false;
+        loop {
+            // A thread that was held up may have come by and be parked already. The workers that wait for it must still
+            // be told.
+            if looks < LOOKS {
+                pulse.while_parked(lanes, self.lane).await;
+            }
+            crate::platform::time::sleep(self.shared().options.turn_deadline / LOOKS).await;
+            let beats = pulse.beats();
+            if beats != seen || lanes.is_parked(self.lane) {
+                if looks >= LOOKS {
+                    self.shared().store.takes_work_again();
+                }
+                (seen, looks) = (beats, 0);
+                continue;
+            }
+            looks = looks.saturating_add(1);
+            if looks == LOOKS {
+                pulse.hold_up(beats);
+                self.report_held_up();
+            }
+            if mem::take(&mut has_released) {
+                self.shared().store.some_was_released();
+            }
+            let is_over = looks >= LOOKS && !is_planted(Bug::HeldUpForEver);
+            if is_over && self.others_can_go_on().await && pulse.is_held_up() {
+                has_released = self.release_most().await;
+            }
+        }
+    }
+
+    fn report_held_up(&self) {
+        let (shared, lane) = (self.shared(), self.lane);
+        let ms = shared.options.turn_deadline.as_millis();
+        let what = match self.pulse().doing() {
             Doing::Turn(instance) => format!(
                 "a turn of instance '{}' ({} {}), which must not work for so long",
                 instance.id, instance.name, instance.version
             ),
-            Doing::Activity(token) => match self.activities.lock().get(token) {
+            Doing::Activity(token) => match self.instances.activities.attempts.lock().get(token) {
                 Some(attempt) => format!(
                     "activity '{}' of instance '{}', {}",
                     attempt.task.name,
@@ -133,7 +148,7 @@ impl Session {
         };
         let message = format!(
             "worker {} {thread} has been held up for more than {ms} ms by {what}",
-            self.worker
+            self.instances.worker.id
         );
         shared.tell_host(lane, &message);
         shared.log(Level::Warn, message);
@@ -141,11 +156,11 @@ impl Session {
 
     /// True if another worker lives, on another thread. A store that takes longer than a turn may take is asked again.
     async fn others_can_go_on(&self) -> bool {
-        let (store, now) = (&self.shared.store, self.now_ms());
+        let (store, now) = (&self.shared().store, self.instances.now_ms());
         let workers = tokio::select! {
             biased;
             workers = store.provider.workers() => workers.unwrap_or_default(),
-            () = crate::platform::time::sleep(self.shared.options.turn_deadline) => return false,
+            () = crate::platform::time::sleep(self.shared().options.turn_deadline) => return false,
         };
         workers
             .iter()
@@ -153,105 +168,98 @@ impl Session {
     }
 
     /// Gives back the instances and tasks that the thread does not come to (W3). Returns `true` if the store did that.
-    async fn release_most(self: &Arc<Self>, lane: LaneId) -> bool {
-        if lane == MAIN {
-            self.leave_starts();
+    async fn release_most(&self) -> bool {
+        let instances = &self.instances;
+        if self.lane == MAIN {
+            instances.leave_starts();
         }
-        let open = self.open_request();
-        let Holding {
-            instances: kept,
-            tasks: kept_tasks,
+        let open = Request::open(instances);
+        let ReleasePlan {
+            kept,
+            kept_tasks,
             stalled,
-        } = self.holding(lane);
-        let owned = self.table.lock().len();
+        } = self.plan();
+        let owned = instances.table.lock().len();
         let keeps_tasks = {
-            let activities = self.activities.lock();
-            activities.borrowed().iter().all(|task| kept_tasks.contains(task))
+            let attempts = instances.activities.attempts.lock();
+            attempts.borrowed().iter().all(|task| kept_tasks.contains(task))
         };
         if owned <= kept.len() && keeps_tasks {
             return false;
         }
         let request = ReleaseMost {
-            worker: self.worker.clone(),
+            worker: instances.worker.id.clone(),
             stalled: stalled.as_ref().map(|(instance, epoch)| (instance.key(), *epoch)),
             kept,
             kept_tasks,
-            report: Report::of_stall(self.shared.options.turn_deadline).into_text(),
+            report: Report::of_stall(self.shared().options.turn_deadline).into_text(),
         };
         open.keep(&request);
-        if !self.shared.pulse(lane).is_held_up() {
+        if !self.pulse().is_held_up() {
             // The thread has come back meanwhile. Its job may be over and not stored yet, and must not go to another
             // worker. The check comes after the request has said what it keeps, so that no attempt that begins from
             // here on is given back.
             return false;
         }
-        let given = self.give_back_to_store(open, request).await;
+        let released = open.send(request).await;
         // After an error the next look tries again.
-        if let Err(error) = &given {
+        if let Err(error) = &released {
             let message = format!("what the thread does not come to do could not be given back: {error}");
-            self.shared.log(Level::Warn, message);
+            self.shared().log(Level::Warn, message);
         }
-        given.is_ok()
+        released.is_ok()
     }
 
-    /// Forgets the instances that the store has taken back.
-    pub(crate) fn given_back(self: &Arc<Self>, given: ReleasedMost) {
-        let ReleasedMost { instances, poison_pill } = given;
-        for (key, epoch) in instances {
-            self.take_away(key, epoch, AbortReason::LeaseLost);
+    fn plan(&self) -> ReleasePlan {
+        let instances = &self.instances;
+        let mut plan = ReleasePlan::default();
+        if self.shared().lanes.count() > 1 {
+            self.keep_work_of_others(&mut plan);
         }
-        if let Some(poison_pill) = poison_pill {
-            self.shared.convicted(poison_pill);
-        }
-    }
-
-    fn holding(&self, lane: LaneId) -> Holding {
-        let mut holding = Holding::default();
-        if self.shared.lanes.count() > 1 {
-            self.keep_what_others_run(lane, &mut holding);
-        }
-        match self.shared.pulse(lane).doing() {
+        match self.pulse().doing() {
             Doing::Turn(instance) => {
-                let table = self.table.lock();
+                let table = instances.table.lock();
                 if instance.key() != NO_KEY && table.owns(&instance) {
                     let epoch = instance.lock().epoch;
-                    holding.stalled = Some((instance, epoch));
+                    plan.stalled = Some((instance, epoch));
                 }
             }
             Doing::Activity(token) => {
-                if let Some(attempt) = self.activities.lock().get(token) {
-                    holding.keep(&attempt.origin);
+                if let Some(attempt) = instances.activities.attempts.lock().get(token) {
+                    plan.keep(&attempt.origin);
                 }
             }
-            Doing::Else => self
+            Doing::Else => instances
                 .activities
+                .attempts
                 .lock()
-                .begun_at(lane)
-                .for_each(|attempt| holding.keep(&attempt.origin)),
+                .begun_at(self.lane)
+                .for_each(|attempt| plan.keep(&attempt.origin)),
         }
         // This comes last: an attempt that ends meanwhile is found either running above or here. It must not be run
         // again, because its work is done.
-        holding.tasks.extend(self.leaving_tasks());
-        holding.instances.sort_unstable();
-        holding.instances.dedup();
-        holding.tasks.sort_unstable();
-        holding.tasks.dedup();
-        holding
+        plan.kept_tasks.extend(instances.worker.leaving_tasks());
+        plan.kept.sort_unstable();
+        plan.kept.dedup();
+        plan.kept_tasks.sort_unstable();
+        plan.kept_tasks.dedup();
+        plan
     }
 
     /// Keeps the instances and tasks that other threads have begun or may begin.
-    fn keep_what_others_run(&self, lane: LaneId, holding: &mut Holding) {
-        let owned: Vec<Arc<Instance>> = self.table.lock().owned().cloned().collect();
+    fn keep_work_of_others(&self, plan: &mut ReleasePlan) {
+        let (instances, shared, lane) = (&self.instances, self.shared(), self.lane);
+        let owned: Vec<Arc<Instance>> = instances.table.lock().owned().cloned().collect();
         for instance in owned {
-            if self.shared.place_of_turn(&instance) != Place::At(lane) {
-                holding.instances.push(instance.key());
+            if shared.place_of_turn(&instance) != Place::At(lane) {
+                plan.kept.push(instance.key());
             }
         }
-        for attempt in self.activities.lock().not_begun_at(lane) {
+        for attempt in instances.activities.attempts.lock().not_begun_at(lane) {
             if let Origin::Task(borrowed) = &attempt.origin
-                && self.shared.place_of_attempt(attempt) != Place::At(lane)
+                && shared.place_of_attempt(attempt) != Place::At(lane)
             {
-                holding.tasks.push(borrowed.task);
+                plan.kept_tasks.push(borrowed.task);
             }
         }
     }

@@ -13,16 +13,17 @@ use tokio::task::JoinHandle;
 
 use crate::client::store::Store;
 use crate::error::RuntimeError;
-use crate::lane::job::{ActivityJob, Host, Job, Queued};
+use crate::lane::job::{Host, Job, Queued};
 use crate::lane::pulse::Doing;
 use crate::log::Level;
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
+use crate::poison::thread_loss;
 use crate::registry::Registered;
 use crate::session::{self, session::Session};
 use crate::shared::{MAIN, Shared};
 use crate::state::Token;
-use crate::state::attempt::{AbortReason, ActivityToken, Origin};
+use crate::state::attempt::{AbortReason, ActivityToken};
 use crate::turn::in_progress::{Turn, Turns};
 use crate::turn::{self, Issued, Next};
 
@@ -129,8 +130,8 @@ impl Runtime {
             return Err(RuntimeError::Argument(duplicate));
         }
         if let Some(session) = self.session() {
-            session.due_at(0);
-            session.resume_wanted.notify_one();
+            session.worker.due_at(0);
+            session.worker.resume_wanted.notify_one();
         }
         Ok(())
     }
@@ -139,7 +140,7 @@ impl Runtime {
     pub fn register_activity(&self, name: String) {
         self.shared.registry.lock().add_activity(name);
         if let Some(session) = self.session() {
-            session.tasks_wanted.notify_one();
+            session.activities.tasks_wanted.notify_one();
         }
     }
 
@@ -176,7 +177,7 @@ impl Runtime {
         drop(self.shared.lanes.detach(lane));
         self.turns.drop_all_at(lane);
         if let Some(session) = self.session() {
-            session.lose(lane);
+            thread_loss::lose(&session.instances, lane);
         }
         self.shared.pulse(lane).beat();
     }
@@ -199,7 +200,7 @@ impl Runtime {
             Ok((worker, asked)) => {
                 let session = Session::new(Arc::clone(&self.shared), worker, asked);
                 session::others(&session).await;
-                let id = session.worker.to_string();
+                let id = session.worker.id.to_string();
                 let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
                 self.state.publish(&session);
                 *self.state.phase.lock() = this_start;
@@ -244,11 +245,11 @@ impl Runtime {
         if let Some(session) = self.session() {
             tokio::select! {
                 biased;
-                () = session.draining.over(|| session.is_drained()) => {}
+                () = session.worker.draining.over(|| session.instances.is_drained()) => {}
                 () = crate::platform::time::sleep(timeout) => {}
             }
             session.end(AbortReason::Shutdown);
-            let released = session::release(&self.shared, &session.worker);
+            let released = session::release(&self.shared, &session.worker.id);
             tokio::select! {
                 biased;
                 () = released => {}
@@ -297,11 +298,11 @@ impl Runtime {
         metrics.lanes = self.shared.lanes.stats();
         metrics.turns_in_progress = self.turns.len() as u64;
         if let Some(session) = self.session() {
-            let table = session.table.lock();
+            let table = session.instances.table.lock();
             metrics.owned_instances = table.len() as u64;
             metrics.cached_instances = table.hot_len() as u64;
             drop(table);
-            let activities = session.activities.lock();
+            let activities = session.activities.attempts.lock();
             metrics.running_activities = activities.running() as u64;
             metrics.open_activities = activities.len() as u64;
         }
@@ -319,9 +320,9 @@ impl Runtime {
     pub fn map_sizes(&self) -> MapSizes {
         let session = self.session();
         MapSizes {
-            instances: session.as_ref().map_or(0, |s| s.table.lock().loaded()),
+            instances: session.as_ref().map_or(0, |s| s.instances.table.lock().loaded()),
             turns: self.turns.len(),
-            activities: session.as_ref().map_or(0, |s| s.activities.lock().len()),
+            activities: session.as_ref().map_or(0, |s| s.activities.attempts.lock().len()),
         }
     }
 
@@ -329,8 +330,8 @@ impl Runtime {
     #[must_use]
     pub fn knows(&self, key: InstanceKey) -> bool {
         let Some(session) = self.session() else { return false };
-        let is_owned = session.table.lock().get(key).is_some();
-        is_owned || session.is_leaving(key)
+        let is_owned = session.instances.table.lock().get(key).is_some();
+        is_owned || session.worker.is_leaving(key)
     }
 
     /// Returns the handle of the tokio runtime that the tasks run on.
@@ -350,9 +351,11 @@ impl Runtime {
     #[must_use]
     pub fn next_due_ms(&self) -> Option<i64> {
         let session = self.session()?;
-        let sleeping = *session.next_acquire_ms.lock();
-        let now_ms = session.now_ms();
-        let due = [session.alarms.next_ms(), sleeping].into_iter().flatten();
+        let sleeping = *session.worker.next_acquire_ms.lock();
+        let now_ms = session.worker.now_ms();
+        let due = [session.instances.services.alarms.next_ms(), sleeping]
+            .into_iter()
+            .flatten();
         due.filter(|at_ms| *at_ms > now_ms).min()
     }
 
@@ -385,14 +388,18 @@ impl Runtime {
             match queued? {
                 Queued::Turn(instance) => {
                     let token = instance.token;
-                    if let Some(turn) = self.session().and_then(|session| turn::begin(session, instance, lane)) {
+                    if let Some(turn) = self
+                        .session()
+                        .and_then(|session| turn::begin(Arc::clone(&session.instances), instance, lane))
+                    {
                         pulse.enter(Doing::Turn(Arc::clone(&turn.instance)));
                         self.turns.begin(turn);
                         return Some(Job::Turn(token));
                     }
                 }
                 Queued::Activity(token, _) => {
-                    if let Some(job) = self.activity_job(token, lane) {
+                    let session = self.session();
+                    if let Some(job) = session.and_then(|session| session.activities.begin(token, lane)) {
                         self.shared.metrics.attempts.add(1);
                         pulse.enter(Doing::Activity(token));
                         return Some(Job::Activity(Box::new(job)));
@@ -418,47 +425,6 @@ impl Runtime {
     fn turn_over(&self, turn: &Turn) {
         self.turns.end(turn.instance.token);
         self.shared.pulse(turn.lane).leave();
-    }
-
-    fn activity_job(&self, token: ActivityToken, lane: LaneId) -> Option<ActivityJob> {
-        let session = self.session()?;
-        // A process that stood still may come here before it hears that it was taken over. Its session is about to end.
-        if !session.lease.holds() {
-            return None;
-        }
-        let mut activities = session.activities.lock();
-        if session.withholds(&activities, token) {
-            return None;
-        }
-        let (attempt, waited) = activities.begin(token, lane)?;
-        self.shared.metrics.queue_age.note(waited);
-        let task = &attempt.task;
-        let origin = &attempt.origin;
-        let owner = match origin {
-            Origin::Instance(instance) => Some(instance.token),
-            Origin::Task(_) => None,
-        };
-        let options = &task.options;
-        let total_timeout = options.total_timeout_ms.zip(task.deadline_ms);
-        Some(ActivityJob {
-            token,
-            name: task.name.clone(),
-            input: task.input.clone(),
-            attempt: attempt.number,
-            timeout_ms: options.timeout_ms,
-            total_timeout: total_timeout.map(|(total, deadline)| (total, deadline.saturating_sub(session.now_ms()))),
-            heartbeat_timeout_ms: options.heartbeat_timeout_ms,
-            last_heartbeat: attempt.last_heartbeat.clone(),
-            owner,
-            inline: owner.filter(|_| options.inline),
-            queue: options.queue.clone(),
-            trace: options.trace.clone(),
-            instance_id: origin.instance_id().to_owned(),
-            execution: origin.execution().0,
-            incarnation: origin.incarnation(),
-            orchestration: origin.orchestration().to_owned(),
-            scheduled: task.scheduled,
-        })
     }
 
     pub(crate) fn turn(&self, token: Token) -> Result<Turn, RuntimeError> {
@@ -598,7 +564,7 @@ impl Runtime {
     /// Reports the progress of a running attempt.
     pub fn heartbeat(&self, token: ActivityToken, details: String) {
         if let Some(session) = self.session() {
-            session.heartbeat(token, details);
+            session.activities.heartbeat(token, details);
         }
     }
 
@@ -683,7 +649,7 @@ impl Runtime {
         self.shared.pulse(lane).beat();
         let drain = self
             .session()
-            .is_some_and(|session| session.settle(lane, token, result));
+            .is_some_and(|session| session.instances.settle(lane, token, result));
         if drain {
             self.shared.pulse(lane).stir();
         }
@@ -697,12 +663,12 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
     let mut session = first;
     let (mut delay, most) = RETRY_DELAYS;
     loop {
-        session.over().await;
+        session.worker.over().await;
         let (worker, asked) = loop {
             if *state.phase.lock() != this_start {
                 return;
             }
-            match session::register_again(&shared, &session.worker).await {
+            match session::register_again(&shared, &session.worker.id).await {
                 Ok(registered) => break registered,
                 Err(error) => {
                     shared.log(
@@ -727,7 +693,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
         };
         if !is_wanted {
             // The runtime was shut down meanwhile.
-            return session::release(&shared, &session.worker).await;
+            return session::release(&shared, &session.worker.id).await;
         }
         session::set_going(&session);
     }

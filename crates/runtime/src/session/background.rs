@@ -92,17 +92,22 @@ pub(crate) fn set_going(session: &Arc<Session>) {
         Box::pin(Arc::clone(session).run_alarms()),
         Box::pin(acquire(Arc::clone(session))),
         Box::pin(inbox(Arc::clone(session))),
-        Box::pin(mismatched::resume(Arc::clone(session))),
+        Box::pin(mismatched::resume(Arc::clone(&session.instances))),
         Box::pin(renew(Arc::clone(session))),
-        Box::pin(crate::session::ownership::run(Arc::clone(session))),
+        Box::pin(crate::session::ownership::run(Arc::clone(&session.instances))),
         Box::pin(take_over(Arc::clone(session))),
-        Box::pin(crate::activity::tasks::run(Arc::clone(session))),
-        Box::pin(crate::instance::cache::run(Arc::clone(session))),
+        Box::pin(crate::activity::tasks::run(Arc::clone(&session.activities))),
+        Box::pin(crate::instance::cache::run(Arc::clone(&session.instances))),
     ];
     for lane in session.shared.all_lanes() {
-        tasks.push(Box::pin(crate::poison::watchdog::watch(Arc::clone(session), lane)));
+        tasks.push(Box::pin(crate::poison::watchdog::watch(
+            Arc::clone(&session.instances),
+            lane,
+        )));
     }
-    session.keep_tasks(tasks.into_iter().map(|task| session.spawn(task)).collect());
+    session
+        .worker
+        .keep_tasks(tasks.into_iter().map(|task| session.worker.spawn(task)).collect());
 }
 
 /// Releases a worker: what it owns, and its row.
@@ -122,9 +127,9 @@ async fn acquire(session: Arc<Session>) {
     let shared = &session.shared;
     let mut delay = RETRY_DELAYS.0;
     loop {
-        let due = *session.next_acquire_ms.lock();
-        let now = session.now_ms();
-        let room = session.room();
+        let due = *session.worker.next_acquire_ms.lock();
+        let now = session.worker.now_ms();
+        let room = session.instances.room();
         let registered = shared.registry.lock().acquirable();
         match due {
             Some(at) if at <= now && room > 0 && !registered.is_empty() => {}
@@ -132,7 +137,7 @@ async fn acquire(session: Arc<Session>) {
                 let wait = Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL);
                 tokio::select! {
                     biased;
-                    () = session.acquire_wanted.notified() => {}
+                    () = session.worker.acquire_wanted.notified() => {}
                     () = crate::platform::time::sleep(wait) => {}
                 }
                 continue;
@@ -142,18 +147,18 @@ async fn acquire(session: Arc<Session>) {
                 // notified.
                 tokio::select! {
                     biased;
-                    () = session.acquire_wanted.notified() => {}
+                    () = session.worker.acquire_wanted.notified() => {}
                     () = crate::platform::time::sleep(SAFETY_POLL) => {}
                 }
                 continue;
             }
         }
         // The acquired instances are read together, and the budget must have room for them.
-        let bytes = session.loads.room();
+        let bytes = session.instances.loads.room();
         if bytes == 0 {
             tokio::select! {
                 biased;
-                () = session.loads.freed() => {}
+                () = session.instances.loads.freed() => {}
                 () = crate::platform::time::sleep(SAFETY_POLL) => {}
             }
             continue;
@@ -161,36 +166,41 @@ async fn acquire(session: Arc<Session>) {
         let newest = shared.registry.lock().newest();
         if newest != *shared.told_newest.lock() {
             // Without an answer the store is closed, or the session has ended.
-            let telling = || shared.store.provider.announce_versions(&session.worker, newest.clone());
+            let telling = || {
+                shared
+                    .store
+                    .provider
+                    .announce_versions(&session.worker.id, newest.clone())
+            };
             if retrying(telling).await.is_ok() {
                 *shared.told_newest.lock() = newest;
             }
         }
         // The time is cleared before the request: an instance that becomes due from here on must lead to another look.
-        *session.next_acquire_ms.lock() = None;
+        *session.worker.next_acquire_ms.lock() = None;
         let limit = PageLimit {
             rows: room.min(ACQUIRE_BATCH),
             bytes,
         };
         let request = Acquire {
-            worker: session.worker.clone(),
+            worker: session.worker.id.clone(),
             registered,
             limit,
             history_page: HISTORY_PAGE,
         };
         let asked = shared.clock.ask();
-        let claim = session.claim();
-        session.acquire();
+        let claim = session.worker.claim();
+        session.instances.acquire();
         match shared.store.provider.acquire(request).await {
             Ok(acquired) => {
                 delay = RETRY_DELAYS.0;
                 // The clock is set first: an instance that is due for the store must be due for its engine.
                 shared.clock.hear(asked, acquired.now_ms);
                 let full = acquired.instances.len() == limit.rows;
-                session.acquired(acquired.instances);
+                session.instances.acquired(acquired.instances);
                 drop(claim);
                 if let Some(at) = if full { Some(0) } else { acquired.next_wake_at_ms } {
-                    session.due_at(at);
+                    session.worker.due_at(at);
                 }
             }
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
@@ -201,7 +211,7 @@ async fn acquire(session: Arc<Session>) {
                 );
                 crate::platform::time::sleep(delay).await;
                 delay = (delay * 2).min(RETRY_DELAYS.1);
-                session.due_at(0);
+                session.worker.due_at(0);
             }
         }
     }
@@ -211,10 +221,10 @@ async fn acquire(session: Arc<Session>) {
 async fn inbox(session: Arc<Session>) {
     let mut position = InboxPosition::default();
     loop {
-        session.inbox_wanted.notified().await;
+        session.worker.inbox_wanted.notified().await;
         loop {
             let provider = &session.shared.store.provider;
-            let inbox = match retrying(|| provider.read_inbox(&session.worker, &position, INBOX_PAGE)).await {
+            let inbox = match retrying(|| provider.read_inbox(&session.worker.id, &position, INBOX_PAGE)).await {
                 Ok(inbox) => inbox,
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
@@ -227,15 +237,15 @@ async fn inbox(session: Arc<Session>) {
             };
             for (key, message) in inbox.messages {
                 match message {
-                    Ok(message) => session.receive(key, Completion::Message(message)),
-                    Err(_) => session.reread(key),
+                    Ok(message) => session.instances.receive(key, Completion::Message(message)),
+                    Err(_) => session.instances.reread(key),
                 }
             }
             let heard = inbox
                 .revoked
                 .into_iter()
                 .filter(|_| !is_planted(Bug::RevocationUnheard));
-            heard.for_each(|revoked| session.revoked(revoked));
+            heard.for_each(|revoked| session.instances.revoked(revoked));
             position = inbox.position;
             if !inbox.more {
                 break;
@@ -250,21 +260,21 @@ async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
     let mut told = String::new();
     // The interval is counted from the request and not from its answer, which may have taken most of the lease.
-    let mut last_asked = session.lease.given();
+    let mut last_asked = session.worker.lease.given();
     loop {
         tokio::select! {
             () = tokio::time::sleep_until(last_asked + shared.options.lease / 3) => {}
-            () = session.renewal_wanted.notified() => {}
+            () = session.worker.renewal_wanted.notified() => {}
         }
         let asked = Instant::now();
         last_asked = asked;
         let question = shared.clock.ask();
-        let about = WorkerAbout::of_session(&session).into_text();
+        let about = WorkerAbout::of_session(&session.instances).into_text();
         match retry_until_end(&session, (about != told).then_some(&about)).await {
-            Some(Some(renewal)) if session.lease.renew(asked) => {
+            Some(Some(renewal)) if session.worker.lease.renew(asked) => {
                 shared.clock.hear(question, renewal.now_ms);
                 told = about;
-                session.renewed(renewal);
+                session.worker.renewed(renewal);
             }
             _ if is_planted(Bug::LeaseNotHeeded) => {}
             lost => {
@@ -275,7 +285,7 @@ async fn renew(session: Arc<Session>) {
                 };
                 shared.log(
                     Level::Warn,
-                    format!("worker {} lost its lease: {why}; it starts over", session.worker),
+                    format!("worker {} lost its lease: {why}; it starts over", session.worker.id),
                 );
                 session.end(AbortReason::LeaseLost);
                 return;
@@ -286,13 +296,13 @@ async fn renew(session: Arc<Session>) {
 
 /// Renews the lease, and tries again after each error of the store, until the lease ends. Then it returns `None`.
 async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Option<Renewal>> {
-    let end = session.lease.end()?;
+    let end = session.worker.lease.end()?;
     let lease = lease_ms(&session.shared);
     let provider = &session.shared.store.provider;
     let renewal = async {
         let (mut delay, most) = RETRY_DELAYS;
         loop {
-            let renewed = provider.renew_worker(&session.worker, lease, about.map(String::as_str));
+            let renewed = provider.renew_worker(&session.worker.id, lease, about.map(String::as_str));
             match renewed.await {
                 Ok(renewal) => return Some(renewal),
                 Err(error) if error.kind == ProviderErrorKind::Closed => return None,
@@ -345,7 +355,10 @@ async fn take_over(session: Arc<Session>) {
             }
             crate::platform::time::sleep(SAFETY_POLL.min(look_again - now)).await;
         }
-        if others.iter().all(|other| other.lease_until_ms > session.now_ms()) {
+        if others
+            .iter()
+            .all(|other| other.lease_until_ms > session.worker.now_ms())
+        {
             continue;
         }
         match provider.take_over_expired_workers(&report).await {
@@ -362,8 +375,11 @@ async fn take_over(session: Arc<Session>) {
 pub(crate) async fn others(session: &Session) -> Vec<Worker> {
     let provider = &session.shared.store.provider;
     let mut others = retrying(|| provider.workers()).await.unwrap_or_default();
-    others.retain(|worker| worker.id != session.worker);
-    session.has_company.store(!others.is_empty(), Ordering::Relaxed);
+    others.retain(|worker| worker.id != session.worker.id);
+    session
+        .activities
+        .has_company
+        .store(!others.is_empty(), Ordering::Relaxed);
     others
 }
 
@@ -371,7 +387,7 @@ pub(crate) async fn others(session: &Session) -> Vec<Worker> {
 fn until_next_end(session: &Session, others: &[Worker]) -> Duration {
     let (least, most) = WORKERS_LOOK;
     let first = others.iter().map(|other| other.lease_until_ms).min();
-    let left = first.map(|end| u64::try_from(end - session.now_ms()).unwrap_or(0));
+    let left = first.map(|end| u64::try_from(end - session.worker.now_ms()).unwrap_or(0));
     left.map_or(most, |left| Duration::from_millis(left).clamp(least, most))
 }
 

@@ -7,8 +7,8 @@
 use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
 
+use crate::instance::instances::Instances;
 use crate::options::{ABOUT_LANES_MAX, HOST_NAME_MAX};
-use crate::session::session::Session;
 use crate::shared::Shared;
 
 /// The report of a worker about itself.
@@ -74,11 +74,11 @@ impl WorkerAbout {
     }
 
     /// Returns the report that a session writes with a heartbeat.
-    pub(crate) fn of_session(session: &Session) -> Self {
+    pub(crate) fn of_session(instances: &Instances) -> Self {
         Self {
-            running_activities: session.activities.lock().running() as u64,
-            loaded_instances: session.table.lock().loaded() as u64,
-            ..Self::of_runtime(&session.shared)
+            running_activities: instances.activities.attempts.lock().running() as u64,
+            loaded_instances: instances.table.lock().loaded() as u64,
+            ..Self::of_runtime(&instances.shared)
         }
     }
 

@@ -18,48 +18,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use perdure_engine::{Bug, is_planted};
-use perdure_provider::{
-    Epoch, InstanceKey, Outcome, OwnedDigest, ProviderError, ProviderErrorKind, ReleaseInstance, ReleaseTask, Renewal,
-    TaskName, Write,
-};
+use perdure_provider::{InstanceKey, OwnedDigest, ProviderError, ProviderErrorKind, Renewal};
 use perdure_scheduler::State;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::commit::committer::Patience;
+use crate::instance::instances::Instances;
 use crate::log::Level;
 use crate::options::{ORPHANS_NAMED, OWNED_PAGE};
-use crate::session::session::Session;
 use crate::state::attempt::AbortReason;
 use crate::state::{Instance, Token};
 use crate::worker::owned::Owned;
 
-/// A request to the store that is under way and may make something this worker's (O2).
-pub(crate) struct Claim(Arc<Session>, usize);
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        self.0.ownership.claims.lock().open[self.1] -= 1;
-    }
-}
-
-/// An instance or a task that is forgotten here while its release is under way (O1).
-pub(crate) struct Leaving(Arc<Session>, Owned);
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        let mut leaving = self.0.ownership.leaving.lock();
-        if let Some(count) = leaving.get_mut(&self.1) {
-            *count -= 1;
-            if *count == 0 {
-                leaving.remove(&self.1);
-            }
-        }
-    }
-}
-
 /// The instances and tasks that a session knows at one moment.
-struct Known {
+struct KnownWork {
     owned: FxHashSet<Owned>,
     digest: OwnedDigest,
     tasks: u64,
@@ -67,155 +38,14 @@ struct Known {
     resting: FxHashMap<Token, (Arc<Instance>, Owned)>,
 }
 
-/// The differences that the last look found, to be confirmed by the next one.
-#[derive(Default)]
-struct Look {
-    /// Listed by the store, and not known here.
-    unknown: BTreeSet<Owned>,
-    /// At rest here, and not listed by the store.
-    unlisted: FxHashSet<(Token, Owned)>,
-}
-
-/// Compares after each renewal, until the session ends.
-pub(crate) async fn run(session: Arc<Session>) {
-    let mut last = Look::default();
-    loop {
-        session.ownership.renewed.notified().await;
-        let Some(renewal) = session.ownership.renewal.lock().take() else {
-            continue;
-        };
-        match session.compare(renewal, &mut last).await {
-            Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            // After an error the next renewal is soon enough.
-            Err(_) | Ok(()) => {}
-        }
-    }
-}
-
-impl Session {
-    /// Opens a claim: something may become this worker's until the claim is dropped.
-    pub(crate) fn claim(self: &Arc<Self>) -> Claim {
-        let mut claims = self.ownership.claims.lock();
-        let era = claims.era;
-        claims.open[era] += 1;
-        Claim(Arc::clone(self), era)
-    }
-
-    /// Notes that an instance or a task is on its way out until the returned value is dropped.
-    pub(crate) fn leaving(self: &Arc<Self>, owned: Owned) -> Leaving {
-        *self.ownership.leaving.lock().entry(owned).or_default() += 1;
-        Leaving(Arc::clone(self), owned)
-    }
-
-    /// Returns the tasks whose end is on its way to the store. They are still this worker's, although nothing runs.
-    pub(crate) fn leaving_tasks(&self) -> Vec<TaskName> {
-        let leaving = self.ownership.leaving.lock();
-        let tasks = leaving.keys().filter_map(|owned| match owned {
-            Owned::Task(task) => Some(*task),
-            Owned::Instance(..) => None,
-        });
-        tasks.collect()
-    }
-
-    /// True if the instance is on its way out.
-    pub(crate) fn is_leaving(&self, key: InstanceKey) -> bool {
-        let leaving = self.ownership.leaving.lock();
-        let mut instances = leaving.keys().filter_map(|owned| match owned {
-            Owned::Instance(key, _) => Some(*key),
-            Owned::Task(_) => None,
-        });
-        instances.any(|leaves| leaves == key)
-    }
-
-    /// Notes the answer to a renewal of the lease, and wakes the comparison.
-    pub(crate) fn renewed(&self, renewal: Renewal) {
-        if is_planted(Bug::OwnedNotCompared) {
-            return;
-        }
-        *self.ownership.renewal.lock() = Some(renewal);
-        self.ownership.renewed.notify_one();
-    }
-
-    /// Releases an instance that is not known here, or no longer. Most often another worker owns it by then. But if the
-    /// store lists it as this worker's, no other worker would ever take it.
-    pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
-        let write = Write::ReleaseInstance(ReleaseInstance {
-            key,
-            worker: self.worker.clone(),
-            epoch,
-        });
-        self.give_up(Owned::Instance(key, epoch), write);
-    }
-
-    fn let_go_task(self: &Arc<Self>, task: TaskName) {
-        let worker = self.worker.clone();
-        self.give_up(Owned::Task(task), Write::ReleaseTask(ReleaseTask { worker, task }));
-    }
-
-    fn give_up(self: &Arc<Self>, owned: Owned, write: Write) {
-        let (store, leaving) = (Arc::clone(&self.shared.store), self.leaving(owned));
-        let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
-            match (answer, owned) {
-                (Ok(Outcome::Noted), Owned::Instance(..)) => store.work_is_due(),
-                (Ok(Outcome::Noted), Owned::Task(_)) => store.look_at_tasks(),
-                // The store did not list it as this worker's. If the store refuses, the next comparison finds it again.
-                _ => {}
-            }
-            drop(leaving);
-        });
-        self.shared.store.committer.submit(write, Patience::Endless, done);
-    }
-
-    async fn compare(self: &Arc<Self>, renewal: Renewal, last: &mut Look) -> Result<(), ProviderError> {
-        let before = self.known();
-        if (renewal.owned, renewal.tasks) == (before.digest, before.tasks) {
-            *last = Look::default();
-            return Ok(());
-        }
-        // This is read before the list: if a claim ends while the list is read, what it brings is in the list, and not
-        // in what is known so far.
-        let are_settled = self.ownership.claims.lock().are_settled();
-        let listed = self.listed().await?;
-        let after = self.known();
-        let is_known = |owned: &Owned| before.owned.contains(owned) || after.owned.contains(owned);
-        let unknown: BTreeSet<Owned> = listed.iter().filter(|owned| !is_known(owned)).copied().collect();
-        let unlisted = self.drop_unlisted(&before, &after, &listed, last);
-        if !are_settled {
-            last.unknown.retain(|owned| unknown.contains(owned));
-            last.unlisted = unlisted;
-            return Ok(());
-        }
-        self.ownership.claims.lock().look();
-        let (orphans, unknown) = unknown.into_iter().partition(|owned| last.unknown.contains(owned));
-        *last = Look { unknown, unlisted };
-        self.release_orphans(&orphans);
-        Ok(())
-    }
-
-    /// Returns the instances and tasks that the store lists as this worker's.
-    async fn listed(&self) -> Result<FxHashSet<Owned>, ProviderError> {
-        let provider = &self.shared.store.provider;
-        let tasks = provider.tasks_of(&self.worker).await?;
-        let mut listed: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
-        let mut last = InstanceKey(i64::MIN);
-        loop {
-            let page = provider.owned_by(&self.worker, last, OWNED_PAGE).await?;
-            let is_last = page.len() < OWNED_PAGE;
-            last = page.last().map_or(last, |(key, _)| *key);
-            listed.extend(page.into_iter().map(|(key, epoch)| Owned::Instance(key, epoch)));
-            if is_last {
-                return Ok(listed);
-            }
-        }
-    }
-
-    fn known(&self) -> Known {
-        let instances: Vec<Arc<Instance>> = self.table.lock().owned().cloned().collect();
-        let tasks = self.activities.lock().borrowed();
+impl KnownWork {
+    fn of(instances: &Instances) -> Self {
+        let all: Vec<Arc<Instance>> = instances.table.lock().owned().cloned().collect();
+        let tasks = instances.activities.attempts.lock().borrowed();
         let mut owned: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
-        owned.extend(self.ownership.leaving.lock().keys());
+        owned.extend(instances.worker.ownership.leaving.lock().keys());
         let mut resting = FxHashMap::default();
-        for instance in instances {
+        for instance in all {
             let (epoch, state) = {
                 let core = instance.lock();
                 (core.epoch, core.control.state())
@@ -231,22 +61,102 @@ impl Session {
             Owned::Task(_) => None,
         });
         let digest: OwnedDigest = keys.collect();
-        Known {
+        Self {
             tasks: owned.len() as u64 - digest.instances,
             digest,
             owned,
             resting,
         }
     }
+}
+
+/// The differences that a look finds, to be confirmed by the next one.
+#[derive(Default)]
+struct Differences {
+    /// Listed by the store, and not known here.
+    unknown: BTreeSet<Owned>,
+    /// At rest here, and not listed by the store.
+    unlisted: FxHashSet<(Token, Owned)>,
+}
+
+/// The comparison of a worker, with the differences of its last look.
+struct Comparison {
+    instances: Arc<Instances>,
+    last: Differences,
+}
+
+/// Compares after each renewal, until the session ends.
+pub(crate) async fn run(instances: Arc<Instances>) {
+    let ownership = &instances.worker.ownership;
+    let mut comparison = Comparison {
+        instances: Arc::clone(&instances),
+        last: Differences::default(),
+    };
+    loop {
+        ownership.renewed.notified().await;
+        let Some(renewal) = ownership.renewal.lock().take() else {
+            continue;
+        };
+        match comparison.compare(renewal).await {
+            Err(error) if error.kind == ProviderErrorKind::Closed => return,
+            // After an error the next renewal is soon enough.
+            Err(_) | Ok(()) => {}
+        }
+    }
+}
+
+impl Comparison {
+    async fn compare(&mut self, renewal: Renewal) -> Result<(), ProviderError> {
+        let instances = &self.instances;
+        let before = KnownWork::of(instances);
+        if (renewal.owned, renewal.tasks) == (before.digest, before.tasks) {
+            self.last = Differences::default();
+            return Ok(());
+        }
+        // This is read before the list: if a claim ends while the list is read, what it brings is in the list, and not
+        // in what is known so far.
+        let are_settled = instances.worker.ownership.claims.lock().are_settled();
+        let listed = self.listed().await?;
+        let after = KnownWork::of(instances);
+        let is_known = |owned: &Owned| before.owned.contains(owned) || after.owned.contains(owned);
+        let unknown: BTreeSet<Owned> = listed.iter().filter(|owned| !is_known(owned)).copied().collect();
+        let unlisted = self.drop_unlisted(&before, &after, &listed);
+        if !are_settled {
+            self.last.unknown.retain(|owned| unknown.contains(owned));
+            self.last.unlisted = unlisted;
+            return Ok(());
+        }
+        instances.worker.ownership.claims.lock().look();
+        let (orphans, unknown) = unknown.into_iter().partition(|owned| self.last.unknown.contains(owned));
+        self.last = Differences { unknown, unlisted };
+        self.release_orphans(&orphans);
+        Ok(())
+    }
+
+    /// Returns the instances and tasks that the store lists as this worker's.
+    async fn listed(&self) -> Result<FxHashSet<Owned>, ProviderError> {
+        let (provider, worker) = (&self.instances.shared.store.provider, &self.instances.worker.id);
+        let tasks = provider.tasks_of(worker).await?;
+        let mut listed: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
+        let mut last = InstanceKey(i64::MIN);
+        loop {
+            let page = provider.owned_by(worker, last, OWNED_PAGE).await?;
+            let is_last = page.len() < OWNED_PAGE;
+            last = page.last().map_or(last, |(key, _)| *key);
+            listed.extend(page.into_iter().map(|(key, epoch)| Owned::Instance(key, epoch)));
+            if is_last {
+                return Ok(listed);
+            }
+        }
+    }
 
     /// Forgets the instances that rested here before and after the list was read and are missing from it for the second
     /// time (O4). Returns those that are missing for the first time.
     fn drop_unlisted(
-        self: &Arc<Self>,
-        before: &Known,
-        after: &Known,
+        &self,
+        before: &KnownWork,
+        after: &KnownWork,
         listed: &FxHashSet<Owned>,
-        last: &Look,
     ) -> FxHashSet<(Token, Owned)> {
         let mut unlisted = FxHashSet::default();
         for (token, (instance, owned)) in &after.resting {
@@ -254,36 +164,36 @@ impl Session {
             if !rested || listed.contains(owned) {
                 continue;
             }
-            if !last.unlisted.contains(&(*token, *owned)) {
+            if !self.last.unlisted.contains(&(*token, *owned)) {
                 unlisted.insert((*token, *owned));
                 continue;
             }
             let message = format!(
                 "instance '{}' is not worker {}'s any more, as the store says; it goes on wherever it is acquired",
-                instance.id, self.worker
+                instance.id, self.instances.worker.id
             );
-            self.shared.log_about(&**instance, Level::Warn, message);
-            self.forget(instance, AbortReason::LeaseLost);
+            self.instances.shared.log_about(&**instance, Level::Warn, message);
+            self.instances.forget(instance, AbortReason::LeaseLost);
         }
         unlisted
     }
 
-    fn release_orphans(self: &Arc<Self>, orphans: &BTreeSet<Owned>) {
+    fn release_orphans(&self, orphans: &BTreeSet<Owned>) {
         if orphans.is_empty() {
             return;
         }
         let named: Vec<String> = orphans.iter().take(ORPHANS_NAMED).map(named).collect();
         let message = format!(
             "worker {} owned {} in the store and did not know of it; what it does not know is released, so that it goes on: {}",
-            self.worker,
+            self.instances.worker.id,
             orphans.len(),
             named.join(", ")
         );
-        self.shared.log(Level::Warn, message);
+        self.instances.shared.log(Level::Warn, message);
         for orphan in orphans {
             match orphan {
-                Owned::Instance(key, epoch) => self.let_go(*key, *epoch),
-                Owned::Task(task) => self.let_go_task(*task),
+                Owned::Instance(key, epoch) => self.instances.worker.let_go(*key, *epoch),
+                Owned::Task(task) => self.instances.worker.let_go_task(*task),
             }
         }
     }

@@ -224,7 +224,7 @@ impl Fixture {
 
     /// Returns the id of the worker that the runtime is now.
     pub(crate) fn runtime_worker(&self) -> String {
-        self.runtime.session().expect("it is started").worker.to_string()
+        self.runtime.session().expect("it is started").worker.id.to_string()
     }
 
     /// Sets the script of an orchestration, from its next generator on.
@@ -316,7 +316,7 @@ impl Fixture {
             body,
         };
         let session = self.runtime.session().expect("it is started");
-        session.receive(InstanceKey(1), Completion::Message(late));
+        session.instances.receive(InstanceKey(1), Completion::Message(late));
         self.settle().await;
     }
 
@@ -680,7 +680,7 @@ impl Fixture {
     pub(crate) fn held_messages(&self, id: &str) -> usize {
         let session = self.runtime.session();
         session.map_or(0, |session| {
-            let table = session.table.lock();
+            let table = session.instances.table.lock();
             table
                 .owned()
                 .filter(|i| i.id == id)
@@ -691,7 +691,9 @@ impl Fixture {
 
     /// Returns the number of alarms that are set.
     pub(crate) fn alarms(&self) -> usize {
-        self.runtime.session().map_or(0, |session| session.alarms.len())
+        self.runtime
+            .session()
+            .map_or(0, |session| session.instances.services.alarms.len())
     }
 
     /// Asserts that nothing is kept of instances that are not here.
@@ -705,7 +707,7 @@ impl Fixture {
         assert_eq!(self.alarms(), 0, "alarms");
         let session = self.runtime.session();
         assert!(
-            session.is_none_or(|session| session.ownership.is_at_rest()),
+            session.is_none_or(|session| session.worker.ownership.is_at_rest()),
             "claims, or what is on its way out"
         );
     }

@@ -264,7 +264,7 @@ async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
     f.settle().await;
     assert_eq!(f.seats(), [MAIN, MAIN, ONE]);
     assert!(f.memory.get("fine").owner.is_some());
-    assert!(f.runtime.session().expect("it is started").takes_work());
+    assert!(f.runtime.session().expect("it is started").worker.takes_work());
     // The thread comes back, and its turn is not stored.
     f.only = None;
     f.lane = ONE;

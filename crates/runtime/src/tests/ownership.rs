@@ -277,9 +277,9 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
     helper.settle().await;
     // The worker forgets the attempt by an unknown fault.
     let session = helper.runtime.session().expect("it is started");
-    let tasks = session.activities.lock().borrowed();
+    let tasks = session.activities.attempts.lock().borrowed();
     assert_eq!(tasks.len(), 1);
-    session.give_up_borrowed(tasks, AbortReason::LeaseLost);
+    session.activities.give_up_borrowed(tasks, AbortReason::LeaseLost);
     helper.settle().await;
     assert_eq!((helper.attempts.len(), helper.running.len()), (1, 0));
     for _ in 0..3 {
@@ -340,7 +340,12 @@ async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on
         f.ask_event("i", "go");
         f.store.work_is_due();
         f.store.look_at_tasks();
-        f.runtime.session().expect("it is started").inbox_wanted.notify_one();
+        f.runtime
+            .session()
+            .expect("it is started")
+            .worker
+            .inbox_wanted
+            .notify_one();
         pass(&mut f, 2 * RENEWAL_MS).await;
         if call == Call::Load {
             // Only the task that panicked knew its result.

@@ -116,7 +116,7 @@ async fn a_start_whose_answer_comes_after_the_instance_was_acquired_again_does_n
     assert_eq!(started.take(), Some(Ok(())));
     assert_eq!(f.logged, ["began"]);
     let session = f.runtime.session().expect("it is started");
-    assert!(session.table.lock().owns_id("i"));
+    assert!(session.instances.table.lock().owns_id("i"));
     f.complete("a").await;
     f.event("i", "on").await;
     assert_eq!(f.memory.get("i").status, Status::Completed);

@@ -204,10 +204,10 @@ async fn a_shutdown_waits_until_the_end_of_an_attempt_is_stored() {
     helper.complete("render").await;
     let session = helper.runtime.session().expect("it is started");
     helper.runtime.begin_shutdown().expect("it is started");
-    assert!(!session.is_drained());
+    assert!(!session.instances.is_drained());
     owner.memory.let_go(Call::Commit);
     settle(&mut owner, &mut helper).await;
-    assert!(session.is_drained());
+    assert!(session.instances.is_drained());
     assert_eq!(owner.attempts, ["after"]);
 }
 

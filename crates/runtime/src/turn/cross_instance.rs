@@ -11,8 +11,8 @@ use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
 };
 
+use crate::instance::instances::Instances;
 use crate::platform::machine::new_start;
-use crate::session::session::Session;
 use crate::state::Instance;
 
 /// The starts of a turn, in order. A start that is left to the worker that acquires it is `None`.
@@ -21,7 +21,7 @@ pub(crate) type Claimed = Vec<Option<NewInstance>>;
 /// Converts the effects of a turn on other instances for the store. A started instance that this worker can run and has
 /// room for is its own from the first moment.
 pub(crate) fn prepare(
-    session: &Session,
+    instances: &Instances,
     instance: &Instance,
     cross_instance: CrossInstanceEffects,
     now: i64,
@@ -31,16 +31,16 @@ pub(crate) fn prepare(
         messages,
         cancelled,
     } = cross_instance;
-    let mut room = if starts.is_empty() { 0 } else { session.room() };
+    let mut room = if starts.is_empty() { 0 } else { instances.room() };
     let mut claimed = Claimed::new();
-    let unread_max = session.shared.options.mailbox_messages;
-    let machine = &*session.shared.store.machine;
+    let unread_max = instances.shared.options.mailbox_messages;
+    let machine = &*instances.shared.store.machine;
     let starts = starts.into_iter().map(|start| {
         let mut other = other_start(instance, start, new_start(machine), now);
         let new = &mut other.instance;
-        if room > 0 && session.shared.registry.lock().has(&new.name, &new.version) {
+        if room > 0 && instances.shared.registry.lock().has(&new.name, &new.version) {
             room -= 1;
-            new.claim = Some(session.worker.clone());
+            new.claim = Some(instances.worker.id.clone());
         }
         claimed.push(new.claim.is_some().then(|| new.clone()));
         other
@@ -129,7 +129,7 @@ fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::C
 }
 
 /// Follows up on durable effects: takes the claimed instances, and tells those that have work to do now.
-pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: CrossInstanceOutcome) {
+pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: CrossInstanceOutcome) {
     let mut left = false;
     for (new, outcome) in claimed.into_iter().zip(others.started) {
         match (new, outcome) {
@@ -140,7 +140,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: CrossIns
                     claimed: Some(epoch),
                     ..
                 },
-            ) => session.insert(AcquiredInstance {
+            ) => instances.insert(AcquiredInstance {
                 key,
                 id: new.id,
                 name: new.name,
@@ -162,7 +162,7 @@ pub(crate) fn written(session: &Arc<Session>, claimed: Claimed, others: CrossIns
             _ => {}
         }
     }
-    let store = &session.shared.store;
+    let store = &instances.shared.store;
     if left {
         store.work_is_due();
     }

@@ -6,13 +6,13 @@ use parking_lot::Mutex;
 use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 
-use crate::session::session::Session;
+use crate::instance::instances::Instances;
 use crate::state::{Instance, Token};
 
 /// A turn in progress.
 #[derive(Clone)]
 pub(crate) struct Turn {
-    pub(crate) session: Arc<Session>,
+    pub(crate) instances: Arc<Instances>,
     pub(crate) instance: Arc<Instance>,
     /// The lane whose thread runs the turn.
     pub(crate) lane: LaneId,

@@ -16,9 +16,9 @@ use perdure_scheduler::{LaneId, NextAction, Process, State};
 use crate::activity::tasks;
 use crate::commit::committer::{Patience, WriteDone};
 use crate::error::RuntimeError;
+use crate::instance::instances::Instances;
 use crate::log::{Level, LogRecord};
 use crate::report::Report;
-use crate::session::session::Session;
 use crate::state::alarm::Alarm;
 use crate::state::attempt::AbortReason;
 use crate::state::{Core, Instance};
@@ -77,27 +77,27 @@ pub(crate) fn in_progress(turn: Option<Turn>) -> Result<Turn, RuntimeError> {
 
 /// Begins a queued turn that has come to the front. `None`: the instance is gone or another's meanwhile, or needs
 /// something before its turn.
-pub(crate) fn begin(session: Arc<Session>, instance: Arc<Instance>, lane: LaneId) -> Option<Turn> {
+pub(crate) fn begin(instances: Arc<Instances>, instance: Arc<Instance>, lane: LaneId) -> Option<Turn> {
     {
-        let mut table = session.table.lock();
+        let mut table = instances.table.lock();
         let mut core = instance.lock();
-        let then = instance.begin(&mut core, &session, lane);
+        let then = instance.begin(&mut core, &instances.services, lane);
         drop(core);
         match then {
             NextAction::Rest => return None,
             NextAction::Step => {}
             NextAction::Needs(needs) => {
                 drop(table);
-                session.provide(instance, needs);
+                instances.provide(instance, needs);
                 return None;
             }
         }
-        session.touch(&mut table, &instance);
-        session.trim(&mut table);
+        instances.touch(&mut table, &instance);
+        instances.trim(&mut table);
     }
-    let began_ms = session.now_ms();
+    let began_ms = instances.now_ms();
     Some(Turn {
-        session,
+        instances,
         instance,
         lane,
         began_ms,
@@ -116,11 +116,11 @@ pub(crate) fn issue(turn: &Turn, command: Command) -> Result<Issued, RuntimeErro
 /// Returns the next delivery, if any: the turn goes on when there is one. A turn that has gone on for long ends here,
 /// so that the lane does other things before the instance goes on.
 pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
-    let now = turn.session.now_ms();
+    let now = turn.instances.now_ms();
     let mut core = turn.instance.lock();
     core.take_in();
     let engine = core.engine.as_mut().ok_or(NO_TURN)?;
-    if now.saturating_sub(turn.began_ms) >= turn.session.shared.options.turn_slice_ms() {
+    if now.saturating_sub(turn.began_ms) >= turn.instances.shared.options.turn_slice_ms() {
         engine.end_turn_soon();
     }
     match engine.next(waits, now) {
@@ -132,7 +132,7 @@ pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, Runti
 
 /// Returns a request to cancel, which is delivered although the code does not wait.
 pub(crate) fn interrupt(turn: &Turn) -> Result<Option<Delivered>, RuntimeError> {
-    let now = turn.session.now_ms();
+    let now = turn.instances.now_ms();
     let mut core = turn.instance.lock();
     core.take_in();
     let engine = core.engine.as_mut().ok_or(NO_TURN)?;
@@ -148,8 +148,10 @@ pub(crate) fn finish(turn: &Turn, end: End) -> Result<(), RuntimeError> {
 /// Commits the work of a turn after all fibers wait, or after the code has ended. Returns `true` if the instance is
 /// released with the turn.
 pub(crate) fn end(turn: Turn) -> bool {
-    let Turn { session, instance, .. } = turn;
-    let now = session.now_ms();
+    let Turn {
+        instances, instance, ..
+    } = turn;
+    let now = instances.now_ms();
     let mut core = instance.lock();
     core.take_in();
     let Some(engine) = &mut core.engine else { return false };
@@ -157,28 +159,28 @@ pub(crate) fn end(turn: Turn) -> bool {
     let is_live = !engine.is_replaying();
     let next = engine
         .next_execution()
-        .map(|started| next_execution(&session, started, now));
+        .map(|started| next_execution(&instances, started, now));
     core.settle_held();
     let is_runnable = core.next(now) != NextAction::Rest;
     if core.reloaded && is_live {
         // The engine names every open activity once it is past its history. Activities that run here already must not
         // be started again. An activity that has ended was taken in above, or is still there: both change under the
         // lock of the core.
-        let activities = session.activities.lock();
+        let activities = instances.activities.attempts.lock();
         let runs = |effect: &Effect| matches!(effect, Effect::StartActivity { task, .. } if activities.has(instance.key(), instance.execution, task.scheduled));
         output.effects.retain(|effect| !runs(effect));
         core.reloaded = false;
     }
-    let division = tasks::divide(&session, &mut core.lent, &mut output);
+    let division = tasks::divide(&instances.activities, &mut core.lent, &mut output);
     let offered = core.lent.offered();
-    let hold_ms = i64::try_from(session.shared.options.hold_timer.as_millis()).unwrap_or(i64::MAX);
+    let hold_ms = i64::try_from(instances.shared.options.hold_timer.as_millis()).unwrap_or(i64::MAX);
     let hold_until_ms = now.saturating_add(hold_ms);
     let after = match output.waiting {
         Waiting::History { from } => {
             debug_assert!(output.is_empty(), "a replay stores nothing");
             if core.control.block() {
                 drop(core);
-                session.load(instance, from);
+                instances.load(instance, from);
             }
             return false;
         }
@@ -199,40 +201,46 @@ pub(crate) fn end(turn: Turn) -> bool {
     };
     if after == AfterTurn::Hold && output.is_empty() && division.offers.is_empty() && core.start.is_none() {
         let kept = Kept::of(&mut output, after);
-        go_on(&session, &instance, core, kept);
-        session.turn_done(&instance);
+        go_on(&instances, &instance, core, kept);
+        instances.turn_done(&instance);
         return false;
     }
     let sleeps = matches!(after, AfterTurn::Release { .. });
     if core.control.block() {
         let mut kept = Kept::of(&mut output, after);
         if is_planted(Bug::EffectsBeforeCommit) {
-            session.carry_out(&instance, &core.heartbeats, kept.effects.clone());
+            instances
+                .activities
+                .carry_out(&instance, &core.heartbeats, kept.effects.clone());
         }
         let cross_instance = output.cross_instance.take();
         let ends = matches!(kept.after, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
-        let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &session.alarms);
+        let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &instances.services.alarms);
         heartbeats_over.extend(division.over);
         if ends {
             heartbeats_over.extend(core.lent.end_all());
         }
-        let mut commit = commit_of(&session, &instance, &core, output, &kept, now);
+        let mut commit = commit_of(&instances, &instance, &core, output, &kept, now);
         commit.heartbeats_over = heartbeats_over;
         let start = core.start.take();
         drop(core);
         kept.has_offered = !division.offers.is_empty();
         if cross_instance.is_some() || kept.has_offered || !division.withdrawn.is_empty() {
             let (mut cross_instance, claimed) =
-                cross_instance::prepare(&session, &instance, *cross_instance.unwrap_or_default(), now);
+                cross_instance::prepare(&instances, &instance, *cross_instance.unwrap_or_default(), now);
             (cross_instance.offers, cross_instance.withdrawn) = (division.offers, division.withdrawn);
             commit.cross_instance = Some(cross_instance);
             kept.claimed = claimed;
         }
-        let store = Arc::clone(&session.shared.store);
+        let store = Arc::clone(&instances.shared.store);
         let Some(start) = start else {
-            let claim = kept.claimed.iter().any(Option::is_some).then(|| session.claim());
+            let claim = kept
+                .claimed
+                .iter()
+                .any(Option::is_some)
+                .then(|| instances.worker.claim());
             let done = Box::new(move |answer| {
-                session.carry(|| answered(&session, &instance, kept, answer));
+                instances.worker.carry(|| answered(&instances, &instance, kept, answer));
                 drop(claim);
             });
             store
@@ -241,10 +249,12 @@ pub(crate) fn end(turn: Turn) -> bool {
             return sleeps;
         };
         let (mut new, done, logs) = start.take();
-        let claim = session.claim();
+        let claim = instances.worker.claim();
         new.first_turn = Some(Box::new(commit));
         let done = Box::new(move |answer| {
-            session.carry(|| first_turn_answered(&session, &instance, kept, logs, done, answer));
+            instances
+                .worker
+                .carry(|| first_turn_answered(&instances, &instance, kept, logs, done, answer));
             drop(claim);
         });
         store.committer.submit(Write::Start(new), Patience::Limited, done);
@@ -254,15 +264,15 @@ pub(crate) fn end(turn: Turn) -> bool {
 
 /// Handles the answer to a start with its first turn.
 fn first_turn_answered(
-    session: &Arc<Session>,
+    instances: &Arc<Instances>,
     instance: &Arc<Instance>,
     kept: Kept,
     logs: Vec<LogRecord>,
     done: WriteDone,
     answer: Result<Outcome, ProviderError>,
 ) {
-    match session.started(instance, logs, done, answer) {
-        (true, Some(committed)) => answered(session, instance, kept, Ok(committed)),
+    match instances.started(instance, logs, done, answer) {
+        (true, Some(committed)) => answered(instances, instance, kept, Ok(committed)),
         // The instances that the turn started and claimed are this worker's, although the instance itself is not.
         (
             false,
@@ -270,8 +280,8 @@ fn first_turn_answered(
                 others: Some(others), ..
             }),
         ) => {
-            cross_instance::written(session, kept.claimed, *others);
-            session.draining.tell();
+            cross_instance::written(instances, kept.claimed, *others);
+            instances.worker.draining.tell();
         }
         _ => {}
     }
@@ -283,7 +293,7 @@ pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
     let report = {
         let core = turn.instance.lock();
         match (core.engine.as_ref().and_then(Engine::fault), report) {
-            (Some(Fault::Mismatch(mismatch)), _) if turn.session.shared.store.provider.info().hides_values => {
+            (Some(Fault::Mismatch(mismatch)), _) if turn.instances.shared.store.provider.info().hides_values => {
                 Report::of_mismatch(&mismatch.without_values(), source)
             }
             (Some(Fault::Mismatch(mismatch)), _) => Report::of_mismatch(mismatch, source),
@@ -292,7 +302,7 @@ pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
             (None, None) => Report::of_problem(source),
         }
     };
-    turn.session.suspend(&turn.instance, report);
+    turn.instances.suspend(&turn.instance, report);
 }
 
 /// Returns the status of an instance after the end of an execution; `None`: the instance goes on.
@@ -307,11 +317,11 @@ const fn status_of(terminal: Terminal) -> Option<Status> {
 
 /// Returns the execution that begins with this start. The execution stays here if this worker can run its version and is
 /// not shutting down.
-fn next_execution(session: &Session, started: &ExecutionStarted, now: i64) -> NextExecution {
+fn next_execution(instances: &Instances, started: &ExecutionStarted, now: i64) -> NextExecution {
     let ExecutionStarted { name, version, .. } = started;
     NextExecution {
         version: version.clone(),
-        hold: !session.draining.has_begun() && session.shared.registry.lock().has(name, version),
+        hold: !instances.worker.draining.has_begun() && instances.shared.registry.lock().has(name, version),
         first_event: EventRecord::new(EventId::FIRST, now, started.clone()),
     }
 }
@@ -345,7 +355,7 @@ impl Kept {
 }
 
 fn commit_of(
-    session: &Session,
+    instances: &Instances,
     instance: &Instance,
     core: &Core,
     output: TurnOutput,
@@ -354,7 +364,7 @@ fn commit_of(
 ) -> TurnCommit {
     TurnCommit {
         key: instance.key(),
-        worker: session.worker.clone(),
+        worker: instances.worker.id.clone(),
         epoch: core.epoch,
         execution: instance.execution,
         next_event_id: output.next_event_id,
@@ -366,7 +376,7 @@ fn commit_of(
         cross_instance: None,
         // A client that started the instance here waits for its end, or is about to.
         tell_status: kept.changes_status
-            && (session.shared.store.watch.awaits(&instance.id)
+            && (instances.shared.store.watch.awaits(&instance.id)
                 || core.was_started_here && matches!(kept.after, AfterTurn::End { .. })),
         after: kept.after.clone(),
         time_ms: now,
@@ -374,8 +384,13 @@ fn commit_of(
 }
 
 /// Handles the answer to a commit. The provider's answer calls this.
-fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, answer: Result<Outcome, ProviderError>) {
-    let store = &session.shared.store;
+fn answered(
+    instances: &Arc<Instances>,
+    instance: &Arc<Instance>,
+    mut kept: Kept,
+    answer: Result<Outcome, ProviderError>,
+) {
+    let store = &instances.shared.store;
     match answer {
         Ok(Outcome::Committed {
             wake_at_ms,
@@ -385,7 +400,7 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             let changes_status = kept.changes_status;
             if let Some(others) = others {
                 instance.lock().rereads |= others.refused;
-                cross_instance::written(session, std::mem::take(&mut kept.claimed), *others);
+                cross_instance::written(instances, std::mem::take(&mut kept.claimed), *others);
             }
             if kept.has_offered {
                 store.look_at_tasks();
@@ -393,47 +408,49 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
             let mut core = instance.lock();
             core.committed(kept.next_event_id);
             if std::mem::take(&mut core.is_new) {
-                session.shared.metrics.started.add(1);
+                instances.shared.metrics.started.add(1);
             }
             match kept.after {
-                AfterTurn::Hold => go_on(session, instance, core, kept),
+                AfterTurn::Hold => go_on(instances, instance, core, kept),
                 AfterTurn::Release { .. } => {
                     // The turn starts nothing here. But the operations that it gave up are told by nothing else,
                     // because a kept instance is not forgotten.
-                    session.carry_out(instance, &core.heartbeats, std::mem::take(&mut kept.effects));
+                    instances
+                        .activities
+                        .carry_out(instance, &core.heartbeats, std::mem::take(&mut kept.effects));
                     drop(core);
-                    released(session, instance);
+                    released(instances, instance);
                     if let Some(at) = wake_at_ms {
-                        session.due_at(at);
+                        instances.worker.due_at(at);
                     }
                 }
                 AfterTurn::End { status: end } => {
                     drop(core);
                     // This comes before the waits for the end can be told.
-                    session.shared.ended(instance, end);
+                    instances.shared.ended(instance, end);
                     // This comes before the instance is forgotten, which makes those waits look that were not told.
                     if let Some(status) = status.take() {
                         store.watch.changed(*status);
                     }
-                    session.forget(instance, AbortReason::Cancelled);
+                    instances.forget(instance, AbortReason::Cancelled);
                 }
                 // The instance was forgotten meanwhile. Its next execution is another worker's, or this worker's by a
                 // later acquisition.
                 AfterTurn::ContinueAsNew(_) if core.control.state() == State::Complete => {
                     drop(core);
-                    session.forget(instance, AbortReason::LeaseLost);
+                    instances.forget(instance, AbortReason::LeaseLost);
                 }
                 AfterTurn::ContinueAsNew(next) => {
                     drop(core);
-                    session.shared.metrics.continued_as_new.add(1);
-                    session.succeed(instance, *next);
+                    instances.shared.metrics.continued_as_new.add(1);
+                    instances.succeed(instance, *next);
                     if let Some(at) = wake_at_ms {
-                        session.due_at(at);
+                        instances.worker.due_at(at);
                     }
                 }
                 AfterTurn::Suspend { .. } => unreachable!("a suspension is committed by Session::suspend"),
             }
-            session.shared.metrics.turns.add(1);
+            instances.shared.metrics.turns.add(1);
             match status {
                 Some(status) => store.watch.changed(*status),
                 None if changes_status => store.watch.look(&instance.id),
@@ -442,10 +459,10 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
         }
         // The instance was terminated or suspended in this process, or the session is over.
         Ok(Outcome::Fenced) if instance.lock().control.state() == State::Complete => {
-            session.shared.metrics.fenced.add(1)
+            instances.shared.metrics.fenced.add(1)
         }
         Ok(Outcome::Fenced) => {
-            session.shared.log_about(
+            instances.shared.log_about(
                 &**instance,
                 Level::Warn,
                 format!(
@@ -453,22 +470,22 @@ fn answered(session: &Arc<Session>, instance: &Arc<Instance>, mut kept: Kept, an
                     instance.id
                 ),
             );
-            session.shared.metrics.fenced.add(1);
+            instances.shared.metrics.fenced.add(1);
             let epoch = instance.lock().epoch;
-            session.forget(instance, AbortReason::LeaseLost);
-            session.let_go(instance.key(), epoch);
+            instances.forget(instance, AbortReason::LeaseLost);
+            instances.worker.let_go(instance.key(), epoch);
         }
-        Err(error) if error.kind == ProviderErrorKind::Closed => session.forget(instance, AbortReason::LeaseLost),
+        Err(error) if error.kind == ProviderErrorKind::Closed => instances.forget(instance, AbortReason::LeaseLost),
         // Another try would not help: the store refuses the work of the turn, and would refuse it again.
-        Err(error) => unstorable(session, instance, &error.to_string()),
-        Ok(other) => unstorable(session, instance, &format!("the store answered {other:?}")),
+        Err(error) => unstorable(instances, instance, &error.to_string()),
+        Ok(other) => unstorable(instances, instance, &format!("the store answered {other:?}")),
     }
-    session.turn_done(instance);
-    session.draining.tell();
+    instances.turn_done(instance);
+    instances.worker.draining.tell();
 }
 
-fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
-    session.suspend(
+fn unstorable(instances: &Arc<Instances>, instance: &Arc<Instance>, why: &str) {
+    instances.suspend(
         instance,
         Report::of_problem(&format!("a turn could not be stored: {why}")),
     );
@@ -476,39 +493,44 @@ fn unstorable(session: &Arc<Session>, instance: &Arc<Instance>, why: &str) {
 
 /// Goes on with an instance that stays and whose turn is durable: starts the operations that the turn issued, then lets
 /// the instance wait, or have its next turn.
-fn go_on(session: &Arc<Session>, instance: &Arc<Instance>, mut core: MutexGuard<'_, Core>, kept: Kept) {
+fn go_on(instances: &Arc<Instances>, instance: &Arc<Instance>, mut core: MutexGuard<'_, Core>, kept: Kept) {
     if core.control.state() == State::Complete {
         // The instance was forgotten meanwhile: nothing waits for its operations.
         return;
     }
-    session.carry_out(instance, &core.heartbeats, kept.effects);
+    instances.activities.carry_out(instance, &core.heartbeats, kept.effects);
     if let Waiting::Outside { timer_at_ms, .. } = kept.waiting
         && core.alarm.map(|alarm| alarm.at_ms) != timer_at_ms
     {
         if let Some(old) = core.alarm.take() {
-            session.alarms.cancel(old);
+            instances.services.alarms.cancel(old);
         }
-        core.alarm = timer_at_ms.map(|at| session.alarms.set(at, Alarm::Timer(Arc::downgrade(instance))));
+        core.alarm = timer_at_ms.map(|at| {
+            instances
+                .services
+                .alarms
+                .set(at, Alarm::Timer(Arc::downgrade(instance)))
+        });
     }
     // A search of the store may follow: the messages that the turn consumed are gone from the store by now (B4).
-    let then = instance.rest(&mut core, session, kept.waiting == Waiting::More);
+    let then = instance.rest(&mut core, &instances.services, kept.waiting == Waiting::More);
     drop(core);
     if then == NextAction::Rest {
-        session.trim(&mut session.table.lock());
-        session.draining.tell();
+        instances.trim(&mut instances.table.lock());
+        instances.worker.draining.tell();
     }
-    session.follow(instance, then);
+    instances.follow(instance, then);
 }
 
 /// Lets go of an instance that sleeps in the store now. If the instance waits for a message, or for an activity that
 /// was offered to other workers, its generator is kept for as long as the cache has room.
-fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
+fn released(instances: &Arc<Instances>, instance: &Arc<Instance>) {
     let is_kept = {
-        let mut table = session.table.lock();
+        let mut table = instances.table.lock();
         let mut core = instance.lock();
         let is_owned = table.owns(instance);
         let awaits = core.lent.offered() > 0 || core.engine.as_ref().is_some_and(Engine::awaits_message);
-        let is_kept = is_owned && awaits && session.shared.options.cached_instances_max > 0;
+        let is_kept = is_owned && awaits && instances.shared.options.cached_instances_max > 0;
         core.control.complete();
         if is_kept {
             table.keep_released(Arc::clone(instance), core.epoch, core.next_event_id);
@@ -522,11 +544,11 @@ fn released(session: &Arc<Session>, instance: &Arc<Instance>) {
             table.remove(instance);
         } else {
             drop(core);
-            session.trim(&mut table);
+            instances.trim(&mut table);
         }
         is_kept
     };
     if !is_kept {
-        session.forget(instance, AbortReason::Cancelled);
+        instances.forget(instance, AbortReason::Cancelled);
     }
 }

@@ -1,5 +1,5 @@
 //! Requests to give back that are not answered yet. Invariants B1 to B3 stand in
-//! [`giving_back`](crate::poison::release).
+//! [`release`](crate::poison::release).
 
 use parking_lot::Mutex;
 use perdure_provider::{InstanceKey, TaskName};
@@ -9,7 +9,7 @@ use crate::state::attempt::{ActivityToken, Origin};
 
 /// The requests to give back of a session.
 #[derive(Default)]
-pub(crate) struct GivingBack {
+pub(crate) struct ReleaseRequests {
     pub(crate) requests: Mutex<Requests>,
     /// Notified when a request is over.
     pub(crate) over: Notify,
@@ -20,10 +20,10 @@ pub(crate) struct Requests {
     /// The number of requests so far.
     pub(crate) count: u64,
     /// The requests that are not answered yet: one for each thread at most.
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Vec<OpenRequest>,
 }
 
-pub(crate) struct Open {
+pub(crate) struct OpenRequest {
     pub(crate) number: u64,
     /// `None`: the request has not decided yet what it keeps.
     pub(crate) kept: Option<Kept>,
@@ -46,20 +46,20 @@ impl Kept {
 
 /// The number of requests so far, at a time when none was open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quiet(u64);
+pub(crate) struct NoneOpen(u64);
 
-impl GivingBack {
+impl ReleaseRequests {
     /// Returns `None` while a request is open.
-    pub(crate) fn quiet(&self) -> Option<Quiet> {
+    pub(crate) fn none_open(&self) -> Option<NoneOpen> {
         let requests = self.requests.lock();
-        requests.open.is_empty().then_some(Quiet(requests.count))
+        requests.open.is_empty().then_some(NoneOpen(requests.count))
     }
 
     /// Waits until no request is open. Only one caller may wait at a time.
-    pub(crate) async fn until_quiet(&self) -> Quiet {
+    pub(crate) async fn until_none_open(&self) -> NoneOpen {
         loop {
-            if let Some(quiet) = self.quiet() {
-                return quiet;
+            if let Some(none_open) = self.none_open() {
+                return none_open;
             }
             self.over.notified().await;
         }

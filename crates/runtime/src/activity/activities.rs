@@ -1,0 +1,251 @@
+//! The activities of a worker: which attempt runs, which one waits, and the jobs that lanes get for them.
+//!
+//! Lock order: the core of an instance, then the attempts, then the requests to give back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use perdure_engine::{AttemptResult, Bug, Effect, is_planted};
+use perdure_scheduler::{Class, LaneId};
+use tokio::sync::Notify;
+
+use crate::activity::attempts::Attempts;
+use crate::lane::job::{ActivityJob, Queued};
+use crate::platform::alarms::Alarms;
+use crate::shared::Shared;
+use crate::state::Instance;
+use crate::state::alarm::Alarm;
+use crate::state::attempt::{AbortReason, ActivityToken, Attempt, Borrowed, Origin};
+use crate::state::heartbeats::Heartbeats;
+use crate::worker::Worker;
+use crate::worker::owned::Owned;
+use crate::worker::release_requests::OpenRequest;
+
+/// The attempts that a worker runs for its own instances and for those of others.
+pub(crate) struct Activities {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) alarms: Arc<Alarms<Alarm>>,
+    pub(crate) attempts: Mutex<Attempts>,
+    pub(crate) tasks_wanted: Notify,
+    /// True while tasks may wait in the store for a slot here.
+    pub(crate) wants_room: AtomicBool,
+    /// The activities that were offered because they are not registered here, by name, until it is checked if another
+    /// worker has them.
+    pub(crate) strange: Mutex<BTreeSet<String>>,
+    /// The activities that other workers have, or may have, by name.
+    pub(crate) expected: Mutex<BTreeSet<String>>,
+    /// True if other workers use the store.
+    pub(crate) has_company: AtomicBool,
+}
+
+impl Activities {
+    pub(crate) fn new(worker: Arc<Worker>, alarms: Arc<Alarms<Alarm>>) -> Arc<Self> {
+        let shared = Arc::clone(&worker.shared);
+        let slots = shared.options.activity_concurrency;
+        Arc::new(Self {
+            shared,
+            worker,
+            attempts: Mutex::new(Attempts::new(slots, Arc::clone(&alarms))),
+            alarms,
+            tasks_wanted: Notify::new(),
+            wants_room: AtomicBool::new(false),
+            strange: Mutex::default(),
+            expected: Mutex::default(),
+            has_company: AtomicBool::new(false),
+        })
+    }
+
+    // ---- attempts begin ----
+
+    /// Carries out the effects of a turn that is durable. The caller holds the lock of the instance's core, and the
+    /// instance was not forgotten: a thread that forgets it from here on finds the attempts.
+    pub(crate) fn carry_out(&self, instance: &Arc<Instance>, heartbeats: &Heartbeats, effects: Vec<Effect>) {
+        if effects.is_empty() {
+            return;
+        }
+        let now = self.worker.now_ms();
+        let mut attempts = self.attempts.lock();
+        for effect in effects {
+            match effect {
+                Effect::StartActivity {
+                    task,
+                    attempt,
+                    not_before_ms,
+                } => {
+                    let attempt = Attempt {
+                        origin: Origin::Instance(Arc::clone(instance)),
+                        last_heartbeat: heartbeats.latest(task.scheduled),
+                        task,
+                        number: attempt,
+                    };
+                    let delayed = (not_before_ms > now).then_some(not_before_ms);
+                    self.take_on(&mut attempts, attempt, delayed);
+                }
+                Effect::AbortActivity { scheduled } => {
+                    if let Some((token, lane)) = attempts.cancel(instance.key(), instance.execution, scheduled) {
+                        self.shared
+                            .push(Class::First, Queued::Abort(token, AbortReason::Cancelled, lane));
+                    }
+                }
+            }
+        }
+        self.admit(&mut attempts);
+    }
+
+    /// Adds an attempt that is to be run here, unless it is here already.
+    pub(crate) fn take_on(&self, attempts: &mut Attempts, attempt: Attempt, delayed: Option<i64>) {
+        if let Some((token, lane)) = attempts.make_way(&attempt) {
+            self.shared
+                .push(Class::First, Queued::Abort(token, AbortReason::LeaseLost, lane));
+        }
+        attempts.add(self.shared.next_activity(), attempt, delayed);
+    }
+
+    /// Gives the free slots to attempts that wait.
+    pub(crate) fn admit(&self, attempts: &mut Attempts) {
+        while let Some(token) = attempts.admit() {
+            self.hand_out(attempts, token);
+        }
+        if !is_planted(Bug::SlotsGivenBackInSilence) {
+            self.look_for_tasks(attempts);
+        }
+    }
+
+    /// Wakes the task that acquires tasks, because tasks in the store may wait for the slot that is free now.
+    fn look_for_tasks(&self, attempts: &Attempts) {
+        // The condition is the one under which that task acquires. Otherwise its own work would wake it again and
+        // again.
+        if self.wants_room.load(Ordering::Acquire) && self.worker.takes_work() && attempts.room() > 0 {
+            self.tasks_wanted.notify_one();
+        }
+    }
+
+    /// Queues the call of an attempt that has a slot.
+    pub(crate) fn hand_out(&self, attempts: &Attempts, token: ActivityToken) {
+        if let Some(job) = self.job_of(attempts, token) {
+            self.shared.push(Class::Later, job);
+        }
+    }
+
+    fn job_of(&self, attempts: &Attempts, token: ActivityToken) -> Option<Queued> {
+        let place = self.shared.place_of_attempt(attempts.get(token)?);
+        Some(Queued::Activity(token, place))
+    }
+
+    /// Hands an attempt that has a slot to the thread of a lane. `None`: the attempt is over, or must not begin now.
+    pub(crate) fn begin(&self, token: ActivityToken, lane: LaneId) -> Option<ActivityJob> {
+        // A process that stood still may come here before it hears that it was taken over. Its session is about to end.
+        if !self.worker.lease.holds() {
+            return None;
+        }
+        let mut attempts = self.attempts.lock();
+        if self.withholds(&attempts, token) {
+            return None;
+        }
+        let (attempt, waited) = attempts.begin(token, lane)?;
+        self.shared.metrics.queue_age.note(waited);
+        let Attempt { origin, task, .. } = attempt;
+        let owner = match origin {
+            Origin::Instance(instance) => Some(instance.token),
+            Origin::Task(_) => None,
+        };
+        let options = &task.options;
+        let total_timeout = options.total_timeout_ms.zip(task.deadline_ms);
+        Some(ActivityJob {
+            token,
+            name: task.name.clone(),
+            input: task.input.clone(),
+            attempt: attempt.number,
+            timeout_ms: options.timeout_ms,
+            total_timeout: total_timeout
+                .map(|(total, deadline)| (total, deadline.saturating_sub(self.worker.now_ms()))),
+            heartbeat_timeout_ms: options.heartbeat_timeout_ms,
+            last_heartbeat: attempt.last_heartbeat.clone(),
+            owner,
+            inline: owner.filter(|_| options.inline),
+            queue: options.queue.clone(),
+            trace: options.trace.clone(),
+            instance_id: origin.instance_id().to_owned(),
+            execution: origin.execution().0,
+            incarnation: origin.incarnation(),
+            orchestration: origin.orchestration().to_owned(),
+            scheduled: task.scheduled,
+        })
+    }
+
+    /// True if an attempt that is about to begin has to wait for the answer to a request to give back (B1). The request
+    /// then withholds the attempt.
+    fn withholds(&self, attempts: &Attempts, token: ActivityToken) -> bool {
+        let Some(attempt) = attempts.get(token) else {
+            return false;
+        };
+        let mut requests = self.worker.releases.requests.lock();
+        let takes = |open: &&mut OpenRequest| open.kept.as_ref().is_some_and(|kept| !kept.has(&attempt.origin));
+        let asked = requests.open.iter_mut().find(takes);
+        asked.map(|open| open.withheld.push(token)).is_some()
+    }
+
+    // ---- attempts end ----
+
+    /// Counts an attempt that is about to end. Returns its origin.
+    pub(crate) fn settling(&self, token: ActivityToken, result: &AttemptResult) -> Option<Origin> {
+        let (origin, age) = self.attempts.lock().settling(token)?;
+        let counters = &self.shared.metrics;
+        counters.step_latency.note(age);
+        match result {
+            AttemptResult::Completed(_) => counters.attempts_completed.add(1),
+            AttemptResult::Failed { .. } => counters.attempts_failed.add(1),
+        }
+        Some(origin)
+    }
+
+    /// Ends the attempt of a task, and reports its result.
+    pub(crate) fn settle_task(self: &Arc<Self>, token: ActivityToken, task: &Borrowed, result: AttemptResult) {
+        // This comes first: a shutdown or a comparison that does not find the attempt any more finds these two.
+        let writing = self.worker.at_store();
+        let _leaving = self.worker.leaving(Owned::Task(task.task));
+        if self.attempts.lock().remove(token).is_some() {
+            self.report(task, result, writing);
+        }
+    }
+
+    /// Gives the slot of an attempt that has ended to the next one, from the thread of `lane`. Returns `true` if the
+    /// lane was parked and has work now.
+    pub(crate) fn refill(&self, lane: LaneId) -> bool {
+        let mut has_work = false;
+        let mut attempts = self.attempts.lock();
+        while let Some(job) = attempts.admit().and_then(|token| self.job_of(&attempts, token)) {
+            has_work |= self.shared.push_from(lane, Class::Later, job);
+        }
+        self.look_for_tasks(&attempts);
+        has_work
+    }
+
+    /// Gives up all attempts of an instance.
+    pub(crate) fn abort_all(&self, instance: &Instance, reason: AbortReason) {
+        let mut attempts = self.attempts.lock();
+        for (token, lane) in attempts.cancel_all(instance) {
+            self.shared.push(Class::First, Queued::Abort(token, reason, lane));
+        }
+        self.admit(&mut attempts);
+    }
+
+    /// Admits the attempts whose alarm has gone off.
+    pub(crate) fn due(&self, token: ActivityToken) {
+        let mut attempts = self.attempts.lock();
+        if let Some(expired) = attempts.due(token) {
+            self.hand_out(&attempts, expired);
+        }
+        self.admit(&mut attempts);
+    }
+
+    /// Forgets all attempts, because the session ends, and aborts those that run.
+    pub(crate) fn end(&self, reason: AbortReason) {
+        for (token, lane) in self.attempts.lock().clear() {
+            self.shared.push(Class::First, Queued::Abort(token, reason, lane));
+        }
+    }
+}
