@@ -4,7 +4,15 @@ import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, vi } from 'vitest';
 
-import { type CargoPackage, CRATE_ARROWS, crateViolations, importsOf, importViolations } from './support/arrows.ts';
+import {
+  type CargoPackage,
+  CRATE_ARROWS,
+  crateViolations,
+  importsOf,
+  importViolations,
+  roomViolations,
+  strayImpls,
+} from './support/arrows.ts';
 
 // Reading every source takes a while on a busy machine.
 vi.setConfig({ testTimeout: 60_000 });
@@ -41,6 +49,44 @@ describe('the crates', () => {
     ]);
     expect(plant('perdure-provider-sqlite', 'perdure-provider-contract', 'dev')).toEqual([]);
     expect(plant('perdure-node', 'napi', 'build')).toEqual([]);
+  });
+});
+
+describe('the rooms of the runtime', () => {
+  it('import each other in one direction', () => {
+    const sources = join(root, 'crates/runtime/src');
+    const files = readdirSync(sources, { recursive: true, encoding: 'utf8' })
+      .map((file) => file.split(sep).join('/'))
+      .filter((file) => file.endsWith('.rs') && file !== 'lib.rs' && !/^test(s|ing)\//.test(file))
+      .map((file) => ({ file, source: readFileSync(join(sources, file), 'utf8') }));
+    expect(files.length).toBeGreaterThan(0);
+    expect(files.flatMap(({ file, source }) => roomViolations(file, source))).toEqual([]);
+    expect(strayImpls(files)).toEqual([]);
+  });
+
+  it('would be told of a wrong arrow', () => {
+    expect(roomViolations('state/instance.rs', 'use crate::turn::Next;\n')).toEqual([
+      'state/instance.rs -> turn: state is below turn',
+    ]);
+    expect(roomViolations('log.rs', 'fn a() { crate::shared::b() }')).toEqual([
+      'log.rs -> shared: log is below shared',
+    ]);
+    expect(roomViolations('turn/turn.rs', 'use crate::{log::Level, session};\nuse crate::Runtime;')).toEqual([
+      'turn/turn.rs -> session: turn is below session',
+      'turn/turn.rs -> Runtime: not a room',
+    ]);
+    expect(roomViolations('turn/turn.rs', 'use crate::turn::a; // crate::session\nuse crate::log::{A, B};')).toEqual(
+      [],
+    );
+    expect(roomViolations('log.rs', 'use crate::options::A;\n\n#[cfg(test)]\nmod tests {\n use crate::B;\n}')).toEqual(
+      [],
+    );
+    expect(
+      strayImpls([
+        { file: 'turn/turn.rs', source: 'pub struct Turn {\n}\n\nimpl Turn {\n}\n\nimpl Drop for Other {\n}\n' },
+        { file: 'session/a.rs', source: 'impl<T> Turn<T> {\n}\n' },
+      ]),
+    ).toEqual(['session/a.rs: impl Turn']);
   });
 });
 

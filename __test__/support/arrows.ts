@@ -77,6 +77,47 @@ export function crateViolations(packages: readonly CargoPackage[]): string[] {
 }
 
 /**
+ * Rooms of crates/runtime/src, the outermost first: its folders, and the files beside them. A file may import from its
+ * own room and from rooms to the right. A room that is not here fails the test: decide on its place.
+ */
+const RUNTIME_ROOMS = [
+  ...['runtime', 'session', 'poison', 'turn', 'instance', 'activity', 'worker', 'shared', 'lane', 'state'],
+  ...['client', 'commit', 'platform', 'error', 'report', 'log', 'registry', 'metrics', 'options'],
+];
+
+/** Returns every path `crate::...` of a file of crates/runtime/src that leads to an outer or unknown room. */
+export function roomViolations(file: string, source: string): string[] {
+  const room = file.replace(/[/.].*/, '');
+  const code = source.replace(/\n#\[cfg\(test\)\]\nmod tests \{.*/s, '').replace(/\/\/.*/g, '');
+  const used = [...code.matchAll(/\bcrate::(?:(\w+)|\{(.*?)\};)/gs)].flatMap(([, one, many]) =>
+    one === undefined ? [...(many ?? '').matchAll(/(?:^|,)\s*(\w+)/g)].map(([, name]) => String(name)) : [one],
+  );
+  return [...new Set(used)]
+    .filter((to) => to !== room && !(RUNTIME_ROOMS.indexOf(to) > RUNTIME_ROOMS.indexOf(room)))
+    .map((to) => `${file} -> ${to}: ${RUNTIME_ROOMS.includes(to) ? `${room} is below ${to}` : 'not a room'}`);
+}
+
+/**
+ * Returns every inherent `impl` of a type that stands in another room than the type. Its methods could be called from
+ * rooms below that room without an import.
+ */
+export function strayImpls(files: readonly { file: string; source: string }[]): string[] {
+  const roomOf = (file: string): string => file.replace(/[/.].*/, '');
+  const homes = new Set(
+    files.flatMap(({ file, source }) =>
+      [...source.matchAll(/^(?:pub(?:\(\w+\))? )?(?:struct|enum) (\w+)/gm)].map(
+        ([, type]) => `${roomOf(file)} ${type}`,
+      ),
+    ),
+  );
+  return files.flatMap(({ file, source }) =>
+    [...source.matchAll(/^impl(?:<.*?>)? (\w+)(?:<.*?>)? \{/gm)]
+      .filter(([text, type]) => !text.includes(' for ') && !homes.has(`${roomOf(file)} ${type}`))
+      .map(([, type]) => `${file}: impl ${type}`),
+  );
+}
+
+/**
  * Folders of js/, the outermost layer first. A file may import from its own folder, from folders to the right in its
  * own layer, and from the layers below. A folder that is not here fails the test: decide on its place.
  */
