@@ -62,8 +62,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'crates/runtime/src/session/background.rs acquire',
   'crates/runtime/src/state/instance.rs new',
   'crates/runtime/src/testing/host.rs drive',
-  'crates/runtime/src/turn/turn.rs answered',
-  'crates/runtime/src/turn/turn.rs end',
   'js/dashboard/bars.ts add',
   'js/dashboard/page/actions.tsx Ask',
   'js/dashboard/page/event-details.tsx EventDetails',

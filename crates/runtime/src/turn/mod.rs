@@ -3,7 +3,9 @@
 //! This room owns turns in progress, the effects of a turn on other instances, and the work that follows once the turn
 //! is durable. Replay and its check belong to the engine crate, batches to the committer.
 
+mod committed;
 pub(crate) mod cross_instance;
+mod end;
 pub(crate) mod in_progress;
 #[expect(
     clippy::module_inception,
@@ -11,5 +13,6 @@ pub(crate) mod in_progress;
 )]
 mod turn;
 
+pub(crate) use end::end;
 pub use turn::{Delivered, Issued, Next};
-pub(crate) use turn::{begin, end, finish, in_progress, interrupt, issue, step, suspend};
+pub(crate) use turn::{begin, finish, in_progress, interrupt, issue, step, suspend};
