@@ -202,7 +202,7 @@ impl NativeLane {
         let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
         self.0
             .inner
-            .trace(token(instance), level, message, fields)
+            .log(token(instance), level, message, fields)
             .map_err(|e| thrown(&e))
     }
 

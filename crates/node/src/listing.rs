@@ -5,7 +5,7 @@ use perdure_provider::{
     Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, ListPage, Overdue, Place, ProviderInfo, Status,
     StoreStats, WorkerLoad,
 };
-use perdure_runtime::{HistoryPage, RuntimeError, WorkerAbout};
+use perdure_runtime::{HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
 
 /// Reads the filter that `js/client/listing.ts` sends after it has checked it.
@@ -122,7 +122,7 @@ pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String
             "isAlive": load.worker.lease_until_ms > found.now_ms,
             "instances": load.instances,
             "tasks": load.tasks,
-            "about": load.about.as_deref().and_then(WorkerAbout::read),
+            "about": load.about.as_deref().and_then(WorkerDescription::read),
         })
     };
     json!({

@@ -75,7 +75,7 @@ impl NativeRuntime {
     /// Notes that the thread of a lane is gone.
     #[napi]
     pub fn lose(&self, lane: u32) {
-        self.inner.lose(LaneId(lane as usize));
+        self.inner.detach(LaneId(lane as usize));
     }
 
     /// Starts the runtime. The reply holds the worker's id.

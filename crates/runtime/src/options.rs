@@ -75,8 +75,8 @@ const TURN_DEADLINE: Duration = Duration::from_secs(5);
 const TURN_SLICE: Duration = Duration::from_millis(10);
 /// Number of looks at a lane's thread that a turn deadline is divided into.
 pub(crate) const LOOKS: u32 = 5;
-/// Highest number of suspects that are tried together.
-pub(crate) const TRIED_MAX: usize = 16;
+/// Highest number of suspects that are on probation together.
+pub(crate) const PROBATIONS_MAX: usize = 16;
 /// Time that a suspect's activities run before they count as harmless to their worker, ms.
 pub(crate) const PROBATION_MS: i64 = 500;
 /// Highest number of instances that a worker owns at once. The other instances wait in the store.
@@ -139,9 +139,9 @@ pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
 /// Number of events of an execution up to which [`CACHE_IDLE_MS`] holds. A longer execution takes long to replay, and
 /// stays while the cache has room.
 pub(crate) const CACHE_IDLE_EVENTS: u64 = 200;
-/// Number of unused generators that are set aside at once.
-pub(crate) const SET_ASIDE_MAX: usize = 500;
-/// Number of generators that one turn may set aside when the cache holds too many.
+/// Number of unused generators that are evicted at once.
+pub(crate) const EVICTED_MAX: usize = 500;
+/// Number of generators that one turn may evict when the cache holds too many.
 pub(crate) const TRIM_MAX: usize = 16;
 /// Time that a shutdown waits for the store to release what is left, after it has waited for running work.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -158,7 +158,7 @@ pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
 pub(crate) const WORKERS_LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Highest number of lanes that a worker reports with its heartbeats. The first lanes are reported. Together with
 /// [`HOST_NAME_MAX`], this limits the report to some KB.
-pub(crate) const ABOUT_LANES_MAX: usize = 64;
+pub(crate) const DESCRIBED_LANES_MAX: usize = 64;
 /// Longest name of a machine that a worker reports, in characters.
 pub(crate) const HOST_NAME_MAX: usize = 255;
 /// A batch takes no more writes once their payloads have this many bytes.

@@ -23,7 +23,7 @@ impl Report {
             message.push('\n');
             message.push_str(source);
         }
-        let details = json!({ "report": shown(mismatch, source) });
+        let details = json!({ "report": mismatch_report(mismatch, source) });
         Self {
             error: json!({ "code": "NONDETERMINISM", "message": message, "details": details }),
             is_mismatch: true,
@@ -38,7 +38,7 @@ impl Report {
 
     /// Takes the report of the host, JSON of `{ code, message, details }`. `source` as in
     /// [`of_mismatch`](Self::of_mismatch).
-    pub(crate) fn told(report: &str, source: &str) -> Self {
+    pub(crate) fn of_host(report: &str, source: &str) -> Self {
         let Ok(mut report @ Value::Object(_)) = serde_json::from_str(report) else {
             return Self::of_problem(report);
         };
@@ -120,7 +120,7 @@ pub fn mismatch_error(mismatch: &Mismatch, source: &str) -> String {
 
 /// Returns a mismatch as `NondeterminismError.report` shows it.
 #[must_use]
-pub fn shown(mismatch: &Mismatch, source: &str) -> Value {
+pub fn mismatch_report(mismatch: &Mismatch, source: &str) -> Value {
     let mut report = json!({
         "eventId": mismatch.event_id.0,
         "recorded": mismatch.recorded,

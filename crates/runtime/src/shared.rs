@@ -27,19 +27,19 @@ pub(crate) const MAIN: LaneId = LaneId(0);
 #[derive(Default)]
 struct Thread {
     pulse: Pulse,
-    /// Share of its time that the thread has worked lately, in percent.
+    /// Share of its time that the thread has worked recently, in percent.
     busy: AtomicU8,
     host: Mutex<Option<Arc<dyn Host>>>,
 }
 
 /// The instance that a line of the log is about.
-pub(crate) struct About<'a> {
+pub(crate) struct LogSubject<'a> {
     instance_id: &'a str,
     execution: u64,
     orchestration: &'a str,
 }
 
-impl<'a> From<&'a Instance> for About<'a> {
+impl<'a> From<&'a Instance> for LogSubject<'a> {
     fn from(instance: &'a Instance) -> Self {
         Self {
             instance_id: &instance.id,
@@ -49,7 +49,7 @@ impl<'a> From<&'a Instance> for About<'a> {
     }
 }
 
-impl<'a> From<&'a Origin> for About<'a> {
+impl<'a> From<&'a Origin> for LogSubject<'a> {
     fn from(origin: &'a Origin) -> Self {
         Self {
             instance_id: origin.instance_id(),
@@ -59,7 +59,7 @@ impl<'a> From<&'a Origin> for About<'a> {
     }
 }
 
-impl<'a> From<&'a PoisonPill> for About<'a> {
+impl<'a> From<&'a PoisonPill> for LogSubject<'a> {
     fn from(poison_pill: &'a PoisonPill) -> Self {
         Self {
             instance_id: &poison_pill.id,
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     threads: Box<[Thread]>,
     pub(crate) registry: Mutex<Registry>,
     /// The newest versions, as the store knows them.
-    pub(crate) told_newest: Mutex<Newest>,
+    pub(crate) announced_versions: Mutex<Newest>,
     pub(crate) metrics: Counters,
     /// True if the host wants to be told of instances that end.
     pub(crate) reports_ends: AtomicBool,
@@ -98,7 +98,7 @@ impl Shared {
             lanes,
             options,
             registry: Mutex::default(),
-            told_newest: Mutex::default(),
+            announced_versions: Mutex::default(),
             metrics: Counters::default(),
             reports_ends: AtomicBool::new(false),
             tokens: AtomicU64::new(1),
@@ -115,7 +115,7 @@ impl Shared {
         (0..self.lanes.count()).map(LaneId)
     }
 
-    /// Notes the share of its time that each lane's thread has worked lately, 0 to 1. Lanes without a share get 0.
+    /// Notes the share of its time that each lane's thread has worked recently, 0 to 1. Lanes without a share get 0.
     pub(crate) fn note_busy(&self, shares: &[f64]) {
         let shares = shares.iter().copied().chain(std::iter::repeat(0.0));
         for (thread, share) in self.threads.iter().zip(shares) {
@@ -143,7 +143,7 @@ impl Shared {
     }
 
     /// Stops waking the host of a lane, and drops it.
-    pub(crate) fn let_go_of_host(&self, lane: LaneId) {
+    pub(crate) fn drop_host(&self, lane: LaneId) {
         self.lanes.silence(lane);
         *self.threads[lane.0].host.lock() = None;
     }
@@ -172,7 +172,7 @@ impl Shared {
     /// Returns the place of an instance's turn. A generator stays with its thread. A generator that is still to be made
     /// may be on any thread that has its code.
     pub(crate) fn place_of_turn(&self, instance: &Instance) -> Place {
-        match instance.seat() {
+        match instance.lane() {
             Some(lane) => Place::At(lane),
             None if self.lanes.count() == 1 => Place::Any,
             None if self.registry.lock().all_have(&instance.name, &instance.version) => Place::Any,
@@ -184,7 +184,7 @@ impl Shared {
         match &attempt.origin {
             // The function of an inline activity is a closure of the generator.
             Origin::Instance(instance) if attempt.task.options.inline => {
-                instance.seat().map_or(Place::At(MAIN), Place::At)
+                instance.lane().map_or(Place::At(MAIN), Place::At)
             }
             _ if self.lanes.count() == 1 || self.registry.lock().all_have_activity(&attempt.task.name) => Place::Any,
             _ => Place::At(MAIN),
@@ -192,7 +192,7 @@ impl Shared {
     }
 
     /// Reports a message to a lane's host while the thread of the lane cannot.
-    pub(crate) fn tell_host(&self, lane: LaneId, message: &str) {
+    pub(crate) fn notify_host(&self, lane: LaneId, message: &str) {
         let host = self.threads[lane.0].host.lock().clone();
         if let Some(host) = host {
             host.held_up(message);
@@ -231,7 +231,7 @@ impl Shared {
     }
 
     /// Reports that an instance was suspended because of the evidence against it, which is durable.
-    pub(crate) fn convicted(&self, poison_pill: PoisonPill) {
+    pub(crate) fn poison_pill_suspended(&self, poison_pill: PoisonPill) {
         let message = format!(
             "instance '{}' is suspended: it has taken down or held up its workers again and again",
             poison_pill.id
@@ -256,8 +256,8 @@ impl Shared {
     }
 
     /// Logs a line about an instance, with the fields that the lines of its own code carry.
-    pub(crate) fn log_about<'a>(&self, about: impl Into<About<'a>>, level: Level, message: String) {
-        let About {
+    pub(crate) fn log_about<'a>(&self, about: impl Into<LogSubject<'a>>, level: Level, message: String) {
+        let LogSubject {
             instance_id,
             execution,
             orchestration,

@@ -194,6 +194,6 @@ impl Calls for OnRuntime {
     }
 
     fn trace(&self, line: String) -> Result<(), RuntimeError> {
-        self.runtime.trace(self.token, Level::Info, line, None)
+        self.runtime.log(self.token, Level::Info, line, None)
     }
 }

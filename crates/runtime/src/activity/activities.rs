@@ -1,6 +1,6 @@
 //! The activities of a worker: which attempt runs, which one waits, and the jobs that lanes get for them.
 //!
-//! Lock order: the core of an instance, then the attempts, then the requests to give back.
+//! Lock order: the core of an instance, then the attempts, then the release requests.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::platform::alarms::Alarms;
 use crate::shared::Shared;
 use crate::state::Instance;
 use crate::state::alarm::Alarm;
-use crate::state::attempt::{AbortReason, ActivityToken, Attempt, Borrowed, Origin};
+use crate::state::attempt::{AbortReason, ActivityToken, Attempt, Origin, TakenTask};
 use crate::state::heartbeats::Heartbeats;
 use crate::worker::Worker;
 use crate::worker::owned::Owned;
@@ -31,14 +31,14 @@ pub(crate) struct Activities {
     pub(crate) attempts: Mutex<Attempts>,
     pub(crate) tasks_wanted: Notify,
     /// True while tasks may wait in the store for a slot here.
-    pub(crate) wants_room: AtomicBool,
+    pub(crate) tasks_may_wait: AtomicBool,
     /// The activities that were offered because they are not registered here, by name, until it is checked if another
     /// worker has them.
-    pub(crate) strange: Mutex<BTreeSet<String>>,
+    pub(crate) unregistered: Mutex<BTreeSet<String>>,
     /// The activities that other workers have, or may have, by name.
-    pub(crate) expected: Mutex<BTreeSet<String>>,
+    pub(crate) registered_elsewhere: Mutex<BTreeSet<String>>,
     /// True if other workers use the store.
-    pub(crate) has_company: AtomicBool,
+    pub(crate) has_other_workers: AtomicBool,
 }
 
 impl Activities {
@@ -51,10 +51,10 @@ impl Activities {
             attempts: Mutex::new(Attempts::new(slots, Arc::clone(&alarms))),
             alarms,
             tasks_wanted: Notify::new(),
-            wants_room: AtomicBool::new(false),
-            strange: Mutex::default(),
-            expected: Mutex::default(),
-            has_company: AtomicBool::new(false),
+            tasks_may_wait: AtomicBool::new(false),
+            unregistered: Mutex::default(),
+            registered_elsewhere: Mutex::default(),
+            has_other_workers: AtomicBool::new(false),
         })
     }
 
@@ -97,7 +97,7 @@ impl Activities {
 
     /// Adds an attempt that is to be run here, unless it is here already.
     pub(crate) fn take_on(&self, attempts: &mut Attempts, attempt: Attempt, delayed: Option<i64>) {
-        if let Some((token, lane)) = attempts.make_way(&attempt) {
+        if let Some((token, lane)) = attempts.cancel_stale(&attempt) {
             self.shared
                 .push(Class::First, Queued::Abort(token, AbortReason::LeaseLost, lane));
         }
@@ -118,7 +118,7 @@ impl Activities {
     fn look_for_tasks(&self, attempts: &Attempts) {
         // The condition is the one under which that task acquires. Otherwise its own work would wake it again and
         // again.
-        if self.wants_room.load(Ordering::Acquire) && self.worker.takes_work() && attempts.room() > 0 {
+        if self.tasks_may_wait.load(Ordering::Acquire) && self.worker.takes_work() && attempts.room() > 0 {
             self.tasks_wanted.notify_one();
         }
     }
@@ -176,7 +176,7 @@ impl Activities {
         })
     }
 
-    /// True if an attempt that is about to begin has to wait for the answer to a request to give back (B1). The request
+    /// True if an attempt that is about to begin has to wait for the answer to a release request (B1). The request
     /// then withholds the attempt.
     fn withholds(&self, attempts: &Attempts, token: ActivityToken) -> bool {
         let Some(attempt) = attempts.get(token) else {
@@ -203,10 +203,10 @@ impl Activities {
     }
 
     /// Ends the attempt of a task, and reports its result.
-    pub(crate) fn settle_task(self: &Arc<Self>, token: ActivityToken, task: &Borrowed, result: AttemptResult) {
+    pub(crate) fn settle_task(self: &Arc<Self>, token: ActivityToken, task: &TakenTask, result: AttemptResult) {
         // This comes first: a shutdown or a comparison that does not find the attempt any more finds these two.
-        let writing = self.worker.at_store();
-        let _leaving = self.worker.leaving(Owned::Task(task.task));
+        let writing = self.worker.begin_operation();
+        let _releasing = self.worker.releasing(Owned::Task(task.task));
         if self.attempts.lock().remove(token).is_some() {
             self.report(task, result, writing);
         }

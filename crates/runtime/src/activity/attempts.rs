@@ -13,7 +13,7 @@ use perdure_scheduler::LaneId;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-use crate::activity::completion_rate::Turnover;
+use crate::activity::completion_rate::CompletionRate;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::state::Instance;
 use crate::state::alarm::Alarm;
@@ -55,8 +55,8 @@ pub(crate) struct Attempts {
     by_schedule: BTreeMap<Schedule, ActivityToken>,
     /// The attempts that wait for a slot, by priority, then in the order of their arrival.
     queue: BTreeSet<(Reverse<i32>, ActivityToken)>,
-    /// The turnover of each activity that is or was registered here, by the activity's name.
-    turnover: FxHashMap<String, Turnover>,
+    /// The completion rate of each activity that is or was registered here, by the activity's name.
+    completion_rate: FxHashMap<String, CompletionRate>,
 }
 
 impl Attempts {
@@ -69,7 +69,7 @@ impl Attempts {
             entries: FxHashMap::default(),
             by_schedule: BTreeMap::new(),
             queue: BTreeSet::new(),
-            turnover: FxHashMap::default(),
+            completion_rate: FxHashMap::default(),
         }
     }
 
@@ -158,9 +158,12 @@ impl Attempts {
         let (task, now) = (&entry.attempt.task, Instant::now());
         // Inline activities are not counted: there is no limit to their names, and no other worker runs them.
         if !task.options.inline {
-            match self.turnover.get_mut(&task.name) {
-                Some(turnover) => turnover.note(now),
-                None => drop(self.turnover.insert(task.name.clone(), Turnover::first(now))),
+            match self.completion_rate.get_mut(&task.name) {
+                Some(completion_rate) => completion_rate.note(now),
+                None => drop(
+                    self.completion_rate
+                        .insert(task.name.clone(), CompletionRate::first(now)),
+                ),
             }
         }
         Some((entry.attempt.origin.clone(), now.duration_since(entry.ready)))
@@ -230,7 +233,7 @@ impl Attempts {
     /// Gives up another attempt of the same schedule that is in the way. Such an attempt is left from an instance that
     /// this worker has lost and acquired again, or belongs to a task whose end this worker has not heard of yet.
     /// `Some`: the attempt must be aborted.
-    pub(crate) fn make_way(&mut self, attempt: &Attempt) -> Option<(ActivityToken, LaneId)> {
+    pub(crate) fn cancel_stale(&mut self, attempt: &Attempt) -> Option<(ActivityToken, LaneId)> {
         let (key, execution, scheduled) = schedule_of(attempt);
         let token = *self.by_schedule.get(&(key, execution, scheduled))?;
         let is_its_own = matches!(&attempt.origin, Origin::Instance(instance) if self.is_of(token, instance));
@@ -241,7 +244,7 @@ impl Attempts {
 
     /// Gives up a task that was withdrawn while it runs here. By now an attempt of the instance itself may have taken
     /// its place; that one is kept. `Some`: the attempt must be aborted.
-    pub(crate) fn cancel_borrowed(&mut self, name: TaskName) -> Option<(ActivityToken, LaneId)> {
+    pub(crate) fn cancel_task(&mut self, name: TaskName) -> Option<(ActivityToken, LaneId)> {
         let TaskName {
             key,
             execution,
@@ -249,7 +252,7 @@ impl Attempts {
             ..
         } = name;
         let entry = self.entries.get(self.by_schedule.get(&(key, execution, scheduled))?)?;
-        let is_it = matches!(&entry.attempt.origin, Origin::Task(borrowed) if borrowed.task == name);
+        let is_it = matches!(&entry.attempt.origin, Origin::Task(taken) if taken.task == name);
         (is_it || is_planted(Bug::WithdrawnTaskTakesAnother))
             .then(|| self.cancel(key, execution, scheduled))
             .flatten()
@@ -318,17 +321,17 @@ impl Attempts {
     /// [`SLOT_SOON`](crate::options::SLOT_SOON), behind the attempts that wait and `more` others: at least that many
     /// attempts of the activity have ended within that time lately.
     pub(crate) fn has_slot_soon(&self, name: &str, more: usize) -> bool {
-        let lately = self
-            .turnover
+        let per_period = self
+            .completion_rate
             .get(name)
-            .map_or(0, |turnover| turnover.lately(Instant::now()));
-        lately > self.queue.len() + more
+            .map_or(0, |completion_rate| completion_rate.per_period(Instant::now()));
+        per_period > self.queue.len() + more
     }
 
     /// Returns the tasks among the attempts.
-    pub(crate) fn borrowed(&self) -> Vec<TaskName> {
+    pub(crate) fn taken_tasks(&self) -> Vec<TaskName> {
         let tasks = self.entries.values().filter_map(|entry| match &entry.attempt.origin {
-            Origin::Task(borrowed) => Some(borrowed.task),
+            Origin::Task(taken) => Some(taken.task),
             Origin::Instance(_) => None,
         });
         tasks.collect()
@@ -368,7 +371,7 @@ mod tests {
     use super::*;
     use crate::RuntimeOptions;
     use crate::state::Token;
-    use crate::state::attempt::Borrowed;
+    use crate::state::attempt::TakenTask;
 
     fn instance(token: u64) -> Arc<Instance> {
         let started = ExecutionStarted {
@@ -435,14 +438,14 @@ mod tests {
         assert!(attempts.add(ActivityToken(3), attempt(&i, 2), None));
     }
 
-    fn borrowed(execution: u64, scheduled: u64) -> Attempt {
+    fn task_attempt(execution: u64, scheduled: u64) -> Attempt {
         let task = TaskName {
             key: InstanceKey(1),
             execution: ExecutionId(execution),
             scheduled: EventId(scheduled),
             attempt: 1,
         };
-        let origin = Origin::Task(Arc::new(Borrowed {
+        let origin = Origin::Task(Arc::new(TakenTask {
             task,
             instance_id: "i".into(),
             orchestration: "main".into(),
@@ -464,10 +467,10 @@ mod tests {
     fn what_two_executions_asked_for_with_the_same_event_is_not_the_same() {
         let mut attempts = attempts(10);
         let (former, next) = (ActivityToken(1), ActivityToken(2));
-        assert!(attempts.add(former, borrowed(1, 2), None));
+        assert!(attempts.add(former, task_attempt(1, 2), None));
         assert_eq!(attempts.admit(), Some(former));
         assert!(attempts.begin(former, LaneId(0)).is_some());
-        assert!(attempts.add(next, borrowed(2, 2), None));
+        assert!(attempts.add(next, task_attempt(2, 2), None));
         assert_eq!(attempts.admit(), Some(next));
         let aborted = attempts.cancel(InstanceKey(1), ExecutionId(1), EventId(2));
         assert_eq!(aborted, Some((former, LaneId(0))));
@@ -511,9 +514,9 @@ mod tests {
         assert!(attempts.add(ActivityToken(1), attempt(&lost, 2), None));
         assert_eq!(attempts.admit(), Some(ActivityToken(1)));
         assert!(attempts.begin(ActivityToken(1), LaneId(3)).is_some());
-        assert_eq!(attempts.make_way(&attempt(&lost, 2)), None, "it is its own");
+        assert_eq!(attempts.cancel_stale(&attempt(&lost, 2)), None, "it is its own");
         assert_eq!(
-            attempts.make_way(&attempt(&again, 2)),
+            attempts.cancel_stale(&attempt(&again, 2)),
             Some((ActivityToken(1), LaneId(3)))
         );
         assert!(attempts.add(ActivityToken(2), attempt(&again, 2), None));

@@ -1,19 +1,19 @@
-//! The turnover of an activity: the number of its attempts that end here in a short time. It tells if one more would
-//! have a slot soon.
+//! The completion rate of an activity: the number of its attempts that end here in a short time. It tells if one more
+//! would have a slot soon.
 
 use tokio::time::Instant;
 
 use crate::options::SLOT_SOON;
 
 /// The ends of one activity's attempts, counted in periods of [`SLOT_SOON`].
-pub(crate) struct Turnover {
+pub(crate) struct CompletionRate {
     since: Instant,
     ended: usize,
     /// The number in the period before.
     before: usize,
 }
 
-impl Turnover {
+impl CompletionRate {
     /// Starts to count with the end of the first attempt.
     pub(crate) const fn first(now: Instant) -> Self {
         Self {
@@ -36,8 +36,8 @@ impl Turnover {
         }
     }
 
-    /// Returns the number of attempts that have ended in one period, lately.
-    pub(crate) fn lately(&self, now: Instant) -> usize {
+    /// Returns the number of attempts that have ended in one period lately.
+    pub(crate) fn per_period(&self, now: Instant) -> usize {
         let age = now.duration_since(self.since);
         if age >= 2 * SLOT_SOON {
             0
@@ -56,22 +56,22 @@ mod tests {
     #[test]
     fn what_ended_long_ago_does_not_count() {
         let began = Instant::now();
-        let mut turnover = Turnover::first(began);
+        let mut completion_rate = CompletionRate::first(began);
         for _ in 1..5 {
-            turnover.note(began);
+            completion_rate.note(began);
         }
         let half = SLOT_SOON / 2;
-        assert_eq!(turnover.lately(began), 5);
-        assert_eq!(turnover.lately(began + SLOT_SOON + half), 5);
-        turnover.note(began + SLOT_SOON + half);
+        assert_eq!(completion_rate.per_period(began), 5);
+        assert_eq!(completion_rate.per_period(began + SLOT_SOON + half), 5);
+        completion_rate.note(began + SLOT_SOON + half);
         assert_eq!(
-            turnover.lately(began + SLOT_SOON + half),
+            completion_rate.per_period(began + SLOT_SOON + half),
             5,
             "those of the period before"
         );
-        assert_eq!(turnover.lately(began + 2 * SLOT_SOON + half), 1);
-        assert_eq!(turnover.lately(began + 3 * SLOT_SOON), 0);
-        turnover.note(began + 9 * SLOT_SOON);
-        assert_eq!(turnover.lately(began + 9 * SLOT_SOON), 1);
+        assert_eq!(completion_rate.per_period(began + 2 * SLOT_SOON + half), 1);
+        assert_eq!(completion_rate.per_period(began + 3 * SLOT_SOON), 0);
+        completion_rate.note(began + 9 * SLOT_SOON);
+        assert_eq!(completion_rate.per_period(began + 9 * SLOT_SOON), 1);
     }
 }

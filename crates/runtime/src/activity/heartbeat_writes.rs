@@ -40,16 +40,16 @@ impl Activities {
         if matches!(&origin, Origin::Instance(instance) if is_over(&instance.lock())) {
             return;
         }
-        self.beat(&origin, scheduled, |heartbeats| heartbeats.tell(scheduled, details));
+        self.change(&origin, scheduled, |heartbeats| heartbeats.update(scheduled, details));
     }
 
     /// Notes that the pause after a write is over, so that the activity's next heartbeat may be written.
-    pub(crate) fn heartbeat_rested(self: &Arc<Self>, origin: &Origin, scheduled: EventId, alarm: AlarmId) {
-        self.beat(origin, scheduled, |heartbeats| heartbeats.rested(scheduled, alarm));
+    pub(crate) fn heartbeat_pause_over(self: &Arc<Self>, origin: &Origin, scheduled: EventId, alarm: AlarmId) {
+        self.change(origin, scheduled, |heartbeats| heartbeats.pause_over(scheduled, alarm));
     }
 
     /// Changes the heartbeats of an attempt's origin, and writes the details that `change` returns.
-    fn beat(
+    fn change(
         self: &Arc<Self>,
         origin: &Origin,
         scheduled: EventId,
@@ -63,9 +63,9 @@ impl Activities {
                 }
                 (change(&mut core.heartbeats), Reporter::Owner(core.epoch))
             }
-            Origin::Task(borrowed) => {
-                let attempt = borrowed.task.attempt;
-                (change(&mut borrowed.heartbeats.lock()), Reporter::Runner { attempt })
+            Origin::Task(taken) => {
+                let attempt = taken.task.attempt;
+                (change(&mut taken.heartbeats.lock()), Reporter::Runner { attempt })
             }
         };
         if let Some(details) = write {
@@ -111,10 +111,10 @@ impl Activities {
                 ),
             ),
         }
-        let rest = || {
+        let pause = || {
             let alarm = Alarm::Heartbeat(origin.clone(), scheduled);
             self.alarms.set(self.worker.now_ms() + HEARTBEAT_INTERVAL_MS, alarm)
         };
-        self.beat(origin, scheduled, |heartbeats| heartbeats.written(scheduled, rest));
+        self.change(origin, scheduled, |heartbeats| heartbeats.written(scheduled, pause));
     }
 }

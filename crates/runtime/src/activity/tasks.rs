@@ -27,15 +27,15 @@ use crate::lane::job::Queued;
 use crate::log::Level;
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::platform::retry::retrying;
-use crate::state::attempt::{AbortReason, Attempt, Borrowed, Origin};
-use crate::state::remote_activities::Lent;
+use crate::state::attempt::{AbortReason, Attempt, Origin, TakenTask};
+use crate::state::remote_activities::RemoteActivities;
 use crate::worker::owned::Owned;
 use crate::worker::release_requests::NoneOpen;
-use crate::worker::worker::AtStore;
+use crate::worker::worker::PendingOperation;
 
 /// The part of a turn that concerns tasks.
 #[derive(Default)]
-pub(crate) struct Division {
+pub(crate) struct TaskChanges {
     pub(crate) offers: Vec<TaskOffer>,
     pub(crate) withdrawn: Vec<EventId>,
     /// The schedules that were offered and are over. The workers that ran them may have left heartbeats.
@@ -43,29 +43,33 @@ pub(crate) struct Division {
 }
 
 /// Takes the effects that concern other workers out of a turn's output.
-pub(crate) fn divide(session: &Activities, lent: &mut Lent, output: &mut TurnOutput) -> Division {
-    let mut division = Division::default();
+pub(crate) fn split_tasks(
+    activities: &Activities,
+    remote: &mut RemoteActivities,
+    output: &mut TurnOutput,
+) -> TaskChanges {
+    let mut changes = TaskChanges::default();
     for event in &output.events {
         let Some(scheduled) = event.ref_id else { continue };
         match event.kind {
-            EventKind::ActivityCompleted | EventKind::ActivityFailed if lent.end(scheduled) => {
-                division.over.push(scheduled);
+            EventKind::ActivityCompleted | EventKind::ActivityFailed if remote.end(scheduled) => {
+                changes.over.push(scheduled);
             }
-            EventKind::ActivityAttemptFailed => drop(lent.offered.remove(&scheduled)),
+            EventKind::ActivityAttemptFailed => drop(remote.offered.remove(&scheduled)),
             _ => {}
         }
     }
-    let mut room = session.room_beside_others();
+    let mut room = activities.shared_slots();
     output.effects.retain(|effect| match effect {
-        Effect::StartActivity { task, .. } if lent.offered.contains(&task.scheduled) => false,
+        Effect::StartActivity { task, .. } if remote.offered.contains(&task.scheduled) => false,
         Effect::StartActivity {
             task,
             attempt,
             not_before_ms,
-        } if lent.before.contains(&task.scheduled) || !session.runs_itself(task, &mut room) => {
+        } if remote.before.contains(&task.scheduled) || !activities.runs_itself(task, &mut room) => {
             // Details of heartbeats from elsewhere are in the store. A task carries them to the worker that takes it.
-            lent.offer(task.scheduled);
-            division.offers.push(TaskOffer {
+            remote.offer(task.scheduled);
+            changes.offers.push(TaskOffer {
                 scheduled: task.scheduled,
                 attempt: *attempt,
                 queue: task.options.queue().to_owned(),
@@ -76,21 +80,21 @@ pub(crate) fn divide(session: &Activities, lent: &mut Lent, output: &mut TurnOut
             });
             false
         }
-        Effect::AbortActivity { scheduled } if lent.before.contains(scheduled) => {
-            if lent.offered.contains(scheduled) {
-                division.withdrawn.push(*scheduled);
+        Effect::AbortActivity { scheduled } if remote.before.contains(scheduled) => {
+            if remote.offered.contains(scheduled) {
+                changes.withdrawn.push(*scheduled);
             }
-            lent.end(*scheduled);
-            division.over.push(*scheduled);
+            remote.end(*scheduled);
+            changes.over.push(*scheduled);
             false
         }
         Effect::StartActivity { .. } | Effect::AbortActivity { .. } => true,
     });
-    division
+    changes
 }
 
 /// The room of this worker for the attempts of one turn.
-struct Room {
+struct FreeSlots {
     /// The number of free slots.
     slots: usize,
     /// The number of the turn's attempts that are to wait for a slot.
@@ -98,58 +102,58 @@ struct Room {
 }
 
 /// Takes tasks when some may be due and there is room for them, until the session ends.
-pub(crate) async fn run(session: Arc<Activities>) {
+pub(crate) async fn run(activities: Arc<Activities>) {
     let mut delay = RETRY_DELAYS.0;
     let mut noted = None;
     loop {
-        session.stop_withdrawn().await;
-        let limit = session.room_for_tasks();
-        let names = session.names_to_take(&mut noted).await;
+        activities.stop_withdrawn().await;
+        let limit = activities.task_slots();
+        let names = activities.names_to_take(&mut noted).await;
         let mut next_due_ms = None;
         if limit > 0 && !names.is_empty() {
             let request = TaskRequest {
-                worker: session.worker.id.clone(),
-                queues: session.shared.options.queues.clone(),
+                worker: activities.worker.id.clone(),
+                queues: activities.shared.options.queues.clone(),
                 names,
                 limit: PageLimit {
                     rows: limit,
                     bytes: TASK_BYTES_MAX,
                 },
             };
-            let none_open = session.worker.releases.until_none_open().await;
-            let claim = session.worker.claim();
-            match session.shared.store.provider.acquire_tasks(request).await {
+            let none_open = activities.worker.releases.until_none_open().await;
+            let claim = activities.worker.claim();
+            match activities.shared.store.provider.acquire_tasks(request).await {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
-                    session.borrow(acquired.tasks, none_open).await;
+                    activities.run_tasks(acquired.tasks, none_open).await;
                     drop(claim);
                 }
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
                     let message = format!("tasks could not be read, trying again: {error}");
-                    session.shared.log(Level::Warn, message);
+                    activities.shared.log(Level::Warn, message);
                     crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);
                     continue;
                 }
             }
         }
-        let now = session.worker.now_ms();
-        // This comes before the room is counted: a slot that is given back from here on wakes this task.
-        session.wants_room.store(true, Ordering::Release);
-        let is_full = session.room_for_tasks() == 0;
-        session.wants_room.store(is_full, Ordering::Release);
+        let now = activities.worker.now_ms();
+        // This comes before the room is counted: a slot that is freed from here on wakes this task.
+        activities.tasks_may_wait.store(true, Ordering::Release);
+        let is_full = activities.task_slots() == 0;
+        activities.tasks_may_wait.store(is_full, Ordering::Release);
         match next_due_ms {
             Some(at) if !is_full => {
                 let wait = Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL);
                 tokio::select! {
                     biased;
-                    () = session.tasks_wanted.notified() => {}
+                    () = activities.tasks_wanted.notified() => {}
                     () = crate::platform::time::sleep(wait) => {}
                 }
             }
-            _ => session.tasks_wanted.notified().await,
+            _ => activities.tasks_wanted.notified().await,
         }
     }
 }
@@ -157,7 +161,7 @@ pub(crate) async fn run(session: Arc<Activities>) {
 impl Activities {
     /// True if this worker runs an activity of its own instance itself. Without `room` there is no limit, because no
     /// other worker would run it.
-    fn runs_itself(&self, task: &ActivityTask, room: &mut Option<Room>) -> bool {
+    fn runs_itself(&self, task: &ActivityTask, room: &mut Option<FreeSlots>) -> bool {
         if task.options.inline {
             return true;
         }
@@ -166,16 +170,16 @@ impl Activities {
             return false;
         }
         if !self.shared.registry.lock().has_activity(&task.name) {
-            self.strange.lock().insert(task.name.clone());
+            self.unregistered.lock().insert(task.name.clone());
             return false;
         }
         match room {
             None => true,
-            Some(Room { slots, .. }) if *slots > 0 => {
+            Some(FreeSlots { slots, .. }) if *slots > 0 => {
                 *slots -= 1;
                 true
             }
-            Some(Room { waiting, .. }) => {
+            Some(FreeSlots { waiting, .. }) => {
                 let is_soon = self.attempts.lock().has_slot_soon(&task.name, *waiting);
                 *waiting += usize::from(is_soon);
                 is_soon
@@ -184,8 +188,8 @@ impl Activities {
     }
 
     /// Returns the room of this worker if other workers may have room, too.
-    fn room_beside_others(&self) -> Option<Room> {
-        self.has_company.load(Ordering::Relaxed).then(|| Room {
+    fn shared_slots(&self) -> Option<FreeSlots> {
+        self.has_other_workers.load(Ordering::Relaxed).then(|| FreeSlots {
             slots: self.attempts.lock().room(),
             waiting: 0,
         })
@@ -195,8 +199,8 @@ impl Activities {
     /// worker will ever run.
     async fn names_to_take(&self, noted: &mut Option<usize>) -> Vec<String> {
         let mut names = self.shared.registry.lock().activities();
-        let strange: Vec<String> = self.strange.lock().iter().cloned().collect();
-        if *noted == Some(names.len()) && strange.is_empty() {
+        let unregistered: Vec<String> = self.unregistered.lock().iter().cloned().collect();
+        if *noted == Some(names.len()) && unregistered.is_empty() {
             return names;
         }
         let provider = &self.shared.store.provider;
@@ -205,20 +209,20 @@ impl Activities {
             return names;
         };
         *noted = Some(names.len());
-        if strange.is_empty() {
+        if unregistered.is_empty() {
             return names;
         }
         let Ok(workers) = retrying(|| provider.workers()).await else {
             return names;
         };
         let is_alone = workers.iter().all(|worker| worker.id == self.worker.id);
-        for name in strange {
+        for name in unregistered {
             if is_alone && known.binary_search(&name).is_err() {
                 names.push(name);
                 continue;
             }
-            self.strange.lock().remove(&name);
-            if self.expected.lock().insert(name.clone()) {
+            self.unregistered.lock().remove(&name);
+            if self.registered_elsewhere.lock().insert(name.clone()) {
                 let message =
                     format!("activity '{name}' is not registered in this runtime and waits for a worker that has it");
                 self.shared.log(Level::Warn, message);
@@ -227,7 +231,7 @@ impl Activities {
         names
     }
 
-    fn room_for_tasks(&self) -> usize {
+    fn task_slots(&self) -> usize {
         if !self.worker.takes_work() {
             0
         } else {
@@ -235,10 +239,10 @@ impl Activities {
         }
     }
 
-    /// Runs tasks that were acquired. `none_open` was taken when no request to give back was open, before the tasks were
-    /// asked for. Tasks that were given back since are left out: other workers have them then, and may have finished
+    /// Runs tasks that were acquired. `none_open` was taken when no release request was open, before the tasks were
+    /// asked for. Tasks that were released since are left out: other workers have them then, and may have finished
     /// them (B2).
-    async fn borrow(self: &Arc<Self>, tasks: Vec<Task>, mut none_open: NoneOpen) {
+    async fn run_tasks(self: &Arc<Self>, tasks: Vec<Task>, mut none_open: NoneOpen) {
         let mut attempts: Vec<(TaskName, Attempt)> =
             tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
         while !attempts.is_empty() {
@@ -247,7 +251,7 @@ impl Activities {
                 if self.worker.has_ended() {
                     return;
                 }
-                // The lock is held because giving back reads what it keeps under the same lock: either it finds these
+                // The lock is held because a release reads what it keeps under the same lock: either it finds these
                 // attempts, or the check here finds the request.
                 if self.worker.releases.none_open() == Some(none_open) {
                     for (_, attempt) in attempts {
@@ -291,7 +295,7 @@ impl Activities {
             return None;
         };
         let attempt = Attempt {
-            origin: Origin::Task(Arc::new(Borrowed {
+            origin: Origin::Task(Arc::new(TakenTask {
                 task: name,
                 instance_id,
                 orchestration,
@@ -312,19 +316,19 @@ impl Activities {
     }
 
     /// Writes the end of a task's attempt, which reaches its instance as a message.
-    pub(crate) fn report(self: &Arc<Self>, borrowed: &Borrowed, result: AttemptResult, writing: AtStore) {
-        borrowed.heartbeats.lock().clear(&self.alarms);
+    pub(crate) fn report(self: &Arc<Self>, task: &TakenTask, result: AttemptResult, writing: PendingOperation) {
+        task.heartbeats.lock().clear(&self.alarms);
         let done = TaskDone {
             worker: self.worker.id.clone(),
-            task: borrowed.task,
+            task: task.task,
             result,
             time_ms: self.worker.now_ms(),
         };
-        let (this, id) = (Arc::clone(self), borrowed.instance_id.clone());
-        let leaving = self.worker.leaving(Owned::Task(borrowed.task));
+        let (this, id) = (Arc::clone(self), task.instance_id.clone());
+        let releasing = self.worker.releasing(Owned::Task(task.task));
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
-                Ok(Outcome::Told { receivers }) => this.shared.store.told(&receivers),
+                Ok(Outcome::Told { receivers }) => this.shared.store.notify_receivers(&receivers),
                 // The task was withdrawn, or is another worker's by now.
                 Ok(_) => {}
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}
@@ -333,7 +337,7 @@ impl Activities {
                     format!("the end of an activity of instance '{id}' could not be stored, it is run again: {error}"),
                 ),
             }
-            drop((writing, leaving));
+            drop((writing, releasing));
         });
         self.shared
             .store
@@ -343,7 +347,7 @@ impl Activities {
 
     /// Aborts the tasks that run here and were withdrawn.
     async fn stop_withdrawn(self: &Arc<Self>) {
-        let running = self.attempts.lock().borrowed();
+        let running = self.attempts.lock().taken_tasks();
         if running.is_empty() {
             return;
         }
@@ -354,14 +358,14 @@ impl Activities {
         };
         let kept: BTreeSet<TaskName> = kept.into_iter().collect();
         let lost = running.into_iter().filter(|name| !kept.contains(name));
-        self.give_up_borrowed(lost, AbortReason::Cancelled);
+        self.abort_tasks(lost, AbortReason::Cancelled);
     }
 
     /// Gives up the attempts of tasks that are not this worker's any more.
-    pub(crate) fn give_up_borrowed(self: &Arc<Self>, tasks: impl IntoIterator<Item = TaskName>, reason: AbortReason) {
+    pub(crate) fn abort_tasks(self: &Arc<Self>, tasks: impl IntoIterator<Item = TaskName>, reason: AbortReason) {
         let mut activities = self.attempts.lock();
         for name in tasks {
-            if let Some((token, lane)) = activities.cancel_borrowed(name) {
+            if let Some((token, lane)) = activities.cancel_task(name) {
                 self.shared.push(Class::First, Queued::Abort(token, reason, lane));
             }
         }

@@ -70,7 +70,7 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn runs(&self, id: &str) -> bool;
     /// Takes an instance away if the worker acquired it in this epoch or before. The instance was terminated, or
     /// suspended from outside.
-    fn taken_away(self: Arc<Self>, key: InstanceKey, until: Epoch);
+    fn revoke(self: Arc<Self>, key: InstanceKey, until: Epoch);
     /// Looks for messages, which may have come for the worker's instances.
     fn look_for_messages(&self);
     /// Looks at the worker's lease, which may be gone.
@@ -264,7 +264,7 @@ impl Store {
         let this = Arc::clone(self);
         self.write(Write::Message(message), move |outcome| match outcome {
             Ok(Outcome::Delivered { owner, .. }) => {
-                this.told(&[owner]);
+                this.notify_receivers(&[owner]);
                 reply(Ok(()));
             }
             Ok(Outcome::Terminated { receivers, stopped, .. }) => {
@@ -294,7 +294,7 @@ impl Store {
                 receivers,
                 stopped,
             }) => {
-                this.taken_away(key, NEVER_AGAIN, owner.as_ref());
+                this.revoke(key, NEVER_AGAIN, owner.as_ref());
                 this.ended_from_outside(&receivers, !stopped.is_empty());
                 reply(Ok(()));
             }
@@ -307,7 +307,7 @@ impl Store {
     /// Tells workers and waiters that a client has ended an instance. `stops` is true if other workers run attempts
     /// that no instance waits for any more.
     fn ended_from_outside(&self, receivers: &[Option<WorkerId>], stops: bool) {
-        self.told(receivers);
+        self.notify_receivers(receivers);
         if stops {
             self.look_at_tasks();
         }
@@ -357,7 +357,7 @@ impl Store {
     }
 
     /// Tells workers that their instances got messages. `receivers` are the owners of these instances.
-    pub(crate) fn told(&self, receivers: &[Option<WorkerId>]) {
+    pub(crate) fn notify_receivers(&self, receivers: &[Option<WorkerId>]) {
         if receivers.contains(&None) {
             self.work_is_due();
         }
@@ -370,12 +370,12 @@ impl Store {
 
     /// Tells workers that an instance has no owner until it is acquired in a later epoch. The former owner finds in its
     /// inbox what it has to release.
-    pub(crate) fn taken_away(&self, key: InstanceKey, until: Epoch, owner: Option<&WorkerId>) {
+    pub(crate) fn revoke(&self, key: InstanceKey, until: Epoch, owner: Option<&WorkerId>) {
         for worker in self.workers() {
             if owner == Some(worker.worker()) {
                 worker.look_for_messages();
             }
-            worker.taken_away(key, until);
+            worker.revoke(key, until);
         }
     }
 
@@ -395,7 +395,7 @@ impl Store {
 
     /// Tells workers that instances or tasks of another worker may be due. The provider tells other processes. Nothing
     /// else tells this process.
-    pub(crate) fn some_was_released(&self) {
+    pub(crate) fn work_was_released(&self) {
         self.work_is_due();
         self.look_at_tasks();
     }

@@ -21,7 +21,7 @@ impl Store {
         let this = Arc::clone(self);
         self.write(write, move |outcome| match outcome {
             Ok(Outcome::Suspended { key, epoch, owner }) => {
-                this.taken_away(key, epoch, owner.as_ref());
+                this.revoke(key, epoch, owner.as_ref());
                 reply(Ok(()));
             }
             Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),

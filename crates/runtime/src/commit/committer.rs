@@ -2,9 +2,9 @@
 //!
 //! - **C1** A batch that fails for now is tried again, before the writes that came after it. After [`BATCH_TRIES_MAX`]
 //!   failures in a row, the writes are tried one by one, because one of them may be the cause.
-//! - **C2** A write that fails by itself is set aside for a while, with an increasing delay, and the other writes pass
+//! - **C2** A write that fails by itself is deferred for a while, with an increasing delay, and the other writes pass
 //!   it. The write is never given up for that: the store may be away, and then each write fails.
-//! - **C3** No write passes a write of the same subject that is set aside. The subject is an instance, by its id or by
+//! - **C3** No write passes a write of the same subject that is deferred. The subject is an instance, by its id or by
 //!   its key.
 
 use std::collections::{HashSet, VecDeque};
@@ -49,8 +49,8 @@ struct Item {
     unknown: Option<ProviderError>,
     /// Number of times that the write has failed by itself.
     failures: u32,
-    /// Time until which the write is set aside.
-    aside_until: Option<Instant>,
+    /// Time until which the write is deferred.
+    deferred_until: Option<Instant>,
     done: WriteDone,
 }
 
@@ -69,8 +69,8 @@ impl Item {
         self.until.is_some_and(|until| until <= Instant::now())
     }
 
-    fn is_aside(&self, now: Instant) -> bool {
-        self.aside_until.is_some_and(|until| until > now)
+    fn is_deferred(&self, now: Instant) -> bool {
+        self.deferred_until.is_some_and(|until| until > now)
     }
 }
 
@@ -128,7 +128,7 @@ struct State {
 }
 
 impl State {
-    /// Takes the waiting writes that make the next batch. The batch is empty if all waiting writes are set aside.
+    /// Takes the waiting writes that make the next batch. The batch is empty if all waiting writes are evicted.
     fn take_batch(&mut self, most: usize) -> Vec<Item> {
         if self.failures >= BATCH_TRIES_MAX {
             return Vec::from_iter(self.take_probe());
@@ -138,7 +138,7 @@ impl State {
         let (mut bytes, mut passed) = (0, 0);
         while taken.len() < most && bytes < BATCH_BYTES_MAX {
             let Some(item) = self.waiting.get(passed) else { break };
-            if item.is_aside(now) || self.follows_passed(passed) {
+            if item.is_deferred(now) || self.follows_passed(passed) {
                 passed += 1;
                 continue;
             }
@@ -163,7 +163,7 @@ impl State {
         let mut best: Option<(u32, usize)> = None;
         for (place, item) in self.waiting.iter().enumerate() {
             if subjects.insert(Subject::of(&item.write))
-                && !item.is_aside(now)
+                && !item.is_deferred(now)
                 && best.is_none_or(|(failures, _)| item.failures < failures)
             {
                 best = Some((item.failures, place));
@@ -241,7 +241,7 @@ impl Committer {
             alone: false,
             unknown: None,
             failures: 0,
-            aside_until: None,
+            deferred_until: None,
             done,
         });
         self.pump();
@@ -402,7 +402,7 @@ impl Committer {
                     item.alone = true;
                     item.failures = item.failures.saturating_add(1);
                     let delay = delay_after(item.failures);
-                    item.aside_until = Some(Instant::now() + delay);
+                    item.deferred_until = Some(Instant::now() + delay);
                     aside = Some(delay);
                 }
                 let again = if is_final { !was_alone } else { !item.is_over() };

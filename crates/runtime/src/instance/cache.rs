@@ -1,6 +1,6 @@
 //! The cache of generators that are kept alive while their instances wait. It keeps as many as its limit, and drops a
-//! generator that was not used for a while and is soon made again. Generators in use stay. An instance that is set
-//! aside comes back by replay.
+//! generator that was not used for a while and is soon made again. Generators in use stay. An evicted instance
+//! comes back by replay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use perdure_scheduler::Class;
 use crate::instance::instances::Instances;
 use crate::instance::table::Table;
 use crate::lane::job::Queued;
-use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, HISTORY_PAGE, SET_ASIDE_MAX, TRIM_MAX};
+use crate::options::{CACHE_IDLE_EVENTS, CACHE_IDLE_MS, EVICTED_MAX, HISTORY_PAGE, TRIM_MAX};
 use crate::state::Instance;
 
 /// Returns the approximate number of bytes of the first page of an instance's history.
@@ -19,11 +19,11 @@ fn page_bytes(engine: &Engine) -> usize {
     usize::try_from(engine.history_bytes()).map_or(HISTORY_PAGE.bytes, |bytes| bytes.min(HISTORY_PAGE.bytes))
 }
 
-/// Sets unused generators aside until the session ends.
-pub(crate) async fn run(session: Arc<Instances>) {
+/// Evicts unused generators until the session ends.
+pub(crate) async fn run(instances: Arc<Instances>) {
     loop {
-        session.cache_used.notified().await;
-        while let Some(wait) = session.set_idle_aside() {
+        instances.cache_used.notified().await;
+        while let Some(wait) = instances.evict_idle() {
             crate::platform::time::sleep(wait).await;
         }
     }
@@ -37,7 +37,7 @@ impl Instances {
         }
     }
 
-    /// Sets aside the generators that the cache has no room for. Each call looks at only a few, because each turn calls
+    /// Evicts the generators that the cache has no room for. Each call looks at only a few, because each turn calls
     /// this again, and a cache that is smaller than the number of running instances must not cost every turn a walk
     /// over all of it.
     pub(crate) fn trim(&self, table: &mut Table) {
@@ -45,22 +45,22 @@ impl Instances {
             let Some(instance) = table.take_surplus(self.shared.options.cached_instances_max) else {
                 return;
             };
-            self.set_aside(table, &instance);
+            self.evict(table, &instance);
         }
     }
 
-    /// Sets aside the generators that were not used for [`CACHE_IDLE_MS`]. A generator that takes long to replay counts
+    /// Evicts the generators that were not used for [`CACHE_IDLE_MS`]. A generator that takes long to replay counts
     /// as used again. Returns the time until the next such call; `None`: no call is needed before the cache is
     /// [used](Self::touch).
-    fn set_idle_aside(&self) -> Option<Duration> {
+    fn evict_idle(&self) -> Option<Duration> {
         let mut table = self.table.lock();
         let before = self.now_ms() - CACHE_IDLE_MS;
-        for _ in 0..SET_ASIDE_MAX {
+        for _ in 0..EVICTED_MAX {
             let Some(instance) = table.take_idle(before) else { break };
             if instance.lock().next_event_id.0 > CACHE_IDLE_EVENTS {
                 self.touch(&mut table, &instance);
             } else {
-                self.set_aside(&mut table, &instance);
+                self.evict(&mut table, &instance);
             }
         }
         let used_ms = table.look_again()?;
@@ -69,7 +69,7 @@ impl Instances {
 
     /// Drops the generator of an instance that was taken out of the cache, or puts the instance back because it is in
     /// use.
-    fn set_aside(&self, table: &mut Table, instance: &Arc<Instance>) {
+    fn evict(&self, table: &mut Table, instance: &Arc<Instance>) {
         let mut core = instance.lock();
         let is_released = table.is_released(instance);
         if core.control.is_idle() || is_released {
@@ -80,7 +80,7 @@ impl Instances {
             }
             core.page_bytes = core.engine.as_ref().map_or(0, page_bytes);
             core.engine = None;
-            if let Some(lane) = instance.stand() {
+            if let Some(lane) = instance.unpin() {
                 // The drop is queued before anything can load the instance again: its next turn on this lane must find
                 // no generator.
                 self.shared.push(Class::First, Queued::Drop(instance.token, lane));

@@ -1,7 +1,7 @@
 //! The instances of a worker: how they come, how they go on, and how they go.
 //!
 //! Lock order: table, then starting or probations, then an instance's core, then the attempts of activities, then the
-//! open requests to give back. A lane and the alarms may be called with any of them locked; the committer with none,
+//! open release requests. A lane and the alarms may be called with any of them locked; the committer with none,
 //! because its provider may answer at once.
 
 use std::sync::Arc;
@@ -112,11 +112,11 @@ impl Instances {
             }
             // This comes first: the answer to a start that comes later then finds that its instance is taken away,
             // although the instance is here.
-            self.starting.lock().taken_away(key);
-            unread.extend(self.take_up(instance));
+            self.starting.lock().revoke(key);
+            unread.extend(self.add_acquired(instance));
             // The instance may have been taken away before it could be found in the table.
             if let Some(until) = taken(key, epoch) {
-                self.forget_taken(key, until, AbortReason::Cancelled);
+                self.forget_revoked(key, until, AbortReason::Cancelled);
             }
         }
         *self.acquiring.lock() = None;
@@ -125,18 +125,18 @@ impl Instances {
 
     /// Takes an instance that was started and claimed, or whose next execution begins.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
-        if let Some(unread) = self.take_up(acquired) {
+        if let Some(unread) = self.add_acquired(acquired) {
             self.follow(&unread, NextAction::Needs(Needs::Stored));
         }
     }
 
     /// Makes an instance this worker's. Returns it if its stored part is to be read next.
-    fn take_up(self: &Arc<Self>, acquired: AcquiredInstance) -> Option<Arc<Instance>> {
+    fn add_acquired(self: &Arc<Self>, acquired: AcquiredInstance) -> Option<Arc<Instance>> {
         let stale = {
             let mut table = self.live_table()?;
             match table.take_released(acquired.key, acquired.epoch, acquired.next_event_id) {
                 Some((instance, true)) => {
-                    // The lock is held until the instance is owned, or its engine could be set aside in between.
+                    // The lock is held until the instance is owned, or its engine could be evicted in between.
                     instance.lock().reuse(acquired);
                     self.shared.metrics.cache_hits.add(1);
                     return self.own(table, instance);
@@ -250,7 +250,7 @@ impl Instances {
             Needs::Found => self.search(instance),
             Needs::Stored => self.load_one(instance),
             Needs::History(from) => self.load(instance, from),
-            Needs::Probation => self.await_trial(instance),
+            Needs::Probation => self.queue_probation(instance),
         }
     }
 
@@ -271,7 +271,7 @@ impl Instances {
                 NextAction::Step => has_work |= self.shared.push_from(lane, Class::First, Queued::Turn(instance)),
                 action => self.follow(&instance, action),
             },
-            Some(Origin::Task(borrowed)) => self.activities.settle_task(token, &borrowed, result),
+            Some(Origin::Task(taken)) => self.activities.settle_task(token, &taken, result),
             None => {}
         }
         has_work |= self.activities.refill(lane);
@@ -296,24 +296,24 @@ impl Instances {
     // ---- instances go ----
 
     /// Takes an instance away that this worker acquired in `until` or an earlier epoch.
-    pub(crate) fn take_away(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
+    pub(crate) fn revoke(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
         // This comes first: an instance that is not in the table yet is found there when it comes.
-        self.starting.lock().taken_away(key);
+        self.starting.lock().revoke(key);
         if let Some(taken) = &mut *self.acquiring.lock() {
             taken.insert(key, until);
         }
-        self.forget_taken(key, until, reason);
+        self.forget_revoked(key, until, reason);
     }
 
     /// Takes an instance away that a client has terminated or suspended. A client of this process has also told this
     /// session directly.
     pub(crate) fn revoked(self: &Arc<Self>, Revoked { key, epoch }: Revoked) {
-        self.take_away(key, epoch, AbortReason::Cancelled);
-        self.worker.let_go(key, epoch);
+        self.revoke(key, epoch, AbortReason::Cancelled);
+        self.worker.release_instance(key, epoch);
     }
 
     /// Forgets an instance that was taken away, unless this worker has acquired it again since.
-    fn forget_taken(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
+    fn forget_revoked(self: &Arc<Self>, key: InstanceKey, until: Epoch, reason: AbortReason) {
         let instance = self.table.lock().any(key).cloned();
         if let Some(instance) = instance.filter(|instance| instance.lock().epoch <= until) {
             self.forget(&instance, reason);
@@ -327,13 +327,13 @@ impl Instances {
         instance.stop(&self.services);
         self.table.lock().remove(instance);
         self.activities.abort_all(instance, reason);
-        self.trial_over(instance);
+        self.probation_over(instance);
         self.shared.store.watch.look(&instance.id);
         self.worker.draining.tell();
     }
 
     /// Replaces an instance that has continued as new by its next execution, here or on the worker that acquires it.
-    pub(crate) fn succeed(self: &Arc<Self>, instance: &Arc<Instance>, next: NextExecution) {
+    pub(crate) fn begin_next_execution(self: &Arc<Self>, instance: &Arc<Instance>, next: NextExecution) {
         if !next.hold {
             return self.forget(instance, AbortReason::Cancelled);
         }
@@ -386,7 +386,7 @@ impl Instances {
     pub(crate) fn is_drained(&self) -> bool {
         // Each lock is taken by itself: together they would be taken in the wrong order.
         let running = self.activities.attempts.lock().running();
-        let at_store = self.worker.operations_at_store();
+        let at_store = self.worker.pending_operations();
         let starting = self.starting.lock().len();
         running + at_store + starting == 0 && self.table.lock().is_at_rest()
     }

@@ -86,15 +86,15 @@ impl Instances {
             instance.lock().epoch = epoch;
             self.adopt(instance, epoch);
         }
-        let is_taken_away = self.starting.lock().remove(instance);
-        if is_taken_away && matches!(turn, Some(Outcome::Committed { .. })) {
+        let is_revoked = self.starting.lock().remove(instance);
+        if is_revoked && matches!(turn, Some(Outcome::Committed { .. })) {
             // No other turn logs these lines again.
             self.tell(logs);
             self.forget(instance, AbortReason::Cancelled);
             done(answer);
             return (false, turn);
         }
-        if claimed.is_none() || is_taken_away {
+        if claimed.is_none() || is_revoked {
             self.forget(instance, AbortReason::Cancelled);
             done(answer);
             return (false, turn);
@@ -104,7 +104,7 @@ impl Instances {
         if is_lost {
             let epoch = instance.lock().epoch;
             self.forget(instance, AbortReason::LeaseLost);
-            self.worker.let_go(instance.key(), epoch);
+            self.worker.release_instance(instance.key(), epoch);
             done(answer);
             return (false, turn);
         }
@@ -141,7 +141,7 @@ impl Instances {
 
     /// Leaves the starts that wait for their first turns to the workers that acquire them, because the thread does not
     /// come to run these turns. A start that is being written stays.
-    pub(crate) fn leave_starts(self: &Arc<Self>) {
+    pub(crate) fn release_starts(self: &Arc<Self>) {
         let waiting: Vec<Arc<Instance>> = {
             let mut starting = self.starting.lock();
             let waits = starting
@@ -159,13 +159,13 @@ impl Instances {
     /// Gives up starts of a lane whose thread is gone, and which has run their first turns or is in one. A start that
     /// is being written is given up when its answer is [known](Self::started). The others are left to the workers that
     /// acquire them.
-    pub(crate) fn lose_starts(self: &Arc<Self>, lane: LaneId) {
-        let seated: Vec<Arc<Instance>> = {
+    pub(crate) fn drop_starts_of(self: &Arc<Self>, lane: LaneId) {
+        let pinned: Vec<Arc<Instance>> = {
             let starting = self.starting.lock();
-            let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
-            starting.instances.values().filter(seated).cloned().collect()
+            let pinned = |instance: &&Arc<Instance>| instance.lane() == Some(lane);
+            starting.instances.values().filter(pinned).cloned().collect()
         };
-        for instance in seated {
+        for instance in pinned {
             instance.stop(&self.services);
             let Some(start) = instance.lock().start.take() else {
                 continue;

@@ -14,7 +14,7 @@ pub(crate) struct Starting {
     pub(crate) instances: FxHashMap<Token, Arc<Instance>>,
     /// Keys of instances that were terminated, suspended or acquired again meanwhile. Each instance that is being
     /// started may have one of these keys.
-    taken_away: FxHashSet<InstanceKey>,
+    revoked: FxHashSet<InstanceKey>,
 }
 
 impl Starting {
@@ -22,19 +22,19 @@ impl Starting {
         self.instances.len()
     }
 
-    pub(crate) fn taken_away(&mut self, key: InstanceKey) {
+    pub(crate) fn revoke(&mut self, key: InstanceKey) {
         if !self.instances.is_empty() {
-            self.taken_away.insert(key);
+            self.revoked.insert(key);
         }
     }
 
     /// Forgets an instance whose start is written or refused. Returns `true` if the instance was taken away already.
     pub(crate) fn remove(&mut self, instance: &Instance) -> bool {
         self.instances.remove(&instance.token);
-        let taken_away = self.taken_away.remove(&instance.key());
+        let is_revoked = self.revoked.remove(&instance.key());
         if self.instances.is_empty() {
-            self.taken_away.clear();
+            self.revoked.clear();
         }
-        taken_away
+        is_revoked
     }
 }

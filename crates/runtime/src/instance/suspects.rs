@@ -1,4 +1,4 @@
-//! The suspects of a session: those that are tried, and those that wait for their probation. Invariants T1 to T5 stand in
+//! The suspects of a session: those on probation, and those that wait for their probation. Invariants T1 to T5 stand in
 //! [`probations`](crate::instance::probations), which announces probations to the store.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use perdure_provider::{ProbationStep, Suspicion};
 use perdure_scheduler::State;
 use rustc_hash::FxHashMap;
 
-use crate::options::TRIED_MAX;
+use crate::options::PROBATIONS_MAX;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::state::alarm::Alarm;
 use crate::state::{Instance, Token};
@@ -16,10 +16,10 @@ use crate::state::{Instance, Token};
 /// The suspects of a session.
 #[derive(Default)]
 pub(crate) struct Probations {
-    /// The suspects that are tried, from the announcement until the end is written, each with the alarm that ends its
+    /// The suspects on probation, from the announcement until the end is written, each with the alarm that ends its
     /// probation.
-    pub(crate) tried: FxHashMap<Token, Option<AlarmId>>,
-    /// True while one suspect is tried alone: no other probation begins until that one is over.
+    pub(crate) on_probation: FxHashMap<Token, Option<AlarmId>>,
+    /// True while one suspect is on probation alone: no other probation begins until that one is over.
     pub(crate) is_alone: bool,
     pub(crate) waiting: VecDeque<Arc<Instance>>,
 }
@@ -27,11 +27,14 @@ pub(crate) struct Probations {
 impl Probations {
     /// Forgets all suspects, because the session is over.
     pub(crate) fn clear(&mut self, alarms: &Alarms<Alarm>) {
-        self.tried.values().flatten().for_each(|alarm| alarms.cancel(*alarm));
+        self.on_probation
+            .values()
+            .flatten()
+            .for_each(|alarm| alarms.cancel(*alarm));
         *self = Self::default();
     }
 
-    /// Returns the next suspect that can be tried now, and how it is tried.
+    /// Returns the next suspect whose probation can begin now, and how it begins.
     pub(crate) fn next(&mut self) -> Option<(Arc<Instance>, ProbationStep)> {
         while let Some(next) = self.waiting.front() {
             let (state, suspicion) = {
@@ -44,8 +47,9 @@ impl Probations {
             }
             let next = self.waiting.pop_front()?;
             if !is_gone {
-                self.is_alone = suspicion.needs_isolation() || (self.tried.is_empty() && self.waiting.is_empty());
-                self.tried.insert(next.token, None);
+                self.is_alone =
+                    suspicion.needs_isolation() || (self.on_probation.is_empty() && self.waiting.is_empty());
+                self.on_probation.insert(next.token, None);
                 let step = if self.is_alone {
                     ProbationStep::Alone
                 } else {
@@ -58,9 +62,9 @@ impl Probations {
     }
 
     fn has_room_for(&self, token: Token, suspicion: Suspicion) -> bool {
-        let fits = !self.is_alone && !suspicion.needs_isolation() && self.tried.len() < TRIED_MAX;
-        // The end of the suspect's own last probation must be written first: a store may carry out the two writes in any
-        // order.
-        self.tried.is_empty() || (fits && !self.tried.contains_key(&token))
+        let fits = !self.is_alone && !suspicion.needs_isolation() && self.on_probation.len() < PROBATIONS_MAX;
+        // The end of the suspect's own last probation must be written first: a store may carry out the two writes in
+        // any order.
+        self.on_probation.is_empty() || (fits && !self.on_probation.contains_key(&token))
     }
 }

@@ -1,7 +1,7 @@
 //! Suspensions by the worker that owns the instance, when its code or its history is not fit to go on.
 //!
-//! The instance is forgotten at once, and is [on its way out](crate::worker::owned::Leaving) until the store has
-//! written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without the
+//! The instance is forgotten at once, and counts as [being released](crate::worker::owned::Releasing) until the store
+//! has written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without the
 //! parts that the store may be refusing. Then the instance is released.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::options::{RETRY_DELAYS, SUSPENSION_TRIES};
 use crate::report::Report;
 use crate::state::Instance;
 use crate::state::attempt::AbortReason;
-use crate::worker::owned::{Leaving, Owned};
+use crate::worker::owned::{Owned, Releasing};
 
 /// A suspension that is to be written.
 struct Suspension {
@@ -23,7 +23,7 @@ struct Suspension {
     commit: TurnCommit,
     /// The number of times that the store refused it.
     refused: u32,
-    leaving: Leaving,
+    releasing: Releasing,
 }
 
 impl Instances {
@@ -48,7 +48,7 @@ impl Instances {
         });
         let commit = self.suspension(instance, report, unfit_code.flatten());
         let suspension = Suspension {
-            leaving: self.worker.leaving(Owned::Instance(commit.key, commit.epoch)),
+            releasing: self.worker.releasing(Owned::Instance(commit.key, commit.epoch)),
             instance: Arc::clone(instance),
             commit,
             refused: 0,
@@ -96,7 +96,8 @@ impl Instances {
             }
             // The instance is another worker's by now, or the store has lost a write that it had acknowledged.
             Ok(_) => {
-                self.worker.let_go(suspension.commit.key, suspension.commit.epoch);
+                self.worker
+                    .release_instance(suspension.commit.key, suspension.commit.epoch);
                 self.shared.store.watch.look(&instance.id);
             }
             Err(error) if error.kind == ProviderErrorKind::Closed => {}
@@ -110,7 +111,7 @@ impl Instances {
             instance,
             mut commit,
             refused,
-            leaving,
+            releasing,
         } = suspension;
         let then = if refused + 1 < SUSPENSION_TRIES {
             "it is tried again without its report"
@@ -120,7 +121,7 @@ impl Instances {
         let message = format!("instance '{}' could not be suspended, {then}: {error}", instance.id);
         self.shared.log_about(&*instance, Level::Error, message);
         if refused + 1 >= SUSPENSION_TRIES {
-            return self.worker.let_go(commit.key, commit.epoch);
+            return self.worker.release_instance(commit.key, commit.epoch);
         }
         commit.after = AfterTurn::Suspend {
             report: Report::of_problem("the store refused the report of its suspension").into_text(),
@@ -130,7 +131,7 @@ impl Instances {
             instance,
             commit,
             refused: refused + 1,
-            leaving,
+            releasing,
         };
         let this = Arc::clone(self);
         self.worker.spawn(async move {

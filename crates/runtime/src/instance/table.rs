@@ -1,4 +1,4 @@
-//! The table of instances that this worker has loaded. It also knows which of them may be set aside.
+//! The table of instances that this worker has loaded. It also knows which of them may be evicted.
 
 use std::borrow::Borrow;
 use std::collections::HashSet;

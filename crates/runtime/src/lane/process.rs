@@ -50,7 +50,7 @@ impl Process for Instance {
     }
 
     fn step(&self, core: &mut Core, services: &Services, lane: LaneId) -> Option<Needs> {
-        if core.awaits_trial() || core.engine.is_none() {
+        if core.awaits_probation() || core.engine.is_none() {
             return core.lacks();
         }
         // A request to cancel that waits lets the code exceed its limits from its first command on.
@@ -58,7 +58,7 @@ impl Process for Instance {
         if let Some(engine) = &mut core.engine {
             engine.begin_turn(services.clock.now_ms());
         }
-        self.sit(lane);
+        self.pin(lane);
         None
     }
 
@@ -68,7 +68,7 @@ impl Process for Instance {
         }
         core.heartbeats.clear(&services.alarms);
         core.held = None;
-        if let Some(lane) = self.stand() {
+        if let Some(lane) = self.unpin() {
             let drop = Queued::Drop(self.token, lane);
             services.lanes.push(Place::At(lane), Class::First, drop);
         }

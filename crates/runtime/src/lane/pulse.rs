@@ -13,14 +13,14 @@ use crate::state::attempt::ActivityToken;
 
 /// The work that the thread is in.
 #[derive(Clone)]
-pub(crate) enum Doing {
+pub(crate) enum CurrentWork {
     /// A turn.
     Turn(Arc<Instance>),
     /// The function of an activity, from its call to its return. The later work of an asynchronous function belongs to
-    /// `Else`.
+    /// `Other`.
     Activity(ActivityToken),
     /// Anything else, of which the runtime does not know.
-    Else,
+    Other,
 }
 
 /// Value of `held_up_at` while the thread was never found to be held up.
@@ -31,7 +31,7 @@ pub(crate) struct Pulse {
     beats: AtomicU64,
     /// The beat after which it was found to be held up.
     held_up_at: AtomicU64,
-    doing: Mutex<Doing>,
+    work: Mutex<CurrentWork>,
     /// True while the watchdog does not check the thread, until the lane is no longer parked.
     is_unwatched: AtomicBool,
     stirred: Notify,
@@ -42,7 +42,7 @@ impl Default for Pulse {
         Self {
             beats: AtomicU64::new(0),
             held_up_at: AtomicU64::new(NEVER),
-            doing: Mutex::new(Doing::Else),
+            work: Mutex::new(CurrentWork::Other),
             is_unwatched: AtomicBool::new(false),
             stirred: Notify::new(),
         }
@@ -60,13 +60,13 @@ impl Pulse {
     }
 
     /// Notes that the thread begins work.
-    pub(crate) fn enter(&self, doing: Doing) {
-        *self.doing.lock() = doing;
+    pub(crate) fn enter(&self, work: CurrentWork) {
+        *self.work.lock() = work;
     }
 
     /// Notes that this work is over.
     pub(crate) fn leave(&self) {
-        *self.doing.lock() = Doing::Else;
+        *self.work.lock() = CurrentWork::Other;
     }
 
     /// Notes that the lane is no longer parked: the thread owes a beat. May be called from any thread.
@@ -82,8 +82,8 @@ impl Pulse {
         self.beats.load(Ordering::Acquire)
     }
 
-    pub(crate) fn doing(&self) -> Doing {
-        self.doing.lock().clone()
+    pub(crate) fn work(&self) -> CurrentWork {
+        self.work.lock().clone()
     }
 
     /// Notes that the thread has not come by for long since this beat.

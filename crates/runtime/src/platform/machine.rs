@@ -58,8 +58,8 @@ impl ThisMachine {
     pub fn read() -> Self {
         let pid = std::process::id();
         let start = match look_at(pid) {
-            Sight::Running { start } => start,
-            Sight::Gone | Sight::Hidden => String::new(),
+            Visibility::Running { start } => start,
+            Visibility::Gone | Visibility::Hidden => String::new(),
         };
         let host = host(pid);
         Self {
@@ -121,9 +121,9 @@ impl Process {
             return false;
         }
         match look_at(worker.pid) {
-            Sight::Running { start } => !worker.process_start.is_empty() && start != worker.process_start,
-            Sight::Gone => true,
-            Sight::Hidden => false,
+            Visibility::Running { start } => !worker.process_start.is_empty() && start != worker.process_start,
+            Visibility::Gone => true,
+            Visibility::Hidden => false,
         }
     }
 }
@@ -159,7 +159,7 @@ fn name() -> String {
 }
 
 /// The answer of the machine about a process.
-enum Sight {
+enum Visibility {
     /// The process runs; `start` is its start time, in clock ticks since boot.
     Running { start: String },
     /// No process has that number, or a zombie has it.
@@ -170,9 +170,13 @@ enum Sight {
 }
 
 /// Looks at a process by `/proc/PID/stat` (proc(5)): field 3 is its state, field 22 its start time.
-fn look_at(pid: u32) -> Sight {
+fn look_at(pid: u32) -> Visibility {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
-        return if is_free(pid) { Sight::Gone } else { Sight::Hidden };
+        return if is_free(pid) {
+            Visibility::Gone
+        } else {
+            Visibility::Hidden
+        };
     };
     // The name in parentheses may itself hold spaces and parentheses.
     let fields: Vec<&str> = stat
@@ -181,11 +185,11 @@ fn look_at(pid: u32) -> Sight {
         .split_whitespace()
         .collect();
     match (fields.first(), fields.get(19)) {
-        (Some(&("Z" | "X")), _) => Sight::Gone,
-        (_, Some(start)) => Sight::Running {
+        (Some(&("Z" | "X")), _) => Visibility::Gone,
+        (_, Some(start)) => Visibility::Running {
             start: (*start).to_owned(),
         },
-        _ => Sight::Hidden,
+        _ => Visibility::Hidden,
     }
 }
 
@@ -229,8 +233,8 @@ mod tests {
 
     fn start_of(pid: u32) -> String {
         match look_at(pid) {
-            Sight::Running { start } => start,
-            Sight::Gone | Sight::Hidden => panic!("process {pid} runs and is shown"),
+            Visibility::Running { start } => start,
+            Visibility::Gone | Visibility::Hidden => panic!("process {pid} runs and is shown"),
         }
     }
 

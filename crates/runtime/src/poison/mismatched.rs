@@ -19,15 +19,15 @@ use crate::platform::retry::retrying;
 use crate::registry::Registered;
 
 /// Resumes, for each orchestration that was registered, the instances that wait for code other than they had (U1).
-pub(crate) async fn resume(session: Arc<Instances>) {
-    let shared = &session.shared;
+pub(crate) async fn resume(instances: Arc<Instances>) {
+    let shared = &instances.shared;
     loop {
         let news = shared.registry.lock().news();
         let Some(registered) = news else {
-            session.worker.resume_wanted.notified().await;
+            instances.worker.resume_wanted.notified().await;
             continue;
         };
-        match resume_all(&session, &registered).await {
+        match resume_all(&instances, &registered).await {
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => shared.log(
                 Level::Warn,
@@ -39,8 +39,8 @@ pub(crate) async fn resume(session: Arc<Instances>) {
     }
 }
 
-async fn resume_all(session: &Arc<Instances>, registered: &Registered) -> Result<(), ProviderError> {
-    let shared = &session.shared;
+async fn resume_all(instances: &Arc<Instances>, registered: &Registered) -> Result<(), ProviderError> {
+    let shared = &instances.shared;
     let mut after = None;
     loop {
         let request = ResumeMismatched {
@@ -49,12 +49,12 @@ async fn resume_all(session: &Arc<Instances>, registered: &Registered) -> Result
             code: registered.code.clone(),
             after,
             limit: RESUME_BATCH,
-            time_ms: session.now_ms(),
+            time_ms: instances.now_ms(),
         };
         let resumed = retrying(|| async {
             // This comes before the check: either the shutdown sees this look, or this look sees the shutdown.
-            let _look = session.worker.at_store();
-            if session.worker.draining.has_begun() {
+            let _look = instances.worker.begin_operation();
+            if instances.worker.draining.has_begun() {
                 return Err(ProviderError::new(ProviderErrorKind::Closed, "the runtime shuts down"));
             }
             shared.store.provider.resume_mismatched(request.clone()).await

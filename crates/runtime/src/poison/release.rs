@@ -1,10 +1,10 @@
-//! Attempts and tasks that are withheld while a worker gives instances and tasks back.
+//! The release of the instances and tasks that a worker does not keep, and the attempts that are withheld meanwhile.
 //!
-//! - **B1** Between a request to give back and its answer, the store may have carried the request out, and another
+//! - **B1** Between a release request and its answer, the store may have carried the request out, and another
 //!   worker may have recorded the completion of a step by then. So no attempt begins meanwhile unless the request keeps
 //!   its instance or task. The attempt has its slot. It begins when the answer has come, unless the answer takes it
 //!   away.
-//! - **B2** The store gives back all that the worker has at that moment. That includes a task that the worker took
+//! - **B2** The store releases all that the worker has at that moment. That includes a task that the worker took
 //!   after it decided what to keep, and one whose acquisition is not answered yet. So a task is taken on only while no
 //!   request is open, and only if none was opened since the task was asked for, or since the store last said that the
 //!   task is this worker's.
@@ -27,8 +27,8 @@ pub(crate) struct Request<'i> {
 }
 
 impl<'i> Request<'i> {
-    /// Opens a request. This comes before the caller decides what to keep: a task that is acquired later is not taken on
-    /// (B2).
+    /// Opens a request. This comes before the caller decides what to keep: a task that is acquired later is not taken
+    /// on (B2).
     pub(crate) fn open(instances: &'i Arc<Instances>) -> Self {
         let mut requests = instances.worker.releases.requests.lock();
         let number = requests.count;
@@ -67,18 +67,18 @@ impl<'i> Request<'i> {
             }
         };
         // This happens while the request is open, so that no attempt that the store released begins.
-        let mut lost = instances.activities.attempts.lock().borrowed();
+        let mut lost = instances.activities.attempts.lock().taken_tasks();
         lost.retain(|task| !kept_tasks.contains(task));
-        instances.activities.give_up_borrowed(lost, AbortReason::LeaseLost);
+        instances.activities.abort_tasks(lost, AbortReason::LeaseLost);
         let ReleasedMost {
             instances: gone,
             poison_pill,
         } = released;
         for (key, epoch) in gone {
-            instances.take_away(key, epoch, AbortReason::LeaseLost);
+            instances.revoke(key, epoch, AbortReason::LeaseLost);
         }
         if let Some(poison_pill) = poison_pill {
-            instances.shared.convicted(poison_pill);
+            instances.shared.poison_pill_suspended(poison_pill);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Drop for Request<'_> {
 /// Ends the session, because it is unknown if the store has carried out the request (B3).
 fn end_in_doubt(instances: &Instances, error: &ProviderError) {
     let message = format!(
-        "worker {} starts over, because it cannot know what it has given back: {error}",
+        "worker {} starts over, because it cannot know what it has released: {error}",
         instances.worker.id
     );
     instances.shared.log(Level::Warn, message);

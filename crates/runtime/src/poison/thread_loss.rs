@@ -1,6 +1,6 @@
 //! Loss of a lane's thread, which may end in the middle of any work. Nothing else notices the loss.
 //!
-//! Instances whose generators the thread had are given back, as if a worker that owned them had died, and the first
+//! Instances whose generators the thread had are released, as if a worker that owned them had died, and the first
 //! worker that asks takes them again. Activities that the thread ran for other instances are run again. The instance
 //! that the thread was in the middle of is the first suspect for its end: the instance of a turn, of the call of an
 //! activity, or of the only activity that the thread had begun. That is evidence (P14), so that code that takes down
@@ -12,20 +12,20 @@ use perdure_provider::{InstanceKey, ReleaseMost};
 use perdure_scheduler::LaneId;
 
 use crate::instance::instances::Instances;
-use crate::lane::pulse::Doing;
+use crate::lane::pulse::CurrentWork;
 use crate::log::Level;
 use crate::poison::release::Request;
 use crate::report::Report;
 use crate::state::attempt::{AbortReason, Origin};
 use crate::state::{Instance, NO_KEY};
-use crate::worker::owned::{Leaving, Owned};
+use crate::worker::owned::{Owned, Releasing};
 
 /// Gives up what the thread of a lane had. The thread is gone.
 pub(crate) fn lose(instances: &Arc<Instances>, lane: LaneId) {
     let suspect = suspect(instances, lane);
-    instances.lose_starts(lane);
-    let seated = |instance: &&Arc<Instance>| instance.seat() == Some(lane);
-    let lost: Vec<Arc<Instance>> = instances.table.lock().all().filter(seated).cloned().collect();
+    instances.drop_starts_of(lane);
+    let pinned = |instance: &&Arc<Instance>| instance.lane() == Some(lane);
+    let lost: Vec<Arc<Instance>> = instances.table.lock().all().filter(pinned).cloned().collect();
     for instance in lost {
         if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
             continue;
@@ -35,17 +35,17 @@ pub(crate) fn lose(instances: &Arc<Instances>, lane: LaneId) {
         let is_owned = instances.table.lock().owns(&instance);
         instances.forget(&instance, AbortReason::LeaseLost);
         if is_owned {
-            instances.worker.let_go(instance.key(), epoch);
+            instances.worker.release_instance(instance.key(), epoch);
         }
     }
     if let Some(suspect) = suspect {
         let epoch = suspect.lock().epoch;
-        let leaving = instances.worker.leaving(Owned::Instance(suspect.key(), epoch));
+        let releasing = instances.worker.releasing(Owned::Instance(suspect.key(), epoch));
         instances.forget(&suspect, AbortReason::LeaseLost);
         let this = Arc::clone(instances);
         instances
             .worker
-            .spawn(async move { release_suspect(&this, &suspect, leaving).await });
+            .spawn(async move { release_suspect(&this, &suspect, releasing).await });
     }
     {
         // Attempts that the thread was given are given to another thread.
@@ -65,10 +65,10 @@ fn suspect(instances: &Instances, lane: LaneId) -> Option<Arc<Instance>> {
         // The instance is owned by another worker.
         Origin::Task(_) => None,
     };
-    let suspect = match instances.shared.pulse(lane).doing() {
-        Doing::Turn(instance) => Some(instance),
-        Doing::Activity(token) => attempts.get(token).and_then(|attempt| instance_of(&attempt.origin)),
-        Doing::Else => {
+    let suspect = match instances.shared.pulse(lane).work() {
+        CurrentWork::Turn(instance) => Some(instance),
+        CurrentWork::Activity(token) => attempts.get(token).and_then(|attempt| instance_of(&attempt.origin)),
+        CurrentWork::Other => {
             let mut begun = attempts.begun_at(lane);
             let only = begun.next().filter(|_| begun.next().is_none());
             only.and_then(|attempt| instance_of(&attempt.origin))
@@ -79,13 +79,13 @@ fn suspect(instances: &Instances, lane: LaneId) -> Option<Arc<Instance>> {
 }
 
 /// Gives an instance back with evidence against it.
-async fn release_suspect(instances: &Arc<Instances>, suspect: &Instance, leaving: Leaving) {
+async fn release_suspect(instances: &Arc<Instances>, suspect: &Instance, releasing: Releasing) {
     let epoch = suspect.lock().epoch;
     let open = Request::open(instances);
     let kept: Vec<InstanceKey> = instances.table.lock().owned().map(|instance| instance.key()).collect();
     // The order matters: an attempt that ends meanwhile joins those on their way before it leaves those that run.
-    let mut kept_tasks = instances.activities.attempts.lock().borrowed();
-    kept_tasks.extend(instances.worker.leaving_tasks());
+    let mut kept_tasks = instances.activities.attempts.lock().taken_tasks();
+    kept_tasks.extend(instances.worker.releasing_tasks());
     let request = ReleaseMost {
         worker: instances.worker.id.clone(),
         stalled: Some((suspect.key(), epoch)),
@@ -96,12 +96,12 @@ async fn release_suspect(instances: &Arc<Instances>, suspect: &Instance, leaving
     open.keep(&request);
     match open.send(request).await {
         // The store may also have released work that this worker did not know of.
-        Ok(()) => instances.shared.store.some_was_released(),
+        Ok(()) => instances.shared.store.work_was_released(),
         Err(error) => {
-            let message = format!("instance '{}' is given back without evidence: {error}", suspect.id);
+            let message = format!("instance '{}' is released without evidence: {error}", suspect.id);
             instances.shared.log_about(suspect, Level::Warn, message);
-            instances.worker.let_go(suspect.key(), epoch);
+            instances.worker.release_instance(suspect.key(), epoch);
         }
     }
-    drop(leaving);
+    drop(releasing);
 }

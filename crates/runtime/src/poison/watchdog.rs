@@ -8,11 +8,11 @@
 //!   all: no instance, no claimed start, no task, until the thread comes by again. All workers of a store in one
 //!   process share that thread, and all look for work of every kind then, including those that began while it was held
 //!   up.
-//! - **W3** The worker gives back, in one commit, all that it owns and only that thread can run, as soon as a worker of
+//! - **W3** The worker releases, in one commit, all that it owns and only that thread can run, as soon as a worker of
 //!   another process is there to take it. With threads besides the first, that is what the thread has a generator of,
-//!   and what is registered with the first thread alone. Giving back fences off the work that the thread still does on
-//!   it (P7). Everything is forgotten here up to the epoch that was given back; generators are dropped and attempts
-//!   aborted when the thread comes by. If no other worker is there, giving back would only abort what runs.
+//!   and what is registered with the first thread alone. A release fences off the work that the thread still does on
+//!   it (P7). Everything is forgotten here up to the epoch that was released; generators are dropped and attempts
+//!   aborted when the thread comes by. If no other worker is there, a release would only abort what runs.
 //! - **W4** An activity whose function holds the thread is not run twice: its instance stays, or its task. If the
 //!   thread is held by code that runs outside of any job, such as the code after an `await`, any attempt that was begun
 //!   may be the one, and all of them stay. A task whose attempt has ended stays, too: its end is on its way to the
@@ -20,8 +20,8 @@
 //! - **W5** An instance whose turn holds the thread does not stay, and that is evidence against it (P14): a lease holds
 //!   for no turn beyond the deadline. If the evidence is enough, the instance is suspended in the same commit.
 //! - **W6** While the thread is held up it is looked at again and again: a claim or an acquisition that was under way
-//!   is given back, too.
-//! - **W7** Work that was given back is left to other workers until the next look. Then this worker looks for it, too:
+//!   is released, too.
+//! - **W7** Work that was released is left to other workers until the next look. Then this worker looks for it, too:
 //!   perhaps no other worker has the code or a place for it, and another thread of this one does.
 //!
 //! Nothing here waits for the thread. The host is told at once, so that it can report it by other means. The log and
@@ -35,7 +35,7 @@ use perdure_provider::{Epoch, InstanceKey, ReleaseMost, TaskName};
 use perdure_scheduler::{LaneId, Place};
 
 use crate::instance::instances::Instances;
-use crate::lane::pulse::{Doing, Pulse};
+use crate::lane::pulse::{CurrentWork, Pulse};
 use crate::log::Level;
 use crate::options::LOOKS;
 use crate::poison::release::Request;
@@ -71,7 +71,7 @@ impl ReleasePlan {
     fn keep(&mut self, origin: &Origin) {
         match origin {
             Origin::Instance(instance) => self.kept.push(instance.key()),
-            Origin::Task(borrowed) => self.kept_tasks.push(borrowed.task),
+            Origin::Task(taken) => self.kept_tasks.push(taken.task),
         }
     }
 }
@@ -110,7 +110,7 @@ impl Watchdog {
                 self.report_held_up();
             }
             if mem::take(&mut has_released) {
-                self.shared().store.some_was_released();
+                self.shared().store.work_was_released();
             }
             let is_over = looks >= LOOKS && !is_planted(Bug::HeldUpForEver);
             if is_over && self.others_can_go_on().await && pulse.is_held_up() {
@@ -122,12 +122,12 @@ impl Watchdog {
     fn report_held_up(&self) {
         let (shared, lane) = (self.shared(), self.lane);
         let ms = shared.options.turn_deadline.as_millis();
-        let what = match self.pulse().doing() {
-            Doing::Turn(instance) => format!(
+        let what = match self.pulse().work() {
+            CurrentWork::Turn(instance) => format!(
                 "a turn of instance '{}' ({} {}), which must not work for so long",
                 instance.id, instance.name, instance.version
             ),
-            Doing::Activity(token) => match self.instances.activities.attempts.lock().get(token) {
+            CurrentWork::Activity(token) => match self.instances.activities.attempts.lock().get(token) {
                 Some(attempt) => format!(
                     "activity '{}' of instance '{}', {}",
                     attempt.task.name,
@@ -140,7 +140,7 @@ impl Watchdog {
                 ),
                 None => "an activity".to_owned(),
             },
-            Doing::Else => "code that no turn and no call of an activity is waiting for".to_owned(),
+            CurrentWork::Other => "code that no turn and no call of an activity is waiting for".to_owned(),
         };
         let thread = match lane {
             MAIN => "takes no work: its event loop".to_owned(),
@@ -150,7 +150,7 @@ impl Watchdog {
             "worker {} {thread} has been held up for more than {ms} ms by {what}",
             self.instances.worker.id
         );
-        shared.tell_host(lane, &message);
+        shared.notify_host(lane, &message);
         shared.log(Level::Warn, message);
     }
 
@@ -167,11 +167,11 @@ impl Watchdog {
             .any(|worker| worker.lease_until_ms > now && !store.has_worker(&worker.id))
     }
 
-    /// Gives back the instances and tasks that the thread does not come to (W3). Returns `true` if the store did that.
+    /// Releases the instances and tasks that the thread does not come to (W3). Returns `true` if the store did that.
     async fn release_most(&self) -> bool {
         let instances = &self.instances;
         if self.lane == MAIN {
-            instances.leave_starts();
+            instances.release_starts();
         }
         let open = Request::open(instances);
         let ReleasePlan {
@@ -182,7 +182,7 @@ impl Watchdog {
         let owned = instances.table.lock().len();
         let keeps_tasks = {
             let attempts = instances.activities.attempts.lock();
-            attempts.borrowed().iter().all(|task| kept_tasks.contains(task))
+            attempts.taken_tasks().iter().all(|task| kept_tasks.contains(task))
         };
         if owned <= kept.len() && keeps_tasks {
             return false;
@@ -198,13 +198,13 @@ impl Watchdog {
         if !self.pulse().is_held_up() {
             // The thread has come back meanwhile. Its job may be over and not stored yet, and must not go to another
             // worker. The check comes after the request has said what it keeps, so that no attempt that begins from
-            // here on is given back.
+            // here on is released.
             return false;
         }
         let released = open.send(request).await;
         // After an error the next look tries again.
         if let Err(error) = &released {
-            let message = format!("what the thread does not come to do could not be given back: {error}");
+            let message = format!("what the thread does not come to do could not be released: {error}");
             self.shared().log(Level::Warn, message);
         }
         released.is_ok()
@@ -216,20 +216,20 @@ impl Watchdog {
         if self.shared().lanes.count() > 1 {
             self.keep_work_of_others(&mut plan);
         }
-        match self.pulse().doing() {
-            Doing::Turn(instance) => {
+        match self.pulse().work() {
+            CurrentWork::Turn(instance) => {
                 let table = instances.table.lock();
                 if instance.key() != NO_KEY && table.owns(&instance) {
                     let epoch = instance.lock().epoch;
                     plan.stalled = Some((instance, epoch));
                 }
             }
-            Doing::Activity(token) => {
+            CurrentWork::Activity(token) => {
                 if let Some(attempt) = instances.activities.attempts.lock().get(token) {
                     plan.keep(&attempt.origin);
                 }
             }
-            Doing::Else => instances
+            CurrentWork::Other => instances
                 .activities
                 .attempts
                 .lock()
@@ -238,7 +238,7 @@ impl Watchdog {
         }
         // This comes last: an attempt that ends meanwhile is found either running above or here. It must not be run
         // again, because its work is done.
-        plan.kept_tasks.extend(instances.worker.leaving_tasks());
+        plan.kept_tasks.extend(instances.worker.releasing_tasks());
         plan.kept.sort_unstable();
         plan.kept.dedup();
         plan.kept_tasks.sort_unstable();
@@ -256,10 +256,10 @@ impl Watchdog {
             }
         }
         for attempt in instances.activities.attempts.lock().not_begun_at(lane) {
-            if let Origin::Task(borrowed) = &attempt.origin
+            if let Origin::Task(taken) = &attempt.origin
                 && shared.place_of_attempt(attempt) != Place::At(lane)
             {
-                plan.kept_tasks.push(borrowed.task);
+                plan.kept_tasks.push(taken.task);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Trace lines of orchestrations. Calls find the instance through the map of turns, and write nothing in a replay.
+//! Log lines of orchestrations. Calls find the instance through the map of turns, and write nothing in a replay.
 
 use perdure_scheduler::Class;
 
@@ -14,13 +14,7 @@ impl Runtime {
     /// # Errors
     ///
     /// [`RuntimeError::State`] outside a turn.
-    pub fn trace(
-        &self,
-        token: Token,
-        level: Level,
-        message: String,
-        fields: Option<String>,
-    ) -> Result<(), RuntimeError> {
+    pub fn log(&self, token: Token, level: Level, message: String, fields: Option<String>) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
         if turn.with_engine(|engine| engine.is_replaying())? {
             return Ok(());

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::client::store::Store;
 use crate::error::RuntimeError;
 use crate::lane::job::{Host, Job, Queued};
-use crate::lane::pulse::Doing;
+use crate::lane::pulse::CurrentWork;
 use crate::log::Level;
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
@@ -71,7 +71,7 @@ pub struct MapSizes {
 }
 
 /// A runtime. Methods about a turn in progress are for the thread of the lane that was given the turn. Methods that
-/// name a lane are for the thread of that lane, except [`lose`](Self::lose), which says that this thread is gone.
+/// name a lane are for the thread of that lane, except (Self::detach), which says that this thread is gone.
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
     state: Arc<State>,
@@ -172,7 +172,7 @@ impl Runtime {
 
     /// Gives up the thread of a lane. The thread is gone, perhaps in the middle of a job. Others do the work that the
     /// thread did not finish: its instances are replayed, and its activities get another attempt.
-    pub fn lose(&self, lane: LaneId) {
+    pub fn detach(&self, lane: LaneId) {
         // The jobs in this lane belong to generators and attempts of this thread alone.
         drop(self.shared.lanes.detach(lane));
         self.turns.drop_all_at(lane);
@@ -199,12 +199,12 @@ impl Runtime {
         match session::register(&self.shared).await {
             Ok((worker, asked)) => {
                 let session = Session::new(Arc::clone(&self.shared), worker, asked);
-                session::others(&session).await;
+                session::other_workers(&session).await;
                 let id = session.worker.id.to_string();
                 let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
                 self.state.publish(&session);
                 *self.state.phase.lock() = this_start;
-                session::set_going(&session);
+                session::start_tasks(&session);
                 let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
                 let keeper = self
                     .shared
@@ -267,7 +267,7 @@ impl Runtime {
         }
         *self.state.session.write() = None;
         // The host may keep the runtime alive, and the runtime would keep the host: each would keep the other for ever.
-        self.shared.let_go_of_host(MAIN);
+        self.shared.drop_host(MAIN);
         *self.state.phase.lock() = Phase::Stopped;
     }
 
@@ -309,7 +309,7 @@ impl Runtime {
         metrics
     }
 
-    /// Notes the share of its time that the thread of each lane has worked lately, 0 to 1. The worker reports the
+    /// Notes the share of its time that the thread of each lane has worked recently, 0 to 1. The worker reports the
     /// shares with its next heartbeat.
     pub fn note_busy(&self, shares: &[f64]) {
         self.shared.note_busy(shares);
@@ -331,7 +331,7 @@ impl Runtime {
     pub fn knows(&self, key: InstanceKey) -> bool {
         let Some(session) = self.session() else { return false };
         let is_owned = session.instances.table.lock().get(key).is_some();
-        is_owned || session.worker.is_leaving(key)
+        is_owned || session.worker.is_releasing(key)
     }
 
     /// Returns the handle of the tokio runtime that the tasks run on.
@@ -392,7 +392,7 @@ impl Runtime {
                         .session()
                         .and_then(|session| turn::begin(Arc::clone(&session.instances), instance, lane))
                     {
-                        pulse.enter(Doing::Turn(Arc::clone(&turn.instance)));
+                        pulse.enter(CurrentWork::Turn(Arc::clone(&turn.instance)));
                         self.turns.begin(turn);
                         return Some(Job::Turn(token));
                     }
@@ -401,7 +401,7 @@ impl Runtime {
                     let session = self.session();
                     if let Some(job) = session.and_then(|session| session.activities.begin(token, lane)) {
                         self.shared.metrics.attempts.add(1);
-                        pulse.enter(Doing::Activity(token));
+                        pulse.enter(CurrentWork::Activity(token));
                         return Some(Job::Activity(Box::new(job)));
                     }
                 }
@@ -682,7 +682,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
         };
         delay = RETRY_DELAYS.0;
         session = Session::new(Arc::clone(&shared), worker, asked);
-        session::others(&session).await;
+        session::other_workers(&session).await;
         let is_wanted = {
             let phase = state.phase.lock();
             let is_wanted = *phase == this_start;
@@ -695,7 +695,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
             // The runtime was shut down meanwhile.
             return session::release(&shared, &session.worker.id).await;
         }
-        session::set_going(&session);
+        session::start_tasks(&session);
     }
 }
 

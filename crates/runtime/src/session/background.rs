@@ -20,7 +20,7 @@ use crate::platform::machine::new_worker_id;
 use crate::platform::retry::retrying;
 use crate::poison::mismatched;
 use crate::report::Report;
-use crate::session::description::WorkerAbout;
+use crate::session::description::WorkerDescription;
 use crate::session::session::Session;
 use crate::shared::Shared;
 use crate::state::attempt::AbortReason;
@@ -39,7 +39,7 @@ pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), Run
         pid: process.pid,
         process_start: process.start,
         lease_ms: lease_ms(shared),
-        about: Some(WorkerAbout::of_runtime(shared).into_text()),
+        about: Some(WorkerDescription::of_runtime(shared).into_text()),
         newest: newest.clone(),
     };
     let asked = Instant::now();
@@ -54,7 +54,7 @@ pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), Run
         }
     };
     shared.clock.hear(question, now_ms);
-    *shared.told_newest.lock() = newest;
+    *shared.announced_versions.lock() = newest;
     Ok((worker, asked))
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn register_again(shared: &Shared, former: &WorkerId) -> Result
 }
 
 /// Releases a worker that may be registered although this process does not use it. Until its lease ends, other workers
-/// would take it for one that could run what they give back.
+/// would take it for one that could run what they release.
 fn forget_registration(shared: &Shared, worker: WorkerId) {
     let provider = Arc::clone(&shared.store.provider);
     // If the store refuses that, the row goes when its lease ends.
@@ -80,12 +80,12 @@ fn forget_registration(shared: &Shared, worker: WorkerId) {
 /// owned is due.
 async fn released(shared: &Shared, worker: &WorkerId) -> Result<(), ProviderError> {
     let released = shared.store.provider.release_worker(worker).await;
-    shared.store.some_was_released();
+    shared.store.work_was_released();
     released.map(drop)
 }
 
 /// Starts the tasks of a session whose worker was just registered, so that it takes work.
-pub(crate) fn set_going(session: &Arc<Session>) {
+pub(crate) fn start_tasks(session: &Arc<Session>) {
     let local: Arc<dyn LocalWorker> = session.clone();
     session.shared.store.attach(&local);
     let mut tasks: Vec<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> = vec![
@@ -164,7 +164,7 @@ async fn acquire(session: Arc<Session>) {
             continue;
         }
         let newest = shared.registry.lock().newest();
-        if newest != *shared.told_newest.lock() {
+        if newest != *shared.announced_versions.lock() {
             // Without an answer the store is closed, or the session has ended.
             let telling = || {
                 shared
@@ -173,7 +173,7 @@ async fn acquire(session: Arc<Session>) {
                     .announce_versions(&session.worker.id, newest.clone())
             };
             if retrying(telling).await.is_ok() {
-                *shared.told_newest.lock() = newest;
+                *shared.announced_versions.lock() = newest;
             }
         }
         // The time is cleared before the request: an instance that becomes due from here on must lead to another look.
@@ -254,11 +254,11 @@ async fn inbox(session: Arc<Session>) {
     }
 }
 
-/// Renews the lease in time, or ends the session before the lease ends. A renewal carries the worker's report about
-/// itself when that has changed.
+/// Renews the lease in time, or ends the session before the lease ends. A renewal carries the worker's
+/// description of itself when that has changed.
 async fn renew(session: Arc<Session>) {
     let shared = Arc::clone(&session.shared);
-    let mut told = String::new();
+    let mut written = String::new();
     // The interval is counted from the request and not from its answer, which may have taken most of the lease.
     let mut last_asked = session.worker.lease.given();
     loop {
@@ -269,11 +269,11 @@ async fn renew(session: Arc<Session>) {
         let asked = Instant::now();
         last_asked = asked;
         let question = shared.clock.ask();
-        let about = WorkerAbout::of_session(&session.instances).into_text();
-        match retry_until_end(&session, (about != told).then_some(&about)).await {
+        let description = WorkerDescription::of_session(&session.instances).into_text();
+        match retry_until_end(&session, (description != written).then_some(&description)).await {
             Some(Some(renewal)) if session.worker.lease.renew(asked) => {
                 shared.clock.hear(question, renewal.now_ms);
-                told = about;
+                written = description;
                 session.worker.renewed(renewal);
             }
             _ if is_planted(Bug::LeaseNotHeeded) => {}
@@ -295,14 +295,14 @@ async fn renew(session: Arc<Session>) {
 }
 
 /// Renews the lease, and tries again after each error of the store, until the lease ends. Then it returns `None`.
-async fn retry_until_end(session: &Session, about: Option<&String>) -> Option<Option<Renewal>> {
+async fn retry_until_end(session: &Session, description: Option<&String>) -> Option<Option<Renewal>> {
     let end = session.worker.lease.end()?;
     let lease = lease_ms(&session.shared);
     let provider = &session.shared.store.provider;
     let renewal = async {
         let (mut delay, most) = RETRY_DELAYS;
         loop {
-            let renewed = provider.renew_worker(&session.worker.id, lease, about.map(String::as_str));
+            let renewed = provider.renew_worker(&session.worker.id, lease, description.map(String::as_str));
             match renewed.await {
                 Ok(renewal) => return Some(renewal),
                 Err(error) if error.kind == ProviderErrorKind::Closed => return None,
@@ -329,7 +329,7 @@ async fn take_over(session: Arc<Session>) {
     let provider = &session.shared.store.provider;
     let report = Report::of_death().into_text();
     loop {
-        let mut others = others(&session).await;
+        let mut others = other_workers(&session).await;
         let look_again = Instant::now() + until_next_end(&session, &others);
         loop {
             let gone: Vec<WorkerId> = others
@@ -346,7 +346,7 @@ async fn take_over(session: Arc<Session>) {
                         taken_over(&session, taken);
                     }
                     // The takeover may have been carried out.
-                    Err(_) => session.shared.store.some_was_released(),
+                    Err(_) => session.shared.store.work_was_released(),
                 }
             }
             let now = Instant::now();
@@ -366,19 +366,19 @@ async fn take_over(session: Arc<Session>) {
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             // The takeover is tried again soon. But this one may have been carried out, and then no worker finds the
             // dead one again.
-            Err(_) => session.shared.store.some_was_released(),
+            Err(_) => session.shared.store.work_was_released(),
         }
     }
 }
 
 /// Returns the other workers of the store, and notes if there are any.
-pub(crate) async fn others(session: &Session) -> Vec<Worker> {
+pub(crate) async fn other_workers(session: &Session) -> Vec<Worker> {
     let provider = &session.shared.store.provider;
     let mut others = retrying(|| provider.workers()).await.unwrap_or_default();
     others.retain(|worker| worker.id != session.worker.id);
     session
         .activities
-        .has_company
+        .has_other_workers
         .store(!others.is_empty(), Ordering::Relaxed);
     others
 }
@@ -394,11 +394,11 @@ fn until_next_end(session: &Session, others: &[Worker]) -> Duration {
 fn taken_over(session: &Session, taken: TakenOver) {
     let shared = &session.shared;
     for poison_pill in taken.poison_pills {
-        shared.convicted(poison_pill);
+        shared.poison_pill_suspended(poison_pill);
     }
     for worker in taken.workers {
         shared.metrics.takeovers.add(1);
         shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
-        shared.store.some_was_released();
+        shared.store.work_was_released();
     }
 }

@@ -8,13 +8,13 @@ use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
 
 use crate::instance::instances::Instances;
-use crate::options::{ABOUT_LANES_MAX, HOST_NAME_MAX};
+use crate::options::{DESCRIBED_LANES_MAX, HOST_NAME_MAX};
 use crate::shared::Shared;
 
 /// The report of a worker about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkerAbout {
+pub struct WorkerDescription {
     /// The name of the machine; empty if the machine does not tell it.
     pub host_name: String,
     /// Version of Node.
@@ -29,14 +29,14 @@ pub struct WorkerAbout {
     pub running_activities: u64,
     /// The number of instances in memory: owned, or released with their generator kept.
     pub loaded_instances: u64,
-    /// One entry per thread, the first thread first, up to [`ABOUT_LANES_MAX`] of them.
-    pub lanes: Vec<LaneAbout>,
+    /// One entry per thread, the first thread first, up to [`DESCRIBED_LANES_MAX`] of them.
+    pub lanes: Vec<LaneDescription>,
 }
 
 /// The part of the report about one lane.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LaneAbout {
+pub struct LaneDescription {
     /// Jobs that wait and that only this lane may run.
     pub pinned_jobs: u64,
     /// Jobs that this lane has taken for itself and other lanes may steal.
@@ -45,15 +45,15 @@ pub struct LaneAbout {
     pub steals: u64,
     /// The number of times that this lane was parked.
     pub parks: u64,
-    /// The share of its time that the lane's thread has worked lately, 0 to 1.
+    /// The share of its time that the lane's thread has worked recently, 0 to 1.
     pub busy_share: f64,
 }
 
-impl WorkerAbout {
+impl WorkerDescription {
     /// Returns the report of a runtime that has no work yet.
     pub(crate) fn of_runtime(shared: &Shared) -> Self {
         let options = &shared.options;
-        let lane = |(stats, busy_share): (LaneStats, f64)| LaneAbout {
+        let lane = |(stats, busy_share): (LaneStats, f64)| LaneDescription {
             pinned_jobs: stats.pinned,
             taken_jobs: stats.taken,
             steals: stats.steals,
@@ -69,7 +69,7 @@ impl WorkerAbout {
             activity_concurrency: options.activity_concurrency as u64,
             running_activities: 0,
             loaded_instances: 0,
-            lanes: lanes.take(ABOUT_LANES_MAX).map(lane).collect(),
+            lanes: lanes.take(DESCRIBED_LANES_MAX).map(lane).collect(),
         }
     }
 
@@ -103,14 +103,14 @@ mod tests {
 
     #[test]
     fn what_is_told_is_read_again_and_never_large() {
-        let lane = LaneAbout {
+        let lane = LaneDescription {
             pinned_jobs: u64::MAX,
             taken_jobs: u64::MAX,
             steals: u64::MAX,
             parks: u64::MAX,
             busy_share: 0.99,
         };
-        let about = WorkerAbout {
+        let about = WorkerDescription {
             host_name: "\0".repeat(HOST_NAME_MAX),
             node_version: "20.20.2".into(),
             perdure_version: "0.1.0".into(),
@@ -118,17 +118,17 @@ mod tests {
             activity_concurrency: u64::MAX,
             running_activities: u64::MAX,
             loaded_instances: u64::MAX,
-            lanes: vec![lane; ABOUT_LANES_MAX],
+            lanes: vec![lane; DESCRIBED_LANES_MAX],
         };
         let text = about.clone().into_text();
         assert!(text.len() <= BYTES_MAX, "{}", text.len());
-        assert_eq!(WorkerAbout::read(&text), Some(about));
+        assert_eq!(WorkerDescription::read(&text), Some(about));
     }
 
     #[test]
     fn what_is_no_such_text_tells_nothing() {
         for text in ["", "1", "{}", r#"{"hostName":1}"#, "[[["] {
-            assert_eq!(WorkerAbout::read(text), None, "{text}");
+            assert_eq!(WorkerDescription::read(text), None, "{text}");
         }
     }
 }

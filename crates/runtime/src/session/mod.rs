@@ -9,4 +9,4 @@ pub(crate) mod ownership;
 )]
 pub(crate) mod session;
 
-pub(crate) use background::{others, register, register_again, release, set_going};
+pub(crate) use background::{other_workers, register, register_again, release, start_tasks};

@@ -5,8 +5,8 @@
 //! ever, because no other worker may take it. The cause is a fault that the design does not know, or a wrong answer of
 //! the store.
 //!
-//! - **O1** The worker forgets nothing before the store has released it, except what is [on its way out](Leaving),
-//!   which it still knows.
+//! - **O1** The worker forgets nothing before the store has released it, except what is
+//!   [being released](crate::worker::owned::Releasing), which it still knows.
 //! - **O2** A request that may make something the worker's holds a [`Claim`] until its answer is carried out.
 //! - **O3** An instance or task that the store lists at two looks in a row and the worker does not know is released,
 //!   fenced by its epoch. It is not released while a claim is open that was open at the first of the two looks, because
@@ -41,9 +41,9 @@ struct KnownWork {
 impl KnownWork {
     fn of(instances: &Instances) -> Self {
         let all: Vec<Arc<Instance>> = instances.table.lock().owned().cloned().collect();
-        let tasks = instances.activities.attempts.lock().borrowed();
+        let tasks = instances.activities.attempts.lock().taken_tasks();
         let mut owned: FxHashSet<Owned> = tasks.into_iter().map(Owned::Task).collect();
-        owned.extend(instances.worker.ownership.leaving.lock().keys());
+        owned.extend(instances.worker.ownership.releasing.lock().keys());
         let mut resting = FxHashMap::default();
         for instance in all {
             let (epoch, state) = {
@@ -192,8 +192,8 @@ impl Comparison {
         self.instances.shared.log(Level::Warn, message);
         for orphan in orphans {
             match orphan {
-                Owned::Instance(key, epoch) => self.instances.worker.let_go(*key, *epoch),
-                Owned::Task(task) => self.instances.worker.let_go_task(*task),
+                Owned::Instance(key, epoch) => self.instances.worker.release_instance(*key, *epoch),
+                Owned::Task(task) => self.instances.worker.release_task(*task),
             }
         }
     }

@@ -73,10 +73,10 @@ impl Session {
                 (_, Alarm::Attempt(token)) => activities.due(token),
                 (_, Alarm::Probation(instance)) => {
                     if let Some(instance) = instance.upgrade() {
-                        instances.acquit(&instance);
+                        instances.pass_probation(&instance);
                     }
                 }
-                (id, Alarm::Heartbeat(origin, scheduled)) => activities.heartbeat_rested(&origin, scheduled, id),
+                (id, Alarm::Heartbeat(origin, scheduled)) => activities.heartbeat_pause_over(&origin, scheduled, id),
             }
         }
     }
@@ -113,8 +113,8 @@ impl LocalWorker for Session {
         self.instances.table.lock().owns_id(id)
     }
 
-    fn taken_away(self: Arc<Self>, key: InstanceKey, until: Epoch) {
-        self.instances.take_away(key, until, AbortReason::Cancelled);
+    fn revoke(self: Arc<Self>, key: InstanceKey, until: Epoch) {
+        self.instances.revoke(key, until, AbortReason::Cancelled);
     }
 
     fn look_for_messages(&self) {

@@ -45,7 +45,7 @@ impl AbortReason {
 }
 
 /// An attempt that this worker runs for an instance that another worker may own.
-pub(crate) struct Borrowed {
+pub(crate) struct TakenTask {
     pub(crate) task: TaskName,
     pub(crate) instance_id: String,
     pub(crate) orchestration: String,
@@ -59,35 +59,35 @@ pub(crate) enum Origin {
     /// An instance that this worker owns.
     Instance(Arc<Instance>),
     /// A task. The worker that owns the instance of the task waits for its result.
-    Task(Arc<Borrowed>),
+    Task(Arc<TakenTask>),
 }
 
 impl Origin {
     pub(crate) fn key(&self) -> InstanceKey {
         match self {
             Origin::Instance(instance) => instance.key(),
-            Origin::Task(borrowed) => borrowed.task.key,
+            Origin::Task(taken) => taken.task.key,
         }
     }
 
     pub(crate) fn execution(&self) -> ExecutionId {
         match self {
             Origin::Instance(instance) => instance.execution,
-            Origin::Task(borrowed) => borrowed.task.execution,
+            Origin::Task(taken) => taken.task.execution,
         }
     }
 
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         match self {
             Origin::Instance(instance) => instance.incarnation(),
-            Origin::Task(borrowed) => borrowed.incarnation,
+            Origin::Task(taken) => taken.incarnation,
         }
     }
 
     pub(crate) fn instance_id(&self) -> &str {
         match self {
             Origin::Instance(instance) => &instance.id,
-            Origin::Task(borrowed) => &borrowed.instance_id,
+            Origin::Task(taken) => &taken.instance_id,
         }
     }
 
@@ -95,7 +95,7 @@ impl Origin {
     pub(crate) fn orchestration(&self) -> &str {
         match self {
             Origin::Instance(instance) => &instance.name,
-            Origin::Task(borrowed) => &borrowed.orchestration,
+            Origin::Task(taken) => &taken.orchestration,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::state::backlog::Backlog;
 use crate::state::heartbeats::Heartbeats;
 use crate::state::page_ahead::PageAhead;
 use crate::state::pending_start::PendingStart;
-use crate::state::remote_activities::Lent;
+use crate::state::remote_activities::RemoteActivities;
 
 /// Name of a loaded instance between the runtime and its host. No name is used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,8 +32,8 @@ impl fmt::Display for Token {
     }
 }
 
-/// Value of `seat` while no lane has the generator.
-const NO_SEAT: usize = usize::MAX;
+/// Value of `lane` while no lane has the generator.
+const NO_LANE: usize = usize::MAX;
 
 /// Key of an instance that has none yet. Keys of stores begin with 1.
 pub(crate) const NO_KEY: InstanceKey = InstanceKey(0);
@@ -50,9 +50,9 @@ pub(crate) struct Instance {
     /// The start of its id that the instance comes from. The first event names it, so it is known once that event is
     /// read.
     incarnation: OnceLock<Incarnation>,
-    /// The lane that has the instance's generator: no other lane may run its turns. The seat changes under the lock of
-    /// the core.
-    seat: AtomicUsize,
+    /// The lane that has the instance's generator: no other lane may run its turns. It changes under the lock of the
+    /// core.
+    lane: AtomicUsize,
     core: Mutex<Core>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Core {
     /// Scheduling state. Its events came while the engine was busy or absent.
     pub(crate) control: Control<Completion>,
     pub(crate) epoch: Epoch,
-    /// The engine; `None`: the instance was set aside to save memory, and comes back from its history.
+    /// The engine; `None`: the instance was evicted to save memory, and comes back from its history.
     pub(crate) engine: Option<Engine>,
     /// The next page of its history for its replay, which is being read.
     pub(crate) ahead: Option<PageAhead>,
@@ -93,7 +93,7 @@ pub(crate) struct Core {
     /// Reported progress of its open activities.
     pub(crate) heartbeats: Heartbeats,
     /// Its open activities that other workers run, or have run attempts of.
-    pub(crate) lent: Lent,
+    pub(crate) remote_activities: RemoteActivities,
     /// The start of the instance, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
     /// True if nothing of the instance was ever committed.
@@ -103,7 +103,7 @@ pub(crate) struct Core {
     /// Evidence against the instance.
     pub(crate) suspicion: Suspicion,
     /// True while the instance is on probation (T1).
-    pub(crate) on_trial: bool,
+    pub(crate) on_probation: bool,
 }
 
 impl Instance {
@@ -170,12 +170,12 @@ impl Instance {
             left_settled: false,
             rereads: false,
             heartbeats: Heartbeats::stored(heartbeats),
-            lent: Lent::of(tasks),
+            remote_activities: RemoteActivities::of(tasks),
             start: None,
             is_new: fresh && execution == ExecutionId::FIRST,
             was_started_here: false,
             suspicion,
-            on_trial: false,
+            on_probation: false,
         };
         core.take_messages(messages, 0);
         let instance = Arc::new(Self {
@@ -187,7 +187,7 @@ impl Instance {
             parent_id,
             execution,
             incarnation: incarnation.map(OnceLock::from).unwrap_or_default(),
-            seat: AtomicUsize::new(NO_SEAT),
+            lane: AtomicUsize::new(NO_LANE),
             core: Mutex::new(core),
         });
         match problem {
@@ -224,22 +224,22 @@ impl Instance {
         self.core.lock()
     }
 
-    /// Returns the lane that has the generator. The seat does not change while the instance is queued.
-    pub(crate) fn seat(&self) -> Option<LaneId> {
-        let seat = self.seat.load(Ordering::Acquire);
-        (seat != NO_SEAT).then_some(LaneId(seat))
+    /// Returns the lane that has the generator. It does not change while the instance is queued.
+    pub(crate) fn lane(&self) -> Option<LaneId> {
+        let lane = self.lane.load(Ordering::Acquire);
+        (lane != NO_LANE).then_some(LaneId(lane))
     }
 
     /// Gives the generator to a lane. The core must be locked.
-    pub(crate) fn sit(&self, lane: LaneId) {
-        self.seat.store(lane.0, Ordering::Release);
+    pub(crate) fn pin(&self, lane: LaneId) {
+        self.lane.store(lane.0, Ordering::Release);
     }
 
     /// Takes the generator from its lane. Returns that lane, which must be told. The core must be locked.
-    pub(crate) fn stand(&self) -> Option<LaneId> {
-        let seat = self.seat();
-        self.seat.store(NO_SEAT, Ordering::Release);
-        seat
+    pub(crate) fn unpin(&self) -> Option<LaneId> {
+        let lane = self.lane();
+        self.lane.store(NO_LANE, Ordering::Release);
+        lane
     }
 }
 
@@ -311,7 +311,7 @@ impl Core {
     /// Returns the first need of the instance before its code can run at all. Nothing of a suspect is read before its
     /// probation is announced (T1).
     pub(crate) fn lacks(&self) -> Option<Needs> {
-        if self.awaits_trial() {
+        if self.awaits_probation() {
             return Some(Needs::Probation);
         }
         match &self.engine {
@@ -328,7 +328,7 @@ impl Core {
     pub(crate) fn next(&mut self, now_ms: i64) -> NextAction<Needs> {
         self.take_in();
         match &self.engine {
-            None => NextAction::Needs(if self.awaits_trial() {
+            None => NextAction::Needs(if self.awaits_probation() {
                 Needs::Probation
             } else {
                 Needs::Stored
@@ -348,7 +348,7 @@ impl Core {
         self.control.renew();
         self.epoch = acquired.epoch;
         self.is_read = false;
-        (self.suspicion, self.on_trial) = (acquired.suspicion, false);
+        (self.suspicion, self.on_probation) = (acquired.suspicion, false);
     }
 
     /// Takes in the stored data of the instance besides its history. All messages are taken, also those below `seen`: a
@@ -359,21 +359,21 @@ impl Core {
             self.is_read = true;
             self.heartbeats = Heartbeats::stored(loaded.heartbeats);
             if self.engine.is_none() {
-                self.lent = Lent::of(loaded.tasks);
+                self.remote_activities = RemoteActivities::of(loaded.tasks);
             }
         }
         self.take_messages(loaded.messages, left);
     }
 
     /// Returns true if the probation of a suspect is not announced yet. Its turn cannot begin before that.
-    pub(crate) fn awaits_trial(&self) -> bool {
-        self.suspicion.is_suspect() && !self.on_trial
+    pub(crate) fn awaits_probation(&self) -> bool {
+        self.suspicion.is_suspect() && !self.on_probation
     }
 
     /// Notes that a turn of the instance is durable.
     pub(crate) fn committed(&mut self, next_event_id: EventId) {
         if next_event_id > self.next_event_id {
-            (self.suspicion, self.on_trial) = (Suspicion::default(), false);
+            (self.suspicion, self.on_probation) = (Suspicion::default(), false);
         }
         self.next_event_id = next_event_id;
         self.is_fresh = false;

@@ -6,7 +6,7 @@ use perdure_engine::EventId;
 
 /// The open activities of an instance whose attempts go to other workers.
 #[derive(Default)]
-pub(crate) struct Lent {
+pub(crate) struct RemoteActivities {
     /// The activities that have an attempt which is offered or runs elsewhere.
     pub(crate) offered: BTreeSet<EventId>,
     /// The activities that had an attempt elsewhere. Such an attempt may have left heartbeats in the store that this
@@ -14,7 +14,7 @@ pub(crate) struct Lent {
     pub(crate) before: BTreeSet<EventId>,
 }
 
-impl Lent {
+impl RemoteActivities {
     /// Returns a value in which attempts of these activities are offered.
     pub(crate) fn of(tasks: Vec<EventId>) -> Self {
         let offered: BTreeSet<EventId> = tasks.into_iter().collect();

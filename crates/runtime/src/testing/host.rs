@@ -203,7 +203,7 @@ impl Fixture {
         self.generators.retain(|(of, _), _| *of != lane);
         let given_to = &self.given_to;
         self.running.retain(|job| given_to[&job.token] != lane);
-        self.runtime.lose(lane);
+        self.runtime.detach(lane);
         self.settle().await;
     }
 
@@ -565,7 +565,7 @@ impl Fixture {
                     runtime.issue(token, Command::CancelOperation { scheduled })?;
                 }
                 Op::Status(status) => runtime.set_custom_status(token, Some((*status).into()))?,
-                Op::Trace(line) => runtime.trace(token, crate::Level::Info, (*line).into(), None)?,
+                Op::Trace(line) => runtime.log(token, crate::Level::Info, (*line).into(), None)?,
                 Op::ContinueTo(last, version) if execution < *last => {
                     generators.remove(&seat);
                     let version = version.map(str::to_owned);

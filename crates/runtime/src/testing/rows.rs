@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) report: Option<String>,
     pub(crate) unfit_code: Option<String>,
     pub(crate) suspicion: Suspicion,
-    pub(crate) on_trial: ProbationStep,
+    pub(crate) on_probation: ProbationStep,
 }
 
 impl Memory {
@@ -49,7 +49,7 @@ impl Memory {
             report: row.report,
             unfit_code: row.unfit_code,
             suspicion: row.suspicion,
-            on_trial: row.on_trial,
+            on_probation: row.on_trial,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::testing::{Fixture, Op};
-use crate::{RuntimeOptions, WorkerAbout};
+use crate::{RuntimeOptions, WorkerDescription};
 
 fn options() -> RuntimeOptions {
     RuntimeOptions {
@@ -15,9 +15,9 @@ fn options() -> RuntimeOptions {
 }
 
 /// Returns the report that was written with the last heartbeat.
-fn told(f: &Fixture) -> Option<WorkerAbout> {
+fn told(f: &Fixture) -> Option<WorkerDescription> {
     let last = f.memory.renewals().pop().expect("a lease was renewed");
-    last.map(|text| WorkerAbout::read(&text).expect("it is what workers tell"))
+    last.map(|text| WorkerDescription::read(&text).expect("it is what workers tell"))
 }
 
 #[tokio::test(start_paused = true)]

@@ -277,9 +277,9 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
     helper.settle().await;
     // The worker forgets the attempt by an unknown fault.
     let session = helper.runtime.session().expect("it is started");
-    let tasks = session.activities.attempts.lock().borrowed();
+    let tasks = session.activities.attempts.lock().taken_tasks();
     assert_eq!(tasks.len(), 1);
-    session.activities.give_up_borrowed(tasks, AbortReason::LeaseLost);
+    session.activities.abort_tasks(tasks, AbortReason::LeaseLost);
     helper.settle().await;
     assert_eq!((helper.attempts.len(), helper.running.len()), (1, 0));
     for _ in 0..3 {

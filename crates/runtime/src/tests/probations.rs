@@ -155,24 +155,24 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
         let mut f = after(f).await;
         f.advance(1_000).await;
         f.begin().await;
-        let on_trial = |f: &Fixture| {
+        let on_probation = |f: &Fixture| {
             ["i", "j", "k"]
                 .into_iter()
-                .filter(|id| f.memory.get(id).on_trial != ProbationStep::End)
+                .filter(|id| f.memory.get(id).on_probation != ProbationStep::End)
                 .count()
         };
         let mut tried = 0;
         for now in together {
             tried += now;
             assert_eq!(
-                (f.memory.probations(), f.turns.len(), on_trial(&f)),
+                (f.memory.probations(), f.turns.len(), on_probation(&f)),
                 (tried, tried, *now)
             );
             f.advance(400).await;
             assert_eq!(f.memory.probations(), tried, "their activities run");
             f.advance(100).await;
         }
-        assert_eq!(on_trial(&f), 0);
+        assert_eq!(on_probation(&f), 0);
         f.terminate("i").await;
         for name in ["a", "a", "b", "b"] {
             f.complete(name).await;
@@ -189,11 +189,11 @@ async fn a_trial_ends_when_its_instance_gets_on() {
     f.memory.row("i", |row| row.suspicion = Suspicion::SUSPECT);
     let mut f = after(f).await;
     f.begin().await;
-    assert_eq!(f.memory.get("i").on_trial, ProbationStep::Alone);
+    assert_eq!(f.memory.get("i").on_probation, ProbationStep::Alone);
     f.complete("a").await;
     let row = f.memory.get("i");
     assert_eq!(
-        (row.on_trial, row.suspicion, f.alarms()),
+        (row.on_probation, row.suspicion, f.alarms()),
         (ProbationStep::End, Suspicion(0), 0)
     );
     assert_eq!(f.memory.probations(), 1);

@@ -92,7 +92,7 @@ pub(super) fn answered(
         Err(error) => unstorable(instances, instance, &error.to_string()),
         Ok(other) => unstorable(instances, instance, &format!("the store answered {other:?}")),
     }
-    instances.turn_done(instance);
+    instances.continue_probation(instance);
     instances.worker.draining.tell();
 }
 
@@ -152,7 +152,7 @@ fn committed(
         AfterTurn::ContinueAsNew(next) => {
             drop(core);
             instances.shared.metrics.continued_as_new.add(1);
-            instances.succeed(instance, *next);
+            instances.begin_next_execution(instance, *next);
             if let Some(at) = wake_at_ms {
                 instances.worker.due_at(at);
             }
@@ -177,7 +177,7 @@ fn fenced(instances: &Arc<Instances>, instance: &Arc<Instance>) {
     instances.shared.metrics.fenced.add(1);
     let epoch = instance.lock().epoch;
     instances.forget(instance, AbortReason::LeaseLost);
-    instances.worker.let_go(instance.key(), epoch);
+    instances.worker.release_instance(instance.key(), epoch);
 }
 
 fn unstorable(instances: &Arc<Instances>, instance: &Arc<Instance>, why: &str) {
@@ -225,14 +225,14 @@ pub(super) fn go_on(
     instances.follow(instance, then);
 }
 
-/// Lets go of an instance that sleeps in the store now. If the instance waits for a message, or for an activity that
+/// Releases an instance that sleeps in the store now. If the instance waits for a message, or for an activity that
 /// was offered to other workers, its generator is kept for as long as the cache has room.
 fn released(instances: &Arc<Instances>, instance: &Arc<Instance>) {
     let is_kept = {
         let mut table = instances.table.lock();
         let mut core = instance.lock();
         let is_owned = table.owns(instance);
-        let awaits = core.lent.offered() > 0 || core.engine.as_ref().is_some_and(Engine::awaits_message);
+        let awaits = core.remote_activities.offered() > 0 || core.engine.as_ref().is_some_and(Engine::awaits_message);
         let is_kept = is_owned && awaits && instances.shared.options.cached_instances_max > 0;
         core.control.complete();
         if is_kept {

@@ -166,7 +166,7 @@ pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: Cros
     if left {
         store.work_is_due();
     }
-    store.told(&others.receivers);
+    store.notify_receivers(&others.receivers);
     if others.ended {
         store.watch.look_at_all();
     }

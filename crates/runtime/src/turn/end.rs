@@ -9,7 +9,7 @@ use perdure_engine::{Bug, Effect, EventId, EventRecord, ExecutionStarted, Termin
 use perdure_provider::{AfterTurn, NextExecution, Status, StatusChange, TurnCommit, Write};
 use perdure_scheduler::NextAction;
 
-use crate::activity::tasks::{self, Division};
+use crate::activity::tasks::{self, TaskChanges};
 use crate::commit::committer::Patience;
 use crate::instance::instances::Instances;
 use crate::state::pending_start::PendingStart;
@@ -22,7 +22,7 @@ use crate::turn::in_progress::Turn;
 struct TurnEnd {
     output: TurnOutput,
     /// The part of the output that concerns other workers.
-    tasks: Division,
+    tasks: TaskChanges,
     /// The execution that follows if this one continued as new.
     next: Option<NextExecution>,
     /// True if the instance has more to do at once.
@@ -100,7 +100,7 @@ pub(crate) fn end(turn: Turn) -> bool {
     let plan = plan_end(EndFacts {
         waiting: end.output.waiting.clone(),
         next: end.next.take(),
-        remote: core.lent.offered(),
+        remote: core.remote_activities.offered(),
         is_runnable: end.is_runnable,
         hold_until_ms: now.saturating_add(hold_ms),
         is_empty: end.output.is_empty() && end.tasks.offers.is_empty() && core.start.is_none(),
@@ -116,7 +116,7 @@ pub(crate) fn end(turn: Turn) -> bool {
         EndPlan::Stay => {
             let after = AfterCommit::of(&mut end.output, AfterTurn::Hold);
             go_on(&instances, &instance, core, after);
-            instances.turn_done(&instance);
+            instances.continue_probation(&instance);
             false
         }
         EndPlan::Commit(after) => {
@@ -152,7 +152,7 @@ fn collect(instances: &Instances, instance: &Instance, core: &mut Core, now: i64
         });
         core.reloaded = false;
     }
-    let tasks = tasks::divide(&instances.activities, &mut core.lent, &mut output);
+    let tasks = tasks::split_tasks(&instances.activities, &mut core.remote_activities, &mut output);
     Some(TurnEnd {
         output,
         tasks,
@@ -189,7 +189,7 @@ fn prepare(
     let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &instances.services.alarms);
     heartbeats_over.extend(tasks.over);
     if ends {
-        heartbeats_over.extend(core.lent.end_all());
+        heartbeats_over.extend(core.remote_activities.end_all());
     }
     let mut commit = commit_of(instances, instance, &core, output, &after, now);
     commit.heartbeats_over = heartbeats_over;
@@ -215,7 +215,7 @@ fn submit(instances: Arc<Instances>, instance: Arc<Instance>, prepared: Prepared
         let claim = claims.then(|| instances.worker.claim());
         let done = Box::new(move |answer| {
             let answered = || answered(&instances, &instance, after, answer);
-            instances.worker.carry(answered);
+            instances.worker.run_answer(answered);
             drop(claim);
         });
         let write = Write::Turn(Box::new(commit));
@@ -226,7 +226,7 @@ fn submit(instances: Arc<Instances>, instance: Arc<Instance>, prepared: Prepared
     new.first_turn = Some(Box::new(commit));
     let done = Box::new(move |answer| {
         let answered = || first_turn_answered(&instances, &instance, after, logs, done, answer);
-        instances.worker.carry(answered);
+        instances.worker.run_answer(answered);
         drop(claim);
     });
     store.committer.submit(Write::Start(new), Patience::Limited, done);

@@ -142,7 +142,7 @@ pub(crate) fn suspend(turn: Turn, source: &str, report: Option<&str>) {
                 Report::of_mismatch(&mismatch.without_values(), source)
             }
             (Some(Fault::Mismatch(mismatch)), _) => Report::of_mismatch(mismatch, source),
-            (_, Some(report)) => Report::told(report, source),
+            (_, Some(report)) => Report::of_host(report, source),
             (Some(Fault::Limit(limit)), None) => Report::of_limit(*limit),
             (None, None) => Report::of_problem(source),
         }

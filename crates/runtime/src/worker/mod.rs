@@ -1,7 +1,7 @@
 //! The worker: one start of a runtime under an id of its own, with its lease and what it owns in the store.
 //!
 //! This room owns the tasks of the worker, its end, and the records of what is on its way in and out: claims, releases
-//! and requests to give back. It knows the instances and attempts by their keys alone.
+//! and release requests. It knows the instances and attempts by their keys alone.
 
 pub(crate) mod lease;
 pub(crate) mod owned;

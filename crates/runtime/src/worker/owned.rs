@@ -27,8 +27,8 @@ pub(crate) enum Owned {
 #[derive(Default)]
 pub(crate) struct Ownership {
     pub(crate) claims: Mutex<Claims>,
-    /// The instances and tasks that are on their way out, each with its count.
-    pub(crate) leaving: Mutex<FxHashMap<Owned, usize>>,
+    /// The instances and tasks that are being released, each with its count.
+    pub(crate) releasing: Mutex<FxHashMap<Owned, usize>>,
     /// The answer to the last renewal, until it is compared.
     pub(crate) renewal: Mutex<Option<Renewal>>,
     pub(crate) renewed: Notify,
@@ -64,15 +64,15 @@ impl Drop for Claim {
 }
 
 /// An instance or a task that is forgotten here while its release is under way (O1).
-pub(crate) struct Leaving(Arc<Worker>, Owned);
+pub(crate) struct Releasing(Arc<Worker>, Owned);
 
-impl Drop for Leaving {
+impl Drop for Releasing {
     fn drop(&mut self) {
-        let mut leaving = self.0.ownership.leaving.lock();
-        if let Some(count) = leaving.get_mut(&self.1) {
+        let mut releasing = self.0.ownership.releasing.lock();
+        if let Some(count) = releasing.get_mut(&self.1) {
             *count -= 1;
             if *count == 0 {
-                leaving.remove(&self.1);
+                releasing.remove(&self.1);
             }
         }
     }
@@ -87,26 +87,26 @@ impl Worker {
         Claim(Arc::clone(self), era)
     }
 
-    /// Notes that an instance or a task is on its way out until the returned value is dropped.
-    pub(crate) fn leaving(self: &Arc<Self>, owned: Owned) -> Leaving {
-        *self.ownership.leaving.lock().entry(owned).or_default() += 1;
-        Leaving(Arc::clone(self), owned)
+    /// Notes that an instance or a task is being released until the returned value is dropped.
+    pub(crate) fn releasing(self: &Arc<Self>, owned: Owned) -> Releasing {
+        *self.ownership.releasing.lock().entry(owned).or_default() += 1;
+        Releasing(Arc::clone(self), owned)
     }
 
     /// Returns the tasks whose end is on its way to the store. They are still this worker's, although nothing runs.
-    pub(crate) fn leaving_tasks(&self) -> Vec<TaskName> {
-        let leaving = self.ownership.leaving.lock();
-        let tasks = leaving.keys().filter_map(|owned| match owned {
+    pub(crate) fn releasing_tasks(&self) -> Vec<TaskName> {
+        let releasing = self.ownership.releasing.lock();
+        let tasks = releasing.keys().filter_map(|owned| match owned {
             Owned::Task(task) => Some(*task),
             Owned::Instance(..) => None,
         });
         tasks.collect()
     }
 
-    /// True if the instance is on its way out.
-    pub(crate) fn is_leaving(&self, key: InstanceKey) -> bool {
-        let leaving = self.ownership.leaving.lock();
-        let mut instances = leaving.keys().filter_map(|owned| match owned {
+    /// True if the instance is being released.
+    pub(crate) fn is_releasing(&self, key: InstanceKey) -> bool {
+        let releasing = self.ownership.releasing.lock();
+        let mut instances = releasing.keys().filter_map(|owned| match owned {
             Owned::Instance(key, _) => Some(*key),
             Owned::Task(_) => None,
         });
@@ -124,22 +124,22 @@ impl Worker {
 
     /// Releases an instance that is not known here, or no longer. Most often another worker owns it by then. But if the
     /// store lists it as this worker's, no other worker would ever take it.
-    pub(crate) fn let_go(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
+    pub(crate) fn release_instance(self: &Arc<Self>, key: InstanceKey, epoch: Epoch) {
         let write = Write::ReleaseInstance(ReleaseInstance {
             key,
             worker: self.id.clone(),
             epoch,
         });
-        self.give_up(Owned::Instance(key, epoch), write);
+        self.release(Owned::Instance(key, epoch), write);
     }
 
-    pub(crate) fn let_go_task(self: &Arc<Self>, task: TaskName) {
+    pub(crate) fn release_task(self: &Arc<Self>, task: TaskName) {
         let worker = self.id.clone();
-        self.give_up(Owned::Task(task), Write::ReleaseTask(ReleaseTask { worker, task }));
+        self.release(Owned::Task(task), Write::ReleaseTask(ReleaseTask { worker, task }));
     }
 
-    fn give_up(self: &Arc<Self>, owned: Owned, write: Write) {
-        let (store, leaving) = (Arc::clone(&self.shared.store), self.leaving(owned));
+    fn release(self: &Arc<Self>, owned: Owned, write: Write) {
+        let (store, releasing) = (Arc::clone(&self.shared.store), self.releasing(owned));
         let done = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match (answer, owned) {
                 (Ok(Outcome::Noted), Owned::Instance(..)) => store.work_is_due(),
@@ -147,7 +147,7 @@ impl Worker {
                 // The store did not list it as this worker's. If the store refuses, the next comparison finds it again.
                 _ => {}
             }
-            drop(leaving);
+            drop(releasing);
         });
         self.shared.store.committer.submit(write, Patience::Endless, done);
     }
@@ -155,8 +155,8 @@ impl Worker {
 
 #[cfg(test)]
 impl Ownership {
-    /// True if no claim is open and nothing is on its way out.
+    /// True if no claim is open and nothing is being released.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.claims.lock().open == [0, 0] && self.leaving.lock().is_empty()
+        self.claims.lock().open == [0, 0] && self.releasing.lock().is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! Requests to give back that are not answered yet. Invariants B1 to B3 stand in
+//! Release requests that are not answered yet. Invariants B1 to B3 stand in
 //! [`release`](crate::poison::release).
 
 use parking_lot::Mutex;
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::state::attempt::{ActivityToken, Origin};
 
-/// The requests to give back of a session.
+/// The release requests of a session.
 #[derive(Default)]
 pub(crate) struct ReleaseRequests {
     pub(crate) requests: Mutex<Requests>,
@@ -39,7 +39,7 @@ impl Kept {
     pub(crate) fn has(&self, origin: &Origin) -> bool {
         match origin {
             Origin::Instance(instance) => self.instances.contains(&instance.key()),
-            Origin::Task(borrowed) => self.tasks.contains(&borrowed.task),
+            Origin::Task(taken) => self.tasks.contains(&taken.task),
         }
     }
 }

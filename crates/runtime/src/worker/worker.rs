@@ -38,8 +38,8 @@ pub(crate) struct Worker {
     pub(crate) renewal_wanted: Notify,
     /// Notified when an orchestration was registered that suspended instances may wait for.
     pub(crate) resume_wanted: Notify,
-    /// The number of operations that the store [is at](Self::at_store) and that a shutdown waits for.
-    at_store: Mutex<usize>,
+    /// The number of [operations](Self::begin_operation) of the store that a shutdown waits for.
+    begin_operation: Mutex<usize>,
     /// A drain that has begun: the worker takes no new work; see
     /// [`Runtime::begin_shutdown`](crate::Runtime::begin_shutdown).
     pub(crate) draining: Drain,
@@ -51,11 +51,11 @@ pub(crate) struct Worker {
 }
 
 /// An operation of the store that a shutdown waits for. It is over when this is dropped.
-pub(crate) struct AtStore(Arc<Worker>);
+pub(crate) struct PendingOperation(Arc<Worker>);
 
-impl Drop for AtStore {
+impl Drop for PendingOperation {
     fn drop(&mut self) {
-        *self.0.at_store.lock() -= 1;
+        *self.0.begin_operation.lock() -= 1;
         self.0.draining.tell();
     }
 }
@@ -75,7 +75,7 @@ impl Worker {
             inbox_wanted: Notify::new(),
             renewal_wanted: Notify::new(),
             resume_wanted: Notify::new(),
-            at_store: Mutex::default(),
+            begin_operation: Mutex::default(),
             draining: Drain::default(),
             session,
             ended: AtomicBool::new(false),
@@ -107,14 +107,14 @@ impl Worker {
     // ---- operations of the store ----
 
     /// Notes that the store begins an operation that a shutdown waits for, until the returned value is dropped.
-    pub(crate) fn at_store(self: &Arc<Self>) -> AtStore {
-        *self.at_store.lock() += 1;
-        AtStore(Arc::clone(self))
+    pub(crate) fn begin_operation(self: &Arc<Self>) -> PendingOperation {
+        *self.begin_operation.lock() += 1;
+        PendingOperation(Arc::clone(self))
     }
 
     /// Returns the number of operations that the store is at.
-    pub(crate) fn operations_at_store(&self) -> usize {
-        *self.at_store.lock()
+    pub(crate) fn pending_operations(&self) -> usize {
+        *self.begin_operation.lock()
     }
 
     // ---- tasks ----
@@ -125,20 +125,20 @@ impl Worker {
         let this = Arc::clone(self);
         self.shared.store.tokio.spawn(async move {
             if let Err(reason) = guarded(work).await {
-                this.broken(&reason);
+                this.fail(&reason);
             }
         })
     }
 
     /// Carries out an answer of the store. A panic in it ends the session, like a panic in one of its tasks.
-    pub(crate) fn carry(&self, answer: impl FnOnce()) {
+    pub(crate) fn run_answer(&self, answer: impl FnOnce()) {
         if let Err(reason) = contained(answer) {
-            self.broken(&reason);
+            self.fail(&reason);
         }
     }
 
     /// Ends the session after a panic in its work.
-    fn broken(&self, reason: &str) {
+    fn fail(&self, reason: &str) {
         if self.has_ended() {
             return;
         }

@@ -131,7 +131,7 @@ impl World<'_> {
         let name = process.name.clone();
         process.lanes[lane.0].lose();
         process.attempts.retain(|_, (_, of)| *of != lane);
-        process.runtime.lose(lane);
+        process.runtime.detach(lane);
         self.air.fire("lost thread");
         self.log.say(&name, format_args!("lane {} loses its thread", lane.0));
         self.witness.disturb(&name);
