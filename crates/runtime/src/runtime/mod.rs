@@ -1,5 +1,6 @@
 //! The runtime as its users see it.
 
+mod jobs;
 mod log;
 #[expect(
     clippy::module_inception,
@@ -7,5 +8,8 @@ mod log;
 )]
 mod runtime;
 mod status;
+mod turns;
 
-pub use runtime::{Facts, Failure, MapSizes, Runtime};
+pub use jobs::Failure;
+pub use runtime::{MapSizes, Runtime};
+pub use turns::Facts;

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use perdure_engine::{AttemptResult, Command, EventId, Outcome, Payload, TraceContext, Waits};
 use perdure_provider::InstanceKey;
 use perdure_scheduler::LaneId;
 use tokio::runtime::Handle;
@@ -13,19 +12,16 @@ use tokio::task::JoinHandle;
 
 use crate::client::store::Store;
 use crate::error::RuntimeError;
-use crate::lane::job::{Host, Job, Queued};
-use crate::lane::pulse::CurrentWork;
+use crate::lane::job::Host;
 use crate::log::Level;
 use crate::metrics::Metrics;
 use crate::options::{RELEASE_TIMEOUT, RETRY_DELAYS, RuntimeOptions};
 use crate::poison::thread_loss;
 use crate::registry::Registered;
-use crate::session::{self, session::Session};
+use crate::session::{self, Session};
 use crate::shared::{MAIN, Shared};
-use crate::state::Token;
-use crate::state::attempt::{AbortReason, ActivityToken};
-use crate::turn::in_progress::{Turn, Turns};
-use crate::turn::{self, Issued, Next};
+use crate::state::attempt::AbortReason;
+use crate::turn::in_progress::Turns;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -34,29 +30,6 @@ enum Phase {
     /// Number of this start, by which the remains of an earlier start can tell that they are over.
     Started(u64),
     Stopping,
-}
-
-/// The facts that the host needs about an instance to make its generator.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Facts {
-    /// Id of the instance.
-    pub instance_id: String,
-    /// Number of its execution.
-    pub execution: u64,
-    /// Name of the orchestration.
-    pub name: String,
-    /// Version of the orchestration.
-    pub version: String,
-    /// Input of the execution.
-    pub input: Payload,
-    /// Id of the parent instance.
-    pub parent_id: Option<String>,
-    /// Custom status that the execution begins with.
-    pub custom_status: Payload,
-    /// Deterministic time at the start, ms since 1970.
-    pub time_ms: i64,
-    /// Trace context of the start.
-    pub trace: TraceContext,
 }
 
 /// Sizes of the maps that are keyed by instance or attempt. All sizes are 0 when nothing is loaded.
@@ -75,7 +48,7 @@ pub struct MapSizes {
 pub struct Runtime {
     pub(crate) shared: Arc<Shared>,
     state: Arc<State>,
-    turns: Turns,
+    pub(super) turns: Turns,
 }
 
 /// The phase of the runtime, and the session while it is started.
@@ -204,7 +177,7 @@ impl Runtime {
                 let this_start = Phase::Started(self.state.starts.fetch_add(1, Ordering::Relaxed));
                 self.state.publish(&session);
                 *self.state.phase.lock() = this_start;
-                session::start_tasks(&session);
+                session.start_tasks();
                 let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
                 let keeper = self
                     .shared
@@ -372,288 +345,10 @@ impl Runtime {
         self.shared.reports_ends.store(wanted, Ordering::Relaxed);
     }
 
-    // ---- the lane ----
-
-    /// Returns the next job of a lane. `None` parks the lane until its host is woken, unless the lane `looks_again`
-    /// soon by itself.
-    pub fn next_job(&self, lane: LaneId, looks_again: bool) -> Option<Job> {
-        let pulse = self.shared.pulse(lane);
-        pulse.beat();
-        loop {
-            let queued = if looks_again {
-                self.shared.lanes.look(lane)
-            } else {
-                self.shared.lanes.pop(lane)
-            };
-            match queued? {
-                Queued::Turn(instance) => {
-                    let token = instance.token;
-                    if let Some(turn) = self
-                        .session()
-                        .and_then(|session| turn::begin(Arc::clone(&session.instances), instance, lane))
-                    {
-                        pulse.enter(CurrentWork::Turn(Arc::clone(&turn.instance)));
-                        self.turns.begin(turn);
-                        return Some(Job::Turn(token));
-                    }
-                }
-                Queued::Activity(token, _) => {
-                    let session = self.session();
-                    if let Some(job) = session.and_then(|session| session.activities.begin(token, lane)) {
-                        self.shared.metrics.attempts.add(1);
-                        pulse.enter(CurrentWork::Activity(token));
-                        return Some(Job::Activity(Box::new(job)));
-                    }
-                }
-                Queued::Abort(activity, reason, _) => return Some(Job::Abort { activity, reason }),
-                Queued::Drop(token, _) => {
-                    self.turns.drop_at(token, lane);
-                    return Some(Job::Drop(token));
-                }
-                Queued::Log(record) => return Some(Job::Log(record)),
-                Queued::Ended(instance) => return Some(Job::Ended(instance)),
-            }
-        }
-    }
-
-    /// Notes that the host of a lane lets its event loop in before it takes the next job.
-    pub fn pause(&self, lane: LaneId) {
-        self.shared.pulse(lane).beat();
-    }
-
-    /// Ends a turn whose code is no longer at work.
-    fn turn_over(&self, turn: &Turn) {
-        self.turns.end(turn.instance.token);
-        self.shared.pulse(turn.lane).leave();
-    }
-
-    pub(crate) fn turn(&self, token: Token) -> Result<Turn, RuntimeError> {
-        turn::in_progress(self.turns.get(token))
-    }
-
-    /// Returns the facts that the host needs to make an instance's generator.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] when the instance has no turn in progress.
-    pub fn describe(&self, token: Token) -> Result<Facts, RuntimeError> {
-        let Turn { instance, .. } = self.turn(token)?;
-        let core = instance.lock();
-        let engine = core
-            .engine
-            .as_ref()
-            .ok_or(RuntimeError::State("the instance is being loaded"))?;
-        Ok(Facts {
-            instance_id: instance.id.clone(),
-            execution: instance.execution.0,
-            name: instance.name.clone(),
-            version: instance.version.clone(),
-            input: engine.input().clone(),
-            parent_id: instance.parent_id.clone(),
-            custom_status: engine.custom_status().clone(),
-            time_ms: engine.time_ms(),
-            trace: engine.trace().map(str::to_owned),
-        })
-    }
-
     /// Returns the version that an instance of an orchestration gets if its start names none.
     #[must_use]
     pub fn version_to_start(&self, name: &str) -> String {
         self.shared.store.version_to_start(name)
-    }
-
-    /// Issues a command of the code. Returns the id of the operation.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::Limit`] when it would grow
-    /// too much; [`RuntimeError::State`] outside a turn.
-    pub fn issue(&self, token: Token, command: Command) -> Result<Issued, RuntimeError> {
-        turn::issue(&self.turn(token)?, command)
-    }
-
-    /// Names the fiber of the last event that was issued or delivered, for readers of the history.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn of_fiber(&self, token: Token, fiber: u32) -> Result<(), RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.set_fiber(fiber))
-    }
-
-    /// Returns what the code is handed next, once all its fibers wait, or says that the turn is over.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow
-    /// too much; [`RuntimeError::State`] outside a turn.
-    pub fn step(&self, token: Token, waits: impl Into<Waits>) -> Result<Next, RuntimeError> {
-        let turn = self.turn(token)?;
-        if let Some(delivered) = turn::step(&turn, waits.into())? {
-            return Ok(Next::Delivered(delivered));
-        }
-        self.turn_over(&turn);
-        let sleeps = turn::end(turn);
-        Ok(Next::Over { sleeps })
-    }
-
-    /// Returns a request to cancel, if one has come. The host calls this before the first step of an execution, and
-    /// after many commands without a wait, so that code that never waits hears of the request.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn interrupt(&self, token: Token) -> Result<Option<turn::Delivered>, RuntimeError> {
-        turn::interrupt(&self.turn(token)?)
-    }
-
-    /// Finishes the execution, whose code has ended. The turn is over and on its way to the store.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::Nondeterminism`] when history goes on; [`RuntimeError::State`] outside a turn.
-    pub fn finish(&self, token: Token, outcome: Outcome) -> Result<(), RuntimeError> {
-        let turn = self.turn(token)?;
-        turn::finish(&turn, outcome)?;
-        self.turn_over(&turn);
-        turn::end(turn);
-        Ok(())
-    }
-
-    /// Suspends an instance whose code does not fit its history, or cannot be run. The turn ends, and nothing of it is
-    /// stored. `source` is the place in the code where that showed. `report` is the reason, as JSON of an error, unless
-    /// the reason is a mismatch.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn suspend(&self, token: Token, source: &str, report: Option<&str>) -> Result<(), RuntimeError> {
-        let turn = self.turn(token)?;
-        self.turn_over(&turn);
-        turn::suspend(turn, source, report);
-        Ok(())
-    }
-
-    /// Returns the number of events recorded up to this point of the code.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn history_length(&self, token: Token) -> Result<u64, RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.history_length())
-    }
-
-    /// Returns a deterministic number in 0..1.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn random(&self, token: Token) -> Result<f64, RuntimeError> {
-        self.turn(token)?.with_engine(perdure_engine::Engine::random)
-    }
-
-    /// Returns a deterministic version 4 UUID.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn random_uuid(&self, token: Token) -> Result<String, RuntimeError> {
-        self.turn(token)?.with_engine(perdure_engine::Engine::random_uuid)
-    }
-
-    /// Reports the progress of a running attempt.
-    pub fn heartbeat(&self, token: ActivityToken, details: String) {
-        if let Some(session) = self.session() {
-            session.activities.heartbeat(token, details);
-        }
-    }
-
-    /// Returns the value that history holds for the next command of the code, if any.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn recorded_payload(&self, token: Token) -> Result<Payload, RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.recorded_payload())
-    }
-
-    /// Returns the id of the event that the next command of the code, or its end, has or will have in history.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn next_command_id(&self, token: Token) -> Result<EventId, RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.next_command_id())
-    }
-
-    /// Returns true if the instance was asked to cancel, which lets it exceed its limits.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn is_cancelling(&self, token: Token) -> Result<bool, RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.is_cancelling())
-    }
-
-    /// Returns true if the execution has a patch of its code. The patch is recorded when the execution gets it.
-    ///
-    /// # Errors
-    ///
-    /// [`RuntimeError::State`] outside a turn.
-    pub fn patched(&self, token: Token, patch: &str) -> Result<bool, RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.patched(patch))
-    }
-
-    /// Starts a timer that limits how long the execution may go on once it is cancelled. Returns the timer's id, or
-    /// `None` if there is no limit. See [`Engine::grace_timer`](perdure_engine::Engine::grace_timer).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`issue`](Self::issue).
-    pub fn grace_timer(&self, token: Token, delay_ms: Option<i64>) -> Result<Option<EventId>, RuntimeError> {
-        self.turn(token)?
-            .with_engine(|engine| engine.grace_timer(delay_ms))?
-            .map_err(RuntimeError::from)
-    }
-
-    /// Reports that an attempt succeeded. Returns `true` if the lane was parked and has work now: the caller must drain
-    /// it.
-    pub fn complete_activity(&self, lane: LaneId, token: ActivityToken, output: Payload) -> bool {
-        self.settle(lane, token, AttemptResult::Completed(output))
-    }
-
-    /// Reports that an attempt failed. Returns `true` if the lane was parked and has work now: the caller must drain
-    /// it.
-    pub fn fail_activity(&self, lane: LaneId, token: ActivityToken, failure: Failure) -> bool {
-        let Failure {
-            error,
-            error_name,
-            non_retryable,
-            retry_after_ms,
-        } = failure;
-        self.settle(
-            lane,
-            token,
-            AttemptResult::Failed {
-                error,
-                error_name,
-                non_retryable,
-                retry_after_ms,
-            },
-        )
-    }
-
-    fn settle(&self, lane: LaneId, token: ActivityToken, result: AttemptResult) -> bool {
-        // The beat comes before the attempt is over: a check that does not find the attempt finds that the thread has
-        // come by.
-        self.shared.pulse(lane).beat();
-        let drain = self
-            .session()
-            .is_some_and(|session| session.instances.settle(lane, token, result));
-        if drain {
-            self.shared.pulse(lane).stir();
-        }
-        drain
     }
 }
 
@@ -695,19 +390,6 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
             // The runtime was shut down meanwhile.
             return session::release(&shared, &session.worker.id).await;
         }
-        session::start_tasks(&session);
+        session.start_tasks();
     }
-}
-
-/// The failure of an attempt.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// The error as the driver encoded it.
-    pub error: Payload,
-    /// Name of the error.
-    pub error_name: String,
-    /// True if the error says that another attempt is useless.
-    pub non_retryable: bool,
-    /// Delay before the next attempt, ms from now, if the error names one.
-    pub retry_after_ms: Option<i64>,
 }

@@ -1,12 +1,18 @@
 //! A session: one start of a runtime. The tasks of a worker besides its turns, and the end of all that it has.
 
-pub(crate) mod background;
+mod acquisition;
 pub(crate) mod description;
-pub(crate) mod ownership;
+mod inbox;
+mod ownership;
+mod registration;
+mod renewal;
 #[expect(
     clippy::module_inception,
     reason = "the file is named after the noun that the room is about"
 )]
-pub(crate) mod session;
+mod session;
+mod takeover;
 
-pub(crate) use background::{other_workers, register, register_again, release, start_tasks};
+pub(crate) use registration::{register, register_again, release};
+pub(crate) use session::Session;
+pub(crate) use takeover::other_workers;

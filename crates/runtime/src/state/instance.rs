@@ -106,89 +106,49 @@ pub(crate) struct Core {
     pub(crate) on_probation: bool,
 }
 
+/// Returns the engine of an instance that comes with its history. `None`: the history is to be read first.
+fn engine_of(acquired: &mut AcquiredInstance, options: &RuntimeOptions) -> Result<Option<Engine>, String> {
+    let history = std::mem::take(&mut acquired.history);
+    let Some(last) = history.last() else { return Ok(None) };
+    let start = Start {
+        execution: acquired.execution,
+        complete: last.event_id.next() == acquired.next_event_id,
+        history,
+        fresh: acquired.fresh,
+        budget: options.budget,
+    };
+    let engine = caught(|| Engine::new(start))?;
+    Ok(Some(engine.with_limits(options.limits).with_version(&acquired.version)))
+}
+
 impl Instance {
+    /// Returns an acquired instance. On an error the instance has no engine, and can only be suspended.
     pub(crate) fn new(
         token: Token,
-        acquired: AcquiredInstance,
+        mut acquired: AcquiredInstance,
         options: &RuntimeOptions,
     ) -> Result<Arc<Self>, (Arc<Self>, String)> {
-        let AcquiredInstance {
-            key,
-            id,
-            name,
-            version,
-            parent_id,
-            execution,
-            epoch,
-            next_event_id,
-            fresh,
-            page_bytes,
-            history,
-            messages,
-            seen,
-            heartbeats,
-            tasks,
-            suspicion,
-        } = acquired;
-        let complete = history.last().is_some_and(|last| last.event_id.next() == next_event_id);
         // An instance without its first event is not loaded.
-        let is_read = !history.is_empty();
-        let engine = is_read.then(|| {
-            caught(|| {
-                Engine::new(Start {
-                    execution,
-                    history,
-                    complete,
-                    fresh,
-                    budget: options.budget,
-                })
-            })
-        });
-        let (engine, problem) = match engine.transpose() {
-            Ok(engine) => (
-                engine.map(|engine| engine.with_limits(options.limits).with_version(&version)),
-                None,
-            ),
+        let is_read = !acquired.history.is_empty();
+        let (engine, problem) = match engine_of(&mut acquired, options) {
+            Ok(engine) => (engine, None),
             Err(problem) => (None, Some(problem)),
         };
         let incarnation = engine.as_ref().and_then(Engine::incarnation);
-        let mut core = Core {
-            control: Control::default(),
-            epoch,
-            engine,
-            ahead: None,
-            held: None,
-            page_bytes,
-            is_read,
-            is_fresh: fresh,
-            next_event_id,
-            alarm: None,
-            reloaded: false,
-            seen,
-            backlog: Backlog::default(),
-            pending_bytes: 0,
-            left_settled: false,
-            rereads: false,
-            heartbeats: Heartbeats::stored(heartbeats),
-            remote_activities: RemoteActivities::of(tasks),
-            start: None,
-            is_new: fresh && execution == ExecutionId::FIRST,
-            was_started_here: false,
-            suspicion,
-            on_probation: false,
-        };
-        core.take_messages(messages, 0);
         let instance = Arc::new(Self {
             token,
-            key: if key == NO_KEY { OnceLock::new() } else { key.into() },
-            id,
-            name,
-            version,
-            parent_id,
-            execution,
+            key: match acquired.key {
+                NO_KEY => OnceLock::new(),
+                key => key.into(),
+            },
+            id: std::mem::take(&mut acquired.id),
+            name: std::mem::take(&mut acquired.name),
+            version: std::mem::take(&mut acquired.version),
+            parent_id: acquired.parent_id.take(),
+            execution: acquired.execution,
             incarnation: incarnation.map(OnceLock::from).unwrap_or_default(),
             lane: AtomicUsize::new(NO_LANE),
-            core: Mutex::new(core),
+            core: Mutex::new(Core::new(acquired, engine, is_read)),
         });
         match problem {
             None => Ok(instance),
@@ -244,6 +204,36 @@ impl Instance {
 }
 
 impl Core {
+    fn new(acquired: AcquiredInstance, engine: Option<Engine>, is_read: bool) -> Self {
+        let mut core = Self {
+            control: Control::default(),
+            epoch: acquired.epoch,
+            engine,
+            ahead: None,
+            held: None,
+            page_bytes: acquired.page_bytes,
+            is_read,
+            is_fresh: acquired.fresh,
+            next_event_id: acquired.next_event_id,
+            alarm: None,
+            reloaded: false,
+            seen: acquired.seen,
+            backlog: Backlog::default(),
+            pending_bytes: 0,
+            left_settled: false,
+            rereads: false,
+            heartbeats: Heartbeats::stored(acquired.heartbeats),
+            remote_activities: RemoteActivities::of(acquired.tasks),
+            start: None,
+            is_new: acquired.fresh && acquired.execution == ExecutionId::FIRST,
+            was_started_here: false,
+            suspicion: acquired.suspicion,
+            on_probation: false,
+        };
+        core.take_messages(acquired.messages, 0);
+        core
+    }
+
     /// Hands the events that came meanwhile to the engine.
     pub(crate) fn take_in(&mut self) {
         if let Some(engine) = &mut self.engine {

@@ -1,0 +1,210 @@
+//! The calls of code that runs in a turn. Calls find the instance through the map of turns.
+
+use perdure_engine::{Command, EventId, Outcome, Payload, TraceContext, Waits};
+
+use crate::error::RuntimeError;
+use crate::runtime::Runtime;
+use crate::state::Token;
+use crate::turn::in_progress::Turn;
+use crate::turn::{self, Issued, Next};
+
+/// The facts that the host needs about an instance to make its generator.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Facts {
+    /// Id of the instance.
+    pub instance_id: String,
+    /// Number of its execution.
+    pub execution: u64,
+    /// Name of the orchestration.
+    pub name: String,
+    /// Version of the orchestration.
+    pub version: String,
+    /// Input of the execution.
+    pub input: Payload,
+    /// Id of the parent instance.
+    pub parent_id: Option<String>,
+    /// Custom status that the execution begins with.
+    pub custom_status: Payload,
+    /// Deterministic time at the start, ms since 1970.
+    pub time_ms: i64,
+    /// Trace context of the start.
+    pub trace: TraceContext,
+}
+
+impl Runtime {
+    pub(super) fn turn(&self, token: Token) -> Result<Turn, RuntimeError> {
+        turn::in_progress(self.turns.get(token))
+    }
+
+    /// Returns the facts that the host needs to make an instance's generator.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] when the instance has no turn in progress.
+    pub fn describe(&self, token: Token) -> Result<Facts, RuntimeError> {
+        let Turn { instance, .. } = self.turn(token)?;
+        let core = instance.lock();
+        let engine = core
+            .engine
+            .as_ref()
+            .ok_or(RuntimeError::State("the instance is being loaded"))?;
+        Ok(Facts {
+            instance_id: instance.id.clone(),
+            execution: instance.execution.0,
+            name: instance.name.clone(),
+            version: instance.version.clone(),
+            input: engine.input().clone(),
+            parent_id: instance.parent_id.clone(),
+            custom_status: engine.custom_status().clone(),
+            time_ms: engine.time_ms(),
+            trace: engine.trace().map(str::to_owned),
+        })
+    }
+
+    /// Issues a command of the code. Returns the id of the operation.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Nondeterminism`] when history holds something else; [`RuntimeError::Limit`] when it would grow
+    /// too much; [`RuntimeError::State`] outside a turn.
+    pub fn issue(&self, token: Token, command: Command) -> Result<Issued, RuntimeError> {
+        turn::issue(&self.turn(token)?, command)
+    }
+
+    /// Names the fiber of the last event that was issued or delivered, for readers of the history.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn of_fiber(&self, token: Token, fiber: u32) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.set_fiber(fiber))
+    }
+
+    /// Returns what the code is handed next, once all its fibers wait, or says that the turn is over.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow
+    /// too much; [`RuntimeError::State`] outside a turn.
+    pub fn step(&self, token: Token, waits: impl Into<Waits>) -> Result<Next, RuntimeError> {
+        let turn = self.turn(token)?;
+        if let Some(delivered) = turn::step(&turn, waits.into())? {
+            return Ok(Next::Delivered(delivered));
+        }
+        self.turn_over(&turn);
+        let sleeps = turn::end(turn);
+        Ok(Next::Over { sleeps })
+    }
+
+    /// Returns a request to cancel, if one has come. The host calls this before the first step of an execution, and
+    /// after many commands without a wait, so that code that never waits hears of the request.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn interrupt(&self, token: Token) -> Result<Option<turn::Delivered>, RuntimeError> {
+        turn::interrupt(&self.turn(token)?)
+    }
+
+    /// Finishes the execution, whose code has ended. The turn is over and on its way to the store.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Nondeterminism`] when history goes on; [`RuntimeError::State`] outside a turn.
+    pub fn finish(&self, token: Token, outcome: Outcome) -> Result<(), RuntimeError> {
+        let turn = self.turn(token)?;
+        turn::finish(&turn, outcome)?;
+        self.turn_over(&turn);
+        turn::end(turn);
+        Ok(())
+    }
+
+    /// Suspends an instance whose code does not fit its history, or cannot be run. The turn ends, and nothing of it is
+    /// stored. `source` is the place in the code where that showed. `report` is the reason, as JSON of an error, unless
+    /// the reason is a mismatch.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn suspend(&self, token: Token, source: &str, report: Option<&str>) -> Result<(), RuntimeError> {
+        let turn = self.turn(token)?;
+        self.turn_over(&turn);
+        turn::suspend(turn, source, report);
+        Ok(())
+    }
+
+    /// Returns the number of events recorded up to this point of the code.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn history_length(&self, token: Token) -> Result<u64, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.history_length())
+    }
+
+    /// Returns a deterministic number in 0..1.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn random(&self, token: Token) -> Result<f64, RuntimeError> {
+        self.turn(token)?.with_engine(perdure_engine::Engine::random)
+    }
+
+    /// Returns a deterministic version 4 UUID.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn random_uuid(&self, token: Token) -> Result<String, RuntimeError> {
+        self.turn(token)?.with_engine(perdure_engine::Engine::random_uuid)
+    }
+
+    /// Returns the value that history holds for the next command of the code, if any.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn recorded_payload(&self, token: Token) -> Result<Payload, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.recorded_payload())
+    }
+
+    /// Returns the id of the event that the next command of the code, or its end, has or will have in history.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn next_command_id(&self, token: Token) -> Result<EventId, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.next_command_id())
+    }
+
+    /// Returns true if the instance was asked to cancel, which lets it exceed its limits.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn is_cancelling(&self, token: Token) -> Result<bool, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.is_cancelling())
+    }
+
+    /// Returns true if the execution has a patch of its code. The patch is recorded when the execution gets it.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn patched(&self, token: Token, patch: &str) -> Result<bool, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.patched(patch))
+    }
+
+    /// Starts a timer that limits how long the execution may go on once it is cancelled. Returns the timer's id, or
+    /// `None` if there is no limit. See [`Engine::grace_timer`](perdure_engine::Engine::grace_timer).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`issue`](Self::issue).
+    pub fn grace_timer(&self, token: Token, delay_ms: Option<i64>) -> Result<Option<EventId>, RuntimeError> {
+        self.turn(token)?
+            .with_engine(|engine| engine.grace_timer(delay_ms))?
+            .map_err(RuntimeError::from)
+    }
+}

@@ -1,0 +1,113 @@
+//! The acquisition of due instances.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use perdure_provider::{Acquire, PageLimit, ProviderError, ProviderErrorKind};
+
+use crate::log::Level;
+use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, RETRY_DELAYS, SAFETY_POLL};
+use crate::platform::retry::retrying;
+use crate::platform::time::sleep;
+use crate::session::Session;
+
+/// The orchestrations that an acquisition asks for: name and version of each.
+type Registered = Vec<(String, String)>;
+
+/// Acquires due instances when some may be due.
+pub(super) async fn run(session: Arc<Session>) {
+    let mut delay = RETRY_DELAYS.0;
+    loop {
+        let Some((registered, limit)) = look(&session).await else {
+            continue;
+        };
+        announce_versions(&session).await;
+        match acquire(&session, registered, limit).await {
+            Ok(()) => delay = RETRY_DELAYS.0,
+            Err(error) if error.kind == ProviderErrorKind::Closed => return,
+            Err(error) => {
+                let message = format!("due instances could not be read, trying again: {error}");
+                session.shared.log(Level::Warn, message);
+                sleep(delay).await;
+                delay = (delay * 2).min(RETRY_DELAYS.1);
+                session.worker.due_at(0);
+            }
+        }
+    }
+}
+
+/// Returns what to ask for if an instance may be due and there is room for it. Otherwise waits until that may have
+/// changed, and returns `None`.
+async fn look(session: &Session) -> Option<(Registered, PageLimit)> {
+    let due = *session.worker.next_acquire_ms.lock();
+    let now = session.worker.now_ms();
+    let room = session.instances.room();
+    let registered = session.shared.registry.lock().acquirable();
+    let wait = match due {
+        Some(at) if room > 0 && !registered.is_empty() => {
+            Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL)
+        }
+        // Room comes back when instances end, which is not notified: the poll is for that. A registration is notified.
+        _ => SAFETY_POLL,
+    };
+    if !wait.is_zero() {
+        tokio::select! {
+            biased;
+            () = session.worker.acquire_wanted.notified() => {}
+            () = sleep(wait) => {}
+        }
+        return None;
+    }
+    // The acquired instances are read together, and the budget must have room for them.
+    let bytes = session.instances.loads.room();
+    if bytes == 0 {
+        tokio::select! {
+            biased;
+            () = session.instances.loads.freed() => {}
+            () = sleep(SAFETY_POLL) => {}
+        }
+        return None;
+    }
+    let rows = room.min(ACQUIRE_BATCH);
+    Some((registered, PageLimit { rows, bytes }))
+}
+
+/// Announces the newest registered versions to the store, if they are not announced yet.
+async fn announce_versions(session: &Session) {
+    let shared = &session.shared;
+    let newest = shared.registry.lock().newest();
+    if newest == *shared.announced_versions.lock() {
+        return;
+    }
+    let provider = &shared.store.provider;
+    // Without an answer the store is closed, or the session has ended.
+    let announce = || provider.announce_versions(&session.worker.id, newest.clone());
+    if retrying(announce).await.is_ok() {
+        *shared.announced_versions.lock() = newest;
+    }
+}
+
+async fn acquire(session: &Session, registered: Registered, limit: PageLimit) -> Result<(), ProviderError> {
+    let (shared, worker) = (&session.shared, &session.worker);
+    // The time is cleared before the request: an instance that becomes due from here on must lead to another look.
+    *worker.next_acquire_ms.lock() = None;
+    let request = Acquire {
+        worker: worker.id.clone(),
+        registered,
+        limit,
+        history_page: HISTORY_PAGE,
+    };
+    let asked = shared.clock.ask();
+    let claim = worker.claim();
+    session.instances.acquire();
+    let acquired = shared.store.provider.acquire(request).await?;
+    // The clock is set first: an instance that is due for the store must be due for its engine.
+    shared.clock.hear(asked, acquired.now_ms);
+    let is_full = acquired.instances.len() == limit.rows;
+    session.instances.acquired(acquired.instances);
+    drop(claim);
+    if let Some(at) = if is_full { Some(0) } else { acquired.next_wake_at_ms } {
+        worker.due_at(at);
+    }
+    Ok(())
+}

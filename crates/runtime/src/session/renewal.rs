@@ -1,0 +1,80 @@
+//! The renewal of a worker's lease.
+
+use std::sync::Arc;
+
+use perdure_engine::{Bug, is_planted};
+use perdure_provider::{ProviderErrorKind, Renewal};
+use tokio::time::Instant;
+
+use crate::log::Level;
+use crate::options::RETRY_DELAYS;
+use crate::session::Session;
+use crate::session::description::WorkerDescription;
+use crate::session::registration::lease_ms;
+use crate::state::attempt::AbortReason;
+
+/// Renews the lease in time, or ends the session before the lease ends. A renewal carries the worker's
+/// description of itself when that has changed.
+pub(super) async fn run(session: Arc<Session>) {
+    let shared = Arc::clone(&session.shared);
+    let mut written = String::new();
+    // The interval is counted from the request and not from its answer, which may have taken most of the lease.
+    let mut last_asked = session.worker.lease.given();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep_until(last_asked + shared.options.lease / 3) => {}
+            () = session.worker.renewal_wanted.notified() => {}
+        }
+        let asked = Instant::now();
+        last_asked = asked;
+        let question = shared.clock.ask();
+        let description = WorkerDescription::of_session(&session.instances).into_text();
+        match retry_until_end(&session, (description != written).then_some(&description)).await {
+            Some(Some(renewal)) if session.worker.lease.renew(asked) => {
+                shared.clock.hear(question, renewal.now_ms);
+                written = description;
+                session.worker.renewed(renewal);
+            }
+            _ if is_planted(Bug::LeaseNotHeeded) => {}
+            lost => {
+                let why = if lost == Some(None) {
+                    "another worker took it over"
+                } else {
+                    "the store did not answer in time"
+                };
+                shared.log(
+                    Level::Warn,
+                    format!("worker {} lost its lease: {why}; it starts over", session.worker.id),
+                );
+                session.end(AbortReason::LeaseLost);
+                return;
+            }
+        }
+    }
+}
+
+/// Renews the lease, and tries again after each error of the store, until the lease ends. Then it returns `None`.
+async fn retry_until_end(session: &Session, description: Option<&String>) -> Option<Option<Renewal>> {
+    let end = session.worker.lease.end()?;
+    let lease = lease_ms(&session.shared);
+    let provider = &session.shared.store.provider;
+    let renewal = async {
+        let (mut delay, most) = RETRY_DELAYS;
+        loop {
+            let renewed = provider.renew_worker(&session.worker.id, lease, description.map(String::as_str));
+            match renewed.await {
+                Ok(renewal) => return Some(renewal),
+                Err(error) if error.kind == ProviderErrorKind::Closed => return None,
+                Err(_) => {
+                    crate::platform::time::sleep(delay).await;
+                    delay = (delay * 2).min(most);
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = tokio::time::sleep_until(end) => None,
+        answer = renewal => answer,
+    }
+}
