@@ -39,7 +39,6 @@ const LONG_FILES: readonly string[] = [
   '__test__/testing/replay.test.ts',
   'crates/provider-contract/src/listing.rs',
   'crates/provider-postgres/src/hosts.rs',
-  'crates/runtime/src/testing/host.rs',
   'crates/simulator/src/link.rs',
 ];
 
@@ -58,7 +57,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'crates/provider-postgres/tests/damage.rs an_instance_with_an_impossible_row_is_told_of_alone',
   'crates/provider-sqlite/src/integrity.rs instance',
   'crates/provider-sqlite/src/write/turn.rs advance',
-  'crates/runtime/src/testing/host.rs drive',
   'js/dashboard/bars.ts add',
   'js/dashboard/page/actions.tsx Ask',
   'js/dashboard/page/event-details.tsx EventDetails',

@@ -81,7 +81,7 @@ export function crateViolations(packages: readonly CargoPackage[]): string[] {
  * own room and from rooms to the right. A room that is not here fails the test: decide on its place.
  */
 const RUNTIME_ROOMS = [
-  ...['runtime', 'session', 'poison', 'turn', 'instance', 'activity', 'worker', 'shared', 'lane', 'state'],
+  ...['internals', 'runtime', 'session', 'poison', 'turn', 'instance', 'activity', 'worker', 'shared', 'lane', 'state'],
   ...['client', 'commit', 'platform', 'error', 'report', 'log', 'registry', 'metrics', 'options'],
 ];
 

@@ -9,6 +9,8 @@ mod client;
 mod commit;
 mod error;
 mod instance;
+#[doc(hidden)]
+pub mod internals;
 mod lane;
 mod log;
 mod metrics;
@@ -21,10 +23,6 @@ mod runtime;
 mod session;
 mod shared;
 mod state;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 mod turn;
 mod worker;
 

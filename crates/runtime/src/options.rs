@@ -84,7 +84,7 @@ pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
 /// Number of instances taken with one request for work.
 pub(crate) const ACQUIRE_BATCH: usize = 64;
 /// Number of suspended instances that are resumed with one write when other code is registered.
-pub(crate) const RESUME_BATCH: usize = 500;
+pub const RESUME_BATCH: usize = 500;
 /// Number of a worker's owned instances that one read lists, when they are compared with those that the worker knows.
 pub(crate) const OWNED_PAGE: usize = 5_000;
 /// Number of instances and tasks that one line of the log names when a worker releases those that it does not know.
@@ -92,13 +92,13 @@ pub(crate) const ORPHANS_NAMED: usize = 10;
 /// Number of times that a suspension is written although the store refuses it for good. Then the instance is released.
 pub(crate) const SUSPENSION_TRIES: u32 = 3;
 /// Limit of one read of a history, for an instance or for a client.
-pub(crate) const HISTORY_PAGE: PageLimit = PageLimit {
+pub const HISTORY_PAGE: PageLimit = PageLimit {
     rows: 2_000,
     bytes: 4 * MIB,
 };
 /// Bytes of histories that were read and not replayed yet, of all instances of a worker. An acquisition takes as many
 /// instances as fit.
-pub(crate) const LOAD_BYTES_MAX: usize = 32 * MIB;
+pub const LOAD_BYTES_MAX: usize = 32 * MIB;
 /// Number of instances that one read of a list looks at. This takes some 20 ms of a thread that others read with, too.
 pub(crate) const LIST_WALK: usize = 10_000;
 /// Highest number of rows whose texts are encoded anew with one read and one write. Their instances are locked
@@ -107,20 +107,20 @@ pub(crate) const TEXTS_WALK: usize = 500;
 /// Highest number of bytes of these texts. One text always passes.
 pub(crate) const TEXTS_BYTES: usize = 1 << 20;
 /// Number of instances that one write of a prune deletes.
-pub(crate) const PRUNE_BATCH: usize = 200;
+pub const PRUNE_BATCH: usize = 200;
 /// Number of ended instances that one such write looks at.
 pub(crate) const PRUNE_WALK: usize = 2_000;
 /// Number of events of deleted instances that one write removes.
 pub(crate) const SWEEP_EVENTS: usize = 2_000;
 /// Highest number of messages of its mailboxes that an instance holds. The others wait in the store.
-pub(crate) const MESSAGES_HELD_MAX: usize = 1_024;
+pub const MESSAGES_HELD_MAX: usize = 1_024;
 /// Highest number of bytes of the values in messages that an instance holds. The others wait in the store.
-pub(crate) const MESSAGE_BYTES_HELD_MAX: usize = 4 * MIB;
+pub const MESSAGE_BYTES_HELD_MAX: usize = 4 * MIB;
 /// Limit of one read of the messages of an instance's mailboxes.
-pub(crate) const MESSAGE_PAGE: PageLimit = PageLimit { rows: 256, bytes: MIB };
+pub const MESSAGE_PAGE: PageLimit = PageLimit { rows: 256, bytes: MIB };
 /// Highest number of mailboxes that one search of the store covers. An instance that waits for more first looks at the
 /// messages that have waited for it longest.
-pub(crate) const SEARCHED_MAX: usize = 64;
+pub const SEARCHED_MAX: usize = 64;
 /// Limit of one read of the messages of all instances of a worker.
 pub(crate) const INBOX_PAGE: PageLimit = PageLimit {
     rows: 1_000,
@@ -138,7 +138,7 @@ pub(crate) const EARLY_MAX: usize = 10_000;
 pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
 /// Number of events of an execution up to which [`CACHE_IDLE_MS`] holds. A longer execution takes long to replay, and
 /// stays while the cache has room.
-pub(crate) const CACHE_IDLE_EVENTS: u64 = 200;
+pub const CACHE_IDLE_EVENTS: u64 = 200;
 /// Number of unused generators that are evicted at once.
 pub(crate) const EVICTED_MAX: usize = 500;
 /// Number of generators that one turn may evict when the cache holds too many.
@@ -149,9 +149,9 @@ pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const STATUS_PAGE: usize = 500;
 /// An activity that would have a slot here within this time is not offered to other workers, because an offer takes
 /// longer: two commits, and a notification each way.
-pub(crate) const SLOT_SOON: Duration = Duration::from_millis(20);
+pub const SLOT_SOON: Duration = Duration::from_millis(20);
 /// Time from one write of an activity's heartbeats to the next, ms. The latest details are kept in memory in between.
-pub(crate) const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
+pub const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
 /// Interval at which a worker looks for due work and dead workers without being told to.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// Time until the workers of the store are looked at again: at least the first value, at most the second.
@@ -162,16 +162,16 @@ pub(crate) const DESCRIBED_LANES_MAX: usize = 64;
 /// Longest name of a machine that a worker reports, in characters.
 pub(crate) const HOST_NAME_MAX: usize = 255;
 /// A batch takes no more writes once their payloads have this many bytes.
-pub(crate) const BATCH_BYTES_MAX: usize = 8 * MIB;
+pub const BATCH_BYTES_MAX: usize = 8 * MIB;
 /// Delay before a failed write or read is tried again. The delay doubles from the first value to the second.
 pub(crate) const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(2));
 /// Time that an instance is read again and again when this process does not have the memory for it. Then the instance
 /// is suspended.
-pub(crate) const NO_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
+pub const NO_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
 /// Time that instances which were acquired together are read together while the reads fail. Then each instance is read
 /// by itself, so that the one at fault is alone.
-pub(crate) const TOGETHER_PATIENCE: Duration = Duration::from_secs(5);
+pub const TOGETHER_PATIENCE: Duration = Duration::from_secs(5);
 /// Time that a client's request waits for a store that is busy or gone, before the caller is told.
-pub(crate) const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
+pub const CLIENT_PATIENCE: Duration = Duration::from_secs(5);
 /// Interval at which waiting requests are checked against [`CLIENT_PATIENCE`].
 pub(crate) const CLIENT_LOOK: Duration = Duration::from_millis(250);

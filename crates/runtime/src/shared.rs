@@ -208,7 +208,6 @@ impl Shared {
     }
 
     /// Sets the counters as if as many instances had been loaded, and attempts taken in, as 32 bits can number.
-    #[cfg(test)]
     pub(crate) fn has_worked_for_years(&self) {
         for count in [&self.tokens, &self.activities] {
             count.store(u64::from(u32::MAX), Ordering::Relaxed);

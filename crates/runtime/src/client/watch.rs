@@ -211,7 +211,6 @@ impl Watch {
     }
 
     /// Returns the number of waits and of the entries kept for them.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
         state.waiters.len() + state.instance_of.len() + state.dirty.len() + state.suspects.len()

@@ -28,7 +28,7 @@ pub(crate) type WriteDone = Box<dyn FnOnce(Result<Outcome, ProviderError>) + Sen
 
 /// Time that a write is tried while the store stays busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub enum Patience {
     /// The write is tried until it is written or the store is closed. Nothing fails because a store was slow, busy or
     /// gone for a while.
     Endless,
@@ -101,7 +101,7 @@ impl<'w> Subject<'w> {
 }
 
 /// Collects writes and hands them to the provider in batches.
-pub(crate) struct Committer {
+pub struct Committer {
     provider: Arc<dyn Provider>,
     tokio: Handle,
     concurrent: usize,
@@ -221,7 +221,8 @@ impl Drop for Unanswered {
 }
 
 impl Committer {
-    pub(crate) fn new(provider: Arc<dyn Provider>, tokio: Handle) -> Arc<Self> {
+    /// Returns a committer that hands its batches to a provider.
+    pub fn new(provider: Arc<dyn Provider>, tokio: Handle) -> Arc<Self> {
         let info = provider.info();
         Arc::new(Self {
             provider,
@@ -233,7 +234,8 @@ impl Committer {
         })
     }
 
-    pub(crate) fn submit(self: &Arc<Self>, write: Write, patience: Patience, done: WriteDone) {
+    /// Adds a write. `done` receives its outcome.
+    pub fn submit(self: &Arc<Self>, write: Write, patience: Patience, done: WriteDone) {
         let until = (patience == Patience::Limited).then(|| Instant::now() + CLIENT_PATIENCE);
         self.state.lock().waiting.push_back(Item {
             write,
@@ -293,7 +295,8 @@ impl Committer {
         )
     }
 
-    pub(crate) fn stats(&self) -> CommitStats {
+    /// Returns counts of the writes so far.
+    pub fn stats(&self) -> CommitStats {
         self.state.lock().stats
     }
 

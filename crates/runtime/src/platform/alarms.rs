@@ -63,7 +63,6 @@ impl<T> Alarms<T> {
         self.state.lock().at.first_key_value().map(|(id, _)| id.at_ms)
     }
 
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().at.len()
     }

@@ -153,7 +153,6 @@ impl Worker {
     }
 }
 
-#[cfg(test)]
 impl Ownership {
     /// True if no claim is open and nothing is being released.
     pub(crate) fn is_at_rest(&self) -> bool {
