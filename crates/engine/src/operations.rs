@@ -1,6 +1,6 @@
 //! The operations that have not settled, and the work outside that they require.
 //!
-//! This file owns which attempt of an activity is due, and whether the outside was told of it. It owns the order in
+//! This file owns which attempt of an activity is due, and whether the outside has it. It owns the order in
 //! which awaited operations are delivered: sent operations by id, then timers by due time and id. It does not own when
 //! an operation settles: the engine says so, live and in a replay alike.
 //!

@@ -89,7 +89,7 @@ fn a_child_can_end_in_every_way() {
     );
 }
 
-/// A child that was never started needs no cancellation; a started child is told.
+/// A child that was never started needs no cancellation; a started child is cancelled.
 #[test]
 fn a_child_that_is_given_up() {
     check(

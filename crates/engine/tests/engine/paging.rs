@@ -93,7 +93,7 @@ fn an_empty_page_at_the_end() {
     assert!(!engine.is_replaying());
 }
 
-/// A caller that does not ask is told at the first wait.
+/// A caller that does not ask learns of a missing page at the first wait.
 #[test]
 fn the_first_wait_is_not_here_yet() {
     let history = history_of("await event x");
