@@ -85,7 +85,7 @@ impl Instances {
 
     /// Returns the table, unless the session has ended: then all that was this worker's is released in the store by
     /// now, or will be. An instance that is added under this lock is found by [`end`](Self::end), which clears the
-    /// table after it has marked the session as ended.
+    /// table after the worker was marked as ended.
     fn live_table(&self) -> Option<MutexGuard<'_, Table>> {
         let table = self.table.lock();
         (!self.worker.has_ended()).then_some(table)

@@ -1,6 +1,6 @@
 //! Reads from the store for instances: the stored data of an instance that comes, pages of its history, and messages
-//! that came before the instance was here or were left in the store. Histories keep to the session's
-//! [budget](Session::loads): docs/internals/memory.md.
+//! that came before the instance was here or were left in the store. Histories keep to the worker's
+//! [budget](Instances::loads): docs/internals/memory.md.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 mod acquisition;
 pub(crate) mod description;
 mod inbox;
-mod ownership;
+pub(crate) mod ownership;
 mod registration;
 mod renewal;
 #[expect(

@@ -110,7 +110,7 @@ async fn one_that_waits_for_a_slot_is_given_up_without_a_trace() {
     f.assert_empty();
 }
 
-/// Regression test: an engine that was set aside comes back from a history in which an activity is open that still runs
+/// Regression test: an engine that was evicted comes back from a history in which an activity is open that still runs
 /// here. The commit of the engine's first turn was under way when the activity ended, and the activity was started
 /// again.
 #[tokio::test(start_paused = true)]
@@ -124,7 +124,7 @@ async fn an_activity_that_ends_while_its_reloaded_instance_commits_is_not_starte
     )
     .await;
     f.start("i").await;
-    assert_eq!((f.attempts.len(), f.generators()), (1, 0), "set aside");
+    assert_eq!((f.attempts.len(), f.generators()), (1, 0), "evicted");
     f.memory.hold(Call::Commit);
     // A client's message is a commit, too.
     let sent = f.ask_event("i", "go");
@@ -133,7 +133,7 @@ async fn an_activity_that_ends_while_its_reloaded_instance_commits_is_not_starte
     f.settle().await;
     assert!(sent.take().is_some());
     f.complete("a").await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.attempts, ["a"]);
     f.event("i", "more").await;
@@ -153,7 +153,7 @@ async fn an_instance_that_is_terminated_while_its_turn_commits_starts_nothing() 
     f.settle().await;
     // The start and the first turn are written. Their answer comes after that to the termination.
     let answer = f.memory.write_held();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.terminate("i").await;
     answer();
     f.settle().await;
@@ -172,7 +172,7 @@ async fn an_instance_that_is_terminated_while_a_later_turn_commits_starts_nothin
     f.memory.hold(Call::Commit);
     f.complete("a").await;
     let answer = f.memory.write_held();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.terminate("i").await;
     answer();
     f.settle().await;

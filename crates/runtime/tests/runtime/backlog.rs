@@ -223,7 +223,7 @@ async fn a_message_that_comes_while_the_store_is_searched_is_found() {
         Status::Running,
         "the search is not answered yet"
     );
-    f.memory.let_go(Call::Messages);
+    f.memory.resume(Call::Messages);
     f.settle().await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     f.assert_empty();
@@ -250,7 +250,7 @@ async fn a_crowd_that_was_read_leaves_nothing_behind() {
         Status::Completed,
         "without reading the store again"
     );
-    f.memory.let_go(Call::Messages);
+    f.memory.resume(Call::Messages);
     f.assert_empty();
 }
 
@@ -267,10 +267,10 @@ async fn a_crowd_that_comes_before_its_instance_keeps_its_order() {
     // The instance is acquired with message 0 in the store, and is not here yet.
     send(&mut f, "x", 1, count - 2).await;
     f.memory.hold(Call::Messages);
-    f.memory.let_go(Call::Acquire);
+    f.memory.resume(Call::Acquire);
     f.settle().await;
     send(&mut f, "x", count - 1, 1).await;
-    f.memory.let_go(Call::Messages);
+    f.memory.resume(Call::Messages);
     end(&mut f).await;
     assert_eq!(received(&f, "x"), (0..count).collect::<Vec<_>>());
     f.assert_empty();

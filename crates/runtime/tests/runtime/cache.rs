@@ -1,4 +1,4 @@
-//! The cache of generators: how many are kept, which are set aside, and how they come back.
+//! The cache of generators: how many are kept, which are evicted, and how they come back.
 
 use perdure_provider::{ProviderErrorKind, Status};
 
@@ -14,7 +14,7 @@ fn cached(cached_instances_max: usize) -> RuntimeOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_least_recently_used_is_set_aside_and_comes_back_by_replay() {
+async fn the_least_recently_used_is_evicted_and_comes_back_by_replay() {
     let mut f = Fixture::started(cached(2), &[Op::Activity("a"), Op::Activity("b")]).await;
     for id in ["1", "2", "3"] {
         f.start(id).await;
@@ -60,7 +60,7 @@ async fn without_a_cache_every_turn_is_a_replay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn released_generators_are_set_aside_too() {
+async fn released_generators_are_evicted_too() {
     let mut f = Fixture::started(cached(3), &[Op::Event("go")]).await;
     for n in 0..20 {
         f.start(&format!("i{n}")).await;
@@ -82,7 +82,7 @@ async fn those_in_use_stay_and_go_once_they_wait() {
         f.ask_start(&format!("i{n}"), "main");
     }
     f.settle().await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.generators(), 1);
     while !f.running.is_empty() {
@@ -104,7 +104,7 @@ async fn messages_that_come_while_history_is_read_are_delivered_after_it() {
     f.event("i", "1").await;
     f.event("i", "3").await;
     f.complete("a").await;
-    f.memory.let_go(Call::Load);
+    f.memory.resume(Call::Load);
     f.settle().await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     assert_eq!(f.attempts, ["a"]);
@@ -126,7 +126,7 @@ async fn a_history_that_cannot_be_read_for_a_while_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_used_for_a_while_is_set_aside() {
+async fn what_is_not_used_for_a_while_is_evicted() {
     let script = &[Op::Activity("a"), Op::Event("go"), Op::Activity("b")];
     let mut f = Fixture::started(cached(100), script).await;
     for id in ["owned", "released", "used"] {

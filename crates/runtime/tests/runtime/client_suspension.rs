@@ -54,7 +54,7 @@ async fn what_a_held_instance_is_in_the_middle_of_is_not_stored() {
     f.memory.hold(Call::Commit);
     f.complete("a").await;
     let turn = f.memory.take_held();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     assert_eq!(f.suspend("i").await, Ok(()));
     turn();
     f.settle().await;
@@ -101,7 +101,7 @@ async fn an_instance_that_is_held_while_it_is_acquired_does_not_run() {
     f.memory.hold(Call::Acquire);
     f.event("i", "go").await;
     assert_eq!(f.suspend("i").await, Ok(()));
-    f.memory.let_go(Call::Acquire);
+    f.memory.resume(Call::Acquire);
     f.settle().await;
     assert_eq!((f.memory.get("i").status, f.attempts.len()), (Status::Suspended, 0));
     assert_eq!(f.logged, Vec::<String>::new());

@@ -69,7 +69,7 @@ async fn what_waits_while_a_batch_is_written_is_the_next_one_up_to_its_limit() {
         f.submit(name, Patience::Endless);
     }
     assert_eq!(f.memory.batches(), [1], "one at a time");
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.memory.batches(), [1, 4, 1], "the store takes four at once");
     assert_eq!(f.names(), ["1", "2", "3", "4", "5", "6"]);
@@ -84,7 +84,7 @@ async fn so_many_batches_are_under_way_as_the_store_takes() {
         f.submit(name, Patience::Endless);
     }
     assert_eq!(f.memory.batches(), [1, 1]);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.memory.batches(), [1, 1, 2]);
 }
@@ -107,7 +107,7 @@ async fn a_batch_is_bounded_by_its_bytes() {
         };
         f.submit_write(Write::Message(message), name, Patience::Endless);
     }
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.memory.batches(), [1, 2, 1], "the second of them is over the limit");
 }
@@ -168,7 +168,7 @@ async fn a_client_is_told_when_the_store_stays_busy_or_silent_and_a_turn_never_i
         };
         let expected: Vec<_> = told.iter().map(|name| ((*name).to_owned(), Err(kind))).collect();
         assert_eq!(*f.answers.lock(), expected);
-        f.memory.let_go(Call::Commit);
+        f.memory.resume(Call::Commit);
         for _ in 0..10 {
             f.settle().await;
             tokio::time::advance(Duration::from_secs(1)).await;
@@ -187,7 +187,7 @@ async fn one_refused_write_takes_no_other_down() {
     for name in ["0", "1", "bad", "2"] {
         f.submit(name, Patience::Endless);
     }
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.submit("3", Patience::Endless);
     f.settle().await;
     let answers = f.answers.lock().clone();
@@ -212,7 +212,7 @@ async fn whoever_panics_over_its_answer_keeps_no_other_from_its_own() {
     let panics = Box::new(|_: Result<Outcome, ProviderError>| panic!("over its answer"));
     f.committer.submit(write, Patience::Endless, panics);
     f.submit("3", Patience::Endless);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     f.submit("4", Patience::Endless);
     f.settle().await;
@@ -227,7 +227,7 @@ async fn a_refusal_does_not_end_the_back_off_of_another_batch() {
     f.submit("2", Patience::Endless);
     f.memory.fail(Call::Commit, ProviderErrorKind::Busy, 1);
     f.memory.fail(Call::Commit, ProviderErrorKind::Internal, 1);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!((f.memory.batches().len(), f.names()), (2, vec!["2".to_owned()]));
     tokio::time::advance(Duration::from_millis(25)).await;
@@ -245,7 +245,7 @@ async fn a_closed_store_that_answers_at_once_is_not_called_from_within_its_answe
     }
     f.memory.answer_at_once();
     f.memory.close().await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     let answers = f.answers.lock().clone();
     assert_eq!(answers.len(), 20_000);
@@ -336,7 +336,7 @@ async fn a_write_that_always_fails_blocks_no_other() {
     for name in ["4", "5", "6", "7"] {
         f.submit(name, Patience::Endless);
     }
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     crate::support::sleep(Duration::from_millis(100)).await;
     assert_eq!(f.names()[3..], ["4", "5", "6", "7"]);
     assert!(f.memory.batches()[batches..].contains(&3), "{:?}", f.memory.batches());

@@ -60,7 +60,7 @@ async fn messages_that_were_not_read_are_the_next_executions() {
     f.complete("a").await;
     let late = f.ask_event("i", "go");
     f.settle().await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(late.take(), Some(Ok(())));
     f.complete("a").await;
@@ -185,7 +185,7 @@ async fn a_request_to_cancel_reaches_executions_that_never_wait() {
         cancelled.reply(),
     );
     let ended = f.wait("i", Awaiting::End);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     let row = f.memory.get("i");
     assert_eq!(row.status, Status::Cancelled);

@@ -57,7 +57,7 @@ async fn a_child_does_not_start_before_its_parents_turn_is_durable() {
     f.memory.hold(Call::Commit);
     f.complete("first").await;
     assert_eq!(f.attempts, ["first"]);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.attempts, ["first", "work"]);
     f.complete("work").await;
@@ -181,7 +181,7 @@ async fn a_start_is_confirmed_by_the_next_turn() {
     let started = f.ask_start("i", "main");
     f.settle().await;
     assert!(f.attempts.is_empty());
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(started.take(), Some(Ok(())));
     assert_eq!(f.attempts.len(), 2, "{:?}", f.attempts);

@@ -156,7 +156,7 @@ async fn what_is_being_written_when_the_activity_ends_goes_afterwards() {
         f.memory.hold(Call::Commit);
         f.heartbeat("a", "1").await;
         let late = f.memory.take_held();
-        f.memory.let_go(Call::Commit);
+        f.memory.resume(Call::Commit);
         match sent {
             None => f.complete("a").await,
             Some(event) => f.event("i", event).await,
@@ -232,7 +232,7 @@ async fn those_of_an_activity_that_the_turn_under_way_gave_up_are_dropped() {
     f.settle().await;
     assert!(sent.take().is_some());
     f.heartbeat("a", "late").await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!((f.aborted.len(), f.memory.heartbeat_writes()), (1, 0));
     f.event("i", "end").await;

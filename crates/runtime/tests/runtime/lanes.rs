@@ -25,10 +25,10 @@ async fn all_threads_run_instances_and_a_generator_stays_where_it_was_made() {
         f.ask_start(id, "main");
     }
     f.settle().await;
-    let mut seats = f.seats();
-    assert_eq!(seats.len(), 30);
-    seats.dedup();
-    assert!(seats.len() > 1, "{seats:?}");
+    let mut pinned_lanes = f.pinned_lanes();
+    assert_eq!(pinned_lanes.len(), 30);
+    pinned_lanes.dedup();
+    assert!(pinned_lanes.len() > 1, "{pinned_lanes:?}");
     for _ in &ids {
         f.complete("a").await;
     }
@@ -54,7 +54,7 @@ async fn what_only_the_first_thread_has_runs_there() {
     for n in 0..10 {
         f.start(&format!("i{n}")).await;
     }
-    assert_eq!(f.seats(), [MAIN; 10]);
+    assert_eq!(f.pinned_lanes(), [MAIN; 10]);
     for name in ["a", "b"] {
         assert!(f.given_to.values().all(|lane| *lane == MAIN));
         for _ in 0..10 {
@@ -72,7 +72,7 @@ async fn an_inline_activity_runs_on_the_thread_of_its_generator() {
         f.ask_start(&format!("i{n}"), "main");
     }
     f.settle().await;
-    assert!(f.seats().iter().any(|seat| *seat != MAIN));
+    assert!(f.pinned_lanes().iter().any(|lane| *lane != MAIN));
     for name in ["a", "b"] {
         for _ in 0..20 {
             f.complete(name).await;
@@ -94,10 +94,10 @@ async fn a_thread_that_is_gone_loses_nothing_and_another_one_takes_its_place() {
     for _ in 0..20 {
         f.complete("a").await;
     }
-    let lost = f.seats().iter().filter(|seat| **seat == ONE).count();
+    let lost = f.pinned_lanes().iter().filter(|lane| **lane == ONE).count();
     assert!(lost > 0 && lost < 40, "{lost}");
     f.lose(ONE).await;
-    assert!(f.seats().iter().all(|seat| *seat == MAIN));
+    assert!(f.pinned_lanes().iter().all(|lane| *lane == MAIN));
     assert_eq!(f.running.len(), 20, "what it ran runs again");
     f.attach(ONE).await;
     for _ in 0..20 {
@@ -106,7 +106,7 @@ async fn a_thread_that_is_gone_loses_nothing_and_another_one_takes_its_place() {
     for id in &ids {
         f.event(id, "go").await;
     }
-    assert!(f.seats().contains(&ONE), "it takes work again");
+    assert!(f.pinned_lanes().contains(&ONE), "it takes work again");
     for _ in &ids {
         f.complete("b").await;
     }
@@ -120,7 +120,7 @@ async fn one_on_the_other_thread() -> Fixture {
     let mut f = Fixture::started(threads(1), &[Op::Activity("a"), Op::Activity("b")]).await;
     // The first thread gets no work while another one has nothing to do.
     f.start("i").await;
-    assert_eq!((f.seats(), f.running.len()), (vec![ONE], 1));
+    assert_eq!((f.pinned_lanes(), f.running.len()), (vec![ONE], 1));
     f
 }
 
@@ -191,7 +191,7 @@ async fn a_thread_may_go_while_its_turn_is_written() {
     f.memory.hold(Call::Commit);
     f.complete("a").await;
     f.lose(ONE).await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     completes(f, &["b"], &["a", "b"]).await;
 }
@@ -202,9 +202,9 @@ async fn a_thread_may_go_while_the_start_of_its_instance_is_written() {
     f.memory.hold(Call::Commit);
     let answer = f.ask_start("i", "main");
     f.settle().await;
-    assert_eq!(f.seats(), [ONE]);
+    assert_eq!(f.pinned_lanes(), [ONE]);
     f.lose(ONE).await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     answer.take().expect("it was answered").expect("it is started");
     completes(f, &["a", "b"], &["a", "b"]).await;
@@ -219,9 +219,9 @@ async fn what_the_first_turn_of_an_instance_started_runs_although_its_thread_has
     f.memory.hold(Call::Commit);
     let answer = f.ask_start("i", "main");
     f.settle().await;
-    assert_eq!(f.seats(), [ONE]);
+    assert_eq!(f.pinned_lanes(), [ONE]);
     f.lose(ONE).await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     answer.take().expect("it was answered").expect("it is started");
     completes(f, &["a", "b"], &["a", "b"]).await;
@@ -240,13 +240,13 @@ async fn a_thread_may_go_in_the_first_turn_of_an_instance() {
     completes(f, &["a", "b"], &["a", "b"]).await;
 }
 
-/// Another worker lives that could take the instances that are given back.
+/// Another worker lives that could take the instances that are released.
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
+async fn a_thread_that_is_held_up_releases_what_it_alone_can_run() {
     let mut f = one_on_the_other_thread().await;
     f.only = Some(MAIN);
     f.start("fine").await;
-    assert_eq!(f.seats(), [MAIN, ONE]);
+    assert_eq!(f.pinned_lanes(), [MAIN, ONE]);
     f.memory.add_worker("other");
     let token = f.turn_after("i").await;
     let epoch = f.memory.get("i").epoch;
@@ -262,7 +262,7 @@ async fn a_thread_that_is_held_up_gives_back_what_it_alone_can_run() {
     assert!(f.memory.get("i").epoch > epoch);
     f.lane = MAIN;
     f.settle().await;
-    assert_eq!(f.seats(), [MAIN, MAIN, ONE]);
+    assert_eq!(f.pinned_lanes(), [MAIN, MAIN, ONE]);
     assert!(f.memory.get("fine").owner.is_some());
     assert!(f.session().expect("it is started").takes_work());
     // The thread comes back, and its turn is not stored.

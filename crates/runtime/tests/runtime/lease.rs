@@ -60,7 +60,7 @@ async fn when_the_store_does_not_answer_it_stops_before_the_lease_ends() {
         f.advance(100).await;
     }
     assert_eq!(f.aborted, [AbortReason::LeaseLost]);
-    f.memory.let_go(Call::Renew);
+    f.memory.resume(Call::Renew);
     for _ in 0..4 {
         f.advance(1_000).await;
     }
@@ -85,7 +85,7 @@ async fn a_commit_that_was_under_way_counts_if_it_was_in_time_and_else_not() {
         if let Some(answer) = answer {
             answer();
         }
-        f.memory.let_go(Call::Commit);
+        f.memory.resume(Call::Commit);
         f.settle().await;
         let again = if is_in_time { vec!["a", "b"] } else { vec!["a", "a"] };
         assert_eq!(f.attempts, again);
@@ -110,7 +110,7 @@ async fn the_first_job_of_a_new_worker_is_its_own() {
     let started = f.ask_start("i", "main");
     f.settle().await;
     assert!(started.take().is_some());
-    f.memory.let_go(Call::Register);
+    f.memory.resume(Call::Register);
     f.settle().await;
     assert_eq!(f.attempts, ["a"]);
     f.complete("a").await;
@@ -205,7 +205,7 @@ async fn registered_after(ms: u64) -> (Fixture, String) {
     f.memory.hold(Call::Register);
     let late = async {
         tokio::time::advance(Duration::from_millis(ms)).await;
-        f.memory.let_go(Call::Register);
+        f.memory.resume(Call::Register);
     };
     let (started, ()) = tokio::join!(f.runtime.start(f.host()), late);
     let worker = started.expect("it starts");

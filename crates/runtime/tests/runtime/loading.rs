@@ -57,7 +57,7 @@ async fn a_page_that_comes_late_is_waited_for() {
     let mut f = replaying(|f| f.memory.hold(Call::History)).await;
     f.settle().await;
     assert_eq!((f.turns.len(), f.memory.history_reads()), (1, 1));
-    f.memory.let_go(Call::History);
+    f.memory.resume(Call::History);
     f.settle().await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     assert_eq!(f.memory.history_reads(), 2);
@@ -78,7 +78,7 @@ async fn the_page_of_an_instance_that_is_gone_is_not_waited_for() {
     let mut f = replaying(|f| f.memory.hold(Call::History)).await;
     f.terminate("i").await;
     f.assert_empty();
-    f.memory.let_go(Call::History);
+    f.memory.resume(Call::History);
     f.settle().await;
     assert_eq!(f.memory.history_reads(), 1);
     f.assert_empty();

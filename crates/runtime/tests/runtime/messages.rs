@@ -50,7 +50,7 @@ async fn a_message_that_comes_while_the_release_is_written_is_not_slept_through(
     f.memory.hold(Call::Commit);
     f.complete("a").await;
     let sent = f.ask_event("i", "go");
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(sent.take(), Some(Ok(())));
     assert_eq!(f.memory.get("i").status, Status::Completed);
@@ -70,17 +70,17 @@ async fn messages_that_come_before_their_instance_are_read_again() {
     // The instance is acquired with message 0 in the store, and is not here yet.
     f.event("i", "1").await;
     f.memory.hold(Call::Messages);
-    f.memory.let_go(Call::Acquire);
+    f.memory.resume(Call::Acquire);
     f.settle().await;
     f.event("i", "2").await;
-    f.memory.let_go(Call::Messages);
+    f.memory.resume(Call::Messages);
     f.settle().await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     f.assert_empty();
 }
 
 /// Regression test: a page of the inbox can be read before a turn that consumes a message of it, and come after the
-/// instance was given back and acquired once more. The message was consumed again; the store refused that, and the
+/// instance was released and acquired once more. The message was consumed again; the store refused that, and the
 /// instance was suspended.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_was_consumed_before_an_acquisition_does_not_come_again() {
@@ -134,7 +134,7 @@ async fn an_instance_that_is_back_before_its_release_is_answered_loses_nothing()
         f.memory.hold(Call::Commit);
         f.complete("a").await;
         let answer_release = f.memory.write_held();
-        f.memory.let_go(Call::Commit);
+        f.memory.resume(Call::Commit);
         // The inbox passes message 1 by, because no worker owns the instance.
         f.memory.fail(Call::Acquire, ProviderErrorKind::Io, 1);
         f.event("i", "1").await;
@@ -148,10 +148,10 @@ async fn an_instance_that_is_back_before_its_release_is_answered_loses_nothing()
         f.event("i", "2").await;
         if is_answered_first {
             answer_release();
-            f.memory.let_go(Call::Acquire);
+            f.memory.resume(Call::Acquire);
             f.settle().await;
         } else {
-            f.memory.let_go(Call::Acquire);
+            f.memory.resume(Call::Acquire);
             f.settle().await;
             answer_release();
             f.settle().await;
@@ -188,7 +188,7 @@ async fn an_inbox_that_cannot_be_read_is_tried_again() {
 /// more.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_cannot_be_read_suspends_its_instance_alone() {
-    // The instance is idle, set aside, in a turn, or asleep in the store.
+    // The instance is idle, evicted, in a turn, or asleep in the store.
     for (script, holds, cached_instances_max) in [
         (&[Op::Spawn("a"), Op::Event("go")] as &[_], false, 100),
         (&[Op::Spawn("a"), Op::Event("go")], false, 0),
@@ -213,7 +213,7 @@ async fn a_message_that_cannot_be_read_suspends_its_instance_alone() {
         let damaged = f.ask_event("i", "damaged");
         let sent = f.ask_event("other", "go");
         f.settle().await;
-        f.memory.let_go(Call::Commit);
+        f.memory.resume(Call::Commit);
         f.settle().await;
         assert_eq!((damaged.take(), sent.take()), (Some(Ok(())), Some(Ok(()))));
         assert_eq!(f.memory.get("i").status, Status::Suspended);

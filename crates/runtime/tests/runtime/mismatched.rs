@@ -183,7 +183,7 @@ async fn a_shutdown_waits_for_a_look_and_lets_no_other_begin() {
     f.runtime.begin_shutdown().expect("it is started");
     let answered = async {
         crate::support::sleep(Duration::from_secs(2)).await;
-        f.memory.let_go(Call::ResumeMismatched);
+        f.memory.resume(Call::ResumeMismatched);
     };
     tokio::join!(f.runtime.finish_shutdown(Duration::from_secs(60)), answered);
     assert_eq!(before.elapsed().as_secs(), 2);

@@ -175,7 +175,7 @@ async fn what_is_being_acquired_is_not_released() {
         "it is acquired, and nobody has heard of it"
     );
     pass(&mut f, 10 * RENEWAL_MS).await;
-    f.memory.let_go(Call::Acquire);
+    f.memory.resume(Call::Acquire);
     f.settle().await;
     f.complete("a").await;
     let row = f.memory.get("i");
@@ -199,7 +199,7 @@ async fn what_is_being_started_is_not_released() {
     );
     pass(&mut f, 10 * RENEWAL_MS).await;
     answer();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert!(started.take().expect("it was answered").is_ok());
     f.complete("a").await;
@@ -217,7 +217,7 @@ async fn what_is_on_its_way_out_is_not_released_a_second_time() {
     f.memory.hold(Call::Commit);
     f.complete("a").await;
     pass(&mut f, 5 * RENEWAL_MS).await;
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     f.complete("b").await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
@@ -358,7 +358,7 @@ async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on
 /// Stores the turn of an instance without its answer; the instance is then suspended, resumed and acquired here again.
 async fn acquired_again_before_a_turn_is_answered(f: &mut Fixture) {
     let answer = f.memory.write_held();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.memory.row("i", |row| {
         row.owner = None;
         row.wake_at_ms = Some(0);

@@ -142,7 +142,7 @@ async fn an_activity_that_takes_its_workers_down_is_found_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
+async fn suspects_are_on_probation_together_and_alone_when_there_is_evidence() {
     for (suspicion, together) in [
         // The first suspect comes before the others are known.
         (Suspicion::SUSPECT, &[1, 2][..]),
@@ -162,15 +162,15 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
                 .filter(|id| f.memory.get(id).on_probation != ProbationStep::End)
                 .count()
         };
-        let mut tried = 0;
+        let mut on_probation_now = 0;
         for now in together {
-            tried += now;
+            on_probation_now += now;
             assert_eq!(
                 (f.memory.probations(), f.turns.len(), on_probation(&f)),
-                (tried, tried, *now)
+                (on_probation_now, on_probation_now, *now)
             );
             f.advance(400).await;
-            assert_eq!(f.memory.probations(), tried, "their activities run");
+            assert_eq!(f.memory.probations(), on_probation_now, "their activities run");
             f.advance(100).await;
         }
         assert_eq!(on_probation(&f), 0);
@@ -184,7 +184,7 @@ async fn suspects_are_tried_together_and_alone_when_there_is_evidence() {
 
 /// The instance's turn comes before its activities have run for long enough, and the probation goes on with it.
 #[tokio::test(start_paused = true)]
-async fn a_trial_ends_when_its_instance_gets_on() {
+async fn a_probation_ends_when_its_instance_gets_on() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
     f.start("i").await;
     f.memory.row("i", |row| row.suspicion = Suspicion::SUSPECT);
@@ -217,7 +217,7 @@ async fn a_lease_that_was_lost_says_nothing() {
         while f.runtime_worker() == worker {
             f.advance(200).await;
         }
-        f.memory.let_go(Call::Renew);
+        f.memory.resume(Call::Renew);
         f.advance(1_000).await;
         assert_eq!(f.memory.get("i").suspicion, Suspicion(0));
     }
@@ -230,7 +230,7 @@ async fn a_lease_that_was_lost_says_nothing() {
 /// Regression test: the generator was kept, so the instance was not forgotten and its probation never ended. All other
 /// suspects waited for theirs.
 #[tokio::test(start_paused = true)]
-async fn a_trial_ends_when_its_instance_goes_back_to_sleep() {
+async fn a_probation_ends_when_its_instance_goes_back_to_sleep() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go")]).await;
     for round in 0..2 {
         for id in ["i", "j"] {

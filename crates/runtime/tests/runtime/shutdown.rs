@@ -89,7 +89,7 @@ async fn a_turn_in_progress_when_the_session_ends_is_no_fault_of_the_instance() 
         } else {
             f.turn(token);
         }
-        f.memory.let_go(Call::Release);
+        f.memory.resume(Call::Release);
         f.settle().await;
         let row = f.memory.get("i");
         assert_eq!((row.status, row.turns), (Status::Running, 1));
@@ -138,7 +138,7 @@ async fn a_shutdown_while_a_new_worker_is_registered_leaves_none() {
     f.memory.remove_worker(&worker);
     f.advance(1_100).await;
     f.shut_down(LONG).await;
-    f.memory.let_go(Call::Register);
+    f.memory.resume(Call::Register);
     f.settle().await;
     assert_eq!(f.memory.workers_len(), 0);
 }

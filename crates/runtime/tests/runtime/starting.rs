@@ -50,7 +50,7 @@ async fn a_shutdown_waits_for_starts_that_are_being_written() {
     let before = Instant::now();
     let soon = async {
         crate::support::sleep(Duration::from_secs(1)).await;
-        f.memory.let_go(Call::Commit);
+        f.memory.resume(Call::Commit);
     };
     tokio::join!(f.runtime.finish_shutdown(Duration::from_secs(60)), soon);
     assert_eq!(before.elapsed().as_secs(), 1);
@@ -84,7 +84,7 @@ async fn a_message_that_comes_before_the_answer_to_the_start_is_delivered() {
     let started = f.ask_start("i", "main");
     f.settle().await;
     let answer = f.memory.write_held();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.event("i", "go").await;
     assert!(started.take().is_none());
     answer();
@@ -108,7 +108,7 @@ async fn a_start_whose_answer_comes_after_the_instance_was_acquired_again_does_n
     let started = f.ask_start("i", "main");
     f.settle().await;
     let answer = f.memory.write_held();
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.event("i", "go").await;
     assert_eq!((f.attempts.len(), started.take()), (1, None));
     answer();
@@ -159,7 +159,7 @@ async fn the_host_is_told_of_an_end_once_it_is_durable() {
     let _started = f.ask_start("i", "main");
     f.settle().await;
     assert_eq!(f.ended, []);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     let _refused = f.ask_start("i", "main");
     f.settle().await;

@@ -50,7 +50,7 @@ async fn an_activity_runs_where_its_queue_is_served() {
     let started = owner.ask_start("i", "main");
     settle(&mut owner, &mut helper).await;
     assert!(helper.attempts.is_empty(), "the turn is not durable (1)");
-    owner.memory.let_go(Call::Commit);
+    owner.memory.resume(Call::Commit);
     settle(&mut owner, &mut helper).await;
     started.take().expect("it was answered").expect("it starts");
     assert_eq!((owner.attempts.len(), helper.attempts.len()), (0, 1));
@@ -206,16 +206,16 @@ async fn a_shutdown_waits_until_the_end_of_an_attempt_is_stored() {
     let session = helper.session().expect("it is started");
     helper.runtime.begin_shutdown().expect("it is started");
     assert!(!session.is_drained());
-    owner.memory.let_go(Call::Commit);
+    owner.memory.resume(Call::Commit);
     settle(&mut owner, &mut helper).await;
     assert!(session.is_drained());
     assert_eq!(owner.attempts, ["after"]);
 }
 
 /// Regression test: the attempt had ended and its end waited for the store when the thread was held up. The task was
-/// given back, and its end was refused.
+/// released, and its end was refused.
 #[tokio::test(start_paused = true)]
-async fn a_task_whose_end_is_being_written_is_not_given_back() {
+async fn a_task_whose_end_is_being_written_is_not_released() {
     let (mut owner, mut helper) = two(MAIN).await;
     for id in ["i", "k"] {
         owner.start(id).await;
@@ -229,13 +229,13 @@ async fn a_task_whose_end_is_being_written_is_not_given_back() {
     let holds = helper.next_attempt();
     assert_eq!((ended.instance_id.as_str(), holds.instance_id.as_str()), ("i", "j"));
     helper.hang(7).await;
-    owner.memory.let_go(Call::Commit);
+    owner.memory.resume(Call::Commit);
     helper.hang(0).await;
     helper.running.push(holds);
     settle(&mut owner, &mut helper).await;
     helper.advance(1_000).await;
     let again: Vec<&str> = helper.running.iter().map(|job| job.instance_id.as_str()).collect();
-    assert_eq!(again, ["j", "k"], "that of 'k' was given back, and that of 'i' is done");
+    assert_eq!(again, ["j", "k"], "that of 'k' was released, and that of 'i' is done");
     for _ in 0..2 {
         helper.complete("render").await;
     }
@@ -252,8 +252,8 @@ async fn a_task_whose_end_is_being_written_is_not_given_back() {
 
 /// Returns an owner of instances 'i', 'j', 'k' and a helper that runs their tasks. The task of 'i' holds up the
 /// helper's thread from now on. The helper has asked for more tasks, and took the task of 'l' in the store, but has no
-/// answer yet. It is about to give back the task of 'k'.
-async fn giving_back_while_it_asks() -> (Fixture, Fixture) {
+/// answer yet. It is about to release the task of 'k'.
+async fn releasing_while_it_asks() -> (Fixture, Fixture) {
     let (mut owner, mut helper) = two(MAIN).await;
     for id in ["j", "k"] {
         owner.start(id).await;
@@ -264,7 +264,7 @@ async fn giving_back_while_it_asks() -> (Fixture, Fixture) {
     let holds = helper.next_attempt();
     assert_eq!(holds.instance_id, "i");
     owner.memory.hold(Call::Tasks);
-    owner.memory.hold(Call::GivingBack);
+    owner.memory.hold(Call::ReleaseRequest);
     owner.start("l").await;
     helper.hang(7).await;
     assert_eq!(owner.memory.waiting_tasks(), 0, "all are the helper's");
@@ -275,29 +275,29 @@ async fn giving_back_while_it_asks() -> (Fixture, Fixture) {
 /// Regression test: the store still listed the task as this worker's when it was asked, and then gave it back with the
 /// rest. The task began here when that was answered, and elsewhere, too.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_comes_while_others_are_given_back_may_go_with_them() {
-    let (mut owner, mut helper) = giving_back_while_it_asks().await;
-    owner.memory.let_go(Call::Tasks);
+async fn a_task_that_comes_while_others_are_released_may_go_with_them() {
+    let (mut owner, mut helper) = releasing_while_it_asks().await;
+    owner.memory.resume(Call::Tasks);
     helper.hang(0).await;
     // The helper does not hear soon which tasks are its own.
     owner.memory.fail(Call::Tasks, ProviderErrorKind::Busy, 1);
-    owner.memory.let_go(Call::GivingBack);
+    owner.memory.resume(Call::ReleaseRequest);
     helper.hang(0).await;
     taken_by_another(&mut owner, &mut helper).await;
 }
 
 /// The answer that brings the task comes after the one that takes it away.
 #[tokio::test(start_paused = true)]
-async fn a_task_that_comes_after_others_were_given_back_may_have_gone_with_them() {
-    let (mut owner, mut helper) = giving_back_while_it_asks().await;
-    owner.memory.let_go(Call::GivingBack);
+async fn a_task_that_comes_after_others_were_released_may_have_gone_with_them() {
+    let (mut owner, mut helper) = releasing_while_it_asks().await;
+    owner.memory.resume(Call::ReleaseRequest);
     helper.hang(0).await;
-    owner.memory.let_go(Call::Tasks);
+    owner.memory.resume(Call::Tasks);
     helper.hang(0).await;
     taken_by_another(&mut owner, &mut helper).await;
 }
 
-/// Lets another worker take the tasks that were given back, before the helper can ask for them again.
+/// Lets another worker take the tasks that were released, before the helper can ask for them again.
 async fn taken_by_another(owner: &mut Fixture, helper: &mut Fixture) {
     let taken = owner.memory.take_tasks("other", "gpu", "render");
     let mut of: Vec<&str> = taken.iter().map(|task| task.instance_id.as_str()).collect();

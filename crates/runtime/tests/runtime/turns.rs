@@ -14,7 +14,7 @@ async fn a_step_is_one_commit_and_nothing_leaves_before_it() {
     f.settle().await;
     assert!(started.take().is_none(), "the start is not durable");
     assert_eq!(f.attempts.len(), 0, "the turn is not durable (1)");
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(started.take(), Some(Ok(())));
     assert_eq!(f.attempts, ["a"]);
@@ -55,7 +55,7 @@ async fn a_completion_that_comes_while_a_turn_commits_is_the_next_turn() {
     f.complete("b").await;
     f.complete("a").await;
     assert_eq!(f.memory.get("i").turns, 1);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.settle().await;
     assert_eq!(f.memory.get("i").turns, 3);
     assert_eq!(f.attempts, ["a", "b", "c"]);
@@ -235,7 +235,7 @@ async fn an_instance_terminated_while_it_is_acquired_does_not_run() {
         "it is acquired, and its worker does not know"
     );
     f.terminate("i").await;
-    f.memory.let_go(Call::Acquire);
+    f.memory.resume(Call::Acquire);
     f.settle().await;
     assert_eq!((f.memory.get("i").status, f.attempts.len()), (Status::Terminated, 0));
     assert_eq!(f.logged, Vec::<String>::new());

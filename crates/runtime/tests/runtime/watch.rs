@@ -43,7 +43,7 @@ async fn the_commit_that_brings_the_change_tells_it_without_a_read() {
     let end = end.take().map(|answer| answer.map(|status| status.status));
     // The instance slept on its event, so a first look was due; that look has not come back.
     assert_eq!(end, Some(Ok(Status::Completed)));
-    f.memory.let_go(Call::Statuses);
+    f.memory.resume(Call::Statuses);
     f.settle().await;
     f.assert_empty();
 }
@@ -73,7 +73,7 @@ async fn a_read_that_began_before_a_wait_says_nothing_about_it() {
     f.start("i").await;
     let late = f.wait("i", Awaiting::End);
     f.settle().await;
-    f.memory.let_go(Call::Statuses);
+    f.memory.resume(Call::Statuses);
     f.settle().await;
     assert!(matches!(early.take(), Some(Err(RuntimeError::InstanceNotFound { .. }))));
     assert!(late.take().is_none(), "it runs");
@@ -129,7 +129,7 @@ async fn all_are_told_when_the_store_is_closed() {
     let closed = crate::support::answer();
     f.store.close(closed.reply());
     let late = f.wait("i", Awaiting::End);
-    f.memory.let_go(Call::Statuses);
+    f.memory.resume(Call::Statuses);
     f.settle().await;
     assert_eq!(closed.take(), Some(Ok(())));
     assert!(wait.take().is_some());

@@ -201,7 +201,7 @@ async fn the_third_turn_that_does_not_end_suspends_its_instance() {
 /// Regression test: the answer to the start came when the thread was held up already, so the instance was this worker's
 /// again.
 #[tokio::test(start_paused = true)]
-async fn a_start_that_was_being_written_is_given_back_too() {
+async fn a_start_that_was_being_written_is_released_too() {
     let mut f = two().await;
     f.memory.hold(Call::Commit);
     let started = f.ask_start("k", "main");
@@ -211,7 +211,7 @@ async fn a_start_that_was_being_written_is_given_back_too() {
     f.hang(7).await;
     assert_eq!(owner(&f, "j"), None);
     assert_eq!(started.take(), None);
-    f.memory.let_go(Call::Commit);
+    f.memory.resume(Call::Commit);
     f.hang(1).await;
     assert_eq!(started.take(), Some(Ok(())));
     assert_eq!(owner(&f, "k"), None);
@@ -232,7 +232,7 @@ async fn a_store_that_does_not_answer_is_asked_again() {
     assert_eq!(owner(&f, "j"), None);
 }
 
-/// The worker cannot know if the instances were given back, so nothing of them begins here any more.
+/// The worker cannot know if the instances were released, so nothing of them begins here any more.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_cannot_know_what_it_gave_back_starts_over() {
     let mut f = two().await;

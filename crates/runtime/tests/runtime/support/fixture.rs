@@ -156,10 +156,10 @@ impl Fixture {
     }
 
     /// Returns the lane of each generator.
-    pub(crate) fn seats(&self) -> Vec<LaneId> {
-        let mut seats: Vec<LaneId> = self.generators.keys().map(|(lane, _)| *lane).collect();
-        seats.sort_unstable();
-        seats
+    pub(crate) fn pinned_lanes(&self) -> Vec<LaneId> {
+        let mut pinned_lanes: Vec<LaneId> = self.generators.keys().map(|(lane, _)| *lane).collect();
+        pinned_lanes.sort_unstable();
+        pinned_lanes
     }
 
     pub(crate) async fn begin(&mut self) {

@@ -26,8 +26,8 @@ pub(crate) enum Call {
     /// The answer of this call is lost when it fails.
     TakeOver,
     ReleaseMost,
-    /// The request to give back, held before it reaches the store.
-    GivingBack,
+    /// The release request, held before it reaches the store.
+    ReleaseRequest,
     Acquire,
     Load,
     History,
@@ -77,7 +77,7 @@ pub(crate) struct Memory {
     /// The handle of other processes.
     others: Arc<MemoryProvider>,
     control: Mutex<Control>,
-    let_go: Notify,
+    resumed: Notify,
 }
 
 impl Memory {
@@ -89,7 +89,7 @@ impl Memory {
             others: store.connect(),
             store,
             control: Mutex::default(),
-            let_go: Notify::new(),
+            resumed: Notify::new(),
         })
     }
 
@@ -178,7 +178,7 @@ impl Memory {
     }
 
     /// Lets the answers of a call go, and no longer holds them back.
-    pub(crate) fn let_go(&self, call: Call) {
+    pub(crate) fn resume(&self, call: Call) {
         let commits = {
             let mut control = self.control.lock();
             control.held.remove(&call);
@@ -188,7 +188,7 @@ impl Memory {
                 VecDeque::new()
             }
         };
-        self.let_go.notify_waiters();
+        self.resumed.notify_waiters();
         for (batch, done) in commits {
             self.write_batch(batch, done);
         }
@@ -322,11 +322,11 @@ impl Memory {
     /// Waits for as long as the answers of a call are held back.
     pub(super) async fn leave(&self, call: Call) {
         loop {
-            let let_go = self.let_go.notified();
+            let resumed = self.resumed.notified();
             if !self.control.lock().held.contains(&call) {
                 return;
             }
-            let_go.await;
+            resumed.await;
         }
     }
 

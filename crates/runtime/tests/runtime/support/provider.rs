@@ -93,7 +93,7 @@ impl Provider for Memory {
 
     async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
         self.enter(Call::ReleaseMost)?;
-        self.leave(Call::GivingBack).await;
+        self.leave(Call::ReleaseRequest).await;
         let given = self.provider.release_most(request).await;
         self.leave(Call::ReleaseMost).await;
         given
