@@ -16,7 +16,7 @@ pub(crate) struct Registry {
     activities_of_all: HashSet<String>,
     /// Orchestrations that were registered and not yet compared with the suspended instances, which may wait for their
     /// code.
-    news: VecDeque<Registered>,
+    unchecked: VecDeque<Registered>,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Registry {
         if self.has(&new.name, &new.version) {
             return false;
         }
-        self.news.push_back(new.clone());
+        self.unchecked.push_back(new.clone());
         let Registered { name, version, code } = new;
         let versions = self.orchestrations.entry(name).or_default();
         versions.push(Version { version, code });
@@ -135,11 +135,11 @@ impl Registry {
             .collect()
     }
 
-    /// Puts every registered orchestration into `news`: when the runtime starts, all of them are new to the store.
-    pub(crate) fn renew(&mut self) {
-        self.news.clear();
+    /// Puts every registered orchestration into `unchecked`: when the runtime starts, all of them are new to the store.
+    pub(crate) fn recheck_all(&mut self) {
+        self.unchecked.clear();
         for (name, versions) in &self.orchestrations {
-            self.news.extend(versions.iter().map(|v| Registered {
+            self.unchecked.extend(versions.iter().map(|v| Registered {
                 name: name.clone(),
                 version: v.version.clone(),
                 code: v.code.clone(),
@@ -147,16 +147,16 @@ impl Registry {
         }
     }
 
-    /// Returns the oldest registration in `news`. The registration stays until [`heard`](Self::heard), so that a worker
-    /// that ends on the way leaves it to the next worker.
-    pub(crate) fn news(&self) -> Option<Registered> {
-        self.news.front().cloned()
+    /// Returns the oldest registration in `unchecked`. The registration stays until [`checked`](Self::checked), so that a
+    /// worker that ends on the way leaves it to the next worker.
+    pub(crate) fn next_unchecked(&self) -> Option<Registered> {
+        self.unchecked.front().cloned()
     }
 
-    /// Removes the oldest registration from `news`, unless another worker has removed it already.
-    pub(crate) fn heard(&mut self, news: &Registered) {
-        if self.news.front() == Some(news) {
-            self.news.pop_front();
+    /// Removes the oldest registration from `unchecked`, unless another worker has removed it already.
+    pub(crate) fn checked(&mut self, registered: &Registered) {
+        if self.unchecked.front() == Some(registered) {
+            self.unchecked.pop_front();
         }
     }
 }
@@ -187,20 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_registered_is_news_once_and_at_each_start() {
+    fn what_is_registered_is_checked_once_and_at_each_start() {
         let mut registry = Registry::default();
         registry.add(order("1.0.0"));
-        registry.renew();
+        registry.recheck_all();
         registry.add(order("2.0.0"));
         registry.add(order("2.0.0"));
         for version in ["1.0.0", "2.0.0"] {
-            assert_eq!(registry.news(), Some(order(version)));
+            assert_eq!(registry.next_unchecked(), Some(order(version)));
             for _ in 0..2 {
-                registry.heard(&order(version));
+                registry.checked(&order(version));
             }
         }
-        assert_eq!(registry.news(), None);
-        registry.renew();
-        assert!(registry.news().is_some());
+        assert_eq!(registry.next_unchecked(), None);
+        registry.recheck_all();
+        assert!(registry.next_unchecked().is_some());
     }
 }

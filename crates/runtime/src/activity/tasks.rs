@@ -243,20 +243,19 @@ impl Activities {
     /// asked for. Tasks that were released since are left out: other workers have them then, and may have finished
     /// them (B2).
     async fn run_tasks(self: &Arc<Self>, tasks: Vec<Task>, mut none_open: NoneOpen) {
-        let mut attempts: Vec<(TaskName, Attempt)> =
-            tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
-        while !attempts.is_empty() {
+        let mut new: Vec<(TaskName, Attempt)> = tasks.into_iter().filter_map(|task| self.attempt_of(task)).collect();
+        while !new.is_empty() {
             {
-                let mut activities = self.attempts.lock();
+                let mut attempts = self.attempts.lock();
                 if self.worker.has_ended() {
                     return;
                 }
                 // The lock is held because a release reads what it keeps under the same lock: either it finds these
                 // attempts, or the check here finds the request.
                 if self.worker.releases.none_open() == Some(none_open) {
-                    for (_, attempt) in attempts {
-                        self.take_on(&mut activities, attempt, None);
-                        self.admit(&mut activities);
+                    for (_, attempt) in new {
+                        self.take_on(&mut attempts, attempt, None);
+                        self.admit(&mut attempts);
                     }
                     return;
                 }
@@ -267,7 +266,7 @@ impl Activities {
             let Ok(own) = retrying(|| provider.tasks_of(&self.worker.id)).await else {
                 return;
             };
-            attempts.retain(|(name, _)| own.contains(name));
+            new.retain(|(name, _)| own.contains(name));
         }
     }
 
@@ -363,12 +362,12 @@ impl Activities {
 
     /// Gives up the attempts of tasks that are not this worker's any more.
     pub(crate) fn abort_tasks(self: &Arc<Self>, tasks: impl IntoIterator<Item = TaskName>, reason: AbortReason) {
-        let mut activities = self.attempts.lock();
+        let mut attempts = self.attempts.lock();
         for name in tasks {
-            if let Some((token, lane)) = activities.cancel_task(name) {
+            if let Some((token, lane)) = attempts.cancel_task(name) {
                 self.shared.push(Class::First, Queued::Abort(token, reason, lane));
             }
         }
-        self.admit(&mut activities);
+        self.admit(&mut attempts);
     }
 }

@@ -22,8 +22,8 @@ use crate::registry::Registered;
 pub(crate) async fn resume(instances: Arc<Instances>) {
     let shared = &instances.shared;
     loop {
-        let news = shared.registry.lock().news();
-        let Some(registered) = news else {
+        let next = shared.registry.lock().next_unchecked();
+        let Some(registered) = next else {
             instances.worker.resume_wanted.notified().await;
             continue;
         };
@@ -35,7 +35,7 @@ pub(crate) async fn resume(instances: Arc<Instances>) {
             ),
             Ok(()) => {}
         }
-        shared.registry.lock().heard(&registered);
+        shared.registry.lock().checked(&registered);
     }
 }
 

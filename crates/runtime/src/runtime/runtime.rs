@@ -168,7 +168,7 @@ impl Runtime {
             "the runtime is started already",
         )?;
         self.shared.attach(MAIN, host);
-        self.shared.registry.lock().renew();
+        self.shared.registry.lock().recheck_all();
         match session::register(&self.shared).await {
             Ok((worker, asked)) => {
                 let session = Session::new(Arc::clone(&self.shared), worker, asked);
