@@ -20,13 +20,13 @@ pub mod batches;
 pub mod cancelling;
 pub mod check;
 pub mod continue_as_new;
+pub mod cross_instance;
 pub mod deletion;
 pub mod fences;
 pub mod handles;
 pub mod heartbeats;
 pub mod listing;
 pub mod messages;
-pub mod others;
 pub mod pages;
 pub mod payloads;
 pub mod release;
@@ -212,7 +212,7 @@ macro_rules! behaviour {
                 that_come_between_pages_of_the_inbox_are_read_too,
                 in_the_inbox_are_found_among_many_of_others,
             }
-            others {
+            cross_instance {
                 a_turn_starts_instances,
                 a_fenced_turn_does_nothing_to_others,
                 a_refused_batch_starts_nothing,

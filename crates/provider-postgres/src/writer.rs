@@ -18,7 +18,7 @@ use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX
 use crate::session::transaction;
 use crate::wake::Waker;
 use crate::write;
-use crate::write::alone::{self, Alone, Marked};
+use crate::write::single_statement::{self, Alone, Marked};
 
 /// A batch of writes.
 pub(crate) struct Batch {
@@ -87,7 +87,7 @@ fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
 /// the error says that the outcome is unknown.
 async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
-    let outcomes = match alone::of(&all).filter(|_| connections.habits().keeps_sessions) {
+    let outcomes = match single_statement::of(&all).filter(|_| connections.habits().keeps_sessions) {
         Some(Alone::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
         Some(Alone::Marked(marked)) => write_marked(connections, &batches, &marked).await?,
         None => write_all(connections, &batches).await?,
@@ -106,7 +106,9 @@ async fn write_turns(
     turns: &[(usize, &TurnCommit)],
 ) -> Result<Vec<Outcome>, Failure> {
     let mut connection = connections.get().await?;
-    let written = connections.herald.awaiting(alone::write_turns(&connection, turns));
+    let written = connections
+        .herald
+        .awaiting(single_statement::write_turns(&connection, turns));
     let failure = match written.await {
         Ok(Some(outcomes)) => return Ok(outcomes),
         Err(failure) if failure.is_unknown() => failure,
@@ -121,7 +123,7 @@ async fn write_turns(
     loop {
         let again = async {
             let mut outcomes = write_all(connections, batches).await?;
-            alone::find_passed(connections, turns, &mut outcomes).await?;
+            single_statement::find_passed(connections, turns, &mut outcomes).await?;
             Ok::<_, Failure>(outcomes)
         };
         match again.await {

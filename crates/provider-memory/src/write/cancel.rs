@@ -4,7 +4,7 @@
 use perdure_engine::{Event, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Status};
 
-use super::others::{self, Told};
+use super::cross_instance::{self, Told};
 use super::terminate::end;
 use crate::tables::Tables;
 
@@ -23,6 +23,6 @@ pub(super) fn end_held(tables: &mut Tables, key: InstanceKey, reason: Payload, t
             Event::Termination(TerminationEvent::ExecutionCancelled { error: None }),
         ];
         end(tables, key, Status::Cancelled, events, None, time_ms, told);
-        held.extend(others::ask_children(tables, key, told));
+        held.extend(cross_instance::ask_children(tables, key, told));
     }
 }

@@ -4,7 +4,7 @@ use perdure_engine::{Bug, MessageBody, MessageSeq, is_planted};
 use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
 
 use super::cancel;
-use super::others::Told;
+use super::cross_instance::Told;
 use crate::rows::InstanceRow;
 use crate::tables::Tables;
 

@@ -1,15 +1,15 @@
 //! The writes of a batch, each in a file of its own. An error in one write rolls the whole batch back (P1).
 
 mod cancel;
+mod cross_instance;
 mod heartbeat;
 mod message;
-mod others;
 mod probation;
 mod release;
 mod resume;
 mod start;
 mod suspend;
-mod task;
+mod task_done;
 mod terminate;
 mod turn;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
         Write::Resume { id, time_ms } => resume::resume(tables, id, *time_ms),
         Write::Delete { id } => deletion::delete(tables, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(tables, heartbeat),
-        Write::TaskDone(done) => task::done(tables, done),
+        Write::TaskDone(done) => task_done::done(tables, done),
         Write::Probation(probation) => probation::say(tables, probation),
         Write::ReleaseInstance(request) => release::release(tables, request),
         Write::ReleaseTask(request) => tasks::release_one(tables, request),

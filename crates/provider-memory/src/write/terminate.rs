@@ -3,8 +3,8 @@
 use perdure_engine::{Event, EventRecord, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
 
-use super::others::Told;
-use super::{others, task};
+use super::cross_instance::Told;
+use super::{cross_instance, task_done};
 use crate::tables::{Tables, of_instance};
 use crate::{history, revocation};
 
@@ -20,7 +20,7 @@ pub(super) fn terminate(tables: &mut Tables, termination: &Terminate) -> Outcome
     let event = Event::Termination(TerminationEvent::ExecutionTerminated { reason: reason() });
     let mut told = Told::default();
     end(tables, key, Status::Terminated, [event], reason(), time_ms, &mut told);
-    others::cancel_children(tables, key, time_ms, &mut told);
+    cross_instance::cancel_children(tables, key, time_ms, &mut told);
     let Told { receivers, stopped, .. } = told;
     Outcome::Terminated {
         key,
@@ -64,9 +64,9 @@ pub(super) fn end(
     tables.remove_messages(key);
     tables.heartbeats.remove_range(of_instance(key));
     if let Some(parent) = parent {
-        let settlement = others::settlement(status, result);
-        others::tell(tables, parent, settlement, &mut told.receivers);
+        let settlement = cross_instance::settlement(status, result);
+        cross_instance::tell(tables, parent, settlement, &mut told.receivers);
     }
     told.ended = true;
-    told.stopped.extend(task::withdraw_all(tables, key));
+    told.stopped.extend(task_done::withdraw_all(tables, key));
 }

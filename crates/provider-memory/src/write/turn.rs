@@ -6,7 +6,7 @@ use perdure_provider::{
     TurnCommit,
 };
 
-use super::others;
+use super::cross_instance;
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
@@ -151,7 +151,7 @@ fn cross_instance(
     parent: Option<Parent>,
 ) -> Result<Option<Box<CrossInstanceOutcome>>, ProviderError> {
     let mut others = match &turn.cross_instance {
-        Some(cross_instance) => Some(others::carry_out(
+        Some(cross_instance) => Some(cross_instance::carry_out(
             tables,
             key,
             turn.execution,
@@ -162,9 +162,9 @@ fn cross_instance(
     };
     if let (Some(parent), AfterTurn::End { status }, false) = (parent, &turn.after, is_planted(Bug::ChildNotTold)) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
-        let settlement = others::settlement(*status, result);
+        let settlement = cross_instance::settlement(*status, result);
         let receivers = &mut others.get_or_insert_default().receivers;
-        others::tell(tables, parent, settlement, receivers);
+        cross_instance::tell(tables, parent, settlement, receivers);
     }
     Ok(others.map(Box::new))
 }

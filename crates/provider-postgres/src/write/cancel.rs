@@ -4,8 +4,8 @@
 use perdure_engine::{Event, MessageBody, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::{InstanceKey, NewMessage, Outcome, Status};
 
-use super::message::Sent;
-use super::others::Told;
+use super::cross_instance::Told;
+use super::mailbox::Sent;
 use super::{find_by_key, terminate};
 use crate::error::Failure;
 use crate::session::Session;

@@ -5,20 +5,20 @@
 //! batch. Writes of different instances may come in any order: they are from different callers, and none of these was
 //! answered yet.
 
-pub(crate) mod alone;
 mod cancel;
+mod cross_instance;
 mod events;
 mod heartbeat;
+mod insert;
 mod layers;
 mod lock;
-mod message;
-mod others;
+mod mailbox;
 mod probation;
 mod release;
 mod resume;
-mod start;
+pub(crate) mod single_statement;
 mod suspend;
-mod task;
+mod task_done;
 mod terminate;
 mod turn;
 
@@ -50,8 +50,8 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     let lock = lock::Lock::of(layer);
     let turns = turn::Turns::of(&layer.turns)?;
     let keys = session.connection().keys(layer.starts.len()).await?;
-    let starts = start::Starts::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
-    let messages = message::Messages::to_ids(layer.messages.iter().map(|(_, message)| *message));
+    let starts = insert::Starts::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
+    let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, message)| *message));
     let (lock, turns, starts) = (lock.ask(), turns.ask(session.now()), starts.ask(session));
     let messages = messages.ask(session);
     let asks: Vec<&Ask<'_>> = [&lock, &turns, &starts, &messages].into_iter().flatten().collect();
@@ -66,14 +66,14 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     )?;
     let mut deeds = Vec::new();
     turn::outcomes(&layer.turns, &turned, outcomes, &mut deeds)?;
-    let made = start::AllMade::of(&started)?;
+    let made = insert::AllMade::of(&started)?;
     for ((place, instance), key) in layer.starts.iter().zip(&keys) {
-        outcomes[*place] = Some(start::outcome(*place, instance, made.get(*key), &mut deeds));
+        outcomes[*place] = Some(insert::outcome(*place, instance, made.get(*key), &mut deeds));
     }
-    for ((place, message), sent) in layer.messages.iter().zip(message::sent(&sent, layer.messages.len())?) {
+    for ((place, message), sent) in layer.messages.iter().zip(mailbox::sent(&sent, layer.messages.len())?) {
         outcomes[*place] = Some(cancel::outcome(session, message, sent).await?);
     }
-    others::carry_out(session, deeds, outcomes).await?;
+    cross_instance::carry_out(session, deeds, outcomes).await?;
     turn::tell_status(session, layer, outcomes).await?;
     for (place, write) in &layer.singles {
         outcomes[*place] = Some(run_one(session, write).await?);
@@ -86,11 +86,11 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::Terminate(termination) => terminate::terminate(session, termination).await,
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms).await,
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat).await,
-        Write::TaskDone(done) => task::done(session, done).await,
+        Write::TaskDone(done) => task_done::done(session, done).await,
         Write::Probation(probation) => probation::say(session, probation).await,
         Write::ReleaseInstance(request) => release::release(session, request).await,
         Write::ReleaseTask(request) => tasks::release_one(session, request).await,
-        Write::Start(instance) => start::restart(session, instance).await,
+        Write::Start(instance) => insert::restart(session, instance).await,
         Write::Suspend(suspension) => suspend::suspend(session, suspension).await,
         Write::Delete { id } => deletion::delete(session, id).await,
         Write::Turn(_) | Write::Message(_) => Err(Failure::internal("it is written with others of its sort")),

@@ -4,10 +4,10 @@ use perdure_engine::{Event, EventRecord, MessageBody, Payload, TerminationEvent}
 use perdure_provider::{InstanceKey, Outcome, Status, Terminate};
 
 use super::cancel::{self, Held};
+use super::cross_instance::{Told, add, settlement};
 use super::events::Events;
-use super::message::{Messages, Sent};
-use super::others::{Told, add, settlement};
-use super::{Found, find, task, turn};
+use super::mailbox::{Messages, Sent};
+use super::{Found, find, task_done, turn};
 use crate::error::Failure;
 use crate::params::P;
 use crate::revocation;
@@ -114,7 +114,8 @@ pub(super) async fn end(
         }
     }
     told.ended = true;
-    told.stopped.extend(task::withdraw_of(session, instance.key).await?);
+    told.stopped
+        .extend(task_done::withdraw_of(session, instance.key).await?);
     Ok(held)
 }
 

@@ -9,9 +9,9 @@ use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{AfterTurn, InstanceKey, Outcome, Status, TurnCommit};
 use tokio_postgres::Row;
 
+use super::cross_instance::{self, Deed, Doer, Parent};
 use super::events::Events;
 use super::layers::Layer;
-use super::others::{self, Deed, Doer, Parent};
 use super::place;
 use crate::connection::Ask;
 use crate::error::Failure;
@@ -310,7 +310,7 @@ pub(super) async fn tell_status(
             .find(|status| status.key.0 == key)
             .cloned()
             .map(Box::new);
-        if let Some(Outcome::Committed { status, .. }) = others::committed(&mut outcomes[place]) {
+        if let Some(Outcome::Committed { status, .. }) = cross_instance::committed(&mut outcomes[place]) {
             *status = told;
         }
     }

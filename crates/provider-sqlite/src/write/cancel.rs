@@ -4,7 +4,7 @@
 use perdure_engine::{Event, NoteEvent, Payload, TerminationEvent};
 use perdure_provider::Status;
 
-use super::others::{self, Told};
+use super::cross_instance::{self, Told};
 use super::{Found, terminate};
 use crate::error::Failure;
 use crate::session::Session;
@@ -25,7 +25,7 @@ pub(super) fn end_held(
             Event::Termination(TerminationEvent::ExecutionCancelled { error: None }),
         ];
         terminate::end(session, &instance, Status::Cancelled, events, None, time_ms, told)?;
-        held.extend(others::ask_children(session, instance.key, time_ms, told)?);
+        held.extend(cross_instance::ask_children(session, instance.key, time_ms, told)?);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use perdure_engine::{MessageBody, MessageSeq};
 use perdure_provider::{KeptMessage, NewMessage, Outcome, Status};
 use rusqlite::params;
 
-use super::others::Told;
+use super::cross_instance::Told;
 use super::{Found, cancel, find};
 use crate::error::Failure;
 use crate::rows::integer;

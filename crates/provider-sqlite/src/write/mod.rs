@@ -2,15 +2,15 @@
 //! rolls the whole batch back (P1).
 
 mod cancel;
+mod cross_instance;
 mod heartbeat;
 mod message;
-mod others;
 mod probation;
 mod release;
 mod resume;
 mod start;
 mod suspend;
-mod task;
+mod task_done;
 mod terminate;
 mod turn;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms),
         Write::Delete { id } => deletion::delete(session, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
-        Write::TaskDone(done) => task::done(session, done),
+        Write::TaskDone(done) => task_done::done(session, done),
         Write::Probation(probation) => probation::say(session, probation),
         Write::ReleaseInstance(request) => release::release(session, request),
         Write::ReleaseTask(request) => tasks::release_one(session, request),

@@ -4,7 +4,7 @@ use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
 use rusqlite::params;
 
-use super::others::Parent;
+use super::cross_instance::Parent;
 use super::{Found, find, turn};
 use crate::error::Failure;
 use crate::rows::integer;

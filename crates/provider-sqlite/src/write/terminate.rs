@@ -4,8 +4,8 @@ use perdure_engine::{Event, EventRecord, Payload, TerminationEvent};
 use perdure_provider::{Outcome, Status, Terminate};
 use rusqlite::params;
 
-use super::others::Told;
-use super::{Found, find, others, task};
+use super::cross_instance::Told;
+use super::{Found, cross_instance, find, task_done};
 use crate::error::Failure;
 use crate::revocation;
 use crate::rows::integer;
@@ -32,7 +32,7 @@ pub(super) fn terminate(session: &mut Session<'_>, termination: &Terminate) -> R
         time_ms,
         &mut told,
     )?;
-    others::cancel_children(session, instance.key, time_ms, &mut told)?;
+    cross_instance::cancel_children(session, instance.key, time_ms, &mut told)?;
     let Told { receivers, stopped, .. } = told;
     Ok(Outcome::Terminated {
         key: instance.key,
@@ -73,11 +73,11 @@ pub(super) fn end(
         "DELETE FROM heartbeats WHERE instance_key = ?1",
         params![instance.key.0],
     )?;
-    if let Some(parent) = others::parent_of(session, instance.key)? {
-        let settlement = others::settlement(status, result);
-        others::tell(session, &parent, settlement, time_ms, &mut told.receivers)?;
+    if let Some(parent) = cross_instance::parent_of(session, instance.key)? {
+        let settlement = cross_instance::settlement(status, result);
+        cross_instance::tell(session, &parent, settlement, time_ms, &mut told.receivers)?;
     }
     told.ended = true;
-    told.stopped.extend(task::withdraw_all(session, instance.key)?);
+    told.stopped.extend(task_done::withdraw_all(session, instance.key)?);
     Ok(())
 }

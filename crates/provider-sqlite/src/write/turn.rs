@@ -5,8 +5,8 @@ use perdure_engine::EventId;
 use perdure_provider::{AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, Outcome, TurnCommit};
 use rusqlite::params;
 
+use super::cross_instance::{self, Doer, Parent};
 use super::heartbeat;
-use super::others::{self, Doer, Parent};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -73,13 +73,13 @@ fn cross_instance(
                 execution: turn.execution,
                 time_ms: turn.time_ms,
             };
-            others::carry_out(session, doer, cross_instance)?
+            cross_instance::carry_out(session, doer, cross_instance)?
         }
     };
     if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
-        let settlement = others::settlement(*status, result);
-        others::tell(session, &parent, settlement, turn.time_ms, &mut did.receivers)?;
+        let settlement = cross_instance::settlement(*status, result);
+        cross_instance::tell(session, &parent, settlement, turn.time_ms, &mut did.receivers)?;
     }
     Ok(Some(Box::new(did)))
 }
@@ -150,7 +150,7 @@ fn advance(
                  RETURNING parent_key, parent_execution, parent_event",
                 params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
                 |row| {
-                    let parent = others::parent(row)?;
+                    let parent = cross_instance::parent(row)?;
                     Ok(Advanced {
                         wake_at_ms: None,
                         parent,

@@ -9,8 +9,8 @@ use perdure_engine::{MessageBody, MessageSeq};
 use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome, Status, WorkerId};
 use tokio_postgres::Row;
 
+use super::cross_instance::Parent;
 use super::lock::Lock;
-use super::others::Parent;
 use super::place;
 use crate::connection::Ask;
 use crate::error::Failure;

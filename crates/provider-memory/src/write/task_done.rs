@@ -4,7 +4,7 @@
 use perdure_engine::{AttemptResult, EventId, ExecutionId, Settlement};
 use perdure_provider::{InstanceKey, Outcome, ProviderError, TaskDone, TaskName, TaskOffer, WorkerId};
 
-use super::others::tell;
+use super::cross_instance::tell;
 use crate::error::internal;
 use crate::rows::{Parent, TaskRow};
 use crate::tables::{Tables, of_instance};

@@ -1,17 +1,17 @@
 //! Batches that are one statement, without a transaction around it: one round trip to the server.
 //!
-//! - [`held`]: ordinary turns, any number of them.
+//! - [`hold_turns`]: ordinary turns, any number of them.
 //! - [`turn`]: one such turn, or one that ends its instance.
 //! - [`start`]: one start.
 //! - [`message`]: one message of a client.
 //!
 //! If such a statement does not find the rows that it expects, the batch is written in the ordinary way, which tells
 //! the reason. When its answer is lost, the store tells its outcome, and nothing is written a second time on a guess:
-//! see [`passed`] for turns, and [`marks`](crate::marks) for the others.
+//! see [`lost_ack`] for turns, and [`marks`](crate::marks) for the others.
 
-mod held;
+mod hold_turns;
+mod lost_ack;
 mod message;
-mod passed;
 mod start;
 mod turn;
 mod values;
@@ -23,7 +23,7 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::marks::Mark;
 
-pub(crate) use passed::find_passed;
+pub(crate) use lost_ack::find_passed;
 
 use message::Message;
 use start::Start;
@@ -70,7 +70,7 @@ pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<Alone<'w>> {
         // do.
         [Write::Message(message)] if matches!(message.body, MessageBody::Cancel { .. }) => None,
         [Write::Message(message)] => Some(Alone::Marked(Marked::Message(Message(message)))),
-        _ => held::of(writes).map(Alone::Turns),
+        _ => hold_turns::of(writes).map(Alone::Turns),
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn write_turns(
 ) -> Result<Option<Vec<Outcome>>, Failure> {
     match turns {
         [(_, turn)] if turn::fits(turn) => turn::write(connection, turn).await,
-        _ => held::write(connection, turns).await.map(Some),
+        _ => hold_turns::write(connection, turns).await.map(Some),
     }
 }
 

@@ -5,7 +5,7 @@ use perdure_engine::{ChildFailure, EventId, ExecutionId, MessageBody, Payload, R
 use perdure_provider::{CrossInstanceEffects, CrossInstanceOutcome, InstanceKey, Outcome, Receivers, Status, WorkerId};
 use rusqlite::params;
 
-use super::{Found, cancel, find, find_by_key, find_children, message, start, task};
+use super::{Found, cancel, find, find_by_key, find_children, message, start, task_done};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -77,10 +77,10 @@ pub(super) fn carry_out(
         others.refused |= tell(session, &to_itself, settlement, doer.time_ms, &mut others.receivers)?;
     }
     for offer in &cross_instance.offers {
-        task::offer(session, doer.key, doer.execution, offer)?;
+        task_done::offer(session, doer.key, doer.execution, offer)?;
     }
     for scheduled in &cross_instance.withdrawn {
-        let owner = task::withdraw(session, doer.key, doer.execution, *scheduled)?;
+        let owner = task_done::withdraw(session, doer.key, doer.execution, *scheduled)?;
         others.stopped.extend(owner);
     }
     Ok(others)

@@ -12,7 +12,7 @@ use crate::marks::{self, Mark};
 use crate::params::P;
 use crate::rows::integer;
 use crate::text::encode;
-use crate::write::start::first_turn;
+use crate::write::insert::first_turn;
 use crate::write::turn::custom_status;
 
 /// One statement for each number of events. The worker that claims the instance is locked against its removal, and has

@@ -8,9 +8,9 @@ use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, TurnCommit};
 use tokio_postgres::Row;
 
+use super::cross_instance::{self, Deed, Parent};
 use super::events::Events;
 use super::find;
-use super::others::{self, Deed, Parent};
 use super::turn::{Becomes, custom_status, push_events};
 use crate::connection::Ask;
 use crate::error::Failure;
@@ -301,7 +301,7 @@ pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Re
     let mut deeds = Vec::new();
     let made = AllMade::of(&rows)?.get(keys[0]);
     let mut outcomes = [Some(outcome(0, instance, made, &mut deeds))];
-    others::carry_out(session, deeds, &mut outcomes).await?;
+    cross_instance::carry_out(session, deeds, &mut outcomes).await?;
     let [outcome] = outcomes;
     outcome.ok_or_else(|| Failure::internal("a start without an outcome"))
 }

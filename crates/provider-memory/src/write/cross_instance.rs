@@ -6,7 +6,7 @@ use perdure_provider::{
     CrossInstanceEffects, CrossInstanceOutcome, InstanceKey, Outcome, ProviderError, Receivers, Status, WorkerId,
 };
 
-use super::{cancel, message, start, task};
+use super::{cancel, message, start, task_done};
 use crate::rows::Parent;
 use crate::tables::Tables;
 
@@ -57,12 +57,12 @@ pub(super) fn carry_out(
         others.refused |= tell(tables, itself(scheduled), settlement, &mut others.receivers);
     }
     for offer in &cross_instance.offers {
-        task::offer(tables, key, execution, offer)?;
+        task_done::offer(tables, key, execution, offer)?;
     }
     for scheduled in &cross_instance.withdrawn {
         others
             .stopped
-            .extend(task::withdraw(tables, key, execution, *scheduled));
+            .extend(task_done::withdraw(tables, key, execution, *scheduled));
     }
     Ok(others)
 }

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use perdure_engine::{AttemptResult, EventId, Settlement};
 use perdure_provider::{InstanceKey, Outcome, TaskDone, TaskOffer, WorkerId};
 
+use super::cross_instance::{Doer, Parent};
 use super::heartbeat;
-use super::message::{Messages, Sent};
-use super::others::{Doer, Parent};
+use super::mailbox::{Messages, Sent};
 use super::place;
 use crate::error::Failure;
 use crate::params::P;

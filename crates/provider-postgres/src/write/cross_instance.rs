@@ -8,9 +8,9 @@ use perdure_provider::{
 };
 
 use super::cancel::{self, Held};
-use super::message::{Messages, Sent};
-use super::start::{self, AllMade, Starts};
-use super::{place, task, turn};
+use super::insert::{self, AllMade, Starts};
+use super::mailbox::{Messages, Sent};
+use super::{place, task_done, turn};
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number};
@@ -105,8 +105,8 @@ pub(super) async fn carry_out(
     send_all(session, &mut deeds).await?;
     let cancelled = children_of(session, &deeds).await?;
     tell_all(session, &mut deeds, &cancelled).await?;
-    task::offer_all(session, offers(&deeds)).await?;
-    for (n, owner) in task::withdraw_all(session, withdrawn(&deeds)).await? {
+    task_done::offer_all(session, offers(&deeds)).await?;
+    for (n, owner) in task_done::withdraw_all(session, withdrawn(&deeds)).await? {
         deeds[n].did.stopped.push(owner);
     }
     for deed in deeds {
@@ -132,7 +132,7 @@ async fn start_all(session: &Session<'_>, deeds: &mut [Deed<'_>]) -> Result<(), 
         .flat_map(|(n, deed)| deed.starts().iter().map(move |other| (n, deed.doer, other)))
         .collect();
     for (_, _, other) in &asked {
-        start::make_room(session, &other.instance).await?;
+        insert::make_room(session, &other.instance).await?;
     }
     let parents = asked.iter().map(|(_, doer, other)| {
         let parent = other.is_child.then_some(Parent {
@@ -150,7 +150,7 @@ async fn start_all(session: &Session<'_>, deeds: &mut [Deed<'_>]) -> Result<(), 
         (
             *n,
             other.scheduled,
-            start::outcome(0, &other.instance, made.get(keys[at]), &mut Vec::new()),
+            insert::outcome(0, &other.instance, made.get(keys[at]), &mut Vec::new()),
         )
     });
     for (n, scheduled, outcome) in came.collect::<Vec<_>>() {

@@ -5,8 +5,8 @@ use perdure_engine::{AttemptResult, EventId, ExecutionId, Settlement};
 use perdure_provider::{InstanceKey, Outcome, TaskDone, TaskOffer, WorkerId};
 use rusqlite::params;
 
+use super::cross_instance::{Parent, tell};
 use super::heartbeat;
-use super::others::{Parent, tell};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
