@@ -16,6 +16,11 @@ pub(crate) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// Returns a count, or a place in a list, as a column.
+pub(crate) fn index(n: usize) -> i64 {
+    integer(n as u64)
+}
+
 /// Reads a column that never holds a negative number.
 pub(crate) fn number(row: &Row, column: usize) -> Result<u64, Failure> {
     let value: i64 = row.try_get(column)?;

@@ -18,7 +18,7 @@ use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX
 use crate::session::transaction;
 use crate::wake::Waker;
 use crate::write;
-use crate::write::single_statement::{self, Alone, Marked};
+use crate::write::single_statement::{self, Marked, SingleStatement};
 
 /// A batch of writes.
 pub(crate) struct Batch {
@@ -88,8 +88,8 @@ fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
 async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
     let outcomes = match single_statement::of(&all).filter(|_| connections.habits().keeps_sessions) {
-        Some(Alone::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
-        Some(Alone::Marked(marked)) => write_marked(connections, &batches, &marked).await?,
+        Some(SingleStatement::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
+        Some(SingleStatement::Marked(marked)) => write_marked(connections, &batches, &marked).await?,
         None => write_all(connections, &batches).await?,
     };
     let mut outcomes = outcomes.into_iter();
@@ -123,7 +123,7 @@ async fn write_turns(
     loop {
         let again = async {
             let mut outcomes = write_all(connections, batches).await?;
-            single_statement::find_passed(connections, turns, &mut outcomes).await?;
+            single_statement::find_committed(connections, turns, &mut outcomes).await?;
             Ok::<_, Failure>(outcomes)
         };
         match again.await {
@@ -145,11 +145,11 @@ async fn write_marked(
     let mut connection = connections.get().await?;
     let mark = connections.marks.take();
     let written = connections.herald.awaiting(marked.write(&connection, &mark));
-    let made = match written.await {
+    let outcome = match written.await {
         Err(failure) if failure.is_unknown() => {
             let given_up = connection.give_up_commit();
             return match was_committed(connections, &mark).await {
-                Ok(true) => Ok(vec![made(connections, marked).await?]),
+                Ok(true) => Ok(vec![recover_outcome(connections, marked).await?]),
                 Ok(false) => {
                     given_up.cancel();
                     Err(failure)
@@ -158,26 +158,26 @@ async fn write_marked(
             };
         }
         Err(failure) if failure.is_to_be_tried_again() => Ok(None),
-        made => made,
+        outcome => outcome,
     };
     drop(connection);
     connections.marks.return_mark(mark);
-    match made? {
+    match outcome? {
         Some(outcome) => Ok(vec![outcome]),
         None => write_all(connections, batches).await,
     }
 }
 
 /// Returns the outcome of a write, as soon as the server tells it.
-async fn made(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Outcome, Failure> {
+async fn recover_outcome(connections: &Arc<Connections>, marked: &Marked<'_>) -> Result<Outcome, Failure> {
     loop {
-        let made = async { marked.made(&connections.get().await?).await };
-        match made.await {
+        let outcome = async { marked.recover_outcome(&connections.get().await?).await };
+        match outcome.await {
             Err(failure) if !failure.kind().blames_row() && !connections.is_closed() => {
                 crate::time::sleep(OUTCOME_EVERY).await;
             }
             Err(failure) => return Err(failure.of_unknown_outcome()),
-            made => return made,
+            outcome => return outcome,
         }
     }
 }

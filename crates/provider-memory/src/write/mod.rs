@@ -2,8 +2,12 @@
 
 mod cancel;
 mod cross_instance;
+mod end;
 mod heartbeat;
+mod insert;
+mod mailbox;
 mod message;
+mod offer;
 mod probation;
 mod release;
 mod resume;
@@ -23,7 +27,7 @@ pub(crate) use resume::resume_mismatched;
 pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, ProviderError> {
     Ok(match write {
         Write::Turn(turn) => return turn::commit(tables, turn, turn.key, turn.epoch),
-        Write::Start(instance) => return start::start(tables, instance, None),
+        Write::Start(instance) => return start::start(tables, instance),
         Write::Message(message) => message::send(tables, message),
         Write::Terminate(termination) => terminate::terminate(tables, termination),
         Write::Suspend(suspension) => suspend::suspend(tables, suspension),

@@ -6,7 +6,7 @@ use perdure_provider::{
     TurnCommit,
 };
 
-use super::cross_instance;
+use super::{cross_instance, end, mailbox};
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
@@ -54,7 +54,7 @@ pub(super) fn commit(
     }
     let row = tables.instance(key).expect("it was just moved on");
     let status = turn.tell_status.then(|| Box::new(status::of(tables, row)));
-    let others = cross_instance(tables, turn, key, parent)?;
+    let others = affect_others(tables, turn, key, parent)?;
     Ok(Outcome::Committed {
         status,
         wake_at_ms,
@@ -143,28 +143,28 @@ fn consume(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey) -> Result<(
     Ok(())
 }
 
-/// Carries out the effects of the turn on others, and tells the parent of the end.
-fn cross_instance(
+/// Carries out the effects of the turn on other instances, and tells the parent of the end.
+fn affect_others(
     tables: &mut Tables,
     turn: &TurnCommit,
     key: InstanceKey,
     parent: Option<Parent>,
 ) -> Result<Option<Box<CrossInstanceOutcome>>, ProviderError> {
     let mut others = match &turn.cross_instance {
-        Some(cross_instance) => Some(cross_instance::carry_out(
+        Some(effects) => Some(cross_instance::carry_out(
             tables,
             key,
             turn.execution,
-            cross_instance,
+            effects,
             turn.time_ms,
         )?),
         None => None,
     };
     if let (Some(parent), AfterTurn::End { status }, false) = (parent, &turn.after, is_planted(Bug::ChildNotTold)) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
-        let settlement = cross_instance::settlement(*status, result);
+        let settlement = end::settlement(*status, result);
         let receivers = &mut others.get_or_insert_default().receivers;
-        cross_instance::tell(tables, parent, settlement, receivers);
+        mailbox::settle(tables, parent, settlement, receivers);
     }
     Ok(others.map(Box::new))
 }

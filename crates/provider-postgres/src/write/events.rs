@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use perdure_engine::{EventRecord, ExecutionId};
-use perdure_provider::InstanceKey;
+use perdure_provider::{AfterTurn, InstanceKey, TurnCommit};
 
 use crate::params::P;
 use crate::rows::integer;
@@ -34,6 +34,16 @@ impl<'w> Events<'w> {
         self.name.push(event.name.as_deref().map(encode));
         self.payload.push(event.payload.as_deref().map(encode));
         self.meta.push(event.meta.as_deref().map(encode));
+    }
+
+    /// Adds the events of a turn, and the first event of the execution that follows it.
+    pub(super) fn push_turn(&mut self, key: InstanceKey, turn: &'w TurnCommit) {
+        for event in &turn.events {
+            self.push(key, turn.execution, event);
+        }
+        if let AfterTurn::ContinueAsNew(next) = &turn.after {
+            self.push(key, turn.execution.next(), &next.first_event);
+        }
     }
 
     pub(super) fn params(&self) -> [P<'_>; 9] {

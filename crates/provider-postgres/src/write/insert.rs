@@ -1,4 +1,4 @@
-//! Starts of instances: their rows and first events, and the effects of their first turns, with one statement for all
+//! NewInstances of instances: their rows and first events, and the effects of their first turns, with one statement for all
 //! starts of a layer.
 
 use std::borrow::Cow;
@@ -8,10 +8,9 @@ use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, TurnCommit};
 use tokio_postgres::Row;
 
-use super::cross_instance::{self, Deed, Parent};
 use super::events::Events;
-use super::find;
-use super::turn::{Becomes, custom_status, push_events};
+use super::found::{Parent, find};
+use super::next_state::{NextState, custom_status};
 use crate::connection::Ask;
 use crate::error::Failure;
 use crate::params::P;
@@ -55,9 +54,9 @@ const START: &str = "WITH w AS MATERIALIZED (
 )
 SELECT key, epoch, wake_at FROM made";
 
-/// Starts as columns.
+/// New instances as columns.
 #[derive(Default)]
-pub(super) struct Starts<'w> {
+pub(super) struct NewInstances<'w> {
     claims: Vec<&'w str>,
     key: Vec<i64>,
     id: Vec<Cow<'w, str>>,
@@ -88,7 +87,7 @@ pub(super) struct Starts<'w> {
     events: Events<'w>,
 }
 
-impl<'w> Starts<'w> {
+impl<'w> NewInstances<'w> {
     /// Takes one key for each start. Of several starts with one id, only the first is written. Fails for a start that
     /// must never be stored.
     pub(super) fn of(
@@ -130,27 +129,21 @@ impl<'w> Starts<'w> {
         self.created_at.push(first.time_ms);
         self.updated_at.push(turn.map_or(first.time_ms, |turn| turn.time_ms));
         self.events.push(key, ExecutionId::FIRST, first);
-        let becomes = turn.map(|turn| first_turn(instance, turn)).transpose()?;
-        self.execution
-            .push(becomes.as_ref().map_or(1, |becomes| becomes.execution));
+        let next = turn.map(|turn| after_first_turn(instance, turn)).transpose()?;
+        self.execution.push(next.as_ref().map_or(1, |next| next.execution));
         self.next_event_id
-            .push(becomes.as_ref().map_or(2, |becomes| becomes.next_event_id));
-        self.turns.push(
-            becomes
-                .as_ref()
-                .map_or(0, |becomes| if becomes.begins { 0 } else { becomes.turns }),
-        );
+            .push(next.as_ref().map_or(2, |next| next.next_event_id));
+        self.turns
+            .push(next.as_ref().map_or(0, |next| if next.begins { 0 } else { next.turns }));
         self.status
-            .push(becomes.as_ref().map_or("Pending", |becomes| becomes.status.as_str()));
-        self.keeps.push(becomes.as_ref().is_none_or(|becomes| becomes.keeps));
+            .push(next.as_ref().map_or("Pending", |next| next.status.as_str()));
+        self.keeps.push(next.as_ref().is_none_or(|next| next.keeps));
         self.is_due
-            .push(becomes.as_ref().is_some_and(|becomes| becomes.begins && !becomes.keeps));
-        self.ends.push(becomes.as_ref().is_some_and(|becomes| becomes.ends));
-        self.wake_at
-            .push(becomes.as_ref().and_then(|becomes| becomes.wake_at_ms));
-        let (next_version, report, unfit_code) = becomes.map_or((None, None, None), |becomes| {
-            (becomes.version, becomes.report, becomes.unfit_code)
-        });
+            .push(next.as_ref().is_some_and(|next| next.begins && !next.keeps));
+        self.ends.push(next.as_ref().is_some_and(|next| next.ends));
+        self.wake_at.push(next.as_ref().and_then(|next| next.wake_at_ms));
+        let (next_version, report, unfit_code) =
+            next.map_or((None, None, None), |next| (next.version, next.report, next.unfit_code));
         self.next_version.push(next_version);
         self.report.push(report);
         self.unfit_code.push(unfit_code);
@@ -158,7 +151,7 @@ impl<'w> Starts<'w> {
         self.has_status
             .push(turn.is_some_and(|turn| turn.custom_status.is_some()));
         if let Some(turn) = turn {
-            push_events(&mut self.events, key, turn);
+            self.events.push_turn(key, turn);
         }
         Ok(())
     }
@@ -203,8 +196,8 @@ impl<'w> Starts<'w> {
     }
 }
 
-/// Returns what an instance becomes by its first turn. Fails if the fence of the turn does not match a claimed start.
-pub(super) fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<Becomes<'w>, Failure> {
+/// Returns the state of an instance after its first turn. Fails if the fence of the turn does not match a claimed start.
+pub(super) fn after_first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<NextState<'w>, Failure> {
     let fits = instance.claim.as_ref().is_none_or(|worker| *worker == turn.worker)
         && turn.execution == ExecutionId::FIRST
         && turn.next_event_id == EventId::FIRST.next()
@@ -212,63 +205,56 @@ pub(super) fn first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Re
     if !fits {
         return Err(Failure::internal(BadWrite::FirstTurn));
     }
-    Becomes::of(turn)
+    NextState::of(turn)
 }
 
-/// The instance that a start made.
+/// An instance that was inserted.
 #[derive(Clone, Copy)]
-pub(super) struct Made {
+pub(super) struct Inserted {
     pub(super) key: InstanceKey,
     pub(super) is_claimed: bool,
     wake_at_ms: Option<i64>,
 }
 
-/// The instances that were made, by the keys of the starts.
-pub(super) struct AllMade(HashMap<i64, Made>);
+impl Inserted {
+    /// Returns the outcome of the start, with that of its first turn.
+    pub(super) fn outcome(&self, instance: &NewInstance) -> Outcome {
+        let has_turn = self.is_claimed && instance.first_turn.is_some();
+        Outcome::Started {
+            key: self.key,
+            claimed: self.is_claimed.then_some(Epoch(1)),
+            turn: has_turn.then(|| {
+                Box::new(Outcome::Committed {
+                    status: None,
+                    wake_at_ms: self.wake_at_ms,
+                    others: None,
+                })
+            }),
+        }
+    }
+}
 
-impl AllMade {
+/// The instances that were inserted, by the keys of the starts.
+pub(super) struct AllInserted(HashMap<i64, Inserted>);
+
+impl AllInserted {
     pub(super) fn of(rows: &[Row]) -> Result<Self, Failure> {
         let mut all = HashMap::with_capacity(rows.len());
         for row in rows {
             let key = row.try_get(0)?;
-            let made = Made {
+            let inserted = Inserted {
                 key: InstanceKey(key),
                 is_claimed: number(row, 1)? == 1,
                 wake_at_ms: row.try_get(2)?,
             };
-            all.insert(key, made);
+            all.insert(key, inserted);
         }
         Ok(Self(all))
     }
 
-    /// Returns the instance that was made. `None`: its id is in use.
-    pub(super) fn get(&self, key: i64) -> Option<Made> {
+    /// Returns the instance that was inserted. `None`: its id is in use.
+    pub(super) fn get(&self, key: i64) -> Option<Inserted> {
         self.0.get(&key).copied()
-    }
-}
-
-/// Returns the outcome of a start, and adds the effects of its first turn on others to `deeds`.
-pub(super) fn outcome<'w>(
-    place: usize,
-    instance: &'w NewInstance,
-    made: Option<Made>,
-    deeds: &mut Vec<Deed<'w>>,
-) -> Outcome {
-    let Some(made) = made else { return Outcome::Exists };
-    let turn = instance.first_turn.as_deref().filter(|_| made.is_claimed);
-    if let Some(turn) = turn {
-        deeds.extend(Deed::of(place, turn, made.key, None));
-    }
-    Outcome::Started {
-        key: made.key,
-        claimed: made.is_claimed.then_some(Epoch(1)),
-        turn: turn.map(|_| {
-            Box::new(Outcome::Committed {
-                status: None,
-                wake_at_ms: made.wake_at_ms,
-                others: None,
-            })
-        }),
     }
 }
 
@@ -290,18 +276,4 @@ pub(super) async fn make_room(session: &Session<'_>, instance: &NewInstance) -> 
             .await?;
     }
     Ok(())
-}
-
-/// Runs a start that may replace an instance that has ended.
-pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
-    make_room(session, instance).await?;
-    let keys = session.connection().keys(1).await?;
-    let starts = Starts::of(&keys, [(instance, None)])?;
-    let rows = session.run(starts.ask(session).as_ref()).await?;
-    let mut deeds = Vec::new();
-    let made = AllMade::of(&rows)?.get(keys[0]);
-    let mut outcomes = [Some(outcome(0, instance, made, &mut deeds))];
-    cross_instance::carry_out(session, deeds, &mut outcomes).await?;
-    let [outcome] = outcomes;
-    outcome.ok_or_else(|| Failure::internal("a start without an outcome"))
 }

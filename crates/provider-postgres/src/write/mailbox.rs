@@ -5,17 +5,16 @@
 
 use std::borrow::Cow;
 
-use perdure_engine::{MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome, Status, WorkerId};
+use perdure_engine::{MessageBody, MessageSeq, Payload};
+use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome, Receivers, Status, WorkerId};
 use tokio_postgres::Row;
 
-use super::cross_instance::Parent;
+use super::found::Parent;
 use super::lock::Lock;
-use super::place;
 use crate::connection::Ask;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, optional_number, status, worker};
+use crate::rows::{index, integer, number, optional_number, status, worker};
 use crate::session::Session;
 use crate::text::{encode, encode_cow};
 
@@ -70,7 +69,7 @@ impl<'w> Messages<'w> {
     }
 
     /// Adds a message to an instance. The message is refused if another execution than the waiting one is current.
-    pub(super) fn tell(&mut self, waiting: &Parent, body: &'w MessageBody, time_ms: i64) {
+    pub(super) fn settle(&mut self, waiting: &Parent, body: &'w MessageBody, time_ms: i64) {
         self.to(waiting.key, Some(integer(waiting.execution.0)), body, time_ms);
     }
 
@@ -89,7 +88,7 @@ impl<'w> Messages<'w> {
 
     fn push(&mut self, body: &'w MessageBody, time_ms: i64) {
         let kept = KeptMessage::of(body);
-        self.n.push(place(self.n.len()));
+        self.n.push(index(self.n.len()));
         self.kind.push(kept.kind);
         self.name.push(kept.name.map(encode_cow));
         self.payload.push(kept.payload.map(encode_cow));
@@ -148,7 +147,7 @@ pub(super) enum Sent {
         seq: MessageSeq,
         owner: Option<WorkerId>,
         /// True if the instance is suspended: none of its code can run.
-        is_held: bool,
+        is_suspended: bool,
     },
     /// The instance has ended, its mailbox is full, or the execution that waited is over.
     Refused(Status),
@@ -168,7 +167,7 @@ pub(super) fn sent(rows: &[Row], count: usize) -> Result<Vec<Sent>, Failure> {
                 key: InstanceKey(row.try_get(1)?),
                 seq: MessageSeq(seq),
                 owner: worker(row, 3)?,
-                is_held: status(row, 2)? == Status::Suspended,
+                is_suspended: status(row, 2)? == Status::Suspended,
             },
             None => Sent::Refused(status(row, 2)?),
         };
@@ -187,5 +186,38 @@ impl Sent {
                 max: message.unread_max.unwrap_or(0),
             },
         }
+    }
+}
+
+/// A request to cancel a suspended instance, whose row is locked.
+pub(super) struct SuspendedCancel {
+    pub(super) key: InstanceKey,
+    pub(super) reason: Payload,
+}
+
+impl SuspendedCancel {
+    /// Returns the request. Returns `None` if the message is no request to cancel, or its receiver is not suspended.
+    pub(super) fn of(body: &MessageBody, sent: &Sent) -> Option<Self> {
+        match (body, sent) {
+            (
+                MessageBody::Cancel { reason },
+                Sent::Delivered {
+                    key,
+                    is_suspended: true,
+                    ..
+                },
+            ) => Some(Self {
+                key: *key,
+                reason: reason.clone(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Adds the owner of an instance that got a message.
+pub(super) fn add_receiver(receivers: &mut Receivers, owner: Option<WorkerId>) {
+    if receivers.last() != Some(&owner) {
+        receivers.push(owner);
     }
 }

@@ -7,29 +7,31 @@
 
 mod cancel;
 mod cross_instance;
+mod end;
 mod events;
+mod found;
 mod heartbeat;
 mod insert;
 mod layers;
 mod lock;
 mod mailbox;
+mod message;
+mod next_state;
+mod offer;
 mod probation;
 mod release;
 mod resume;
 pub(crate) mod single_statement;
+mod start;
 mod suspend;
 mod task_done;
 mod terminate;
 mod turn;
 
-use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Epoch, InstanceKey, Outcome, Status, WorkerId, Write};
-use tokio_postgres::Row;
+use perdure_provider::{Outcome, Write};
 
 use crate::connection::Ask;
 use crate::error::Failure;
-use crate::params::P;
-use crate::rows::{integer, number, status, worker};
 use crate::session::Session;
 use crate::{deletion, tasks};
 
@@ -50,7 +52,7 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     let lock = lock::Lock::of(layer);
     let turns = turn::Turns::of(&layer.turns)?;
     let keys = session.connection().keys(layer.starts.len()).await?;
-    let starts = insert::Starts::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
+    let starts = insert::NewInstances::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
     let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, message)| *message));
     let (lock, turns, starts) = (lock.ask(), turns.ask(session.now()), starts.ask(session));
     let messages = messages.ask(session);
@@ -64,16 +66,16 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
         session.run(starts.as_ref()),
         session.run(messages.as_ref()),
     )?;
-    let mut deeds = Vec::new();
-    turn::outcomes(&layer.turns, &turned, outcomes, &mut deeds)?;
-    let made = insert::AllMade::of(&started)?;
+    let mut effects = Vec::new();
+    turn::outcomes(&layer.turns, &turned, outcomes, &mut effects)?;
+    let inserted = insert::AllInserted::of(&started)?;
     for ((place, instance), key) in layer.starts.iter().zip(&keys) {
-        outcomes[*place] = Some(insert::outcome(*place, instance, made.get(*key), &mut deeds));
+        outcomes[*place] = Some(start::outcome(*place, instance, inserted.get(*key), &mut effects));
     }
     for ((place, message), sent) in layer.messages.iter().zip(mailbox::sent(&sent, layer.messages.len())?) {
-        outcomes[*place] = Some(cancel::outcome(session, message, sent).await?);
+        outcomes[*place] = Some(message::outcome(session, message, sent).await?);
     }
-    cross_instance::carry_out(session, deeds, outcomes).await?;
+    cross_instance::carry_out(session, effects, outcomes).await?;
     turn::tell_status(session, layer, outcomes).await?;
     for (place, write) in &layer.singles {
         outcomes[*place] = Some(run_one(session, write).await?);
@@ -90,56 +92,9 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::Probation(probation) => probation::say(session, probation).await,
         Write::ReleaseInstance(request) => release::release(session, request).await,
         Write::ReleaseTask(request) => tasks::release_one(session, request).await,
-        Write::Start(instance) => insert::restart(session, instance).await,
+        Write::Start(instance) => start::restart(session, instance).await,
         Write::Suspend(suspension) => suspend::suspend(session, suspension).await,
         Write::Delete { id } => deletion::delete(session, id).await,
         Write::Turn(_) | Write::Message(_) => Err(Failure::internal("it is written with others of its sort")),
     }
-}
-
-/// An instance, for writes that do not come from its owner. Its row is locked.
-struct Found {
-    key: InstanceKey,
-    status: Status,
-    owner: Option<WorkerId>,
-    execution: ExecutionId,
-    next_event_id: EventId,
-    epoch: Epoch,
-}
-
-async fn find(session: &Session<'_>, id: &str) -> Result<Option<Found>, Failure> {
-    let id = crate::text::encode(id);
-    let row = session
-        .query_optional(
-            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances WHERE id = $1 FOR NO KEY UPDATE",
-            &[P::Text(&id)],
-        )
-        .await?;
-    row.map(|row| found(&row)).transpose()
-}
-
-async fn find_by_key(session: &Session<'_>, key: InstanceKey) -> Result<Option<Found>, Failure> {
-    let row = session
-        .query_optional(
-            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances WHERE key = $1 FOR NO KEY UPDATE",
-            &[P::Int(key.0)],
-        )
-        .await?;
-    row.map(|row| found(&row)).transpose()
-}
-
-fn found(row: &Row) -> Result<Found, Failure> {
-    Ok(Found {
-        key: InstanceKey(row.try_get(0)?),
-        status: status(row, 1)?,
-        owner: worker(row, 2)?,
-        execution: ExecutionId(number(row, 3)?),
-        next_event_id: EventId(number(row, 4)?),
-        epoch: Epoch(number(row, 5)?),
-    })
-}
-
-/// Returns a place among the writes as a column.
-fn place(n: usize) -> i64 {
-    integer(n as u64)
 }

@@ -2,7 +2,7 @@
 
 use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Status};
 
-use super::find;
+use super::found::find;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, text};

@@ -2,7 +2,7 @@
 
 use perdure_provider::{Outcome, Status, Suspend};
 
-use super::find;
+use super::found::find;
 use crate::error::Failure;
 use crate::params::P;
 use crate::revocation;

@@ -1,107 +1,15 @@
-//! Attempts that any worker may run: offered and withdrawn with turns, ended by the worker that ran them (P12).
+//! The end of an attempt that a worker ran for another worker's instance (P12).
 
-use std::borrow::Cow;
+use perdure_engine::{AttemptResult, Settlement};
+use perdure_provider::{Outcome, TaskDone};
 
-use perdure_engine::{AttemptResult, EventId, Settlement};
-use perdure_provider::{InstanceKey, Outcome, TaskDone, TaskOffer, WorkerId};
-
-use super::cross_instance::{Doer, Parent};
+use super::found::Parent;
 use super::heartbeat;
 use super::mailbox::{Messages, Sent};
-use super::place;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, worker};
+use crate::rows::integer;
 use crate::session::Session;
-use crate::text::encode;
-
-pub(super) async fn offer_all<'w>(
-    session: &Session<'_>,
-    offers: impl Iterator<Item = (Doer, &'w TaskOffer)>,
-) -> Result<(), Failure> {
-    let (mut key, mut execution, mut event, mut attempt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut queue, mut name): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (Vec::new(), Vec::new());
-    let (mut priority, mut due_at, mut deadline) = (Vec::new(), Vec::new(), Vec::new());
-    for (doer, offer) in offers {
-        key.push(doer.key.0);
-        execution.push(integer(doer.execution.0));
-        event.push(integer(offer.scheduled.0));
-        attempt.push(i64::from(offer.attempt));
-        queue.push(encode(&offer.queue));
-        name.push(encode(&offer.name));
-        priority.push(i64::from(offer.priority));
-        due_at.push(offer.due_at_ms);
-        deadline.push(offer.deadline_ms);
-    }
-    if key.is_empty() {
-        return Ok(());
-    }
-    session
-        .query(
-            "INSERT INTO {schema}.tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline)
-             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
-               $9::bigint[])",
-            &[
-                P::Ints(&key),
-                P::Ints(&execution),
-                P::Ints(&event),
-                P::Ints(&attempt),
-                P::Texts(&queue),
-                P::Texts(&name),
-                P::Ints(&priority),
-                P::Ints(&due_at),
-                P::MaybeInts(&deadline),
-            ],
-        )
-        .await?;
-    Ok(())
-}
-
-/// Withdraws tasks. Returns, for each that is being run, the place of the turn that withdrew it and the worker that
-/// runs it.
-pub(super) async fn withdraw_all(
-    session: &Session<'_>,
-    withdrawn: impl Iterator<Item = (usize, Doer, EventId)>,
-) -> Result<Vec<(usize, WorkerId)>, Failure> {
-    let (mut n, mut key, mut execution, mut event) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (at, doer, scheduled) in withdrawn {
-        n.push(place(at));
-        key.push(doer.key.0);
-        execution.push(integer(doer.execution.0));
-        event.push(integer(scheduled.0));
-    }
-    if n.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = session
-        .query(
-            "DELETE FROM {schema}.tasks t USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS w (n, key, execution, event)
-             WHERE t.instance_key = w.key AND t.execution = w.execution AND t.event_id = w.event RETURNING w.n, t.owner",
-            &[P::Ints(&n), P::Ints(&key), P::Ints(&execution), P::Ints(&event)],
-        )
-        .await?;
-    let mut stopped = Vec::new();
-    for row in &rows {
-        let at = usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);
-        stopped.extend(worker(row, 1)?.map(|owner| (at, owner)));
-    }
-    Ok(stopped)
-}
-
-/// Withdraws all tasks of an instance. Returns the workers that run them.
-pub(super) async fn withdraw_of(session: &Session<'_>, key: InstanceKey) -> Result<Vec<WorkerId>, Failure> {
-    let rows = session
-        .query(
-            "DELETE FROM {schema}.tasks WHERE instance_key = $1 RETURNING owner",
-            &[P::Int(key.0)],
-        )
-        .await?;
-    let mut owners = Vec::new();
-    for row in &rows {
-        owners.extend(worker(row, 0)?);
-    }
-    Ok(owners)
-}
 
 pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Failure> {
     let task = done.task;
@@ -129,12 +37,12 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
         execution: task.execution,
         event: task.scheduled,
     };
-    let told = waiting.told(Settlement::Attempted {
+    let settled = waiting.settled(Settlement::Attempted {
         attempt: task.attempt,
         result: done.result.clone(),
     });
     let mut message = Messages::default();
-    message.tell(&waiting, &told, done.time_ms);
+    message.settle(&waiting, &settled, done.time_ms);
     let mut receivers = Vec::new();
     for sent in message.send(session).await? {
         if let Sent::Delivered { owner, .. } = sent {

@@ -5,21 +5,20 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AfterTurn, InstanceKey, Outcome, Status, TurnCommit};
+use perdure_provider::{AfterTurn, Outcome, TurnCommit};
 use tokio_postgres::Row;
 
-use super::cross_instance::{self, Deed, Doer, Parent};
+use super::cross_instance::{self, TurnEffects};
 use super::events::Events;
+use super::found::parent;
 use super::layers::Layer;
-use super::place;
+use super::next_state::{NextState, custom_status};
 use crate::connection::Ask;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number};
+use crate::rows::{index, integer};
 use crate::session::Session;
 use crate::status;
-use crate::text::encode;
 
 macro_rules! moved {
     ($more:literal) => {
@@ -132,31 +131,31 @@ impl<'w> Turns<'w> {
     }
 
     fn push(&mut self, turn: &'w TurnCommit) -> Result<(), Failure> {
-        let becomes = Becomes::of(turn)?;
+        let next = NextState::of(turn)?;
         self.key.push(turn.key.0);
         self.owner.push(&turn.worker.0);
         self.epoch.push(integer(turn.epoch.0));
         self.execution.push(integer(turn.execution.0));
         self.fence.push(integer(turn.next_event_id.0));
-        self.next.push(becomes.next_event_id);
-        self.next_execution.push(becomes.execution);
-        self.counts.push(becomes.turns);
+        self.next.push(next.next_event_id);
+        self.next_execution.push(next.execution);
+        self.counts.push(next.turns);
         self.time.push(turn.time_ms);
         self.seen.push(integer(turn.seen.0));
-        self.consumed.push(place(turn.consumed.len()));
-        self.version.push(becomes.version);
-        self.status.push(becomes.status.as_str());
-        self.report.push(becomes.report);
-        self.unfit_code.push(becomes.unfit_code);
+        self.consumed.push(index(turn.consumed.len()));
+        self.version.push(next.version);
+        self.status.push(next.status.as_str());
+        self.report.push(next.report);
+        self.unfit_code.push(next.unfit_code);
         self.custom_status.push(custom_status(turn));
-        self.keeps.push(becomes.keeps);
-        self.sleeps.push(becomes.sleeps);
-        self.ends.push(becomes.ends);
-        self.begins.push(becomes.begins);
+        self.keeps.push(next.keeps);
+        self.sleeps.push(next.sleeps);
+        self.ends.push(next.ends);
+        self.begins.push(next.begins);
         self.has_status.push(turn.custom_status.is_some());
-        self.wake_at.push(becomes.wake_at_ms);
-        push_events(&mut self.events, turn.key, turn);
-        if becomes.ends {
+        self.wake_at.push(next.wake_at_ms);
+        self.events.push_turn(turn.key, turn);
+        if next.ends {
             self.ended.push(turn.key.0);
         } else {
             for seq in &turn.consumed {
@@ -218,25 +217,12 @@ impl<'w> Turns<'w> {
     }
 }
 
-pub(super) fn custom_status(turn: &TurnCommit) -> Option<Cow<'_, str>> {
-    turn.custom_status.as_ref()?.value.as_deref().map(encode)
-}
-
-pub(super) fn push_events<'w>(events: &mut Events<'w>, key: InstanceKey, turn: &'w TurnCommit) {
-    for event in &turn.events {
-        events.push(key, turn.execution, event);
-    }
-    if let AfterTurn::ContinueAsNew(next) = &turn.after {
-        events.push(key, turn.execution.next(), &next.first_event);
-    }
-}
-
-/// Sets the outcomes of turns, and adds their effects on others to `deeds`.
+/// Sets the outcomes of turns, and adds their effects on other instances to `effects`.
 pub(super) fn outcomes<'w>(
     turns: &[(usize, &'w TurnCommit)],
     rows: &[Row],
     outcomes: &mut [Option<Outcome>],
-    deeds: &mut Vec<Deed<'w>>,
+    effects: &mut Vec<TurnEffects<'w>>,
 ) -> Result<(), Failure> {
     let mut moved: HashMap<i64, (Option<&Row>, usize)> = HashMap::with_capacity(turns.len());
     for row in rows {
@@ -263,21 +249,9 @@ pub(super) fn outcomes<'w>(
             wake_at_ms: row.try_get(2)?,
             others: None,
         });
-        deeds.extend(Deed::of(*place, turn, turn.key, parent(row, 3)?));
+        effects.extend(TurnEffects::of(*place, turn, turn.key, parent(row, 3)?));
     }
     Ok(())
-}
-
-/// Reads the parent from three columns.
-pub(super) fn parent(row: &Row, column: usize) -> Result<Option<Parent>, Failure> {
-    let Some(key) = row.try_get(column)? else {
-        return Ok(None);
-    };
-    Ok(Some(Parent {
-        key: InstanceKey(key),
-        execution: ExecutionId(number(row, column + 1)?),
-        event: EventId(number(row, column + 2)?),
-    }))
 }
 
 /// Adds the status to the outcomes of the turns that asked for it.
@@ -315,84 +289,4 @@ pub(super) async fn tell_status(
         }
     }
     Ok(())
-}
-
-/// The state of an instance after a turn.
-pub(super) struct Becomes<'w> {
-    pub(super) next_event_id: i64,
-    pub(super) execution: i64,
-    /// `None`: the version stays.
-    pub(super) version: Option<Cow<'w, str>>,
-    pub(super) status: Status,
-    /// The number that is added to the turns of the instance.
-    pub(super) turns: i64,
-    /// True if the worker keeps the instance.
-    pub(super) keeps: bool,
-    /// True if the instance is released, and waits for a time or a message.
-    pub(super) sleeps: bool,
-    pub(super) wake_at_ms: Option<i64>,
-    pub(super) ends: bool,
-    /// True if the next execution begins.
-    pub(super) begins: bool,
-    pub(super) report: Option<Cow<'w, str>>,
-    pub(super) unfit_code: Option<Cow<'w, str>>,
-}
-
-impl<'w> Becomes<'w> {
-    /// Fails for a turn that must never be stored.
-    pub(super) fn of(turn: &'w TurnCommit) -> Result<Self, Failure> {
-        let next = turn.check().map_err(Failure::internal)?;
-        let running = Self {
-            next_event_id: integer(next.0),
-            execution: integer(turn.execution.0),
-            version: None,
-            status: Status::Running,
-            turns: 1,
-            keeps: false,
-            sleeps: false,
-            wake_at_ms: None,
-            ends: false,
-            begins: false,
-            report: None,
-            unfit_code: None,
-        };
-        Ok(match &turn.after {
-            AfterTurn::Hold => Self { keeps: true, ..running },
-            AfterTurn::Release { wake_at_ms } => Self {
-                sleeps: true,
-                wake_at_ms: *wake_at_ms,
-                ..running
-            },
-            AfterTurn::End { status } => Self {
-                status: *status,
-                ends: true,
-                ..running
-            },
-            AfterTurn::ContinueAsNew(next) => Self {
-                next_event_id: integer(EventId::FIRST.next().0),
-                execution: integer(turn.execution.next().0),
-                version: Some(encode(&next.version)),
-                keeps: next.hold,
-                begins: true,
-                ..running
-            },
-            // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
-            AfterTurn::Suspend { report, unfit_code } => Self {
-                status: Status::Suspended,
-                turns: i64::from(next > turn.next_event_id),
-                report: Some(encode(report)),
-                unfit_code: unfit_code.as_deref().map(encode),
-                ..running
-            },
-        })
-    }
-}
-
-/// Returns the execution that ran a turn, for the effects of the turn on others.
-pub(super) fn doer(turn: &TurnCommit, key: InstanceKey) -> Doer {
-    Doer {
-        key,
-        execution: turn.execution,
-        time_ms: turn.time_ms,
-    }
 }

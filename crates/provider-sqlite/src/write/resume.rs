@@ -3,7 +3,7 @@
 use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Status};
 use rusqlite::params;
 
-use super::find;
+use super::found::find;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;

@@ -3,7 +3,7 @@
 use perdure_provider::{Outcome, Status, Suspend};
 use rusqlite::params;
 
-use super::find;
+use super::found::find;
 use crate::error::Failure;
 use crate::revocation;
 use crate::session::Session;

@@ -5,8 +5,9 @@ use perdure_engine::EventId;
 use perdure_provider::{AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, Outcome, TurnCommit};
 use rusqlite::params;
 
-use super::cross_instance::{self, Doer, Parent};
-use super::heartbeat;
+use super::cross_instance::{self, Origin};
+use super::found::{self, Parent};
+use super::{end, heartbeat, mailbox};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -50,7 +51,7 @@ pub(super) fn commit(
         .tell_status
         .then(|| status::of(session.connection(), key))
         .transpose()?;
-    let others = cross_instance(session, turn, key, parent)?;
+    let others = affect_others(session, turn, key, parent)?;
     Ok(Outcome::Committed {
         status: status.map(Box::new),
         wake_at_ms,
@@ -58,30 +59,31 @@ pub(super) fn commit(
     })
 }
 
-fn cross_instance(
+/// Carries out the effects of the turn on other instances, and tells the parent of the end.
+fn affect_others(
     session: &mut Session<'_>,
     turn: &TurnCommit,
     key: InstanceKey,
     parent: Option<Parent>,
 ) -> Result<Option<Box<CrossInstanceOutcome>>, Failure> {
-    let mut did = match &turn.cross_instance {
+    let mut others = match &turn.cross_instance {
         None if parent.is_none() => return Ok(None),
         None => CrossInstanceOutcome::default(),
-        Some(cross_instance) => {
-            let doer = Doer {
+        Some(effects) => {
+            let origin = Origin {
                 key,
                 execution: turn.execution,
                 time_ms: turn.time_ms,
             };
-            cross_instance::carry_out(session, doer, cross_instance)?
+            cross_instance::carry_out(session, origin, effects)?
         }
     };
     if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
-        let settlement = cross_instance::settlement(*status, result);
-        cross_instance::tell(session, &parent, settlement, turn.time_ms, &mut did.receivers)?;
+        let settlement = end::settlement(*status, result);
+        mailbox::settle(session, &parent, settlement, turn.time_ms, &mut others.receivers)?;
     }
-    Ok(Some(Box::new(did)))
+    Ok(Some(Box::new(others)))
 }
 
 /// The effect of a turn that was not fenced off.
@@ -150,7 +152,7 @@ fn advance(
                  RETURNING parent_key, parent_execution, parent_event",
                 params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
                 |row| {
-                    let parent = cross_instance::parent(row)?;
+                    let parent = found::parent(row)?;
                     Ok(Advanced {
                         wake_at_ms: None,
                         parent,

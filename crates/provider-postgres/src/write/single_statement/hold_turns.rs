@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use perdure_provider::{Outcome, TurnCommit, Write};
 
-use super::only_holds;
+use super::plain_turn::only_holds;
 use crate::connection::{Ask, Connection};
 use crate::error::Failure;
 use crate::params::P;

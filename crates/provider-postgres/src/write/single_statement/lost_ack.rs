@@ -19,7 +19,7 @@ use crate::status;
 
 /// The state in which a turn leaves its instance.
 #[derive(Debug, PartialEq, Eq)]
-struct Left {
+struct StateAfter {
     owner: Option<WorkerId>,
     status: Status,
     epoch: i64,
@@ -27,8 +27,8 @@ struct Left {
     next_event_id: i64,
 }
 
-impl Left {
-    fn by(turn: &TurnCommit) -> Self {
+impl StateAfter {
+    fn of(turn: &TurnCommit) -> Self {
         let (owner, status) = match turn.after {
             AfterTurn::End { status } => (None, status),
             _ => (Some(turn.worker.clone()), Status::Running),
@@ -58,7 +58,7 @@ impl Left {
 ///
 /// An instance that is gone had ended, by the turn or by a termination. Either way, its worker has nothing more to do
 /// with it.
-pub(crate) async fn find_passed(
+pub(crate) async fn find_committed(
     connections: &Arc<Connections>,
     turns: &[(usize, &TurnCommit)],
     outcomes: &mut [Outcome],
@@ -73,19 +73,19 @@ pub(crate) async fn find_passed(
         .await?;
     let mut found = HashMap::new();
     for row in &rows {
-        found.insert(row.try_get::<_, i64>(0)?, Left::in_row(row)?);
+        found.insert(row.try_get::<_, i64>(0)?, StateAfter::in_row(row)?);
     }
     for ((_, turn), outcome) in turns.iter().zip(outcomes) {
-        if *outcome != Outcome::Fenced || found.get(&turn.key.0) != Some(&Left::by(turn)) {
+        if *outcome != Outcome::Fenced || found.get(&turn.key.0) != Some(&StateAfter::of(turn)) {
             continue;
         }
-        let told = if turn.tell_status {
+        let status = if turn.tell_status {
             status::of(&connection, &[turn.key.0]).await?.pop()
         } else {
             None
         };
         *outcome = Outcome::Committed {
-            status: told.map(Box::new),
+            status: status.map(Box::new),
             wake_at_ms: None,
             others: None,
         };

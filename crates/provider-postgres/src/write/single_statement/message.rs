@@ -63,8 +63,8 @@ impl Message<'_> {
         delivered(row).map(Some).map_err(Failure::of_unknown_outcome)
     }
 
-    /// See [`Marked::made`](super::Marked::made).
-    pub(super) async fn made(&self, connection: &Connection) -> Result<Outcome, Failure> {
+    /// See [`Marked::recover_outcome`](super::Marked::recover_outcome).
+    pub(super) async fn recover_outcome(&self, connection: &Connection) -> Result<Outcome, Failure> {
         let id = encode(&self.0.instance);
         let found = "SELECT key, message_seq, owner FROM {schema}.instances WHERE id = $1";
         let rows = connection.query(found, &[P::Text(&id)]).await?;

@@ -12,24 +12,25 @@
 mod hold_turns;
 mod lost_ack;
 mod message;
+mod plain_turn;
 mod start;
 mod turn;
 mod values;
 
 use perdure_engine::MessageBody;
-use perdure_provider::{AfterTurn, Outcome, TurnCommit, Write};
+use perdure_provider::{Outcome, TurnCommit, Write};
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::marks::Mark;
 
-pub(crate) use lost_ack::find_passed;
+pub(crate) use lost_ack::find_committed;
 
 use message::Message;
 use start::Start;
 
 /// A batch that is one statement.
-pub(crate) enum Alone<'w> {
+pub(crate) enum SingleStatement<'w> {
     /// Turns of different instances, with their places in the batch.
     Turns(Vec<(usize, &'w TurnCommit)>),
     Marked(Marked<'w>),
@@ -53,24 +54,24 @@ impl Marked<'_> {
 
     /// Returns the outcome of a write whose answer was lost and whose mark is there. The number of a message may be
     /// that of a later one.
-    pub(crate) async fn made(&self, connection: &Connection) -> Result<Outcome, Failure> {
+    pub(crate) async fn recover_outcome(&self, connection: &Connection) -> Result<Outcome, Failure> {
         match self {
-            Self::Start(start) => start.made(),
-            Self::Message(message) => message.made(connection).await,
+            Self::Start(start) => start.recover_outcome(),
+            Self::Message(message) => message.recover_outcome(connection).await,
         }
     }
 }
 
 /// Returns the batch as one statement, if that is possible.
-pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<Alone<'w>> {
+pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<SingleStatement<'w>> {
     match writes {
-        [Write::Turn(turn)] if turn::fits(turn) => Some(Alone::Turns(vec![(0, &**turn)])),
-        [Write::Start(instance)] => Start::of(instance).map(|start| Alone::Marked(Marked::Start(start))),
+        [Write::Turn(turn)] if turn::fits(turn) => Some(SingleStatement::Turns(vec![(0, &**turn)])),
+        [Write::Start(instance)] => Start::of(instance).map(|start| SingleStatement::Marked(Marked::Start(start))),
         // A request to cancel ends a suspended instance, with all that follows from that, which one statement cannot
         // do.
         [Write::Message(message)] if matches!(message.body, MessageBody::Cancel { .. }) => None,
-        [Write::Message(message)] => Some(Alone::Marked(Marked::Message(Message(message)))),
-        _ => hold_turns::of(writes).map(Alone::Turns),
+        [Write::Message(message)] => Some(SingleStatement::Marked(Marked::Message(Message(message)))),
+        _ => hold_turns::of(writes).map(SingleStatement::Turns),
     }
 }
 
@@ -84,17 +85,4 @@ pub(crate) async fn write_turns(
         [(_, turn)] if turn::fits(turn) => turn::write(connection, turn).await,
         _ => hold_turns::write(connection, turns).await.map(Some),
     }
-}
-
-/// Returns true if a turn appends events, and changes no messages and heartbeats of its instance and nothing of others.
-fn only_appends(turn: &TurnCommit) -> bool {
-    !turn.events.is_empty()
-        && turn.consumed.is_empty()
-        && turn.heartbeats_over.is_empty()
-        && turn.cross_instance.is_none()
-}
-
-/// Returns true if a turn only appends events, and its worker keeps the instance.
-fn only_holds(turn: &TurnCommit) -> bool {
-    only_appends(turn) && turn.after == AfterTurn::Hold
 }

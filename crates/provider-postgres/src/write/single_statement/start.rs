@@ -4,7 +4,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, Status, TurnCommit};
 
-use super::only_holds;
+use super::plain_turn::only_holds;
 use super::values::{self, EVENTS_MAX, Stored};
 use crate::connection::Connection;
 use crate::error::Failure;
@@ -12,8 +12,8 @@ use crate::marks::{self, Mark};
 use crate::params::P;
 use crate::rows::integer;
 use crate::text::encode;
-use crate::write::insert::first_turn;
-use crate::write::turn::custom_status;
+use crate::write::insert::after_first_turn;
+use crate::write::next_state::custom_status;
 
 /// One statement for each number of events. The worker that claims the instance is locked against its removal, and has
 /// to be registered. The mark is left only if the instance is made.
@@ -73,15 +73,15 @@ impl<'w> Start<'w> {
         instance.check().map_err(Failure::internal)?;
         let new = InstanceKey(connection.keys(1).await?[0]);
         let key = *self.key.get_or_init(|| new);
-        let becomes = turn.map(|turn| first_turn(instance, turn)).transpose()?;
+        let next = turn.map(|turn| after_first_turn(instance, turn)).transpose()?;
         let [id, name, version] = [&instance.id, &instance.name, &instance.version].map(|text| encode(text));
         let custom_status = turn.and_then(custom_status);
         let [parent_id, tags] = [&instance.parent_id, &instance.tags].map(|text| text.as_deref().map(encode));
         let first = &instance.first_event;
-        let next_event_id = becomes
+        let next_event_id = next
             .as_ref()
-            .map_or(integer(first.event_id.next().0), |becomes| becomes.next_event_id);
-        let status = becomes.as_ref().map_or(Status::Pending, |becomes| becomes.status);
+            .map_or(integer(first.event_id.next().0), |next| next.next_event_id);
+        let status = next.as_ref().map_or(Status::Pending, |next| next.status);
         let events: Vec<Stored<'_>> = std::iter::once(first)
             .chain(turn.iter().flat_map(|turn| &turn.events))
             .map(Stored::of)
@@ -94,7 +94,7 @@ impl<'w> Start<'w> {
             P::Text(&version),
             P::Text(status.as_str()),
             P::Int(next_event_id),
-            P::Int(becomes.map_or(0, |becomes| becomes.turns)),
+            P::Int(next.map_or(0, |next| next.turns)),
             P::MaybeInt(connection.from.clock_ms()),
             P::MaybeText(custom_status.as_deref()),
             P::Bool(turn.is_some_and(|turn| turn.custom_status.is_some())),
@@ -112,11 +112,11 @@ impl<'w> Start<'w> {
             return Ok(None);
         }
         connection.from.count_transaction();
-        self.made().map(Some)
+        self.recover_outcome().map(Some)
     }
 
-    /// See [`Marked::made`](super::Marked::made).
-    pub(super) fn made(&self) -> Result<Outcome, Failure> {
+    /// See [`Marked::recover_outcome`](super::Marked::recover_outcome).
+    pub(super) fn recover_outcome(&self) -> Result<Outcome, Failure> {
         let key = self.key.get().copied();
         Ok(Outcome::Started {
             key: key.ok_or_else(|| Failure::internal("a start that was not written"))?,

@@ -7,19 +7,19 @@ use perdure_engine::ExecutionId;
 use perdure_provider::{AfterTurn, InstanceStatus, Outcome, Status, TurnCommit};
 use tokio_postgres::Row;
 
-use super::only_appends;
+use super::plain_turn::only_appends;
 use super::values::{self, EVENTS_MAX, Stored};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
-use crate::write::turn::custom_status;
+use crate::write::next_state::custom_status;
 
 /// The properties of a turn that decide the text of its statement.
 #[derive(Clone, Copy)]
 struct Shape {
     ends: bool,
-    tells: bool,
+    has_status: bool,
     events: usize,
 }
 
@@ -27,8 +27,15 @@ struct Shape {
 static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut all = Vec::new();
     for events in 1..=EVENTS_MAX {
-        for (ends, tells) in [(false, false), (false, true), (true, false), (true, true)] {
-            all.push(Shape { ends, tells, events }.statement());
+        for (ends, has_status) in [(false, false), (false, true), (true, false), (true, true)] {
+            all.push(
+                Shape {
+                    ends,
+                    has_status,
+                    events,
+                }
+                .statement(),
+            );
         }
     }
     all
@@ -41,12 +48,16 @@ impl Shape {
             AfterTurn::End { .. } => true,
             _ => return None,
         };
-        let (events, tells) = (turn.events.len(), turn.tell_status);
-        (only_appends(turn) && events <= EVENTS_MAX).then_some(Self { ends, tells, events })
+        let (events, has_status) = (turn.events.len(), turn.tell_status);
+        (only_appends(turn) && events <= EVENTS_MAX).then_some(Self {
+            ends,
+            has_status,
+            events,
+        })
     }
 
     fn place(self) -> usize {
-        4 * (self.events - 1) + 2 * usize::from(self.ends) + usize::from(self.tells)
+        4 * (self.events - 1) + 2 * usize::from(self.ends) + usize::from(self.has_status)
     }
 
     /// Returns the statement. Its update is the fence (P2). An instance that ends here has no message, which would have
@@ -60,7 +71,7 @@ impl Shape {
         } else {
             ("", "")
         };
-        let told = if self.tells {
+        let columns = if self.has_status {
             "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, priority, "
         } else {
             ""
@@ -72,12 +83,12 @@ impl Shape {
     report = NULL, unfit_code = NULL, custom_status = CASE WHEN $9 THEN $10 ELSE custom_status END,
     custom_status_version = custom_status_version + $9::int{becomes}
   WHERE key = $1 AND (owner = $2) IS TRUE AND epoch = $3 AND execution = $4 AND next_event_id = $5{fence}
-  RETURNING {told}key, execution
+  RETURNING {columns}key, execution
 ), appended AS (
   INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
   SELECT moved.key, moved.execution, e.* FROM moved CROSS JOIN (VALUES {rows}) AS e
 )
-SELECT {told}key FROM moved"
+SELECT {columns}key FROM moved"
         )
     }
 }
@@ -113,20 +124,20 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
     let rows = connection.query(&WRITTEN[shape.place()], &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     connection.from.count_transaction();
-    let told = if shape.tells {
-        Some(told(row, turn, status).map_err(Failure::of_unknown_outcome)?)
+    let status = if shape.has_status {
+        Some(status_after(row, turn, status).map_err(Failure::of_unknown_outcome)?)
     } else {
         None
     };
     Ok(Some(vec![Outcome::Committed {
-        status: told.map(Box::new),
+        status: status.map(Box::new),
         wake_at_ms: None,
         others: None,
     }]))
 }
 
 /// Returns the status after the turn.
-fn told(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, Failure> {
+fn status_after(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, Failure> {
     let ends = status.is_terminal();
     Ok(InstanceStatus {
         key: turn.key,

@@ -1,0 +1,82 @@
+//! The end of an instance that none of its own turns brings about.
+
+use perdure_engine::{ChildFailure, Event, EventRecord, Payload, Settlement};
+use perdure_provider::{InstanceKey, Outcome, Receivers, Status, WorkerId};
+
+use super::{mailbox, offer};
+use crate::tables::{Tables, of_instance};
+use crate::{history, revocation};
+
+/// The workers that are affected by a write to instances of others.
+#[derive(Default)]
+pub(super) struct Affected {
+    /// Owners of the instances that got a message.
+    pub(super) receivers: Receivers,
+    /// Workers that run attempts which are no longer awaited.
+    pub(super) stopped: Vec<WorkerId>,
+    /// True if instances have ended.
+    pub(super) ended: bool,
+}
+
+impl Affected {
+    /// Returns the outcome of a write that ended an instance.
+    pub(super) fn terminated(self, key: InstanceKey, owner: Option<WorkerId>) -> Outcome {
+        Outcome::Terminated {
+            key,
+            owner,
+            receivers: self.receivers,
+            stopped: self.stopped,
+        }
+    }
+}
+
+/// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
+/// are left to the caller.
+pub(super) fn end(
+    tables: &mut Tables,
+    key: InstanceKey,
+    status: Status,
+    events: impl IntoIterator<Item = Event>,
+    result: Payload,
+    time_ms: i64,
+    affected: &mut Affected,
+) {
+    let row = tables.instance(key).expect("it was just found");
+    let (epoch, owner, parent) = (row.epoch, row.owner.clone(), row.parent);
+    let (execution, mut next) = (row.execution, row.next_event_id);
+    for event in events {
+        history::append(tables, key, execution, &EventRecord::new(next, time_ms, event));
+        next = next.next();
+    }
+    // The owner is cleared (P7) and the next event id moves on, so that any later write of the former owner is fenced
+    // off twice.
+    tables.edit(key, |row| {
+        row.disown(None);
+        row.status = status;
+        row.next_event_id = next;
+        row.unread = 0;
+        row.report = None;
+        row.unfit_code = None;
+        row.updated_at_ms = time_ms;
+        row.completed_at_ms = Some(time_ms);
+    });
+    revocation::note(tables, owner.as_ref(), key, epoch);
+    tables.remove_messages(key);
+    tables.heartbeats.remove_range(of_instance(key));
+    if let Some(parent) = parent {
+        let settlement = settlement(status, result);
+        mailbox::settle(tables, parent, settlement, &mut affected.receivers);
+    }
+    affected.ended = true;
+    affected.stopped.extend(offer::withdraw_all(tables, key));
+}
+
+/// Returns the settlement that tells a parent of a child that ended as `status`, with `result`.
+pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
+    match status {
+        Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
+        Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
+        Status::Terminated => Settlement::Failed(ChildFailure::Terminated, result),
+        _ => Settlement::Completed(result),
+    }
+}

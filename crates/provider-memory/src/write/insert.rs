@@ -1,0 +1,95 @@
+//! The rows of a new instance: its state and its first event.
+
+use perdure_engine::{Bug, EventId, ExecutionId, is_planted};
+use perdure_provider::{
+    Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProbationStep, ProviderError, Status, Suspicion,
+};
+
+use crate::error::internal;
+use crate::rows::{InstanceRow, Parent};
+use crate::tables::{Tables, of_instance};
+use crate::{history, worker};
+
+/// An instance that was inserted.
+pub(super) struct Inserted {
+    pub(super) key: InstanceKey,
+    /// Epoch of the instance, if it was claimed.
+    pub(super) claimed: Option<Epoch>,
+}
+
+impl Inserted {
+    /// Returns the outcome of the start, with that of the first turn.
+    pub(super) fn outcome(&self, turn: Option<Outcome>) -> Outcome {
+        Outcome::Started {
+            key: self.key,
+            claimed: self.claimed,
+            turn: turn.map(Box::new),
+        }
+    }
+}
+
+/// Inserts an instance without its first turn. Returns `None` if its id is in use.
+pub(super) fn insert(
+    tables: &mut Tables,
+    instance: &NewInstance,
+    parent: Option<Parent>,
+) -> Result<Option<Inserted>, ProviderError> {
+    instance.check().map_err(internal)?;
+    // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
+    let claim = instance.claim.as_ref();
+    let owner = claim.filter(|worker| worker::is_registered(tables, worker)).cloned();
+    if !make_room(tables, instance) {
+        return Ok(None);
+    }
+    // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
+    // due now and in epoch 0.
+    let claimed = owner.as_ref().map(|_| Epoch(1));
+    let key = tables.next_key();
+    let created_at_ms = instance.first_event.time_ms;
+    tables.add_instance(InstanceRow {
+        key,
+        id: instance.id.clone(),
+        name: instance.name.clone(),
+        version: instance.version.clone(),
+        execution: ExecutionId::FIRST,
+        status: Status::Pending,
+        wake_at_ms: owner.is_none().then_some(tables.now_ms),
+        owner,
+        epoch: claimed.unwrap_or(Epoch(0)),
+        next_event_id: EventId::FIRST.next(),
+        turns: 0,
+        custom_status: None,
+        custom_status_version: 0,
+        priority: instance.priority,
+        parent_id: instance.parent_id.clone(),
+        parent,
+        tags: instance.tags.clone(),
+        report: None,
+        unfit_code: None,
+        created_at_ms,
+        updated_at_ms: created_at_ms,
+        completed_at_ms: None,
+        unread: 0,
+        suspicion: Suspicion::default(),
+        on_trial: ProbationStep::End,
+    });
+    history::append(tables, key, ExecutionId::FIRST, &instance.first_event);
+    Ok(Some(Inserted { key, claimed }))
+}
+
+/// Returns true if the id is free, or was made free: an instance that has it is removed if the start may replace it.
+fn make_room(tables: &mut Tables, instance: &NewInstance) -> bool {
+    let Some(row) = tables.find(&instance.id) else {
+        return true;
+    };
+    if is_planted(Bug::TwoInstancesOfOneId) {
+        return true;
+    }
+    if instance.on_conflict == OnConflict::Keep || !row.status.is_terminal() {
+        return false;
+    }
+    let key = row.key;
+    tables.remove_instance(key);
+    tables.history.remove_range(of_instance(key));
+    true
+}

@@ -1,0 +1,132 @@
+//! The end of an instance that none of its own turns brings about.
+
+use perdure_engine::{ChildFailure, Event, EventRecord, MessageBody, Payload, Settlement};
+use perdure_provider::{InstanceKey, Outcome, Receivers, Status, WorkerId};
+
+use super::events::Events;
+use super::found::{Found, parent};
+use super::mailbox::{Messages, Sent, SuspendedCancel, add_receiver};
+use super::offer;
+use crate::error::Failure;
+use crate::params::P;
+use crate::revocation;
+use crate::rows::integer;
+use crate::session::Session;
+
+const END: &str = "WITH e AS (
+    SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[])
+      AS e (key, execution, event_id, time, kind, ref_id, name, payload, meta)
+  ), appended AS (
+    INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
+    SELECT * FROM e
+  ), dropped AS (
+    DELETE FROM {schema}.messages WHERE instance_key = $1
+  ), forgotten AS (
+    DELETE FROM {schema}.heartbeats WHERE instance_key = $1
+  )
+  UPDATE {schema}.instances SET status = $12, next_event_id = $13, owner = NULL, wake_at = NULL, unread = 0,
+    report = NULL, unfit_code = NULL, updated_at = $2, completed_at = $2
+  WHERE key = $1 RETURNING parent_key, parent_execution, parent_event";
+
+/// The workers that are affected by a write to instances of others.
+#[derive(Default)]
+pub(super) struct Affected {
+    /// Owners of the instances that got a message.
+    pub(super) receivers: Receivers,
+    /// Workers that run attempts which are no longer awaited.
+    pub(super) stopped: Vec<WorkerId>,
+    /// True if instances have ended.
+    pub(super) ended: bool,
+}
+
+impl Affected {
+    /// Returns the outcome of a write that ended an instance.
+    pub(super) fn terminated(self, key: InstanceKey, owner: Option<WorkerId>) -> Outcome {
+        Outcome::Terminated {
+            key,
+            owner,
+            receivers: self.receivers,
+            stopped: self.stopped,
+        }
+    }
+}
+
+/// Ends an instance that has not ended, with these events, the last of which tells how. Its parent is told, and its
+/// children are asked to cancel. Returns the children that are suspended.
+pub(super) async fn end(
+    session: &Session<'_>,
+    instance: &Found,
+    status: Status,
+    ends: impl IntoIterator<Item = Event>,
+    result: Payload,
+    time_ms: i64,
+    affected: &mut Affected,
+) -> Result<Vec<SuspendedCancel>, Failure> {
+    let (mut next, mut events) = (instance.next_event_id, Events::default());
+    let records: Vec<EventRecord> = ends
+        .into_iter()
+        .map(|event| {
+            let record = EventRecord::new(next, time_ms, event);
+            next = next.next();
+            record
+        })
+        .collect();
+    for record in &records {
+        events.push(instance.key, instance.execution, record);
+    }
+    let mut params = vec![P::Int(instance.key.0), P::Int(time_ms)];
+    params.extend(events.params());
+    params.extend([P::Text(status.as_str()), P::Int(integer(next.0))]);
+    // The owner is cleared (P7) and the next event id moves on, so later writes of the former owner are fenced off
+    // twice.
+    let ended = session.query_one(END, &params).await?;
+    revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
+    let parent = parent(&ended, 0)?;
+    let settled = parent.map(|parent| parent.settled(settlement(status, result)));
+    let cancel = MessageBody::Cancel { reason: None };
+    let children = children_of(session, instance.key).await?;
+    let mut messages = Messages::default();
+    let mut bodies = Vec::new();
+    if let (Some(parent), Some(settled)) = (&parent, &settled) {
+        messages.settle(parent, settled, time_ms);
+        bodies.push(settled);
+    }
+    for child in children {
+        messages.send_to(child, &cancel, time_ms);
+        bodies.push(&cancel);
+    }
+    let mut suspended = Vec::new();
+    for (body, sent) in bodies.into_iter().zip(messages.send(session).await?) {
+        match (SuspendedCancel::of(body, &sent), sent) {
+            (Some(child), _) => suspended.push(child),
+            (None, Sent::Delivered { owner, .. }) => add_receiver(&mut affected.receivers, owner),
+            _ => {}
+        }
+    }
+    affected.ended = true;
+    affected
+        .stopped
+        .extend(offer::withdraw_of(session, instance.key).await?);
+    Ok(suspended)
+}
+
+/// Returns the children, also those that have ended, which get no message.
+async fn children_of(session: &Session<'_>, parent: InstanceKey) -> Result<Vec<InstanceKey>, Failure> {
+    let rows = session
+        .query(
+            "SELECT key FROM {schema}.instances WHERE parent_key = $1 ORDER BY key",
+            &[P::Int(parent.0)],
+        )
+        .await?;
+    rows.iter().map(|row| Ok(InstanceKey(row.try_get(0)?))).collect()
+}
+
+/// Returns the settlement that a parent is told of a child that ended as `status`, with `result`.
+pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
+    match status {
+        Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
+        Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
+        Status::Terminated => Settlement::Failed(ChildFailure::Terminated, result),
+        _ => Settlement::Completed(result),
+    }
+}

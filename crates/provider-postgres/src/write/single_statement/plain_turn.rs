@@ -1,0 +1,16 @@
+//! Turns that only append events.
+
+use perdure_provider::{AfterTurn, TurnCommit};
+
+/// Returns true if a turn appends events, and changes no messages and heartbeats of its instance and nothing of others.
+pub(super) fn only_appends(turn: &TurnCommit) -> bool {
+    !turn.events.is_empty()
+        && turn.consumed.is_empty()
+        && turn.heartbeats_over.is_empty()
+        && turn.cross_instance.is_none()
+}
+
+/// Returns true if a turn only appends events, and its worker keeps the instance.
+pub(super) fn only_holds(turn: &TurnCommit) -> bool {
+    only_appends(turn) && turn.after == AfterTurn::Hold
+}

@@ -1,0 +1,85 @@
+//! The end of an instance that none of its own turns brings about.
+
+use perdure_engine::{ChildFailure, Event, EventRecord, Payload, Settlement};
+use perdure_provider::{InstanceKey, Outcome, Receivers, Status, WorkerId};
+use rusqlite::params;
+
+use super::found::{Found, parent_of};
+use super::{mailbox, offer};
+use crate::error::Failure;
+use crate::revocation;
+use crate::rows::integer;
+use crate::session::Session;
+
+/// The workers that are affected by a write to instances of others.
+#[derive(Default)]
+pub(super) struct Affected {
+    /// Owners of the instances that got a message.
+    pub(super) receivers: Receivers,
+    /// Workers that run attempts which are no longer awaited.
+    pub(super) stopped: Vec<WorkerId>,
+    /// True if instances have ended.
+    pub(super) ended: bool,
+}
+
+impl Affected {
+    /// Returns the outcome of a write that ended an instance.
+    pub(super) fn terminated(self, key: InstanceKey, owner: Option<WorkerId>) -> Outcome {
+        Outcome::Terminated {
+            key,
+            owner,
+            receivers: self.receivers,
+            stopped: self.stopped,
+        }
+    }
+}
+
+/// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
+/// are left to the caller.
+pub(super) fn end(
+    session: &mut Session<'_>,
+    instance: &Found,
+    status: Status,
+    events: impl IntoIterator<Item = Event>,
+    result: Payload,
+    time_ms: i64,
+    affected: &mut Affected,
+) -> Result<(), Failure> {
+    let mut next = instance.next_event_id;
+    for event in events {
+        let event = EventRecord::new(next, time_ms, event);
+        session.append_event(instance.key, integer(instance.execution.0), &event)?;
+        next = next.next();
+    }
+    // The owner is cleared (P7) and the next event id moves on, so that any later write of the former owner is fenced
+    // off twice.
+    session.execute(
+        "UPDATE instances SET status = ?3, next_event_id = ?4, owner = NULL, wake_at = NULL,
+           unread = 0, report = NULL, unfit_code = NULL, updated_at = ?2, completed_at = ?2
+         WHERE key = ?1",
+        params![instance.key.0, time_ms, status.as_str(), integer(next.0)],
+    )?;
+    revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch)?;
+    session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
+    session.execute(
+        "DELETE FROM heartbeats WHERE instance_key = ?1",
+        params![instance.key.0],
+    )?;
+    if let Some(parent) = parent_of(session, instance.key)? {
+        let settlement = settlement(status, result);
+        mailbox::settle(session, &parent, settlement, time_ms, &mut affected.receivers)?;
+    }
+    affected.ended = true;
+    affected.stopped.extend(offer::withdraw_all(session, instance.key)?);
+    Ok(())
+}
+
+/// Returns the settlement that tells a parent of a child that ended as `status`, with `result`.
+pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
+    match status {
+        Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
+        Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
+        Status::Terminated => Settlement::Failed(ChildFailure::Terminated, result),
+        _ => Settlement::Completed(result),
+    }
+}

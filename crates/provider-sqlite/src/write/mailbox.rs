@@ -1,0 +1,80 @@
+//! The mailboxes of instances.
+
+use perdure_engine::{MessageBody, MessageSeq, Settlement};
+use perdure_provider::{KeptMessage, NewMessage, Receivers, Status, WorkerId};
+use rusqlite::params;
+
+use super::found::{Found, Parent, find_by_key};
+use crate::error::Failure;
+use crate::rows::integer;
+use crate::session::Session;
+
+/// Returns the number of messages that may wait for the instance, if as many do.
+pub(super) fn full_at(instance: &Found, message: &NewMessage) -> Option<u64> {
+    message.unread_max.filter(|max| instance.unread >= *max)
+}
+
+/// Puts a message into the mailbox of an instance that has not ended, and wakes the instance if it sleeps.
+pub(super) fn put(
+    session: &Session<'_>,
+    instance: &Found,
+    body: &MessageBody,
+    time_ms: i64,
+) -> Result<MessageSeq, Failure> {
+    let KeptMessage {
+        kind,
+        name,
+        payload,
+        execution,
+        scheduled,
+    } = KeptMessage::of(body);
+    let (execution, ref_id) = (execution.map(|id| integer(id.0)), scheduled.map(|id| integer(id.0)));
+    // Numbers rise in the order in which transactions commit, because one transaction writes at a time (P5).
+    session.execute(
+        "INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![instance.key.0, kind, name, payload, time_ms, execution, ref_id],
+    )?;
+    let seq = session.connection().last_insert_rowid();
+    if instance.owner.is_none() && instance.status != Status::Suspended {
+        // An instance that is due already keeps its place in the order.
+        session.execute(
+            "UPDATE instances SET unread = unread + 1, wake_at = min(coalesce(wake_at, ?2), ?2) WHERE key = ?1",
+            params![instance.key.0, session.now_ms()],
+        )?;
+    } else {
+        session.execute(
+            "UPDATE instances SET unread = unread + 1 WHERE key = ?1",
+            params![instance.key.0],
+        )?;
+    }
+    Ok(MessageSeq(u64::try_from(seq).expect("AUTOINCREMENT counts from 1")))
+}
+
+/// Sends the execution that waits for an operation the settlement of it. Returns false if the execution no longer
+/// waits.
+pub(super) fn settle(
+    session: &Session<'_>,
+    waiting: &Parent,
+    settlement: Settlement,
+    time_ms: i64,
+    receivers: &mut Receivers,
+) -> Result<bool, Failure> {
+    let found = find_by_key(session, waiting.key)?
+        .filter(|found| !found.status.is_terminal() && found.execution == waiting.execution);
+    let Some(found) = found else { return Ok(false) };
+    let body = MessageBody::Settled {
+        execution: waiting.execution,
+        scheduled: waiting.event,
+        settlement,
+    };
+    put(session, &found, &body, time_ms)?;
+    add_receiver(receivers, found.owner);
+    Ok(true)
+}
+
+/// Adds the owner of an instance that got a message.
+pub(super) fn add_receiver(receivers: &mut Receivers, owner: Option<WorkerId>) {
+    if receivers.last() != Some(&owner) {
+        receivers.push(owner);
+    }
+}

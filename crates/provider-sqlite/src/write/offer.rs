@@ -1,0 +1,62 @@
+//! Attempts that any worker may run (P12): they are offered and withdrawn with a turn.
+
+use perdure_engine::{EventId, ExecutionId};
+use perdure_provider::{InstanceKey, TaskOffer, WorkerId};
+use rusqlite::params;
+
+use crate::error::Failure;
+use crate::rows::integer;
+use crate::session::Session;
+
+pub(super) fn offer(
+    session: &Session<'_>,
+    key: InstanceKey,
+    execution: ExecutionId,
+    offer: &TaskOffer,
+) -> Result<(), Failure> {
+    session.execute(
+        "INSERT INTO tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            key.0,
+            integer(execution.0),
+            integer(offer.scheduled.0),
+            offer.attempt,
+            offer.queue,
+            offer.name,
+            offer.priority,
+            offer.due_at_ms,
+            offer.deadline_ms,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Deletes a task. Returns the worker that runs it, if there is one.
+pub(super) fn withdraw(
+    session: &Session<'_>,
+    key: InstanceKey,
+    execution: ExecutionId,
+    scheduled: EventId,
+) -> Result<Option<WorkerId>, Failure> {
+    let owner = session.query_optional(
+        "DELETE FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 RETURNING owner",
+        params![key.0, integer(execution.0), integer(scheduled.0)],
+        |row| row.get::<_, Option<String>>(0),
+    )?;
+    Ok(owner.flatten().map(|owner| WorkerId(owner.into())))
+}
+
+/// Deletes all tasks of an instance. Returns the workers that run them.
+pub(super) fn withdraw_all(session: &Session<'_>, key: InstanceKey) -> Result<Vec<WorkerId>, Failure> {
+    let owners = session.query_all(
+        "DELETE FROM tasks WHERE instance_key = ?1 RETURNING owner",
+        params![key.0],
+        |row| row.get::<_, Option<String>>(0),
+    )?;
+    Ok(owners
+        .into_iter()
+        .flatten()
+        .map(|owner| WorkerId(owner.into()))
+        .collect())
+}
