@@ -16,6 +16,8 @@
 //! - No size is limited: the store holds as much as fits into memory.
 
 mod acquire;
+mod callbacks;
+mod change_notifier;
 mod deletion;
 mod error;
 mod history;
@@ -23,7 +25,6 @@ mod inbox;
 mod indexes;
 mod integrity;
 mod listing;
-mod outgoing;
 mod provider;
 mod revocation;
 mod rows;
@@ -36,7 +37,6 @@ mod table;
 mod tables;
 mod tasks;
 mod texts;
-mod wake;
 mod worker;
 mod write;
 

@@ -14,11 +14,11 @@ use perdure_provider::{
 };
 use tokio::runtime::Handle;
 
+use crate::callbacks::Outgoing;
+use crate::change_notifier::Waker;
 use crate::error::closed;
-use crate::outgoing::Outgoing;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
-use crate::wake::Waker;
 use crate::{
     acquire, deletion, history, inbox, integrity, listing, stats, status, suspicion, tasks, texts, worker, write,
 };

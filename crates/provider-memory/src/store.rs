@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{Change, Clock, ProviderError};
 
+use crate::change_notifier::Waker;
 use crate::history;
 use crate::provider::MemoryProvider;
 use crate::rows::InstanceRow;
 use crate::snapshot::Snapshot;
 use crate::tables::{Tables, of_execution};
-use crate::wake::Waker;
 
 /// A store in memory. It exists as long as the store or a handle on it is held.
 pub struct MemoryStore {

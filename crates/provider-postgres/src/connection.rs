@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Statement};
 
+use crate::early_wake::Herald;
 use crate::error::Failure;
-use crate::herald::Herald;
 use crate::hosts::{Carry, Hosts};
 use crate::lineage::Lineage;
 use crate::marks::Marks;

@@ -38,13 +38,13 @@ use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, Simp
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::auth::RequireAuth;
+use crate::auth_stream::Watched;
 use crate::error::Failure;
 use crate::lineage::Lineage;
 use crate::options::{ADDRESSES_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_MIN, PASSWORD_MAX, PasswordSource};
 #[cfg(unix)]
 use crate::tls::TellingOnce;
 use crate::tls::{Guard, Telling};
-use crate::watched::Watched;
 
 /// The future that drives a connection. A task has to poll it.
 pub(crate) enum Carrier {

@@ -9,19 +9,21 @@
 //!   told by its mark (`session.rs`, `marks.rs`).
 //! - Each other operation takes a connection of the pool for as long as it lasts.
 //! - All connections lead to one server, the first of the URL's hosts that takes writes (`hosts.rs`).
-//! - Changes by other processes are heard on a separate connection, and looked for once a second (`wake.rs`).
+//! - Changes by other processes are heard on a separate connection, and looked for once a second (`change_notifier.rs`).
 //! - All times that are compared are those of the server's clock (P9).
 //! - The provider has a thread of its own, on which all of this runs and each answer is given. A batch that finds no
 //!   other batch before it is sent by the thread that hands it over (`drive.rs`). The thread that waits for the answer
-//!   is woken before the answer is read (`herald.rs`).
+//!   is woken before the answer is read (`early_wake.rs`).
 
 mod acquire;
 mod auth;
+mod auth_stream;
+mod change_notifier;
 mod connection;
 mod deletion;
 mod drive;
+mod early_wake;
 mod error;
-mod herald;
 mod history;
 mod hosts;
 mod inbox;
@@ -48,8 +50,6 @@ mod texts;
 mod time;
 mod tls;
 mod url;
-mod wake;
-mod watched;
 mod worker;
 mod write;
 mod writer;

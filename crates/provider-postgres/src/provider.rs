@@ -19,11 +19,11 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::change_notifier::Waker;
 use crate::connection::{Connection, Connections};
 use crate::error::Failure;
 use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
-use crate::wake::Waker;
 use crate::writer::{self, Batch};
 use crate::{
     acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, schema, stats, status, suspicion,

@@ -24,9 +24,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::either::Either;
 
 use crate::auth::RequireAuth;
+use crate::auth_stream::{Watched, Wire};
 use crate::error::{Failure, WITHOUT_TLS};
 use crate::options::{Tls, TlsMode};
-use crate::watched::{Watched, Wire};
 
 type Rustls = MakeRustlsConnect;
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use perdure_provider::{CommitDone, Outcome, ProviderError, TurnCommit, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::change_notifier::Waker;
 use crate::connection::Connections;
 use crate::drive;
 use crate::error::Failure;
 use crate::marks::was_committed;
 use crate::options::{OUTCOME_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX};
 use crate::session::transaction;
-use crate::wake::Waker;
 use crate::write;
 use crate::write::single_statement::{self, Marked, SingleStatement};
 

@@ -9,8 +9,8 @@ mod common;
 use perdure_engine::MessageSeq;
 use perdure_provider::{InboxPosition, PageLimit, Provider};
 
+use common::lossy_proxy::{Store, message};
 use common::other_program;
-use common::way::{Store, message};
 
 #[tokio::test]
 async fn a_message_that_overtakes_another_is_not_handed_over_before_it() {

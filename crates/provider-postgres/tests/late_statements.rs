@@ -10,8 +10,8 @@ use perdure_engine::MessageSeq;
 use perdure_provider::{CommitOutcome, Outcome, Provider, ProviderError, ProviderErrorKind, Write};
 use tokio::time::timeout;
 
+use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
 use common::other_program;
-use common::way::{COMMITTED, Cut, Store, message, turns};
 
 /// The lock of an index build on a table, and that of a migration.
 const LOCKS: [&str; 2] = ["SHARE", "ACCESS EXCLUSIVE"];

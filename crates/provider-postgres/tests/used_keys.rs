@@ -5,7 +5,7 @@ mod common;
 
 use perdure_provider::{Outcome, Provider};
 
-use common::way::Store;
+use common::lossy_proxy::Store;
 
 /// A start with such a key failed with 23505, and so did each one after it until the block of keys was used up.
 #[tokio::test]

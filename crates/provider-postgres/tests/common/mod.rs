@@ -1,7 +1,7 @@
 //! Stores for the tests of this crate. Each has a schema of its own on one server.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-pub(crate) mod way;
+pub(crate) mod lossy_proxy;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
 
-use crate::outgoing::Outgoing;
+use crate::callbacks::Outgoing;
 
 /// A handle as the other handles of its store know it.
 pub(crate) struct Waker {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use perdure_engine::MessageSeq;
 use perdure_provider::{Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
 
-use common::way::{COMMITTED, Cut, Store, message, turns};
+use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
 
 const CUTS: [Cut; 2] = [Cut::Before, Cut::After];
 
