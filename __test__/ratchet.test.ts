@@ -37,8 +37,6 @@ const LONG_FILES: readonly string[] = [
   '__test__/e2e/runtime/runtime.test.ts',
   '__test__/golden/programs.ts',
   '__test__/testing/replay.test.ts',
-  'crates/provider-contract/src/listing.rs',
-  'crates/provider-postgres/src/hosts.rs',
   'crates/simulator/src/link.rs',
 ];
 
@@ -46,8 +44,6 @@ const LONG_FILES: readonly string[] = [
 const LONG_FUNCTIONS: readonly string[] = [
   '__test__/support/urls.ts parameters',
   '__test__/support/urls.ts shapes',
-  'crates/provider-contract/src/listing.rs filters_by_each_condition',
-  'crates/provider-contract/src/listing.rs finds_the_same_whichever_way_it_goes',
   'crates/provider-contract/src/payloads.rs every_kind_of_event_comes_back',
   'crates/provider-contract/src/payloads.rs texts_come_back_as_they_went_in',
   'crates/provider-contract/src/starts.rs a_start_brings_its_first_turn_along',

@@ -11,7 +11,7 @@ fn ids(acquired: &Acquired) -> Vec<&str> {
     acquired.instances.iter().map(|instance| instance.id.as_str()).collect()
 }
 
-/// Instances of a higher priority come first, however long others have waited. Among equals, the longest due comes
+/// Instances of a higher priority come first, however long others have waited. IndexedSet equals, the longest due comes
 /// first.
 pub async fn takes_the_highest_priority_first_and_then_the_longest_due(store: &Store) {
     let store = store.first();

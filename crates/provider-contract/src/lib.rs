@@ -23,6 +23,7 @@ pub mod continue_as_new;
 pub mod cross_instance;
 pub mod deletion;
 pub mod fences;
+pub mod filters;
 pub mod handles;
 pub mod heartbeats;
 pub mod listing;
@@ -180,6 +181,13 @@ macro_rules! behaviour {
                 outlive_a_suspension,
                 of_ended_instances_are_kept_off,
             }
+            filters {
+                filters_by_status,
+                filters_by_each_condition,
+                finds_the_children_of_what_is_gone,
+                finds_the_same_along_each_index,
+                finds_ids_by_their_prefix_where_many_begin_with_it,
+            }
             listing {
                 brings_the_newest_first,
                 brings_whole_statuses,
@@ -187,12 +195,7 @@ macro_rules! behaviour {
                 is_not_disturbed_between_its_pages,
                 walks_no_further_than_it_may,
                 holds_no_more_than_so_many_bytes,
-                filters_by_status,
-                filters_by_each_condition,
-                finds_the_children_of_what_is_gone,
                 begins_at_any_place,
-                finds_the_same_whichever_way_it_goes,
-                finds_ids_by_their_prefix_where_many_begin_with_it,
             }
             messages {
                 keep_their_order_over_every_kind,
@@ -427,13 +430,14 @@ mod tests {
             ("cancelling", include_str!("cancelling.rs")),
             ("check", include_str!("check.rs")),
             ("continue_as_new", include_str!("continue_as_new.rs")),
+            ("cross_instance", include_str!("cross_instance.rs")),
             ("deletion", include_str!("deletion.rs")),
             ("fences", include_str!("fences.rs")),
+            ("filters", include_str!("filters.rs")),
             ("handles", include_str!("handles.rs")),
             ("heartbeats", include_str!("heartbeats.rs")),
             ("listing", include_str!("listing.rs")),
             ("messages", include_str!("messages.rs")),
-            ("others", include_str!("others.rs")),
             ("pages", include_str!("pages.rs")),
             ("payloads", include_str!("payloads.rs")),
             ("release", include_str!("release.rs")),

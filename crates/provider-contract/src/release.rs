@@ -106,8 +106,8 @@ pub async fn fences_off_the_former_owner(store: &Store) {
     store.commit(turn(&again, &worker)).await;
 }
 
-/// A worker that holds nothing of an instance any more lets go of it, and another worker acquires it. A worker that
-/// does not own the instance cannot let go of it.
+/// A worker that holds nothing of an instance any more releases it, and another worker acquires it. A worker that
+/// does not own the instance cannot release it.
 pub async fn lets_go_what_is_its_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);

@@ -29,7 +29,7 @@ const fn of(key: InstanceKey, epoch: Epoch) -> Revoked {
     Revoked { key, epoch }
 }
 
-/// The owner is told at each read of its inbox, from any position, until it lets go.
+/// The owner is told at each read of its inbox, from any position, until it releases the instance.
 pub async fn is_told_until_the_owner_lets_go(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);

@@ -492,7 +492,7 @@ pub(crate) fn suspend(instance: &AcquiredInstance, worker: &WorkerId, report: &s
 }
 
 /// A turn that suspends the instance because this code does not fit its history.
-pub(crate) fn suspend_unfit(instance: &AcquiredInstance, worker: &WorkerId, code: &str) -> TurnCommit {
+pub(crate) fn suspend_mismatched(instance: &AcquiredInstance, worker: &WorkerId, code: &str) -> TurnCommit {
     TurnCommit {
         after: AfterTurn::Suspend {
             report: "it does not fit".into(),

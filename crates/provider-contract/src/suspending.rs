@@ -3,7 +3,7 @@
 use perdure_provider::{Epoch, InstanceKey, Outcome, Status, TurnCommit, WorkerId};
 
 use crate::store::{
-    Handle, START_MS, Store, custom_status, end, event, instance, release, scheduled, suspend, suspend_unfit, turn,
+    Handle, START_MS, Store, custom_status, end, event, instance, release, scheduled, suspend, suspend_mismatched, turn,
 };
 
 /// Suspends instance `a`, and checks its state after that.
@@ -102,12 +102,12 @@ pub async fn lets_messages_wait(store: &Store) {
 pub async fn changes_no_suspended_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    for id in ["a", "unfit"] {
+    for id in ["a", "mismatched"] {
         let owned = store.owned(id, &worker).await;
         let turn = if id == "a" {
             suspend(&owned, &worker, "first")
         } else {
-            suspend_unfit(&owned, &worker, "old")
+            suspend_mismatched(&owned, &worker, "old")
         };
         store.commit(turn).await;
         let before = store.status(id).await;

@@ -3,7 +3,7 @@
 use perdure_engine::EventId;
 use perdure_provider::{InstanceKey, Mismatched, NewInstance, Outcome, PageLimit, Status, TurnCommit};
 
-use crate::store::{Handle, Store, custom_status, instance, scheduled, suspend, suspend_unfit, turn};
+use crate::store::{Handle, Store, custom_status, instance, scheduled, suspend, suspend_mismatched, turn};
 
 /// A suspended instance has no owner and is not acquired. Its report is its result.
 pub async fn holds_the_instance_with_its_report(store: &Store) {
@@ -118,15 +118,15 @@ pub async fn resume_changes_nothing_else(store: &Store) {
     assert_eq!(store.resume("a").await, not(Status::Terminated));
 }
 
-fn unfit(code: &str, key: InstanceKey) -> Mismatched {
+fn mismatched(code: &str, key: InstanceKey) -> Mismatched {
     Mismatched { code: code.into(), key }
 }
 
 /// An instance that is suspended because this code does not fit its history.
-async fn unfit_one(store: &Handle<'_>, id: &str, code: &str) -> InstanceKey {
+async fn mismatched_one(store: &Handle<'_>, id: &str, code: &str) -> InstanceKey {
     let worker = store.worker("w").await;
     let owned = store.owned(id, &worker).await;
-    store.commit(suspend_unfit(&owned, &worker, code)).await;
+    store.commit(suspend_mismatched(&owned, &worker, code)).await;
     owned.key
 }
 
@@ -134,7 +134,7 @@ async fn unfit_one(store: &Handle<'_>, id: &str, code: &str) -> InstanceKey {
 pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    let fresh = unfit_one(&store, "fresh", "old").await;
+    let fresh = mismatched_one(&store, "fresh", "old").await;
     let owned = store.owned("under way", &worker).await;
     store
         .commit(TurnCommit {
@@ -144,7 +144,7 @@ pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
         .await;
     let held = TurnCommit {
         next_event_id: EventId(3),
-        ..suspend_unfit(&owned, &worker, "old")
+        ..suspend_mismatched(&owned, &worker, "old")
     };
     store.commit(held).await;
     let before = store.status("fresh").await;
@@ -155,7 +155,7 @@ pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
     store.clock.advance(5);
     assert_eq!(
         store.resume_mismatched("new", None, 100).await,
-        [unfit("old", fresh), unfit("old", owned.key)]
+        [mismatched("old", fresh), mismatched("old", owned.key)]
     );
     for (id, status) in [("fresh", Status::Pending), ("under way", Status::Running)] {
         let now = store.status(id).await;
@@ -177,11 +177,11 @@ pub async fn of_other_code_ends_when_code_is_registered(store: &Store) {
 /// The same code would not fit again.
 pub async fn of_the_same_code_lasts(store: &Store) {
     let store = store.first();
-    unfit_one(&store, "a", "same").await;
+    mismatched_one(&store, "a", "same").await;
     let [before, between, after] = ["other", "sama", "samf"];
     let mut others = Vec::new();
     for code in [before, between, after] {
-        others.push(unfit(code, unfit_one(&store, code, code).await));
+        others.push(mismatched(code, mismatched_one(&store, code, code).await));
     }
     assert_eq!(store.resume_mismatched("same", None, 100).await, others);
     assert_eq!(store.status("a").await.status, Status::Suspended);
@@ -207,7 +207,7 @@ pub async fn of_other_orchestrations_lasts(store: &Store) {
             history_page: PageLimit::rows(100),
         };
         let owned = store.request(request).await.instances.remove(0);
-        store.commit(suspend_unfit(&owned, &worker, "old")).await;
+        store.commit(suspend_mismatched(&owned, &worker, "old")).await;
     }
     assert_eq!(store.resume_mismatched("new", None, 100).await, []);
     for id in ["name", "version"] {
@@ -230,14 +230,14 @@ pub async fn that_is_over_is_forgotten_with_its_code(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     for id in ["held again", "running"] {
-        unfit_one(&store, id, "old").await;
+        mismatched_one(&store, id, "old").await;
         assert_eq!(store.resume(id).await, Outcome::Resumed);
         let owned = store.acquire_one(&worker).await;
         if id == "held again" {
             store.commit(suspend(&owned, &worker, "why")).await;
         }
     }
-    unfit_one(&store, "ended", "old").await;
+    mismatched_one(&store, "ended", "old").await;
     store.terminate("ended", None).await;
     let ids = ["held again", "running", "ended"];
     let mut before = Vec::new();
@@ -255,8 +255,8 @@ pub async fn of_other_code_ends_in_pages(store: &Store) {
     let store = store.first();
     let mut all = Vec::new();
     for (n, code) in ["b", "a", "new", "b", "a", "c"].into_iter().enumerate() {
-        let key = unfit_one(&store, &format!("a{n}"), code).await;
-        all.push(unfit(code, key));
+        let key = mismatched_one(&store, &format!("a{n}"), code).await;
+        all.push(mismatched(code, key));
     }
     all.sort();
     all.retain(|one| one.code != "new");
@@ -278,11 +278,11 @@ pub async fn of_other_code_ends_in_pages(store: &Store) {
 pub async fn of_other_code_again_is_met_once(store: &Store) {
     let store = store.first();
     let worker = store.worker("bad").await;
-    let key = unfit_one(&store, "a", "old").await;
+    let key = mismatched_one(&store, "a", "old").await;
     let first = store.resume_mismatched("new", None, 1).await;
-    assert_eq!(first, [unfit("old", key)]);
+    assert_eq!(first, [mismatched("old", key)]);
     let owned = store.acquire_one(&worker).await;
-    store.commit(suspend_unfit(&owned, &worker, "old")).await;
+    store.commit(suspend_mismatched(&owned, &worker, "old")).await;
     assert_eq!(store.resume_mismatched("new", first.last().cloned(), 1).await, []);
     assert_eq!(
         store.resume_mismatched("newer", None, 1).await,

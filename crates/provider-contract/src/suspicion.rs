@@ -12,10 +12,10 @@ const REPORT: &str = "it took them down";
 
 impl Handle<'_> {
     async fn probation(&self, instance: &AcquiredInstance, worker: &WorkerId) -> Outcome {
-        self.try_it(instance, worker, ProbationStep::Alone).await
+        self.begin_probation(instance, worker, ProbationStep::Alone).await
     }
 
-    async fn try_it(&self, instance: &AcquiredInstance, worker: &WorkerId, step: ProbationStep) -> Outcome {
+    async fn begin_probation(&self, instance: &AcquiredInstance, worker: &WorkerId, step: ProbationStep) -> Outcome {
         self.write(Write::Probation(Probation {
             step,
             key: instance.key,
@@ -124,14 +124,14 @@ pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
     for _ in 0..5 {
         let worker = store.worker("w").await;
         let owned = store.rested(&worker).await;
-        store.try_it(&owned, &worker, ProbationStep::WithOthers).await;
+        store.begin_probation(&owned, &worker, ProbationStep::WithOthers).await;
         assert_eq!(store.dies(&worker).await, []);
         assert_eq!(store.suspicion().await, Suspicion::ISOLATED);
     }
     let worker = store.worker("w").await;
     let owned = store.rested(&worker).await;
-    store.try_it(&owned, &worker, ProbationStep::Alone).await;
-    store.try_it(&owned, &worker, ProbationStep::End).await;
+    store.begin_probation(&owned, &worker, ProbationStep::Alone).await;
+    store.begin_probation(&owned, &worker, ProbationStep::End).await;
     store.provider.release_worker(&worker).await.expect("it leaves");
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
     store.die(1, true).await;
@@ -139,8 +139,8 @@ pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
     assert!(evidence > Suspicion::ISOLATED);
     let worker = store.worker("w").await;
     let owned = store.rested(&worker).await;
-    store.try_it(&owned, &worker, ProbationStep::Alone).await;
-    store.try_it(&owned, &worker, ProbationStep::End).await;
+    store.begin_probation(&owned, &worker, ProbationStep::Alone).await;
+    store.begin_probation(&owned, &worker, ProbationStep::End).await;
     store.provider.release_worker(&worker).await.expect("it leaves");
     assert_eq!(store.suspicion().await, evidence, "what is evidence stays");
 }
@@ -260,7 +260,10 @@ pub async fn a_trial_ends_when_that_is_said(store: &Store) {
         let owned = store.rested(&worker).await;
         store.probation(&owned, &worker).await;
         store.commit(turn(&owned, &worker)).await;
-        assert_eq!(store.try_it(&owned, &worker, ProbationStep::End).await, Outcome::Noted);
+        assert_eq!(
+            store.begin_probation(&owned, &worker, ProbationStep::End).await,
+            Outcome::Noted
+        );
         assert_eq!(store.dies(&worker).await, []);
     }
     assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
@@ -349,7 +352,7 @@ pub async fn giving_back_fences_off_the_former_owner(store: &Store) {
     store.commit(turn(&again, &worker)).await;
 }
 
-/// A worker cannot give back an instance of another worker or another epoch.
+/// A worker cannot release an instance of another worker or another epoch.
 pub async fn giving_back_names_nothing_that_is_not_its_own(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
@@ -369,7 +372,7 @@ pub async fn giving_back_names_nothing_that_is_not_its_own(store: &Store) {
     store.commit(turn(&again, &other)).await;
 }
 
-/// A worker gives back all tasks but those that it keeps.
+/// A worker releases all tasks but those that it keeps.
 pub async fn gives_back_tasks(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("helper").await);

@@ -210,7 +210,7 @@ pub async fn the_end_of_one_is_told_to_its_instance(store: &Store) {
     for (task, result) in tasks.iter().zip(&results) {
         let told = store.done(&helper, task.task, result.clone()).await;
         let receivers = vec![Some(worker.clone())];
-        assert_eq!(told, Outcome::Told { receivers });
+        assert_eq!(told, Outcome::TaskDone { receivers });
         assert_eq!(store.done(&helper, task.task, result.clone()).await, Outcome::Fenced);
     }
     let bodies: Vec<_> = store.messages(owned.key).await.into_iter().map(|m| m.body).collect();
@@ -231,7 +231,7 @@ pub async fn the_end_of_one_wakes_its_instance(store: &Store) {
     store.commit(release(&owned, &worker, None)).await;
     let [first, _] = <[Task; 2]>::try_from(store.tasks(&helper, 10).await.tasks).expect("two wait");
     let told = store.done(&helper, first.task, output("1")).await;
-    assert_eq!(told, Outcome::Told { receivers: vec![None] });
+    assert_eq!(told, Outcome::TaskDone { receivers: vec![None] });
     let woken = store.acquire_one(&worker).await;
     assert_eq!(woken.messages.messages.len(), 1);
     assert_eq!(woken.tasks, [EventId(3)], "the other is still offered");
@@ -332,7 +332,7 @@ pub async fn of_a_former_execution_are_told_to_nobody(store: &Store) {
         })
         .await;
     let told = store.done(&worker, task, output("1")).await;
-    assert_eq!(told, Outcome::Told { receivers: Vec::new() });
+    assert_eq!(told, Outcome::TaskDone { receivers: Vec::new() });
     assert_eq!(store.messages(owned.key).await, []);
 }
 
@@ -373,7 +373,7 @@ pub async fn of_an_ended_instance_are_told_to_nobody(store: &Store) {
     let task = store.take_one(&worker).await.task;
     store.commit(end(&owned, &worker, None)).await;
     let told = store.done(&worker, task, output("1")).await;
-    assert_eq!(told, Outcome::Told { receivers: Vec::new() });
+    assert_eq!(told, Outcome::TaskDone { receivers: Vec::new() });
 }
 
 /// A name stays known, and each worker is told of all names.
@@ -418,6 +418,6 @@ pub async fn are_returned_by_their_own_worker(store: &Store) {
     assert_eq!(store.write(release(&worker, task)).await, Outcome::Fenced);
     assert!(matches!(
         store.done(&other, task, output("1")).await,
-        Outcome::Told { .. }
+        Outcome::TaskDone { .. }
     ));
 }

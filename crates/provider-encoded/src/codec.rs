@@ -20,11 +20,11 @@ pub const PLAIN: &str = "#\0";
 pub const CODEC_CALL_MAX: Duration = Duration::from_secs(10);
 
 /// The time for which a codec that fails for now is asked again.
-pub const CODEC_PATIENCE: Duration = Duration::from_secs(30);
+pub const CODEC_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// A call of the codec takes texts until they have this many bytes in total. The last of them may exceed the limit, so
 /// a call has at least one text.
-pub const CODEC_AT_ONCE_BYTES: usize = 1024 * 1024;
+pub const CODEC_BATCH_BYTES: usize = 1024 * 1024;
 
 /// The pauses between tries begin with the first and double up to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(50);
@@ -58,7 +58,7 @@ pub trait TextCodec: Send + Sync + 'static {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Encode,
     Decode,
 }
@@ -78,7 +78,7 @@ pub(crate) async fn encode(codec: &dyn TextCodec, values: Vec<Value<'_>>) -> Res
             plain.push(value);
         }
     }
-    for answered in ask(codec, Way::Encode, plain).await? {
+    for answered in call(codec, Direction::Encode, plain).await? {
         let (mut value, answer) = answered;
         match answer {
             Ok(text) => value.set(text),
@@ -99,7 +99,7 @@ pub(crate) async fn encode(codec: &dyn TextCodec, values: Vec<Value<'_>>) -> Res
 /// `Unavailable`: the codec does not serve now.
 pub(crate) async fn decode(codec: &dyn TextCodec, mut values: Vec<Value<'_>>) -> Result<(), ProviderError> {
     values.retain(|value| codec.is_required() || value.text().starts_with(ENCODED));
-    for (mut value, answer) in ask(codec, Way::Decode, values).await? {
+    for (mut value, answer) in call(codec, Direction::Decode, values).await? {
         match answer {
             Ok(text) => value.set(text),
             Err(_) if value.text().starts_with(ENCODED) => {}
@@ -114,33 +114,37 @@ pub(crate) async fn decode(codec: &dyn TextCodec, mut values: Vec<Value<'_>>) ->
 
 type Answered<'v> = Vec<(Value<'v>, Result<String, String>)>;
 
-async fn ask<'v>(codec: &dyn TextCodec, way: Way, values: Vec<Value<'v>>) -> Result<Answered<'v>, ProviderError> {
+async fn call<'v>(
+    codec: &dyn TextCodec,
+    direction: Direction,
+    values: Vec<Value<'v>>,
+) -> Result<Answered<'v>, ProviderError> {
     let mut answered = Vec::with_capacity(values.len());
     let mut values = values.into_iter().peekable();
     while values.peek().is_some() {
         let (mut some, mut bytes) = (Vec::new(), 0);
-        while let Some(value) = values.next_if(|_| bytes < CODEC_AT_ONCE_BYTES) {
+        while let Some(value) = values.next_if(|_| bytes < CODEC_BATCH_BYTES) {
             bytes += value.text().len();
             some.push(value);
         }
-        answered.append(&mut ask_until_answered(codec, way, some).await?);
+        answered.append(&mut call_until_answered(codec, direction, some).await?);
     }
     Ok(answered)
 }
 
-/// Repeats a call until each text has its answer, or until [`CODEC_PATIENCE`] is used up (C4).
-async fn ask_until_answered<'v>(
+/// Repeats a call until each text has its answer, or until [`CODEC_RETRY_MAX`] is used up (C4).
+async fn call_until_answered<'v>(
     codec: &dyn TextCodec,
-    way: Way,
+    direction: Direction,
     mut left: Vec<Value<'v>>,
 ) -> Result<Answered<'v>, ProviderError> {
     let mut answered = Vec::with_capacity(left.len());
     let (mut waited, mut pause) = (Duration::ZERO, RETRY_FIRST);
     loop {
         let texts: Vec<PlacedText> = left.iter().map(Value::placed_text).collect();
-        let call = match way {
-            Way::Encode => codec.encode(texts),
-            Way::Decode => codec.decode(texts),
+        let call = match direction {
+            Direction::Encode => codec.encode(texts),
+            Direction::Decode => codec.decode(texts),
         };
         let mut why = None;
         match timeout(CODEC_CALL_MAX, call).await {
@@ -166,7 +170,7 @@ async fn ask_until_answered<'v>(
             }
         }
         let Some(why) = why else { return Ok(answered) };
-        if waited >= CODEC_PATIENCE {
+        if waited >= CODEC_RETRY_MAX {
             let message = format!("The codec of the store does not serve this now ({why}).");
             return Err(ProviderError::new(ProviderErrorKind::Unavailable, message));
         }
@@ -319,7 +323,7 @@ mod tests {
     #[tokio::test]
     async fn a_call_holds_so_many_bytes_and_one_text_always() {
         let codec = Planned::default();
-        let large = Some("x".repeat(CODEC_AT_ONCE_BYTES + 1));
+        let large = Some("x".repeat(CODEC_BATCH_BYTES + 1));
         let mut texts = [large.clone(), large, Some("1".to_owned()), Some("2".to_owned())];
         encode(&codec, values(&mut texts)).await.expect("it serves");
         assert_eq!(*codec.asked.lock(), [1, 1, 2]);

@@ -12,21 +12,21 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-type Say = Box<dyn FnOnce() + Send>;
+type Callback = Box<dyn FnOnce() + Send>;
 
-pub(crate) struct Outgoing {
+pub(crate) struct Callbacks {
     tokio: Handle,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Say>,
+    waiting: VecDeque<Callback>,
     /// True while a task exists that takes the waiting notifications.
     is_taken: bool,
 }
 
-impl Outgoing {
+impl Callbacks {
     pub(crate) fn new(tokio: Handle) -> Arc<Self> {
         Arc::new(Self {
             tokio,
@@ -35,11 +35,11 @@ impl Outgoing {
     }
 
     /// Adds a notification, after all earlier ones.
-    pub(crate) fn push(self: &Arc<Self>, say: impl FnOnce() + Send + 'static) {
+    pub(crate) fn push(self: &Arc<Self>, callback: impl FnOnce() + Send + 'static) {
         let mut queue = self.queue.lock();
-        queue.waiting.push_back(Box::new(say));
+        queue.waiting.push_back(Box::new(callback));
         if !std::mem::replace(&mut queue.is_taken, true) {
-            self.tokio.spawn(Arc::clone(self).say_all());
+            self.tokio.spawn(Arc::clone(self).run_all());
         }
     }
 
@@ -54,7 +54,7 @@ impl Outgoing {
         let _ = all.await;
     }
 
-    async fn say_all(self: Arc<Self>) {
+    async fn run_all(self: Arc<Self>) {
         loop {
             let waiting = {
                 let mut queue = self.queue.lock();
@@ -64,9 +64,9 @@ impl Outgoing {
             if waiting.is_empty() {
                 return;
             }
-            for say in waiting {
+            for callback in waiting {
                 // A panic in a caller's code must not keep the others from their answers.
-                let _ = catch_unwind(AssertUnwindSafe(say));
+                let _ = catch_unwind(AssertUnwindSafe(callback));
             }
             // An answer may cause further answers without an end, so other tasks get their turn here.
             yield_now().await;

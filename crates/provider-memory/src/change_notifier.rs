@@ -6,23 +6,23 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
 
-use crate::callbacks::Outgoing;
+use crate::callbacks::Callbacks;
 
 /// A handle as the other handles of its store know it.
-pub(crate) struct Waker {
+pub(crate) struct ChangeNotifier {
     /// Workers of this handle. Their process knows of its own writes by itself.
     local: Mutex<BTreeSet<Arc<str>>>,
     listeners: Mutex<Vec<Arc<ChangeListener>>>,
     /// The queue in which listeners are told.
-    outgoing: Arc<Outgoing>,
+    callbacks: Arc<Callbacks>,
 }
 
-impl Waker {
-    pub(crate) fn new(outgoing: Arc<Outgoing>) -> Arc<Self> {
+impl ChangeNotifier {
+    pub(crate) fn new(callbacks: Arc<Callbacks>) -> Arc<Self> {
         Arc::new(Self {
             local: Mutex::default(),
             listeners: Mutex::default(),
-            outgoing,
+            callbacks,
         })
     }
 
@@ -42,7 +42,7 @@ impl Waker {
     pub(crate) fn hear(&self, change: &Change) {
         for listener in &*self.listeners.lock() {
             let (listener, change) = (Arc::clone(listener), change.clone());
-            self.outgoing.push(move || listener(&change));
+            self.callbacks.push(move || listener(&change));
         }
     }
 
@@ -70,7 +70,7 @@ impl Waker {
             }
             (Outcome::Committed { .. }, Write::Turn(turn)) => self.add_turn(change, turn, outcome),
             (Outcome::Delivered { owner, .. }, _) => self.receives(change, owner.as_ref()),
-            (Outcome::Told { receivers }, _) => self.all_receive(change, receivers),
+            (Outcome::TaskDone { receivers }, _) => self.all_receive(change, receivers),
             (
                 Outcome::Terminated {
                     owner,

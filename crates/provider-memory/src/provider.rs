@@ -14,8 +14,8 @@ use perdure_provider::{
 };
 use tokio::runtime::Handle;
 
-use crate::callbacks::Outgoing;
-use crate::change_notifier::Waker;
+use crate::callbacks::Callbacks;
+use crate::change_notifier::ChangeNotifier;
 use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
@@ -29,21 +29,21 @@ const BATCH_WRITES_MAX: usize = 1_024;
 /// A handle on a [`MemoryStore`].
 pub struct MemoryProvider {
     store: Arc<MemoryStore>,
-    waker: Arc<Waker>,
-    outgoing: Arc<Outgoing>,
+    notifier: Arc<ChangeNotifier>,
+    callbacks: Arc<Callbacks>,
     closed: AtomicBool,
 }
 
 impl MemoryProvider {
     /// Connects a handle: see [`MemoryStore::connect`].
     pub(crate) fn connect(store: &Arc<MemoryStore>) -> Arc<Self> {
-        let outgoing = Outgoing::new(Handle::current());
-        let waker = Waker::new(Arc::clone(&outgoing));
-        store.add_waker(&waker);
+        let callbacks = Callbacks::new(Handle::current());
+        let notifier = ChangeNotifier::new(Arc::clone(&callbacks));
+        store.add_waker(&notifier);
         Arc::new(Self {
             store: Arc::clone(store),
-            waker,
-            outgoing,
+            notifier,
+            callbacks,
             closed: AtomicBool::new(false),
         })
     }
@@ -64,7 +64,7 @@ impl MemoryProvider {
         self.check_open()?;
         let run = |tables: &mut Tables| batch.iter().map(|write| write::run(tables, write)).collect();
         let outcomes: Vec<Outcome> = self.store.try_transaction(run)?;
-        self.tell(&self.waker.change_of(batch, &outcomes));
+        self.tell(&self.notifier.change_of(batch, &outcomes));
         Ok(outcomes)
     }
 
@@ -81,7 +81,7 @@ impl MemoryProvider {
     }
 
     fn tell(&self, change: &Change) {
-        self.store.tell(&self.waker, change);
+        self.store.tell(&self.notifier, change);
     }
 
     /// Tells the other handles that instances and tasks of a worker are due, for others, and that some instances may be
@@ -113,18 +113,18 @@ impl Provider for MemoryProvider {
         // The caller may keep the batch in case the write fails. It is the only holder again when it gets the result.
         drop(batch);
         let store = Arc::clone(&self.store);
-        self.outgoing.push(move || {
+        self.callbacks.push(move || {
             store.answers();
             done(result);
         });
     }
 
     fn on_foreign_change(&self, listener: ChangeListener) {
-        self.waker.add_listener(listener);
+        self.notifier.add_listener(listener);
     }
 
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
-        self.waker.add_worker(&worker.id);
+        self.notifier.add_worker(&worker.id);
         self.call(|tables| worker::register(tables, worker))
     }
 
@@ -156,19 +156,19 @@ impl Provider for MemoryProvider {
 
     async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
         let released = self.call(|tables| worker::release(tables, worker))?;
-        self.waker.remove_worker(worker);
+        self.notifier.remove_worker(worker);
         self.released(false);
         Ok(released)
     }
 
     async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
-        let taken = self.call(|tables| worker::take_over(tables, worker, report))?;
+        let taken = self.call(|tables| suspicion::take_over(tables, worker, report))?;
         self.released(!taken.poison_pills.is_empty());
         Ok(taken)
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
-        let taken = self.call(|tables| worker::take_over_expired(tables, report))?;
+        let taken = self.call(|tables| suspicion::take_over_expired(tables, report))?;
         if !taken.workers.is_empty() {
             self.released(!taken.poison_pills.is_empty());
         }
@@ -306,13 +306,13 @@ impl Provider for MemoryProvider {
 
     async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        self.store.remove_waker(&self.waker);
-        self.outgoing.flush().await;
+        self.store.remove_waker(&self.notifier);
+        self.callbacks.flush().await;
     }
 }
 
 impl Drop for MemoryProvider {
     fn drop(&mut self) {
-        self.store.remove_waker(&self.waker);
+        self.store.remove_waker(&self.notifier);
     }
 }

@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub tasks: Vec<TaskRow>,
     /// Registered workers with their leases.
     pub workers: Vec<WorkerRow>,
-    /// Instances that were taken from workers that have not let go of them yet.
+    /// Instances that were taken from workers that have not released them yet.
     pub revocations: Vec<(WorkerId, Revoked)>,
     /// Names of activities that any worker could ever run.
     pub activities: Vec<String>,

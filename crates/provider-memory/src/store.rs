@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{Change, Clock, ProviderError};
 
-use crate::change_notifier::Waker;
+use crate::change_notifier::ChangeNotifier;
 use crate::history;
 use crate::provider::MemoryProvider;
 use crate::rows::InstanceRow;
@@ -18,7 +18,7 @@ pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     tables: Mutex<Tables>,
     /// The wakers of the open handles, in the order in which the handles were opened.
-    wakers: Mutex<Vec<Arc<Waker>>>,
+    wakers: Mutex<Vec<Arc<ChangeNotifier>>>,
     before_answers: OnceLock<BeforeAnswers>,
 }
 
@@ -132,23 +132,23 @@ impl MemoryStore {
         result
     }
 
-    pub(crate) fn add_waker(&self, waker: &Arc<Waker>) {
-        self.wakers.lock().push(Arc::clone(waker));
+    pub(crate) fn add_waker(&self, notifier: &Arc<ChangeNotifier>) {
+        self.wakers.lock().push(Arc::clone(notifier));
     }
 
-    /// Removes a waker. Does nothing if the waker was removed before.
-    pub(crate) fn remove_waker(&self, waker: &Arc<Waker>) {
-        self.wakers.lock().retain(|other| !Arc::ptr_eq(other, waker));
+    /// Removes a notifier. Does nothing if the notifier was removed before.
+    pub(crate) fn remove_waker(&self, notifier: &Arc<ChangeNotifier>) {
+        self.wakers.lock().retain(|other| !Arc::ptr_eq(other, notifier));
     }
 
     /// Tells every handle but this one.
-    pub(crate) fn tell(&self, from: &Arc<Waker>, change: &Change) {
+    pub(crate) fn tell(&self, from: &Arc<ChangeNotifier>, change: &Change) {
         if *change == Change::default() {
             return;
         }
         let wakers = self.wakers.lock();
-        for waker in wakers.iter().filter(|waker| !Arc::ptr_eq(waker, from)) {
-            waker.hear(change);
+        for notifier in wakers.iter().filter(|notifier| !Arc::ptr_eq(notifier, from)) {
+            notifier.hear(change);
         }
     }
 }

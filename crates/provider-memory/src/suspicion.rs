@@ -1,9 +1,41 @@
 //! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
-use perdure_provider::{InstanceKey, PoisonPill, ReleaseMost, ReleasedMost, Status, Suspicion, WorkerId};
+use std::sync::Arc;
+
+use perdure_provider::{InstanceKey, PoisonPill, ReleaseMost, ReleasedMost, Status, Suspicion, TakenOver, WorkerId};
 
 use crate::tables::Tables;
-use crate::tasks;
+use crate::{tasks, worker};
+
+/// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion (P14).
+pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
+    let was_registered = worker::is_registered(tables, worker);
+    let poison_pills = release_of_dead(tables, worker, report);
+    worker::release(tables, worker);
+    TakenOver {
+        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
+        poison_pills,
+    }
+}
+
+/// Does the same as [`take_over`] for each worker whose lease has ended by the store's clock (P9).
+pub(crate) fn take_over_expired(tables: &mut Tables, report: &str) -> TakenOver {
+    let ended = tables
+        .workers
+        .iter()
+        .filter(|(_, row)| row.worker.lease_until_ms <= tables.now_ms);
+    let mut expired: Vec<(i64, Arc<str>)> = ended
+        .map(|(id, row)| (row.worker.lease_until_ms, Arc::clone(id)))
+        .collect();
+    expired.sort_unstable();
+    let mut all = TakenOver::default();
+    for (_, id) in expired {
+        let TakenOver { workers, poison_pills } = take_over(tables, &WorkerId(id), report);
+        all.workers.extend(workers);
+        all.poison_pills.extend(poison_pills);
+    }
+    all
+}
 
 /// Releases the instances of a dead worker, which fences off the former owner from all of them. Returns the instances
 /// that are suspended by that.

@@ -29,7 +29,7 @@ pub(crate) struct Tables {
     pub(crate) heartbeats: Table<OfEvent, String>,
     pub(crate) tasks: Table<OfEvent, TaskRow>,
     pub(crate) workers: Table<Arc<str>, WorkerRow>,
-    /// Instances that were taken from workers that have not let go of them yet, with the epoch in which the worker
+    /// Instances that were taken from workers that have not released them yet, with the epoch in which the worker
     /// owned each (P15).
     pub(crate) revocations: Table<(Arc<str>, InstanceKey), Epoch>,
     /// Deleted instances whose history is still to be swept away.

@@ -1,13 +1,11 @@
 //! Workers: their registration and leases, and the release of the instances of a worker that is gone.
 
-use std::sync::Arc;
-
 use perdure_engine::{Bug, is_planted};
-use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad};
+use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, Renewal, Worker, WorkerId, WorkerLoad};
 
 use crate::rows::WorkerRow;
 use crate::tables::Tables;
-use crate::{revocation, suspicion, tasks};
+use crate::{revocation, tasks};
 
 /// Returns the end of a lease that starts now.
 fn lease_until(tables: &Tables, lease_ms: u64) -> i64 {
@@ -109,34 +107,4 @@ pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
     tasks::release(tables, worker, &[]);
     revocation::forget_all(tables, worker);
     owned.len() as u64
-}
-
-/// Does the same as [`release`] for a worker that has died. The instances that it owned come under suspicion (P14).
-pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
-    let was_registered = is_registered(tables, worker);
-    let poison_pills = suspicion::release_of_dead(tables, worker, report);
-    release(tables, worker);
-    TakenOver {
-        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
-        poison_pills,
-    }
-}
-
-/// Does the same as [`take_over`] for each worker whose lease has ended by the store's clock (P9).
-pub(crate) fn take_over_expired(tables: &mut Tables, report: &str) -> TakenOver {
-    let ended = tables
-        .workers
-        .iter()
-        .filter(|(_, row)| row.worker.lease_until_ms <= tables.now_ms);
-    let mut expired: Vec<(i64, Arc<str>)> = ended
-        .map(|(id, row)| (row.worker.lease_until_ms, Arc::clone(id)))
-        .collect();
-    expired.sort_unstable();
-    let mut all = TakenOver::default();
-    for (_, id) in expired {
-        let TakenOver { workers, poison_pills } = take_over(tables, &WorkerId(id), report);
-        all.workers.extend(workers);
-        all.poison_pills.extend(poison_pills);
-    }
-    all
 }

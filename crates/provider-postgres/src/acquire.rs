@@ -16,7 +16,7 @@ use perdure_provider::{
 };
 use tokio_postgres::Row;
 
-use crate::connection::{Ask, Connection};
+use crate::connection::{Connection, Query};
 use crate::error::Failure;
 use crate::history::{self, page_of_events};
 use crate::params::P;
@@ -157,12 +157,12 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
         request.history_page.rows,
         request.history_page.bytes,
     ];
-    let take = Ask {
-        written: TAKE,
+    let take = Query {
+        sql: TAKE,
         params: [&params[..], &limits.map(|limit| P::Int(integer(limit as u64)))].concat(),
     };
-    let next = Ask {
-        written: NEXT,
+    let next = Query {
+        sql: NEXT,
         params: params.to_vec(),
     };
     session.connection().prepare(&[&take, &next]).await?;
@@ -201,7 +201,7 @@ async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<
 }
 
 /// Stores the settled versions of instances whose version was open (P17). An instance that is not the worker's own is
-/// given back in the same transaction.
+/// released in the same transaction.
 const SETTLE: &str = "UPDATE {schema}.instances i SET version = s.version, owner = CASE WHEN s.is_own THEN i.owner END,
   wake_at = CASE WHEN s.is_own THEN i.wake_at ELSE coalesce($1, {now}) END
 FROM unnest($2::bigint[], $3::text[], $4::boolean[]) AS s (key, version, is_own) WHERE i.key = s.key";
@@ -264,33 +264,33 @@ pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<
     let of = || vec![P::Ints(&keys), P::Ints(&executions)];
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let (history_page, message_page) = (request.history_page, request.message_page);
-    let events = Ask {
-        written: HISTORY,
+    let events = Query {
+        sql: HISTORY,
         params: [of(), vec![limit(history_page.rows), limit(history_page.bytes)]].concat(),
     };
-    let messages = Ask {
-        written: MESSAGES,
+    let messages = Query {
+        sql: MESSAGES,
         params: vec![
             P::Ints(&keys),
             limit(message_page.rows.saturating_add(1)),
             limit(message_page.bytes),
         ],
     };
-    let heartbeats = Ask {
-        written: HEARTBEATS,
+    let heartbeats = Query {
+        sql: HEARTBEATS,
         params: of(),
     };
-    let tasks = Ask {
-        written: TASKS,
+    let tasks = Query {
+        sql: TASKS,
         params: of(),
     };
     connection.prepare(&[&events, &messages, &heartbeats, &tasks]).await?;
     let (events, messages, heartbeats, tasks) = tokio::try_join!(
         biased;
-        connection.ask(&events),
-        connection.ask(&messages),
-        connection.ask(&heartbeats),
-        connection.ask(&tasks),
+        connection.run(&events),
+        connection.run(&messages),
+        connection.run(&heartbeats),
+        connection.run(&tasks),
     )?;
     let (events, mails) = (by_key(&events, 0)?, by_key(&messages, 6)?);
     let (heartbeats, tasks) = (by_key(&heartbeats, 0)?, by_key(&tasks, 0)?);

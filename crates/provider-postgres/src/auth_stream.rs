@@ -12,15 +12,15 @@ use tokio_util::either::Either;
 use crate::auth::{HEAD_BYTES, RequireAuth, Verdict};
 
 /// The transport of a connection.
-pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Wire for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Transport for S {}
 
 /// A transport, encrypted.
 pub(crate) type Encrypted<S> = <MakeRustlsConnect as MakeTlsConnect<S>>::Stream;
 
 /// A connection whose first message is judged.
-pub(crate) struct Watched<S: Wire> {
+pub(crate) struct AuthStream<S: Transport> {
     inner: Either<S, Encrypted<S>>,
     state: State,
 }
@@ -43,7 +43,7 @@ struct Head {
     len: usize,
 }
 
-impl<S: Wire> Watched<S> {
+impl<S: Transport> AuthStream<S> {
     /// Without a rule, everything may be read.
     pub(crate) fn new(inner: Either<S, Encrypted<S>>, rule: Option<RequireAuth>) -> Self {
         let state = rule.map_or(State::Open, |rule| State::Waiting(rule, Head::default()));
@@ -98,14 +98,14 @@ impl State {
     }
 }
 
-impl<S: Wire> AsyncRead for Watched<S> {
+impl<S: Transport> AsyncRead for AuthStream<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let Self { inner, state } = self.get_mut();
         state.poll_judged(context, inner, into)
     }
 }
 
-impl<S: Wire> AsyncWrite for Watched<S> {
+impl<S: Transport> AsyncWrite for AuthStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner).poll_write(context, bytes)
     }
@@ -119,7 +119,7 @@ impl<S: Wire> AsyncWrite for Watched<S> {
     }
 }
 
-impl<S: Wire> TlsStream for Watched<S> {
+impl<S: Transport> TlsStream for AuthStream<S> {
     fn channel_binding(&self) -> ChannelBinding {
         match &self.inner {
             Either::Left(_) => ChannelBinding::none(),
@@ -138,7 +138,7 @@ mod tests {
     async fn read(value: &str, pieces: &[&[u8]]) -> io::Result<Vec<u8>> {
         let rule = RequireAuth::parse(value).expect("it is a rule");
         let (mut server, client) = duplex(HEAD_BYTES * 100);
-        let mut client = Watched::new(Either::Left(client), rule);
+        let mut client = AuthStream::new(Either::Left(client), rule);
         let mut came = Vec::new();
         let reading = async {
             // Fewer bytes at once than a head has.

@@ -29,12 +29,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connections;
 use crate::error::Failure;
-use crate::hosts::{Carrier, Carry};
+use crate::hosts::{Driver, SpawnDriver};
 use crate::options::{NOTIFY_EVERY, NOTIFY_WORKERS_MAX, PULSE_EVERY, PULSE_MAX, RECONNECT_EVERY};
 use crate::time::sleep;
 
 /// Sends and hears the notifications of a process.
-pub(crate) struct Waker {
+pub(crate) struct ChangeNotifier {
     connections: Arc<Connections>,
     /// Name of the channel.
     channel: String,
@@ -46,9 +46,9 @@ pub(crate) struct Waker {
     ending: CancellationToken,
 }
 
-impl Waker {
+impl ChangeNotifier {
     pub(crate) fn new(connections: Arc<Connections>, name: String) -> Arc<Self> {
-        let waker = Arc::new(Self {
+        let notifier = Arc::new(Self {
             channel: channel(&connections.schema),
             connections,
             name,
@@ -57,16 +57,16 @@ impl Waker {
             wanted: Notify::new(),
             ending: CancellationToken::new(),
         });
-        let weak = Arc::downgrade(&waker);
-        waker.connections.lineage.on_change(Box::new(move || {
-            if let Some(waker) = weak.upgrade() {
-                waker.heard(&Change {
+        let weak = Arc::downgrade(&notifier);
+        notifier.connections.lineage.on_change(Box::new(move || {
+            if let Some(notifier) = weak.upgrade() {
+                notifier.heard(&Change {
                     leases: true,
                     ..Change::anything()
                 });
             }
         }));
-        waker
+        notifier
     }
 
     pub(crate) fn add_listener(&self, listener: ChangeListener) {
@@ -92,7 +92,7 @@ impl Waker {
 
     /// Tells other processes of a change.
     pub(crate) fn tell(&self, change: Change) {
-        if change == Change::default() || !self.connections.habits().notifies {
+        if change == Change::default() || !self.connections.capabilities().notifies {
             return;
         }
         merge(&mut self.untold.lock(), change);
@@ -139,7 +139,7 @@ impl Waker {
                     self.add_turn(change, turn, outcome);
                 }
             }
-            Outcome::Told { receivers } => {
+            Outcome::TaskDone { receivers } => {
                 for receiver in receivers {
                     self.receives(change, receiver.as_ref());
                 }
@@ -223,13 +223,13 @@ impl Waker {
 
     /// Listens and notifies on one connection until it breaks, or the task is to end.
     async fn live(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
-        let carry: Carry<'_> = &|carrier| tokio::spawn(Arc::clone(self).hear(carrier));
-        let connecting = self.connections.hosts.connect(carry, "");
+        let spawn: SpawnDriver<'_> = &|driver| tokio::spawn(Arc::clone(self).hear(driver));
+        let connecting = self.connections.hosts.connect(spawn, "");
         let (client, _hearing) = tokio::select! {
             connected = connecting => connected?,
             () = self.ending.cancelled() => return Ok(()),
         };
-        if self.connections.habits().notifies {
+        if self.connections.capabilities().notifies {
             let listen = format!("LISTEN {}", self.channel);
             in_time(async { Ok(client.batch_execute(&listen).await?) }).await?;
         }
@@ -269,10 +269,10 @@ impl Waker {
                     self.connections.hosts.found_silent();
                 }
                 self.saw(last, asked?.first(), own)?;
-                if !self.connections.habits().keeps_sessions {
-                    in_time(self.connections.lineage.heed(&client)).await?;
+                if !self.connections.capabilities().keeps_sessions {
+                    in_time(self.connections.lineage.check(&client)).await?;
                 }
-                self.see_to_slow(&client, carry).await?;
+                self.see_to_slow(&client, spawn).await?;
                 sleep(PULSE_EVERY).await;
             }
         };
@@ -293,8 +293,8 @@ impl Waker {
         Ok(())
     }
 
-    async fn hear(self: Arc<Self>, mut carrier: Carrier) {
-        while let Some(Ok(message)) = poll_fn(|context| carrier.poll_message(context)).await {
+    async fn hear(self: Arc<Self>, mut driver: Driver) {
+        while let Some(Ok(message)) = poll_fn(|context| driver.poll_message(context)).await {
             if let AsyncMessage::Notification(told) = message
                 && let Some(change) = self.read(told.payload())
             {
@@ -304,12 +304,12 @@ impl Waker {
     }
 
     /// Finds out why statements wait too long, if some do, and looks for a server elsewhere.
-    async fn see_to_slow(&self, client: &Client, carry: Carry<'_>) -> Result<(), Failure> {
+    async fn see_to_slow(&self, client: &Client, spawn: SpawnDriver<'_>) -> Result<(), Failure> {
         let mut awaits_standby = false;
         if self.connections.has_slow() {
             let asked = async { Ok(client.query_typed(AWAITS_STANDBY, &[]).await?) };
             awaits_standby = !in_time(asked).await?.is_empty();
-            self.connections.hosts.look_elsewhere(carry).await;
+            self.connections.hosts.look_elsewhere(spawn).await;
         }
         self.connections.set_awaits_standby(awaits_standby);
         Ok(())

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Statement};
 
-use crate::early_wake::Herald;
+use crate::early_wake::EarlyWake;
 use crate::error::Failure;
-use crate::hosts::{Carry, Hosts};
+use crate::hosts::{Hosts, SpawnDriver};
 use crate::lineage::Lineage;
 use crate::marks::Marks;
 use crate::options::{
@@ -29,11 +29,8 @@ use crate::options::{
     STATEMENT_MAX, STATEMENT_TIMEOUT,
 };
 use crate::params::P;
-use crate::pooler::{self, Habits};
+use crate::pooler::{self, Capabilities};
 use crate::{drive, schema, tls, url};
-
-/// The server's clock at the beginning of the statement, in ms since 1970.
-pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
 
 /// Settings that make statements look up their rows one by one, by the index that they were written for. A plan is made
 /// once for a connection. The table may be empty then and have a million rows a minute later, so a plan that scans the
@@ -49,7 +46,7 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// The pool of connections, and the state that all of them share.
 pub(crate) struct Connections {
-    pool: Pool<Door>,
+    pool: Pool<ConnectionManager>,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) lineage: Arc<Lineage>,
     /// The number of statements that the server has not answered for a while.
@@ -59,10 +56,10 @@ pub(crate) struct Connections {
     pub(crate) location: String,
     pooler_of_url: Option<Pooler>,
     pub(crate) schema: String,
-    habits: Arc<OnceLock<Habits>>,
+    capabilities: Arc<OnceLock<Capabilities>>,
     clock: Option<Arc<dyn Clock>>,
     pub(crate) marks: Marks,
-    pub(crate) herald: Arc<Herald>,
+    pub(crate) early_wake: Arc<EarlyWake>,
     own_transactions: AtomicU64,
     keys: Mutex<Keys>,
     keep_keys: bool,
@@ -99,14 +96,14 @@ impl Connections {
             options.password.clone(),
             Arc::clone(&lineage),
         ));
-        let herald = Arc::new(Herald::default());
-        let habits = Arc::new(OnceLock::new());
-        let door = Door {
+        let early_wake = Arc::new(EarlyWake::default());
+        let capabilities = Arc::new(OnceLock::new());
+        let manager = ConnectionManager {
             hosts: Arc::clone(&hosts),
-            herald: Arc::clone(&herald),
-            habits: Arc::clone(&habits),
+            early_wake: Arc::clone(&early_wake),
+            capabilities: Arc::clone(&capabilities),
         };
-        let pool = Pool::builder(door)
+        let pool = Pool::builder(manager)
             .max_size(options.pool_size)
             // The connection that was used last comes first: the caches of its backend, and of the processor that it
             // ran on, are warm.
@@ -124,10 +121,10 @@ impl Connections {
             location,
             pooler_of_url,
             schema,
-            habits,
+            capabilities,
             clock: options.clock.clone(),
             marks: Marks::default(),
-            herald,
+            early_wake,
             own_transactions: AtomicU64::new(0),
             keys: Mutex::default(),
             keep_keys: options.keep_keys,
@@ -158,16 +155,16 @@ impl Connections {
 
     /// Finds out whether a pooler stands between this process and the server. Called before anything else is asked of
     /// the store.
-    pub(crate) async fn look_around(&self, options: &PostgresOptions) -> Result<(), Failure> {
-        let habits = pooler::habits(&self.hosts, options, self.pooler_of_url).await?;
-        self.habits
-            .set(habits)
+    pub(crate) async fn detect_pooler(&self, options: &PostgresOptions) -> Result<(), Failure> {
+        let capabilities = pooler::detect(&self.hosts, options, self.pooler_of_url).await?;
+        self.capabilities
+            .set(capabilities)
             .map_err(|_| Failure::internal("it is known already"))
     }
 
-    /// Returns the habits that [`look_around`](Self::look_around) found.
-    pub(crate) fn habits(&self) -> Habits {
-        *self.habits.get().expect("it was looked around first")
+    /// Returns the capabilities that [`detect_pooler`](Self::detect_pooler) found.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        *self.capabilities.get().expect("it was looked around first")
     }
 
     /// Returns true while a statement waits for the server longer than it should.
@@ -188,7 +185,7 @@ impl Connections {
         if let Ok(answer) = timeout(SLOW_AFTER, &mut work).await {
             return answer;
         }
-        let _slow = Slow::begin(&self.slow);
+        let _slow = SlowGuard::begin(&self.slow);
         let mut limit = STATEMENT_MAX - SLOW_AFTER;
         loop {
             match timeout(limit, &mut work).await {
@@ -229,12 +226,12 @@ impl Connections {
     }
 
     /// Returns the text of a statement as the server gets it.
-    pub(crate) fn text(&self, written: &'static str) -> Arc<str> {
-        let key = written.as_ptr() as usize;
+    pub(crate) fn text(&self, sql: &'static str) -> Arc<str> {
+        let key = sql.as_ptr() as usize;
         if let Some(text) = self.texts.read().get(&key) {
             return Arc::clone(text);
         }
-        let text: Arc<str> = schema::fill_in(&written.replace("{now}", NOW), &self.schema).into();
+        let text: Arc<str> = schema::fill_in(&sql.replace("{now}", schema::NOW), &self.schema).into();
         self.texts.write().insert(key, Arc::clone(&text));
         text
     }
@@ -242,7 +239,7 @@ impl Connections {
     /// Returns the SQL that begins a transaction.
     pub(crate) fn begin(&self) -> String {
         let mut begin = "BEGIN ISOLATION LEVEL READ COMMITTED; ".to_owned();
-        if !self.habits().keeps_sessions {
+        if !self.capabilities().keeps_sessions {
             // The next transaction may get another connection.
             for (name, value) in settings_of_sessions() {
                 begin.push_str(&format!("SET LOCAL {name} = {value}; "));
@@ -254,42 +251,49 @@ impl Connections {
 }
 
 /// Counts a statement as slow until it is dropped.
-struct Slow<'c>(&'c AtomicUsize);
+struct SlowGuard<'c>(&'c AtomicUsize);
 
-impl<'c> Slow<'c> {
+impl<'c> SlowGuard<'c> {
     fn begin(count: &'c AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for Slow<'_> {
+impl Drop for SlowGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Makes the connections of the pool.
-struct Door {
+struct ConnectionManager {
     hosts: Arc<Hosts>,
-    herald: Arc<Herald>,
-    habits: Arc<OnceLock<Habits>>,
+    early_wake: Arc<EarlyWake>,
+    capabilities: Arc<OnceLock<Capabilities>>,
 }
 
-impl Manager for Door {
+impl Manager for ConnectionManager {
     type Type = ClientWrapper;
     type Error = Failure;
 
     async fn create(&self) -> Result<ClientWrapper, Failure> {
-        let keeps_sessions = self.habits.get().is_some_and(|habits| habits.keeps_sessions);
-        let carry: Carry<'_> = &|carrier| {
-            let herald = Arc::clone(&self.herald);
+        let keeps_sessions = self
+            .capabilities
+            .get()
+            .is_some_and(|capabilities| capabilities.keeps_sessions);
+        let spawn: SpawnDriver<'_> = &|driver| {
+            let early_wake = Arc::clone(&self.early_wake);
             // Its result is dropped: each request on the connection learns how the connection ended.
-            let carried = async move { drop(carrier.await) };
-            drive::spawn_heralded(&Handle::current(), Box::new(move || herald.something_came()), carried)
+            let carried = async move { drop(driver.await) };
+            drive::spawn_with_hook(
+                &Handle::current(),
+                Box::new(move || early_wake.socket_readable()),
+                carried,
+            )
         };
-        let (client, carrier) = self.hosts.connect(carry, &settings(keeps_sessions)).await?;
-        Ok(ClientWrapper::new(client, carrier.kept()))
+        let (client, driver) = self.hosts.connect(spawn, &settings(keeps_sessions)).await?;
+        Ok(ClientWrapper::new(client, driver.detach()))
     }
 
     async fn recycle(&self, client: &mut ClientWrapper, _: &Metrics) -> RecycleResult<Failure> {
@@ -364,7 +368,7 @@ impl GivenUp {
 
 /// A connection of the pool, to which it returns.
 pub(crate) struct Connection {
-    client: Option<Object<Door>>,
+    client: Option<Object<ConnectionManager>>,
     /// The number of times that the connections had moved to another server before this one was handed out.
     moves: u64,
     pub(crate) from: Arc<Connections>,
@@ -406,31 +410,31 @@ impl Connection {
     }
 
     /// Prepares statements that are sent together later, because preparing a statement takes a round trip.
-    pub(crate) async fn prepare(&self, asks: &[&Ask<'_>]) -> Result<(), Failure> {
-        if self.from.habits().prepares {
-            for ask in asks {
-                self.from.in_time(self.prepared(ask.written, &ask.params)).await?;
+    pub(crate) async fn prepare(&self, queries: &[&Query<'_>]) -> Result<(), Failure> {
+        if self.from.capabilities().prepares {
+            for query in queries {
+                self.from.in_time(self.prepared(query.sql, &query.params)).await?;
             }
         }
         Ok(())
     }
 
-    async fn prepared(&self, written: &'static str, params: &[P<'_>]) -> Result<Statement, Failure> {
+    async fn prepared(&self, sql: &'static str, params: &[P<'_>]) -> Result<Statement, Failure> {
         let client = self.client();
-        let text = self.from.text(written);
+        let text = self.from.text(sql);
         let types: Vec<Type> = params.iter().map(P::kind).collect();
         Ok(client.prepare_typed_cached(&text, &types).await?)
     }
 
     /// Runs one statement.
-    pub(crate) async fn query(&self, written: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
+    pub(crate) async fn query(&self, sql: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
         let asked = async {
-            if self.from.habits().prepares {
-                let statement = self.prepared(written, params).await?;
+            if self.from.capabilities().prepares {
+                let statement = self.prepared(sql, params).await?;
                 let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = params.iter().map(|p| p as _).collect();
                 Ok(self.client().query(&statement, &params).await?)
             } else {
-                let text = self.from.text(written);
+                let text = self.from.text(sql);
                 let params: Vec<_> = params
                     .iter()
                     .map(|p| (p as &(dyn tokio_postgres::types::ToSql + Sync), p.kind()))
@@ -474,19 +478,19 @@ impl Connection {
     }
 
     /// Runs a statement with its parameters.
-    pub(crate) async fn ask(&self, ask: &Ask<'_>) -> Result<Vec<Row>, Failure> {
-        self.query(ask.written, &ask.params).await
+    pub(crate) async fn run(&self, query: &Query<'_>) -> Result<Vec<Row>, Failure> {
+        self.query(query.sql, &query.params).await
     }
 
     /// Runs a statement that gives one row, and returns the row.
-    pub(crate) async fn query_one(&self, written: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {
-        let row = self.query(written, params).await?.into_iter().next();
+    pub(crate) async fn query_one(&self, sql: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {
+        let row = self.query(sql, params).await?.into_iter().next();
         row.ok_or_else(|| Failure::internal("a statement gave no row"))
     }
 }
 
 /// A statement with its parameters.
-pub(crate) struct Ask<'a> {
-    pub(crate) written: &'static str,
+pub(crate) struct Query<'a> {
+    pub(crate) sql: &'static str,
     pub(crate) params: Vec<P<'a>>,
 }

@@ -30,14 +30,14 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Called when a future is about to be driven because of something that no driven future did: its socket has something
 /// to read.
-type Herald = Box<dyn Fn() + Send + Sync>;
+type WakeHook = Box<dyn Fn() + Send + Sync>;
 
 /// A future that is driven by a task, or by a thread that is in [`at_once`].
 struct Driven {
     /// `None`: the future has ended.
     future: Mutex<Option<Work>>,
     task: Mutex<Option<Waker>>,
-    herald: Option<Herald>,
+    hook: Option<WakeHook>,
 }
 
 thread_local! {
@@ -52,28 +52,28 @@ pub(crate) fn spawn(runtime: &Handle, future: impl Future<Output = ()> + Send + 
     spawn_with(runtime, future, None)
 }
 
-/// Like [`spawn`]. Calls `herald` first when the future is woken by something else than a driven future, most often by
+/// Like [`spawn`]. Calls `hook` first when the future is woken by something else than a driven future, most often by
 /// its socket.
-pub(crate) fn spawn_heralded(
+pub(crate) fn spawn_with_hook(
     runtime: &Handle,
-    herald: Herald,
+    hook: WakeHook,
     future: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    spawn_with(runtime, future, Some(herald))
+    spawn_with(runtime, future, Some(hook))
 }
 
 fn spawn_with(
     runtime: &Handle,
     future: impl Future<Output = ()> + Send + 'static,
-    herald: Option<Herald>,
+    hook: Option<WakeHook>,
 ) -> JoinHandle<()> {
-    let ends = Ends(Arc::new(Driven {
+    let driven = DropOnEnd(Arc::new(Driven {
         // The thread that hands something over may run a task of another runtime, whose budget is not for this.
         future: Mutex::new(Some(Box::pin(unconstrained(future)))),
         task: Mutex::default(),
-        herald,
+        hook,
     }));
-    runtime.spawn(async move { poll_fn(|context| ends.0.drive_as_task(context)).await })
+    runtime.spawn(async move { poll_fn(|context| driven.0.drive_as_task(context)).await })
 }
 
 /// Does some work on this thread, and drives the futures that the work woke until they wait. After [`AT_ONCE_MAX`]
@@ -102,15 +102,15 @@ pub(crate) fn is_at_once() -> bool {
 }
 
 /// Marks this thread as one that drives a future, until it is dropped.
-struct AtIt(bool);
+struct DrivingGuard(bool);
 
-impl AtIt {
+impl DrivingGuard {
     fn begin() -> Self {
         Self(DRIVING.replace(true))
     }
 }
 
-impl Drop for AtIt {
+impl Drop for DrivingGuard {
     fn drop(&mut self) {
         DRIVING.set(self.0);
     }
@@ -144,7 +144,7 @@ impl Driven {
             return Poll::Ready(());
         };
         let waker = Waker::from(Arc::clone(self));
-        let _at_it = AtIt::begin();
+        let _driving = DrivingGuard::begin();
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
             *held = Some(future);
@@ -163,10 +163,10 @@ impl Driven {
 
 impl Wake for Driven {
     fn wake(self: Arc<Self>) {
-        if let Some(herald) = &self.herald
+        if let Some(hook) = &self.hook
             && !DRIVING.try_with(Cell::get).unwrap_or(true)
         {
-            herald();
+            hook();
         }
         let kept = WOKEN.try_with(|woken| {
             let mut woken = woken.borrow_mut();
@@ -179,9 +179,9 @@ impl Wake for Driven {
 }
 
 /// Drops the future with the task that drives it.
-struct Ends(Arc<Driven>);
+struct DropOnEnd(Arc<Driven>);
 
-impl Drop for Ends {
+impl Drop for DropOnEnd {
     fn drop(&mut self) {
         let ended = self.0.future.lock().take();
         // Dropped with no lock held: the future may wake itself.
@@ -268,18 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn what_no_driven_future_wakes_is_heralded() {
+    fn what_no_driven_future_wakes_is_announced() {
         let runtime = runtime();
         let (send, mut queue) = unbounded_channel();
         let (pass, passed) = mpsc::channel();
-        let heralded = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&heralded);
-        let herald = Box::new(move || {
+        let announced = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&announced);
+        let hook = Box::new(move || {
             count.fetch_add(1, Ordering::AcqRel);
         });
         let waits = Arc::new(Notify::new());
         let is_waiting = Arc::clone(&waits);
-        let _told = spawn_heralded(runtime.handle(), herald, async move {
+        let _told = spawn_with_hook(runtime.handle(), hook, async move {
             is_waiting.notify_one();
             while let Some(what) = queue.recv().await {
                 let _ = pass.send(what);
@@ -299,10 +299,10 @@ mod tests {
             at_once(runtime.handle(), || pass_on.send(n).expect("it listens"));
             assert_eq!(passed.recv(), Ok(n));
         }
-        assert_eq!(heralded.load(Ordering::Acquire), 0, "all came from a driven one");
+        assert_eq!(announced.load(Ordering::Acquire), 0, "all came from a driven one");
         send.send(1_000).expect("it listens");
         assert_eq!(passed.recv(), Ok(1_000));
-        assert_eq!(heralded.load(Ordering::Acquire), 1);
+        assert_eq!(announced.load(Ordering::Acquire), 1);
     }
 
     #[test]

@@ -8,16 +8,16 @@ use perdure_provider::AnswerListener;
 
 /// The listeners, and whether there is an answer to announce.
 #[derive(Default)]
-pub(crate) struct Herald {
+pub(crate) struct EarlyWake {
     listeners: RwLock<Vec<AnswerListener>>,
     /// True while a batch that is one statement is written.
     is_awaited: AtomicBool,
 }
 
 /// Marks an answer as awaited, until it is dropped.
-struct Awaited<'h>(&'h Herald);
+struct Awaited<'w>(&'w EarlyWake);
 
-impl Herald {
+impl EarlyWake {
     pub(crate) fn add_listener(&self, listener: AnswerListener) {
         self.listeners.write().push(listener);
     }
@@ -30,7 +30,7 @@ impl Herald {
     }
 
     /// Tells the listeners that a connection has something to read, if an answer is awaited.
-    pub(crate) fn something_came(&self) {
+    pub(crate) fn socket_readable(&self) {
         if self.is_awaited.load(Ordering::Acquire) {
             for listener in &*self.listeners.read() {
                 listener();

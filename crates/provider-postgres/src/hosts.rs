@@ -13,48 +13,44 @@
 //! - **H5** A connection whose making began before such a move, and that leads elsewhere, is dropped: a former primary
 //!   that wakes up gets no connection back.
 
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 #[cfg(unix)]
 use tokio::net::UnixStream;
-use tokio::net::lookup_host;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 #[cfg(unix)]
 use tokio_postgres::config::TargetSessionAttrs;
-use tokio_postgres::config::{Host, LoadBalanceHosts};
 #[cfg(unix)]
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Connection, SimpleQueryMessage, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::addresses::{Address, addresses_of, all_failed, limit_of_each, only};
 use crate::auth::RequireAuth;
-use crate::auth_stream::Watched;
+use crate::auth_stream::AuthStream;
 use crate::error::Failure;
 use crate::lineage::Lineage;
-use crate::options::{ADDRESSES_MAX, CONNECT_TIMEOUT, CONNECT_TIMEOUT_MIN, PASSWORD_MAX, PasswordSource};
+use crate::options::{CONNECT_TIMEOUT, PASSWORD_MAX, PasswordSource};
 #[cfg(unix)]
-use crate::tls::TellingOnce;
-use crate::tls::{Guard, Telling};
+use crate::tls::StreamConnector;
+use crate::tls::{AuthConnector, AuthRule};
 
 /// The future that drives a connection. A task has to poll it.
-pub(crate) enum Carrier {
-    Made(Connection<Socket, Watched<Socket>>),
+pub(crate) enum Driver {
+    Made(Connection<Socket, AuthStream<Socket>>),
     /// A connection over a Unix socket that this crate has opened.
     #[cfg(unix)]
-    MadeHere(Connection<UnixStream, Watched<UnixStream>>),
+    MadeHere(Connection<UnixStream, AuthStream<UnixStream>>),
 }
 
-impl Carrier {
+impl Driver {
     /// Polls for the next notification or notice.
     pub(crate) fn poll_message(
         &mut self,
@@ -68,7 +64,7 @@ impl Carrier {
     }
 }
 
-impl Future for Carrier {
+impl Future for Driver {
     type Output = Result<(), tokio_postgres::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -81,7 +77,7 @@ impl Future for Carrier {
 }
 
 /// Spawns the task that drives a connection.
-pub(crate) type Carry<'c> = &'c (dyn Fn(Carrier) -> JoinHandle<()> + Send + Sync);
+pub(crate) type SpawnDriver<'c> = &'c (dyn Fn(Driver) -> JoinHandle<()> + Send + Sync);
 
 /// The first question on a connection: when its server was started, which no two servers have in common.
 const SERVER: &str = "SELECT pg_catalog.pg_postmaster_start_time()";
@@ -91,7 +87,7 @@ pub(crate) struct Hosts {
     config: Config,
     tls: MakeRustlsConnect,
     /// Set if the URL has `require_auth`.
-    guard: Option<Guard>,
+    auth_rule: Option<AuthRule>,
     password: Option<Arc<dyn PasswordSource>>,
     lineage: Arc<Lineage>,
     state: Mutex<State>,
@@ -116,43 +112,17 @@ struct Server {
     is_encrypted: bool,
 }
 
-/// An address at which a server may listen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Address {
-    /// `name` is compared with the certificate.
-    Tcp {
-        name: Option<String>,
-        ip: IpAddr,
-        port: u16,
-    },
-    #[cfg(unix)]
-    Unix { path: PathBuf, port: u16 },
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp { name, ip, port } => match name {
-                Some(name) if name.parse::<IpAddr>().is_err() => write!(f, "{name}:{port} ({ip})"),
-                _ => write!(f, "{}", SocketAddr::new(*ip, *port)),
-            },
-            #[cfg(unix)]
-            Self::Unix { path, port } => write!(f, "{}:{port}", path.display()),
-        }
-    }
-}
-
 /// A task that is aborted when its holder is dropped.
-pub(crate) struct Aborted(Option<JoinHandle<()>>);
+pub(crate) struct AbortOnDrop(Option<JoinHandle<()>>);
 
-impl Aborted {
+impl AbortOnDrop {
     /// Lets the task go on without a holder.
-    pub(crate) fn kept(mut self) -> JoinHandle<()> {
+    pub(crate) fn detach(mut self) -> JoinHandle<()> {
         self.0.take().expect("it is there until it is kept")
     }
 }
 
-impl Drop for Aborted {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         if let Some(task) = &self.0 {
             task.abort();
@@ -168,11 +138,11 @@ impl Hosts {
         password: Option<Arc<dyn PasswordSource>>,
         lineage: Arc<Lineage>,
     ) -> Self {
-        let guard = require_auth.map(|rule| Guard::before(&mut config, rule));
+        let auth_rule = require_auth.map(|rule| AuthRule::before(&mut config, rule));
         Self {
             config,
             tls,
-            guard,
+            auth_rule,
             password,
             lineage,
             state: Mutex::default(),
@@ -181,7 +151,11 @@ impl Hosts {
     }
 
     /// Makes a connection to the first server that accepts it. `settings` are run on it first.
-    pub(crate) async fn connect(&self, carry: Carry<'_>, settings: &str) -> Result<(Client, Aborted), Failure> {
+    pub(crate) async fn connect(
+        &self,
+        spawn: SpawnDriver<'_>,
+        settings: &str,
+    ) -> Result<(Client, AbortOnDrop), Failure> {
         let mut moves = self.moves.subscribe();
         loop {
             let begun = *moves.borrow_and_update();
@@ -189,23 +163,23 @@ impl Hosts {
                 biased;
                 // Other connections have found a server meanwhile.
                 _ = moves.changed() => continue,
-                connected = self.try_all(carry, settings, None) => connected?,
+                connected = self.try_all(spawn, settings, None) => connected?,
             };
             if let Some(made) = self.settle(connected, begun) {
-                let heeded = timeout(CONNECT_TIMEOUT, self.lineage.heed(&made.0)).await;
-                heeded.map_err(|_| Failure::silent())??;
+                let checked = timeout(CONNECT_TIMEOUT, self.lineage.check(&made.0)).await;
+                checked.map_err(|_| Failure::silent())??;
                 return Ok(made);
             }
         }
     }
 
     /// Tries each address except the current one. If a server there takes writes, the connections move to it.
-    pub(crate) async fn look_elsewhere(&self, carry: Carry<'_>) {
+    pub(crate) async fn look_elsewhere(&self, spawn: SpawnDriver<'_>) {
         let begun = *self.moves.borrow();
         let Some(current) = self.state.lock().current.clone() else {
             return;
         };
-        if let Ok(connected) = self.try_all(carry, "", Some(&current.address)).await {
+        if let Ok(connected) = self.try_all(spawn, "", Some(&current.address)).await {
             drop(self.settle(connected, begun));
         }
     }
@@ -234,11 +208,11 @@ impl Hosts {
     /// Tells the server to cancel the statement of a connection, which may have ended by then. Ignores failures, and
     /// gives up after [`CONNECT_TIMEOUT`].
     pub(crate) async fn cancel(&self, token: CancelToken) {
-        let tls = Telling::of(&self.tls, self.guard);
-        drop(timeout(CONNECT_TIMEOUT, self.tell_to_cancel(&token, tls)).await);
+        let tls = AuthConnector::of(&self.tls, self.auth_rule);
+        drop(timeout(CONNECT_TIMEOUT, self.send_cancel(&token, tls)).await);
     }
 
-    async fn tell_to_cancel(&self, token: &CancelToken, tls: Telling) -> Result<(), Failure> {
+    async fn send_cancel(&self, token: &CancelToken, tls: AuthConnector) -> Result<(), Failure> {
         #[cfg(unix)]
         if let Some((path, port)) = self.socket_opened_here() {
             let (socket, tls) = opened_here(&path, port, tls).await?;
@@ -250,7 +224,7 @@ impl Hosts {
     /// Returns the socket of the current connections, if this crate opens it itself.
     #[cfg(unix)]
     fn socket_opened_here(&self) -> Option<(PathBuf, u16)> {
-        self.guard?;
+        self.auth_rule?;
         match &self.state.lock().current.as_ref()?.address {
             Address::Unix { path, port } => Some((path.clone(), *port)),
             Address::Tcp { .. } => None,
@@ -259,10 +233,10 @@ impl Hosts {
 
     async fn try_all(
         &self,
-        carry: Carry<'_>,
+        spawn: SpawnDriver<'_>,
         settings: &str,
         but: Option<&Address>,
-    ) -> Result<(Client, Aborted, Server), Failure> {
+    ) -> Result<(Client, AbortOnDrop, Server), Failure> {
         let mut config = self.config.clone();
         if let Some(source) = &self.password {
             let password = timeout(PASSWORD_MAX, source.password()).await;
@@ -277,7 +251,7 @@ impl Hosts {
         let mut failures = Vec::new();
         for address in addresses.into_iter().filter(|address| Some(address) != but) {
             let config = only(&config, &address);
-            match timeout(each, self.try_one(&config, &address, carry, settings)).await {
+            match timeout(each, self.try_one(&config, &address, spawn, settings)).await {
                 Ok(Ok(made)) => return Ok(made),
                 Ok(Err(failure)) => failures.push((address, failure)),
                 Err(_) => {
@@ -293,25 +267,25 @@ impl Hosts {
         &self,
         config: &Config,
         address: &Address,
-        carry: Carry<'_>,
+        spawn: SpawnDriver<'_>,
         settings: &str,
-    ) -> Result<(Client, Aborted, Server), Failure> {
-        let tls = Telling::of(&self.tls, self.guard);
+    ) -> Result<(Client, AbortOnDrop, Server), Failure> {
+        let tls = AuthConnector::of(&self.tls, self.auth_rule);
         let connected = match address {
             #[cfg(unix)]
-            Address::Unix { path, port } if self.guard.is_some() => {
+            Address::Unix { path, port } if self.auth_rule.is_some() => {
                 connect_here(config, path, *port, tls.clone()).await
             }
             _ => config
                 .connect(tls.clone())
                 .await
-                .map(|(client, connection)| (client, Carrier::Made(connection)))
+                .map(|(client, connection)| (client, Driver::Made(connection)))
                 .map_err(Failure::from),
         };
-        let (client, carrier) = connected.map_err(Failure::of_start_up)?;
+        let (client, driver) = connected.map_err(Failure::of_start_up)?;
         #[cfg(unix)]
-        let is_made_here = matches!(carrier, Carrier::MadeHere(_));
-        let carrier = Aborted(Some(carry(carrier)));
+        let is_made_here = matches!(driver, Driver::MadeHere(_));
+        let driver = AbortOnDrop(Some(spawn(driver)));
         #[cfg(unix)]
         if is_made_here {
             check_session(&client, config.get_target_session_attrs()).await?;
@@ -326,12 +300,16 @@ impl Hosts {
             started: started.unwrap_or_default().to_owned(),
             is_encrypted: tls.is_asked(),
         };
-        Ok((client, carrier, server))
+        Ok((client, driver, server))
     }
 
     /// Takes in a new connection. Returns `None` if the connections have moved since it was begun and it leads
     /// elsewhere.
-    fn settle(&self, (client, carrier, server): (Client, Aborted, Server), begun: u64) -> Option<(Client, Aborted)> {
+    fn settle(
+        &self,
+        (client, driver, server): (Client, AbortOnDrop, Server),
+        begun: u64,
+    ) -> Option<(Client, AbortOnDrop)> {
         let mut state = self.state.lock();
         let State { current, silent, links } = &mut *state;
         let moves_on = match current {
@@ -353,55 +331,13 @@ impl Hosts {
             *current = Some(server);
             self.moves.send_modify(|moves| *moves += 1);
         }
-        links.extend(carrier.0.as_ref().map(JoinHandle::abort_handle));
-        Some((client, carrier))
+        links.extend(driver.0.as_ref().map(JoinHandle::abort_handle));
+        Some((client, driver))
     }
 
-    /// Returns the addresses of all hosts in the order in which they are tried, at most [`ADDRESSES_MAX`].
+    /// Returns the addresses of all hosts in the order in which they are tried.
     async fn addresses(&self) -> Result<Vec<Address>, Failure> {
-        let (hosts, numbers) = (self.config.get_hosts(), self.config.get_hostaddrs());
-        let mut found = Vec::new();
-        let mut failure = None;
-        for i in 0..hosts.len().max(numbers.len()) {
-            let ports = self.config.get_ports();
-            let port = ports.get(i).or_else(|| ports.first()).copied().unwrap_or(5432);
-            match (hosts.get(i), numbers.get(i)) {
-                #[cfg(unix)]
-                (Some(Host::Unix(path)), _) => found.push(Address::Unix {
-                    path: path.clone(),
-                    port,
-                }),
-                (Some(Host::Tcp(name)), None) => match resolved(name, port).await {
-                    Ok(ips) => found.extend(ips.into_iter().map(|ip| Address::Tcp {
-                        name: Some(name.clone()),
-                        ip,
-                        port,
-                    })),
-                    Err(why) => failure = Some(why),
-                },
-                (name, Some(ip)) => found.push(Address::Tcp {
-                    name: match name {
-                        Some(Host::Tcp(name)) => Some(name.clone()),
-                        _ => None,
-                    },
-                    ip: *ip,
-                    port,
-                }),
-                #[allow(unreachable_patterns, reason = "there is a second kind of host on Unix alone")]
-                _ => {}
-            }
-        }
-        found.truncate(ADDRESSES_MAX);
-        match failure {
-            Some(failure) if found.is_empty() => return Err(failure),
-            _ => {}
-        }
-        if self.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
-            // Any order will do if it differs from one process to the next.
-            let by_chance = usize::try_from(uuid::Uuid::new_v4().as_u128() % 64).unwrap_or(0);
-            let first = by_chance % found.len().max(1);
-            found.rotate_left(first);
-        }
+        let mut found = addresses_of(&self.config).await?;
         let state = self.state.lock();
         found.sort_by_key(|address| {
             if state.silent.as_ref() == Some(address) {
@@ -414,24 +350,14 @@ impl Hosts {
     }
 }
 
-/// Returns the time limit of each address: the limit in the URL, or else its share of [`CONNECT_TIMEOUT`], at least
-/// [`CONNECT_TIMEOUT_MIN`].
-fn limit_of_each(config: &Config, addresses: usize) -> Duration {
-    let share = CONNECT_TIMEOUT / u32::try_from(addresses.max(1)).unwrap_or(u32::MAX);
-    config
-        .get_connect_timeout()
-        .copied()
-        .unwrap_or(share.max(CONNECT_TIMEOUT_MIN))
-}
-
 /// Opens a Unix socket, and makes the connector that guards and encrypts it. The client itself does not hand a Unix
 /// socket to a connector.
 #[cfg(unix)]
 async fn opened_here(
     path: &Path,
     port: u16,
-    mut tls: Telling,
-) -> Result<(UnixStream, TellingOnce<UnixStream>), Failure> {
+    mut tls: AuthConnector,
+) -> Result<(UnixStream, StreamConnector<UnixStream>), Failure> {
     let socket = UnixStream::connect(path.join(format!(".s.PGSQL.{port}"))).await;
     let socket = socket.map_err(|error| Failure::unreachable(format!("error connecting to server: {error}")))?;
     let tls = MakeTlsConnect::<UnixStream>::make_tls_connect(&mut tls, "").map_err(Failure::internal)?;
@@ -439,10 +365,15 @@ async fn opened_here(
 }
 
 #[cfg(unix)]
-async fn connect_here(config: &Config, path: &Path, port: u16, tls: Telling) -> Result<(Client, Carrier), Failure> {
+async fn connect_here(
+    config: &Config,
+    path: &Path,
+    port: u16,
+    tls: AuthConnector,
+) -> Result<(Client, Driver), Failure> {
     let (socket, tls) = opened_here(path, port, tls).await?;
     let (client, connection) = config.connect_raw(socket, tls).await?;
-    Ok((client, Carrier::MadeHere(connection)))
+    Ok((client, Driver::MadeHere(connection)))
 }
 
 /// Checks that a server takes writes, or that it takes none, if one of both is asked for. [`Config::connect`] does so,
@@ -468,100 +399,11 @@ async fn check_session(client: &Client, wanted: TargetSessionAttrs) -> Result<()
     Ok(())
 }
 
-async fn resolved(name: &str, port: u16) -> Result<Vec<IpAddr>, Failure> {
-    let found = timeout(CONNECT_TIMEOUT, lookup_host((name, port))).await;
-    let found =
-        found.map_err(|_| Failure::unreachable(format!("the name of the host '{name}' was not resolved in time")))?;
-    let mut ips: Vec<IpAddr> = Vec::new();
-    for address in found.map_err(|error| Failure::unreachable(format!("the host '{name}' is not known: {error}")))? {
-        if !ips.contains(&address.ip()) {
-            ips.push(address.ip());
-        }
-    }
-    Ok(ips)
-}
-
-/// Returns the same settings for one address.
-fn only(config: &Config, address: &Address) -> Config {
-    let mut one = Config::new();
-    match address {
-        Address::Tcp { name, ip, port } => {
-            // Without a name, a certificate has to show the address.
-            one.host(name.clone().unwrap_or_else(|| ip.to_string()));
-            one.hostaddr(*ip).port(*port);
-        }
-        #[cfg(unix)]
-        Address::Unix { path, port } => {
-            one.host_path(path).port(*port);
-        }
-    }
-    if let Some(user) = config.get_user() {
-        one.user(user);
-    }
-    if let Some(password) = config.get_password() {
-        one.password(password);
-    }
-    if let Some(database) = config.get_dbname() {
-        one.dbname(database);
-    }
-    if let Some(options) = config.get_options() {
-        one.options(options);
-    }
-    if let Some(name) = config.get_application_name() {
-        one.application_name(name);
-    }
-    if let Some(limit) = config.get_tcp_user_timeout() {
-        one.tcp_user_timeout(*limit);
-    }
-    if let Some(interval) = config.get_keepalives_interval() {
-        one.keepalives_interval(interval);
-    }
-    if let Some(retries) = config.get_keepalives_retries() {
-        one.keepalives_retries(retries);
-    }
-    one.ssl_mode(config.get_ssl_mode())
-        .ssl_negotiation(config.get_ssl_negotiation())
-        .keepalives(config.get_keepalives())
-        .keepalives_idle(config.get_keepalives_idle())
-        .target_session_attrs(config.get_target_session_attrs())
-        .channel_binding(config.get_channel_binding());
-    one
-}
-
-/// Returns the failure for the case that no address accepted a connection: a single failure as it is, several with
-/// their addresses.
-fn all_failed(mut failures: Vec<(Address, Failure)>) -> Failure {
-    if failures.len() <= 1 {
-        return failures.pop().map_or_else(
-            || Failure::unreachable("its host has no address"),
-            |(_, failure)| failure,
-        );
-    }
-    // One failure that may pass makes another try of them all worthwhile.
-    let kinds = || failures.iter().map(|(_, failure)| failure.kind());
-    let kind = kinds().find(|kind| kind.retryable()).or_else(|| kinds().next());
-    let told: Vec<String> = failures
-        .iter()
-        .map(|(address, failure)| format!("{address}: {failure}"))
-        .collect();
-    Failure::Found(kind.expect("there is more than one"), told.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
 
-    #[test]
-    fn all_addresses_share_the_time_unless_the_url_says_otherwise() {
-        let each = |url: &str, addresses| {
-            let config = crate::url::parse(url).expect("it is a URL").config;
-            limit_of_each(&config, addresses).as_millis()
-        };
-        assert_eq!(each("postgres://a/db", 1), 4_000);
-        assert_eq!(each("postgres://a,b/db", 2), 2_000);
-        assert_eq!(each("postgres://a/db", 8), 1_000);
-        assert_eq!(each("postgres://a,b/db?connect_timeout=7", 2), 7_000);
-    }
+    use super::*;
 
     /// Returns the URL of the tests' server, and the URL of its Unix socket if that accepts connections.
     async fn ways(query: &str) -> Vec<String> {
@@ -592,8 +434,8 @@ mod tests {
                 let tls = crate::tls::connector(&target.tls, None, &mut config).expect("TLS can be used");
                 let lineage = Arc::new(Lineage::new("x".into(), None));
                 let hosts = Hosts::new(config, tls, target.require_auth, None, lineage);
-                let carry: Carry<'_> = &|carrier| tokio::spawn(async move { drop(carrier.await) });
-                let connected = hosts.try_all(carry, "", None).await.expect("it connects");
+                let spawn: SpawnDriver<'_> = &|driver| tokio::spawn(async move { drop(driver.await) });
+                let connected = hosts.try_all(spawn, "", None).await.expect("it connects");
                 let (client, _carried) = hosts.settle(connected, 0).expect("it is the first one");
                 // A cancellation that comes before the statement does nothing.
                 let waiting = client.batch_execute("SELECT pg_catalog.pg_sleep(60)");

@@ -16,6 +16,7 @@
 //!   is woken before the answer is read (`early_wake.rs`).
 
 mod acquire;
+mod addresses;
 mod auth;
 mod auth_stream;
 mod change_notifier;

@@ -32,9 +32,8 @@ use perdure_provider::{Clock, WorkerId};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use crate::connection::NOW;
 use crate::error::Failure;
-use crate::schema::fill_in;
+use crate::schema::{NOW, fill_in};
 
 /// Selects the lineage (NULL while the store does not exist) and the size of the write-ahead log on disk.
 const LINEAGE: &str = "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text || ' '
@@ -98,7 +97,7 @@ impl Lineage {
 
     /// Calls `listener` after each change. Set once.
     pub(crate) fn on_change(&self, listener: Listener) {
-        // There is only one waker.
+        // There is only one notifier.
         let _ = self.listener.set(listener);
     }
 
@@ -119,7 +118,7 @@ impl Lineage {
 
     /// Asks a connection for its lineage, and releases the workers if the lineage has changed (N3). A store that does
     /// not exist yet has none.
-    pub(crate) async fn heed(&self, client: &Client) -> Result<(), Failure> {
+    pub(crate) async fn check(&self, client: &Client) -> Result<(), Failure> {
         // Read before the question: other connections may see more log meanwhile than there is when this connection is
         // asked.
         let log_before = self.log.load(Ordering::Acquire);

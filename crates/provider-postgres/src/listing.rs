@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use perdure_provider::{
-    Among, Filter, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place,
+    Filter, IndexedSet, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place,
     after_prefix,
 };
 use tokio_postgres::Row;
@@ -93,8 +93,8 @@ const OF_CHILDREN: &str = walk!(
     "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($4::text[])[1], 0) AND"
 );
 
-/// Walks each state of [`TROUBLED`](perdure_provider::TROUBLED) by itself.
-const OF_TROUBLED: &str = walk!(concat!(
+/// Walks each state of [`UNSUCCESSFUL`](perdure_provider::UNSUCCESSFUL) by itself.
+const OF_UNSUCCESSFUL: &str = walk!(concat!(
     "(",
     of_state!("Suspended"),
     " UNION ALL ",
@@ -103,7 +103,7 @@ const OF_TROUBLED: &str = walk!(concat!(
     of_state!("Cancelled"),
     " UNION ALL ",
     of_state!("Terminated"),
-    ") troubled WHERE"
+    ") unsuccessful WHERE"
 ));
 
 /// Walks the instances with some keys, parameter 13. Each is looked up by itself: an index over all instances does not
@@ -114,11 +114,11 @@ const OF_KEYS: &str = walk!(
 );
 
 fn walk_of(filter: &Filter) -> &'static str {
-    match filter.among() {
-        Among::All => OF_ALL,
-        Among::Open => OF_OPEN,
-        Among::Troubled => OF_TROUBLED,
-        Among::ChildrenOf(_) => OF_CHILDREN,
+    match filter.indexed_set() {
+        IndexedSet::All => OF_ALL,
+        IndexedSet::Open => OF_OPEN,
+        IndexedSet::Unsuccessful => OF_UNSUCCESSFUL,
+        IndexedSet::ChildrenOf(_) => OF_CHILDREN,
     }
 }
 

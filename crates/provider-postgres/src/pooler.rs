@@ -7,12 +7,12 @@
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::error::Failure;
-use crate::hosts::{Carry, Hosts};
+use crate::hosts::{Hosts, SpawnDriver};
 use crate::options::{Pooler, PostgresOptions};
 
-/// The way in which connections are used.
+/// The features of connections that may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Habits {
+pub(crate) struct Capabilities {
     /// True if changes are notified to other processes, and heard from them.
     pub(crate) notifies: bool,
     /// True if settings hold for a session, and a statement may run without a transaction.
@@ -23,29 +23,29 @@ pub(crate) struct Habits {
 
 /// Decides by the options and, where they say nothing, by the answers on two connections. A pooler that is busy with
 /// other clients at that moment may not be detected.
-pub(crate) async fn habits(
+pub(crate) async fn detect(
     hosts: &Hosts,
     options: &PostgresOptions,
     url_says: Option<Pooler>,
-) -> Result<Habits, Failure> {
+) -> Result<Capabilities, Failure> {
     let said = options.pooler.or(url_says);
     let is_known = match said {
         Some(Pooler::None) => true,
         Some(Pooler::Transaction) => options.prepare.is_some(),
         None => false,
     };
-    let carry: Carry<'_> = &|carrier| tokio::spawn(async move { drop(carrier.await) });
+    let spawn: SpawnDriver<'_> = &|driver| tokio::spawn(async move { drop(driver.await) });
     let (is_pooled, tracks) = if is_known {
         (said == Some(Pooler::Transaction), false)
     } else {
-        let (one, other) = tokio::try_join!(hosts.connect(carry, ""), hosts.connect(carry, ""))?;
+        let (one, other) = tokio::try_join!(hosts.connect(spawn, ""), hosts.connect(spawn, ""))?;
         let is_pooled = said.is_some() || share_backends(&one.0, &other.0).await?;
         (
             is_pooled,
             is_pooled && options.prepare.is_none() && tracks_statements(&one.0).await?,
         )
     };
-    Ok(Habits {
+    Ok(Capabilities {
         notifies: options.notify.unwrap_or(!is_pooled),
         keeps_sessions: !is_pooled,
         prepares: options.prepare.unwrap_or(!is_pooled || tracks),

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::change_notifier::Waker;
+use crate::change_notifier::ChangeNotifier;
 use crate::connection::{Connection, Connections};
 use crate::error::Failure;
 use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
@@ -33,7 +33,7 @@ use crate::{
 /// Perdure's store in a schema of a Postgres database.
 pub struct PostgresProvider {
     connections: Arc<Connections>,
-    waker: Arc<Waker>,
+    notifier: Arc<ChangeNotifier>,
     queue: Mutex<Option<UnboundedSender<Batch>>>,
     closed: AtomicBool,
     /// Operations that were handed over, and the task that writes.
@@ -65,12 +65,12 @@ impl PostgresProvider {
             .build()
             .map_err(|error| name(Failure::Found(ProviderErrorKind::Busy, error.to_string())))?;
         let connections = Arc::new(connections);
-        let waker = Waker::new(Arc::clone(&connections), uuid::Uuid::new_v4().simple().to_string());
+        let notifier = ChangeNotifier::new(Arc::clone(&connections), uuid::Uuid::new_v4().simple().to_string());
         let (queue, queued) = unbounded_channel();
         let provider = Self {
             queue: Mutex::new(Some(queue)),
             connections: Arc::clone(&connections),
-            waker: Arc::clone(&waker),
+            notifier: Arc::clone(&notifier),
             closed: AtomicBool::new(false),
             at_work: TaskTracker::new(),
             telling: TaskTracker::new(),
@@ -79,8 +79,8 @@ impl PostgresProvider {
         let prepared = provider.run(prepare(Arc::clone(&connections), options)).await;
         prepared.map_err(|failure| failure.named(&connections.location))?;
         let runtime = provider.runtime();
-        provider.telling.spawn_on(Arc::clone(&waker).run(), runtime.handle());
-        let writing = writer::run(connections, waker, queued);
+        provider.telling.spawn_on(Arc::clone(&notifier).run(), runtime.handle());
+        let writing = writer::run(connections, notifier, queued);
         drive::spawn(runtime.handle(), provider.at_work.track_future(writing));
         Ok(provider)
     }
@@ -89,7 +89,7 @@ impl PostgresProvider {
     pub fn warning(&self) -> Option<String> {
         self.connections.hosts.is_open_to_all().then(|| {
             format!(
-                "The Postgres store '{}' is on another machine and its connections are not encrypted: whoever is on the way can read and change what is said, \
+                "The Postgres store '{}' is on another machine and its connections are not encrypted: others on the network can read and change what is said, \
                  passwords too. Say sslmode=verify-full in the URL, or `tls: true`.",
                 self.connections.location
             )
@@ -151,19 +151,19 @@ impl PostgresProvider {
 }
 
 async fn prepare(connections: Arc<Connections>, options: PostgresOptions) -> Result<(), Failure> {
-    connections.look_around(&options).await?;
+    connections.detect_pooler(&options).await?;
     let connection = connections.get().await?;
     if options.migrate {
         schema::migrate(
             connection.client(),
             &connections.schema,
-            connections.habits().keeps_sessions,
+            connections.capabilities().keeps_sessions,
         )
         .await?;
     } else {
         schema::check_newest(connection.client(), &connections.schema).await?;
     }
-    connections.lineage.heed(connection.client()).await?;
+    connections.lineage.check(connection.client()).await?;
     marks::forget_old(&connection).await
 }
 
@@ -198,15 +198,15 @@ impl Provider for PostgresProvider {
     }
 
     fn on_answer_coming(&self, listener: AnswerListener) {
-        self.connections.herald.add_listener(listener);
+        self.connections.early_wake.add_listener(listener);
     }
 
     fn on_foreign_change(&self, listener: ChangeListener) {
-        self.waker.add_listener(listener);
+        self.notifier.add_listener(listener);
     }
 
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
-        self.waker.add_worker(&worker.id);
+        self.notifier.add_worker(&worker.id);
         self.write(move |session| {
             let worker = worker.clone();
             Box::pin(async move { worker::register(session, &worker).await })
@@ -264,7 +264,7 @@ impl Provider for PostgresProvider {
             })
             .await?
         };
-        self.waker.remove_worker(worker);
+        self.notifier.remove_worker(worker);
         self.released(false);
         Ok(released)
     }
@@ -274,7 +274,7 @@ impl Provider for PostgresProvider {
         let taken = self
             .write(move |session| {
                 let (worker, report) = gone.clone();
-                Box::pin(async move { worker::take_over(session, &worker, &report).await })
+                Box::pin(async move { suspicion::take_over(session, &worker, &report).await })
             })
             .await?;
         self.released(!taken.poison_pills.is_empty());
@@ -305,7 +305,7 @@ impl Provider for PostgresProvider {
         let taken = self
             .write(move |session| {
                 let report = Arc::clone(&report);
-                Box::pin(async move { worker::take_over_expired(session, &report).await })
+                Box::pin(async move { suspicion::take_over_expired(session, &report).await })
             })
             .await?;
         if !taken.workers.is_empty() {
@@ -385,7 +385,7 @@ impl Provider for PostgresProvider {
             })
             .await?;
         if !resumed.is_empty() {
-            self.waker.tell(Change {
+            self.notifier.tell(Change {
                 work: true,
                 statuses: true,
                 ..Change::default()
@@ -472,7 +472,7 @@ impl Provider for PostgresProvider {
             })
             .await?;
         if pruned.deleted > 0 {
-            self.waker.tell(Change {
+            self.notifier.tell(Change {
                 statuses: true,
                 ..Change::default()
             });
@@ -535,14 +535,14 @@ impl Provider for PostgresProvider {
         self.closed.store(true, Ordering::Release);
         drop(self.queue.lock().take());
         let (at_work, telling) = (self.at_work.clone(), self.telling.clone());
-        let (connections, waker) = (Arc::clone(&self.connections), Arc::clone(&self.waker));
+        let (connections, notifier) = (Arc::clone(&self.connections), Arc::clone(&self.notifier));
         let ended = self.runtime().spawn(async move {
             at_work.close();
             if timeout(CLOSING_MAX, at_work.wait()).await.is_err() {
                 connections.close();
                 at_work.wait().await;
             }
-            waker.end();
+            notifier.end();
             telling.close();
             telling.wait().await;
             connections.close();
@@ -556,7 +556,7 @@ impl PostgresProvider {
     /// Tells other processes that instances and tasks of a worker are due. `statuses` is true if some of the instances
     /// were suspended instead.
     fn released(&self, statuses: bool) {
-        self.waker.tell(Change {
+        self.notifier.tell(Change {
             work: true,
             tasks: true,
             statuses,

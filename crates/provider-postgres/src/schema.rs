@@ -19,6 +19,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_newest_versions.sql"),
 ];
 
+/// The server's clock at the beginning of the statement, in ms since 1970.
+pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
+
 /// Longest name that Postgres does not cut, in bytes.
 const NAME_MAX: usize = 63;
 

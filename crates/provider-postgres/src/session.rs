@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_postgres::Row;
 
-use crate::connection::{Ask, Connection, Connections};
+use crate::connection::{Connection, Connections, Query};
 use crate::error::Failure;
 use crate::marks::{self, Mark, was_committed};
 use crate::options::TRANSACTION_ATTEMPTS;
@@ -38,24 +38,24 @@ impl Session<'_> {
         P::MaybeInt(self.clock_ms)
     }
 
-    pub(crate) async fn query(&self, written: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
-        self.connection.query(written, params).await
+    pub(crate) async fn query(&self, sql: &'static str, params: &[P<'_>]) -> Result<Vec<Row>, Failure> {
+        self.connection.query(sql, params).await
     }
 
     /// Runs a statement, if there is one.
-    pub(crate) async fn run(&self, ask: Option<&Ask<'_>>) -> Result<Vec<Row>, Failure> {
-        match ask {
-            Some(ask) => self.query(ask.written, &ask.params).await,
+    pub(crate) async fn run(&self, query: Option<&Query<'_>>) -> Result<Vec<Row>, Failure> {
+        match query {
+            Some(query) => self.query(query.sql, &query.params).await,
             None => Ok(Vec::new()),
         }
     }
 
-    pub(crate) async fn query_one(&self, written: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {
-        self.connection.query_one(written, params).await
+    pub(crate) async fn query_one(&self, sql: &'static str, params: &[P<'_>]) -> Result<Row, Failure> {
+        self.connection.query_one(sql, params).await
     }
 
-    pub(crate) async fn query_optional(&self, written: &'static str, params: &[P<'_>]) -> Result<Option<Row>, Failure> {
-        Ok(self.query(written, params).await?.into_iter().next())
+    pub(crate) async fn query_optional(&self, sql: &'static str, params: &[P<'_>]) -> Result<Option<Row>, Failure> {
+        Ok(self.query(sql, params).await?.into_iter().next())
     }
 }
 
@@ -84,7 +84,7 @@ async fn attempt_once<T>(
     let from = Arc::clone(&connection.from);
     let mark = from.marks.take();
     let begin = from.begin();
-    if !from.habits().keeps_sessions {
+    if !from.capabilities().keeps_sessions {
         // A pooler that has no connection to the server may refuse only the `BEGIN`, and the statements after it would
         // run outside of any transaction.
         if let Err(failure) = simply(connection, &begin).await {
@@ -98,7 +98,7 @@ async fn attempt_once<T>(
             connection,
         };
         let begun = async {
-            if from.habits().keeps_sessions {
+            if from.capabilities().keeps_sessions {
                 simply(connection, &begin).await
             } else {
                 Ok(())

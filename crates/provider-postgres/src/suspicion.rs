@@ -1,14 +1,17 @@
 //! Suspicion against instances (P14): a worker that owned them died, or a turn of one of them held up its worker's
 //! thread.
 
-use perdure_provider::{Epoch, InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, WorkerId};
+use perdure_provider::{
+    Epoch, InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver, WorkerId,
+};
 use tokio_postgres::Row;
 
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, text};
+use crate::rows::{integer, number, text, worker as id};
 use crate::session::Session;
 use crate::text::encode;
+use crate::worker;
 
 /// Clears the owner of some instances. `next` is their suspicion from now on, or NULL if it does not change.
 /// Parameters: 1 now, 2 the report, 3 the suspicion that suspends an instance, 4 the most suspicion without evidence, 5
@@ -39,14 +42,14 @@ const OF_DEAD: &str = release!(
     ""
 );
 
-/// Releases the instances that a worker gives back: all but those that it keeps. One of them may be accused because its
+/// Releases the instances that a worker releases: all but those that it keeps. One of them may be accused because its
 /// turn holds up the thread.
-const GIVEN_BACK: &str = release!(
+const RELEASED: &str = release!(
     "CASE WHEN key = $7 AND epoch = $8 THEN greatest(suspicion, $4) + 1 END",
     " AND key <> ALL ($9::bigint[])"
 );
 
-const TASKS_GIVEN_BACK: &str = "UPDATE {schema}.tasks t SET owner = NULL WHERE owner = $1 AND NOT EXISTS (
+const TASKS_RELEASED: &str = "UPDATE {schema}.tasks t SET owner = NULL WHERE owner = $1 AND NOT EXISTS (
   SELECT FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (instance_key, execution, event_id)
   WHERE k.instance_key = t.instance_key AND k.execution = t.execution AND k.event_id = t.event_id)";
 
@@ -60,6 +63,43 @@ fn params<'p>(session: &Session<'_>, worker: &'p WorkerId, report: &'p str) -> V
         P::Int(REST_MS),
         P::Text(&worker.0),
     ]
+}
+
+/// Releases a worker that has died, as [`worker::release`] does. Its instances are under suspicion (P14).
+pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
+    let removed = session
+        .query(
+            "DELETE FROM {schema}.workers WHERE id = $1 RETURNING 1",
+            &[P::Text(&worker.0)],
+        )
+        .await?;
+    let poison_pills = release_of_dead(session, worker, report).await?;
+    worker::release(session, worker).await?;
+    Ok(TakenOver {
+        workers: removed.first().map(|_| worker.clone()).into_iter().collect(),
+        poison_pills,
+    })
+}
+
+/// Takes over ([`take_over`]) each worker whose lease has ended, unless another process is about to.
+pub(crate) async fn take_over_expired(session: &Session<'_>, report: &str) -> Result<TakenOver, Failure> {
+    let rows = session
+        .query(
+            "SELECT id FROM {schema}.workers WHERE lease_until <= coalesce($1, {now}) ORDER BY lease_until, id FOR UPDATE SKIP LOCKED",
+            &[session.now()],
+        )
+        .await?;
+    let mut expired = Vec::new();
+    for row in &rows {
+        expired.extend(id(row, 0)?);
+    }
+    let mut all = TakenOver::default();
+    for worker in &expired {
+        let TakenOver { workers, poison_pills } = take_over(session, worker, report).await?;
+        all.workers.extend(workers);
+        all.poison_pills.extend(poison_pills);
+    }
+    Ok(all)
 }
 
 /// Releases the instances of a dead worker, which is fenced off from all of them. Returns the instances that are
@@ -101,7 +141,7 @@ pub(crate) async fn release_most(session: &Session<'_>, request: &ReleaseMost) -
         P::Ints(&kept),
     ]);
     let mut given = ReleasedMost::default();
-    for row in session.query(GIVEN_BACK, &params).await? {
+    for row in session.query(RELEASED, &params).await? {
         let released = (InstanceKey(row.try_get(0)?), Epoch(number(&row, 1)?));
         given.instances.push(released);
         given.poison_pill = given.poison_pill.or(poison_pill(&row)?);
@@ -116,6 +156,6 @@ pub(crate) async fn release_most(session: &Session<'_>, request: &ReleaseMost) -
         P::Ints(&executions),
         P::Ints(&events),
     ];
-    session.query(TASKS_GIVEN_BACK, &params).await?;
+    session.query(TASKS_RELEASED, &params).await?;
     Ok(given)
 }

@@ -24,7 +24,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::either::Either;
 
 use crate::auth::RequireAuth;
-use crate::auth_stream::{Watched, Wire};
+use crate::auth_stream::{AuthStream, Transport};
 use crate::error::{Failure, WITHOUT_TLS};
 use crate::options::{Tls, TlsMode};
 
@@ -34,17 +34,17 @@ type Rustls = MakeRustlsConnect;
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// Checks the first message of a server against a rule, whether the connection is encrypted or not. The client hands
-/// over only connections that are to be encrypted. So it is configured to encrypt all of them, at once, and the guard
+/// over only connections that are to be encrypted. So it is configured to encrypt all of them, at once, and the auth_rule
 /// asks the server for TLS in its place.
 #[derive(Clone, Copy)]
-pub(crate) struct Guard {
+pub(crate) struct AuthRule {
     rule: RequireAuth,
     mode: SslMode,
     negotiation: SslNegotiation,
 }
 
-impl Guard {
-    /// Puts a guard before the connections of a configuration.
+impl AuthRule {
+    /// Puts a auth_rule before the connections of a configuration.
     pub(crate) fn before(config: &mut Config, rule: RequireAuth) -> Self {
         let (mode, negotiation) = (config.get_ssl_mode(), config.get_ssl_negotiation());
         config
@@ -58,16 +58,16 @@ impl Guard {
     }
 
     /// Asks the server for TLS, if that is configured. Returns true if the connection is to be encrypted from here on.
-    async fn begins_tls<S: Wire>(self, wire: &mut S) -> io::Result<bool> {
+    async fn negotiate_tls<S: Transport>(self, transport: &mut S) -> io::Result<bool> {
         if self.mode == SslMode::Disable {
             return Ok(false);
         }
         if self.negotiation == SslNegotiation::Direct {
             return Ok(true);
         }
-        wire.write_all(&SSL_REQUEST).await?;
+        transport.write_all(&SSL_REQUEST).await?;
         // Reads not one byte more: bytes that are not encrypted yet must not be taken for encrypted ones.
-        match wire.read_u8().await? {
+        match transport.read_u8().await? {
             b'S' => Ok(true),
             _ if self.mode == SslMode::Prefer => Ok(false),
             _ => Err(io::Error::other(WITHOUT_TLS)),
@@ -77,17 +77,17 @@ impl Guard {
 
 /// Encrypts one connection, and tells whether it was asked to. With `prefer` the server decides that.
 #[derive(Clone)]
-pub(crate) struct Telling {
+pub(crate) struct AuthConnector {
     tls: Rustls,
-    guard: Option<Guard>,
+    auth_rule: Option<AuthRule>,
     is_asked: Arc<AtomicBool>,
 }
 
-impl Telling {
-    pub(crate) fn of(tls: &Rustls, guard: Option<Guard>) -> Self {
+impl AuthConnector {
+    pub(crate) fn of(tls: &Rustls, auth_rule: Option<AuthRule>) -> Self {
         Self {
             tls: tls.clone(),
-            guard,
+            auth_rule,
             is_asked: Arc::default(),
         }
     }
@@ -97,44 +97,47 @@ impl Telling {
     }
 }
 
-impl<S: Wire> MakeTlsConnect<S> for Telling {
-    type Stream = Watched<S>;
-    type TlsConnect = TellingOnce<S>;
+impl<S: Transport> MakeTlsConnect<S> for AuthConnector {
+    type Stream = AuthStream<S>;
+    type TlsConnect = StreamConnector<S>;
     type Error = <Rustls as MakeTlsConnect<S>>::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> Result<TellingOnce<S>, Self::Error> {
-        Ok(TellingOnce {
+    fn make_tls_connect(&mut self, host: &str) -> Result<StreamConnector<S>, Self::Error> {
+        Ok(StreamConnector {
             tls: MakeTlsConnect::<S>::make_tls_connect(&mut self.tls, host)?,
-            guard: self.guard,
+            auth_rule: self.auth_rule,
             is_asked: Arc::clone(&self.is_asked),
         })
     }
 }
 
-pub(crate) struct TellingOnce<S: Wire> {
+pub(crate) struct StreamConnector<S: Transport> {
     tls: <Rustls as MakeTlsConnect<S>>::TlsConnect,
-    guard: Option<Guard>,
+    auth_rule: Option<AuthRule>,
     is_asked: Arc<AtomicBool>,
 }
 
-impl<S: Wire> TlsConnect<S> for TellingOnce<S> {
-    type Stream = Watched<S>;
+impl<S: Transport> TlsConnect<S> for StreamConnector<S> {
+    type Stream = AuthStream<S>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Watched<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<AuthStream<S>>> + Send>>;
 
-    fn connect(self, mut wire: S) -> Self::Future {
+    fn connect(self, mut transport: S) -> Self::Future {
         Box::pin(async move {
-            let is_encrypted = match self.guard {
-                Some(guard) => guard.begins_tls(&mut wire).await?,
+            let is_encrypted = match self.auth_rule {
+                Some(auth_rule) => auth_rule.negotiate_tls(&mut transport).await?,
                 None => true,
             };
-            let wire = if is_encrypted {
+            let transport = if is_encrypted {
                 self.is_asked.store(true, Ordering::Release);
-                Either::Right(self.tls.connect(wire).await?)
+                Either::Right(self.tls.connect(transport).await?)
             } else {
-                Either::Left(wire)
+                Either::Left(transport)
             };
-            Ok(Watched::new(wire, self.guard.map(|guard| guard.rule)))
+            Ok(AuthStream::new(
+                transport,
+                self.auth_rule.map(|auth_rule| auth_rule.rule),
+            ))
         })
     }
 }

@@ -1,17 +1,15 @@
 //! Workers: the owners of instances. A worker that is gone is removed, and its instances are released.
 
-use perdure_provider::{
-    Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad,
-};
+use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, Worker, WorkerId, WorkerLoad};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{integer, number, optional_text, text, worker as id};
+use crate::revocation;
+use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
 use crate::text::encode;
-use crate::{revocation, suspicion};
 
 /// Registers a worker. A second call with the same id is the same registration: the caller may not have got the first
 /// answer.
@@ -148,22 +146,6 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
     Ok(released.len() as u64)
 }
 
-/// Releases a worker that has died, as [`release`] does. Its instances are under suspicion (P14).
-pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
-    let removed = session
-        .query(
-            "DELETE FROM {schema}.workers WHERE id = $1 RETURNING 1",
-            &[P::Text(&worker.0)],
-        )
-        .await?;
-    let poison_pills = suspicion::release_of_dead(session, worker, report).await?;
-    release(session, worker).await?;
-    Ok(TakenOver {
-        workers: removed.first().map(|_| worker.clone()).into_iter().collect(),
-        poison_pills,
-    })
-}
-
 /// Returns true if the lease of any worker has ended by the store's clock (P9).
 pub(crate) async fn any_expired(connection: &Connection) -> Result<bool, Failure> {
     let now = P::MaybeInt(connection.from.clock_ms());
@@ -174,27 +156,6 @@ pub(crate) async fn any_expired(connection: &Connection) -> Result<bool, Failure
         )
         .await?;
     Ok(row.try_get(0)?)
-}
-
-/// Takes over ([`take_over`]) each worker whose lease has ended, unless another process is about to.
-pub(crate) async fn take_over_expired(session: &Session<'_>, report: &str) -> Result<TakenOver, Failure> {
-    let rows = session
-        .query(
-            "SELECT id FROM {schema}.workers WHERE lease_until <= coalesce($1, {now}) ORDER BY lease_until, id FOR UPDATE SKIP LOCKED",
-            &[session.now()],
-        )
-        .await?;
-    let mut expired = Vec::new();
-    for row in &rows {
-        expired.extend(id(row, 0)?);
-    }
-    let mut all = TakenOver::default();
-    for worker in &expired {
-        let TakenOver { workers, poison_pills } = take_over(session, worker, report).await?;
-        all.workers.extend(workers);
-        all.poison_pills.extend(poison_pills);
-    }
-    Ok(all)
 }
 
 pub(crate) async fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use perdure_provider::{CommitDone, Outcome, ProviderError, TurnCommit, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::change_notifier::Waker;
+use crate::change_notifier::ChangeNotifier;
 use crate::connection::Connections;
 use crate::drive;
 use crate::error::Failure;
@@ -30,7 +30,11 @@ pub(crate) struct Batch {
 ///
 /// The queue has no limit of its own: each batch belongs to a caller that keeps to `ProviderInfo::concurrent_commits`
 /// and `batch_max`.
-pub(crate) async fn run(connections: Arc<Connections>, waker: Arc<Waker>, mut queue: UnboundedReceiver<Batch>) {
+pub(crate) async fn run(
+    connections: Arc<Connections>,
+    notifier: Arc<ChangeNotifier>,
+    mut queue: UnboundedReceiver<Batch>,
+) {
     let mut next = None;
     loop {
         let first = match next.take() {
@@ -52,22 +56,22 @@ pub(crate) async fn run(connections: Arc<Connections>, waker: Arc<Waker>, mut qu
             writes += batch.writes.len();
             group.push(batch);
         }
-        write_group(&connections, &waker, group).await;
+        write_group(&connections, &notifier, group).await;
     }
 }
 
-async fn write_group(connections: &Arc<Connections>, waker: &Waker, group: Vec<Batch>) {
+async fn write_group(connections: &Arc<Connections>, notifier: &ChangeNotifier, group: Vec<Batch>) {
     match attempt(connections, writes_of(&group)).await {
         Ok(outcomes) => {
             for (batch, outcomes) in group.into_iter().zip(outcomes) {
-                answer(connections, waker, batch, Ok(outcomes));
+                answer(connections, notifier, batch, Ok(outcomes));
             }
         }
         Err(failure) if group.len() > 1 && failure.kind().blames_row() => {
             for batch in group {
                 let result = attempt(connections, vec![Arc::clone(&batch.writes)]).await;
                 let result = result.map(|mut outcomes| outcomes.pop().unwrap_or_default());
-                answer(connections, waker, batch, result);
+                answer(connections, notifier, batch, result);
             }
         }
         Err(failure) => {
@@ -87,7 +91,7 @@ fn writes_of(group: &[Batch]) -> Vec<Arc<Vec<Write>>> {
 /// the error says that the outcome is unknown.
 async fn attempt(connections: &Arc<Connections>, batches: Vec<Arc<Vec<Write>>>) -> Result<Vec<Vec<Outcome>>, Failure> {
     let all: Vec<&Write> = batches.iter().flat_map(|batch| batch.iter()).collect();
-    let outcomes = match single_statement::of(&all).filter(|_| connections.habits().keeps_sessions) {
+    let outcomes = match single_statement::of(&all).filter(|_| connections.capabilities().keeps_sessions) {
         Some(SingleStatement::Turns(turns)) => write_turns(connections, &batches, &turns).await?,
         Some(SingleStatement::Marked(marked)) => write_marked(connections, &batches, &marked).await?,
         None => write_all(connections, &batches).await?,
@@ -107,7 +111,7 @@ async fn write_turns(
 ) -> Result<Vec<Outcome>, Failure> {
     let mut connection = connections.get().await?;
     let written = connections
-        .herald
+        .early_wake
         .awaiting(single_statement::write_turns(&connection, turns));
     let failure = match written.await {
         Ok(Some(outcomes)) => return Ok(outcomes),
@@ -144,7 +148,7 @@ async fn write_marked(
 ) -> Result<Vec<Outcome>, Failure> {
     let mut connection = connections.get().await?;
     let mark = connections.marks.take();
-    let written = connections.herald.awaiting(marked.write(&connection, &mark));
+    let written = connections.early_wake.awaiting(marked.write(&connection, &mark));
     let outcome = match written.await {
         Err(failure) if failure.is_unknown() => {
             let given_up = connection.give_up_commit();
@@ -195,9 +199,9 @@ async fn write_all(connections: &Arc<Connections>, batches: &[Arc<Vec<Write>>]) 
     .await
 }
 
-fn answer(connections: &Connections, waker: &Waker, batch: Batch, result: Result<Vec<Outcome>, Failure>) {
+fn answer(connections: &Connections, notifier: &ChangeNotifier, batch: Batch, result: Result<Vec<Outcome>, Failure>) {
     if let Ok(outcomes) = &result {
-        waker.written(&batch.writes, outcomes);
+        notifier.written(&batch.writes, outcomes);
     }
     answer_with(
         batch,

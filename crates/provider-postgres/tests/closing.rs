@@ -103,19 +103,19 @@ async fn what_others_have_to_know_is_told_before_the_end() {
 }
 
 #[tokio::test]
-async fn an_answer_is_heralded() {
+async fn an_answer_is_announced() {
     let schema = Schema::new();
     let store = store(&schema).await;
-    let heralded = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&heralded);
+    let announced = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&announced);
     store.on_answer_coming(Box::new(move || {
         count.fetch_add(1, Ordering::AcqRel);
     }));
     // A single answer may be there before anything waits for it.
     for n in 0.. {
-        let before = heralded.load(Ordering::Acquire);
+        let before = announced.load(Ordering::Acquire);
         start(&store, &format!("a{n}")).await;
-        if heralded.load(Ordering::Acquire) > before {
+        if announced.load(Ordering::Acquire) > before {
             break;
         }
     }

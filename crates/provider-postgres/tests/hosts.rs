@@ -49,8 +49,8 @@ async fn silent_host() -> SocketAddr {
     address
 }
 
-/// Starts a way to the server on which nothing goes on once it is frozen. It accepts connections all the same.
-async fn way() -> (SocketAddr, Arc<AtomicBool>) {
+/// Starts a proxy to the server on which nothing goes on once it is frozen. It accepts connections all the same.
+async fn proxy() -> (SocketAddr, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let frozen = Arc::new(AtomicBool::new(false));
@@ -99,7 +99,7 @@ async fn a_silent_host_is_skipped() {
 #[tokio::test]
 async fn all_connections_leave_a_host_that_falls_silent() {
     let schema = Schema::new();
-    let (first, frozen) = way().await;
+    let (first, frozen) = proxy().await;
     let store = PostgresProvider::connect(&url_with_first(first), options(&schema))
         .await
         .expect("it opens");
@@ -108,7 +108,7 @@ async fn all_connections_leave_a_host_that_falls_silent() {
     store.register_worker(worker.clone()).await.expect("it is registered");
 
     frozen.store(true, Ordering::Release);
-    // Some renewals are under way, more than the pool has connections, and then a new one.
+    // Some renewals are under proxy, more than the pool has connections, and then a new one.
     let mut renewing = JoinSet::new();
     for _ in 0..20 {
         renewing.spawn(renew(Arc::clone(&store), worker.id.clone()));

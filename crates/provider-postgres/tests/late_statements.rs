@@ -105,7 +105,7 @@ async fn a_statement_that_waited_for_a_lock_when_its_connection_was_cut_never_co
             let locked = Locked::table(&store, mode).await;
             let cut = async {
                 locked.until_waiting(1).await;
-                store.way.break_all();
+                store.proxy.break_all();
             };
             let (lost, ()) = tokio::join!(store.batch(vec![write()]), cut);
             assert_not_committed(&lost);
@@ -127,7 +127,7 @@ async fn a_statement_that_was_given_up_is_cancelled_when_it_is_known_not_to_comm
         let locked = Locked::table(&store, "ACCESS EXCLUSIVE").await;
         let cut = async {
             locked.until_waiting(1).await;
-            store.way.break_all();
+            store.proxy.break_all();
         };
         let (lost, ()) = tokio::join!(store.batch(vec![write]), cut);
         assert_not_committed(&lost);
@@ -174,12 +174,12 @@ async fn a_start_whose_time_was_over_never_comes_to_pass() {
 async fn a_statement_that_is_delivered_late_never_comes_to_pass() {
     let store = prepared().await;
     assert_not_committed(&store.cut(Cut::Late, vec![message("a")]).await);
-    store.way.deliver().await;
+    store.proxy.deliver().await;
     assert_eq!(store.messages().await, 1);
     // The connection was made anew, and this start prepares the statement.
     store.started("b").await;
     assert_not_committed(&store.cut(Cut::Late, vec![store.start("c")]).await);
-    store.way.deliver().await;
+    store.proxy.deliver().await;
     assert_eq!(store.instances().await, 2);
     store.provider.close().await;
 }
@@ -192,13 +192,13 @@ async fn a_turn_that_is_delivered_late_is_written_once() {
     assert_eq!(store.batch(turns([store.turn(key, 2)])).await, Ok(vec![COMMITTED]));
     let again = store.cut(Cut::Late, turns([store.turn(key, 3)])).await;
     assert_eq!(again, Ok(vec![COMMITTED]));
-    store.way.deliver().await;
+    store.proxy.deliver().await;
     assert_eq!(store.events().await, 3);
     assert_eq!(store.batch(turns([store.turn(key, 4)])).await, Ok(vec![COMMITTED]));
     store.provider.close().await;
 }
 
-/// The transaction is open, and its `COMMIT` is on the way. That decides, and the outcome is waited for.
+/// The transaction is open, and its `COMMIT` is on the proxy. That decides, and the outcome is waited for.
 #[tokio::test]
 async fn a_commit_that_is_delivered_late_decides() {
     let store = prepared().await;
@@ -210,9 +210,9 @@ async fn a_commit_that_is_delivered_late_decides() {
         let decide = async {
             while store.count(waits).await == 0 {}
             if is_delivered {
-                store.way.deliver().await;
+                store.proxy.deliver().await;
             } else {
-                store.way.lose();
+                store.proxy.lose();
             }
         };
         let (answer, ()) = tokio::join!(store.cut(Cut::LateCommit, two()), decide);
@@ -243,7 +243,7 @@ async fn what_cannot_be_found_out_is_told_as_unknown() {
         let waits =
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}.marks%'";
         while store.count(waits).await == 0 {}
-        store.way.break_all();
+        store.proxy.break_all();
         store.provider.close().await;
     };
     let (answer, ()) = tokio::join!(write, close);
@@ -277,7 +277,7 @@ async fn a_hundred_writes_lost_at_different_moments_are_there_once_or_not_at_all
             failed => assert_not_committed(&failed),
         }
         if chance & 16 == 0 {
-            store.way.deliver().await;
+            store.proxy.deliver().await;
             assert_eq!(
                 (store.messages().await, store.instances().await),
                 (messages, instances),
@@ -285,7 +285,7 @@ async fn a_hundred_writes_lost_at_different_moments_are_there_once_or_not_at_all
             );
         }
     }
-    store.way.deliver().await;
+    store.proxy.deliver().await;
     assert_eq!((store.messages().await, store.instances().await), (messages, instances));
     // The numbers of messages have no gap that a late message could fill.
     let last = "SELECT message_seq FROM {schema}.instances WHERE id = 'a'";

@@ -1,4 +1,4 @@
-//! Lost answers and lost requests: a proxy cuts the way of real statements to and from a real server.
+//! Lost answers and lost requests: a proxy cuts the proxy of real statements to and from a real server.
 
 mod common;
 
@@ -44,10 +44,10 @@ async fn a_turn_is_asked_for_until_the_server_lets_somebody_in_again() {
     let store = Store::open().await;
     let key = store.started("a").await;
     store.batch(turns([store.turn(key, 2)])).await.expect("it is written");
-    store.way.refusals.store(3, Ordering::Release);
+    store.proxy.refusals.store(3, Ordering::Release);
     let outcomes = store.cut(Cut::After, turns([store.turn(key, 3)])).await;
     assert_eq!(outcomes, Ok(vec![COMMITTED]));
-    assert_eq!(store.way.refusals.load(Ordering::Acquire), 0);
+    assert_eq!(store.proxy.refusals.load(Ordering::Acquire), 0);
     assert_eq!(store.events().await, 3);
     store.provider.close().await;
 }

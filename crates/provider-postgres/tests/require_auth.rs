@@ -40,14 +40,14 @@ impl Client {
         body
     }
 
-    async fn say(&mut self, bytes: &[u8]) {
+    async fn send(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).await.expect("it listens");
     }
 
     /// Sends a part of an exchange of SASL: 11 goes on, 12 is the last one.
     async fn say_sasl(&mut self, code: u8, text: &str) {
         let len = u32::try_from(8 + text.len()).expect("it is short");
-        self.say(&[b"R", &len.to_be_bytes()[..], &[0, 0, 0, code], text.as_bytes()].concat())
+        self.send(&[b"R", &len.to_be_bytes()[..], &[0, 0, 0, code], text.as_bytes()].concat())
             .await;
     }
 }
@@ -87,7 +87,7 @@ async fn rest(mut client: Client, mut sent: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
 async fn a_server_that_lets_us_in_at_once_is_refused_where_scram_is_required() {
     for require_auth in ["scram-sha-256", "!none", "md5,password"] {
         let (error, sent) = connect(require_auth, |mut client| async move {
-            client.say(OK).await;
+            client.send(OK).await;
             rest(client, Vec::new()).await
         })
         .await;
@@ -106,7 +106,7 @@ async fn a_message_before_the_method_does_not_hide_it() {
         b"R\0\0\0\x04",
     ] {
         let (_, sent) = connect("scram-sha-256", move |mut client| async move {
-            client.say(before).await;
+            client.send(before).await;
             // A request for the password in plain text. The client may have gone.
             let _ = client.0.write_all(b"R\0\0\0\x08\0\0\0\x03").await;
             rest(client, Vec::new()).await
@@ -119,9 +119,9 @@ async fn a_message_before_the_method_does_not_hide_it() {
 #[tokio::test]
 async fn a_server_that_does_not_end_scram_is_refused() {
     let (_, sent) = connect("scram-sha-256", |mut client| async move {
-        client.say(SCRAM).await;
+        client.send(SCRAM).await;
         let first = client.message().await.expect("it answers");
-        client.say(OK).await;
+        client.send(OK).await;
         rest(client, vec![first]).await
     })
     .await;
@@ -132,7 +132,7 @@ async fn a_server_that_does_not_end_scram_is_refused() {
 #[tokio::test]
 async fn a_server_that_does_not_know_the_password_is_refused() {
     let (error, sent) = connect("scram-sha-256", |mut client| async move {
-        client.say(SCRAM).await;
+        client.send(SCRAM).await;
         let first = client.message().await.expect("it answers");
         let text = String::from_utf8_lossy(&first).into_owned();
         let (_, nonce) = text.rsplit_once("r=").expect("it has a nonce");

@@ -1,4 +1,4 @@
-//! Statements that a store sends, counted on their way to the server: any amount of data is deleted by few of them.
+//! Statements that a store sends, counted on their proxy to the server: any amount of data is deleted by few of them.
 //! Each is a round trip, and 8 000 executions once took three apiece.
 
 mod common;

@@ -23,9 +23,9 @@ use crate::schema;
 /// The number of times that a connection waits for a lock before it gives up. Only the connection's own thread changes
 /// it.
 #[derive(Clone)]
-pub(crate) struct Patience(Arc<AtomicI32>);
+pub(crate) struct BusyLimit(Arc<AtomicI32>);
 
-impl Patience {
+impl BusyLimit {
     fn new() -> Self {
         Self(Arc::new(AtomicI32::new(BUSY_TRIES_MAX)))
     }
@@ -42,7 +42,7 @@ impl Patience {
 /// The connection that writes.
 pub(crate) struct WriterConnection {
     pub(crate) connection: Connection,
-    pub(crate) patience: Patience,
+    pub(crate) busy_limit: BusyLimit,
     /// Value of `PRAGMA data_version` before any caller got hold of the provider. From here on no commit of another
     /// connection is missed.
     pub(crate) data_version: i64,
@@ -94,7 +94,7 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
     }
     let log_exists = log_of(path).exists();
     retrying(|| {
-        let (mut connection, patience) = connect(path)?;
+        let (mut connection, busy_limit) = connect(path)?;
         if connection.is_readonly(MAIN_DB)? {
             return Err(Failure::Found(
                 Kind::CannotOpen,
@@ -117,7 +117,7 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
         let data_version = read_pragma(&connection, "data_version")?;
         Ok(WriterConnection {
             connection,
-            patience,
+            busy_limit,
             data_version,
         })
     })
@@ -158,7 +158,7 @@ pub(crate) fn open_in_memory() -> Result<WriterConnection, Failure> {
     let data_version = read_pragma(&connection, "data_version")?;
     Ok(WriterConnection {
         connection,
-        patience: Patience::new(),
+        busy_limit: BusyLimit::new(),
         data_version,
     })
 }
@@ -191,11 +191,11 @@ pub(crate) fn make_private(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn connect(path: &Path) -> Result<(Connection, Patience), Failure> {
+fn connect(path: &Path) -> Result<(Connection, BusyLimit), Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
-    let patience = Patience::new();
-    let limit = patience.clone();
+    let busy_limit = BusyLimit::new();
+    let limit = busy_limit.clone();
     connection.busy_handler(Some(move |tries: i32| {
         sleep(if tries < BUSY_FIRST_TRIES {
             BUSY_SLEEP_FIRST
@@ -205,7 +205,7 @@ fn connect(path: &Path) -> Result<(Connection, Patience), Failure> {
         tries < limit.0.load(Ordering::Relaxed)
     }))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    Ok((connection, patience))
+    Ok((connection, busy_limit))
 }
 
 fn set_durability(connection: &Connection, durability: Durability) -> Result<(), Failure> {
@@ -344,7 +344,7 @@ mod tests {
             .execute_batch("BEGIN IMMEDIATE")
             .expect("nobody else writes");
         let locked = two
-            .patience
+            .busy_limit
             .limited(3, || two.connection.execute_batch("BEGIN IMMEDIATE"));
         assert_eq!(Failure::from(locked.expect_err("the other writes")).kind(), Kind::Busy);
         one.connection.execute_batch("COMMIT").expect("the lock is held");

@@ -5,7 +5,8 @@
 //! not ended, the rarer states. Ids that begin with a prefix are sorted here where they are few.
 
 use perdure_provider::{
-    Among, Filter, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, TROUBLED, after_prefix,
+    Filter, IndexedSet, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,
+    after_prefix,
 };
 use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
@@ -63,14 +64,14 @@ impl Walk {
             let params = ids.map(Value::Text).into();
             return Ok(Self { sql, params });
         }
-        let (sql, params) = match filter.among() {
-            Among::All => (walk!(rows!("instances_created", "")), Vec::new()),
-            Among::Open => (walk!(rows!("instances_open", "completed_at IS NULL AND ")), Vec::new()),
-            Among::Troubled => {
-                let wanted = TROUBLED.map(|status| Value::Integer(filter.statuses.contains(&status).into()));
-                (OF_TROUBLED, wanted.into())
+        let (sql, params) = match filter.indexed_set() {
+            IndexedSet::All => (walk!(rows!("instances_created", "")), Vec::new()),
+            IndexedSet::Open => (walk!(rows!("instances_open", "completed_at IS NULL AND ")), Vec::new()),
+            IndexedSet::Unsuccessful => {
+                let wanted = UNSUCCESSFUL.map(|status| Value::Integer(filter.statuses.contains(&status).into()));
+                (OF_UNSUCCESSFUL, wanted.into())
             }
-            Among::ChildrenOf(parent) => {
+            IndexedSet::ChildrenOf(parent) => {
                 let sql = walk!(rows!("instances_children", "parent_id = ?4 AND "));
                 (sql, vec![Value::Text(parent.to_owned())])
             }
@@ -79,8 +80,8 @@ impl Walk {
     }
 }
 
-/// Reads each state of [`TROUBLED`] by itself, in that order.
-const OF_TROUBLED: &str = walk!(concat!(
+/// Reads each state of [`UNSUCCESSFUL`] by itself, in that order.
+const OF_UNSUCCESSFUL: &str = walk!(concat!(
     of_state!("Suspended", "?4"),
     " UNION ALL ",
     of_state!("Failed", "?5"),

@@ -257,13 +257,13 @@ impl Provider for SqliteProvider {
 
     async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
         let (worker, report) = (worker.clone(), report.to_owned());
-        self.write(move |session| worker::take_over(session, &worker, &report))
+        self.write(move |session| suspicion::take_over(session, &worker, &report))
             .await
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
         let report = report.to_owned();
-        self.write(move |session| worker::take_over_expired(session, &report))
+        self.write(move |session| suspicion::take_over_expired(session, &report))
             .await
     }
 

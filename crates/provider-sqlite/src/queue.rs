@@ -21,7 +21,7 @@ struct State<T> {
 }
 
 /// The result of waiting.
-pub(crate) enum Taken<T> {
+pub(crate) enum Received<T> {
     /// At least one item.
     Items(Vec<T>),
     /// No item in the given time.
@@ -66,9 +66,9 @@ impl<T> Queue<T> {
         self.ready.notify_all();
     }
 
-    /// Waits for items, at most for `patience`, and takes items from the front as long as `fits` accepts them. The
+    /// Waits for items, at most for `max_wait`, and takes items from the front as long as `fits` accepts them. The
     /// first item is always taken.
-    pub(crate) fn take(&self, patience: Option<Duration>, mut fits: impl FnMut(&T) -> bool) -> Taken<T> {
+    pub(crate) fn take(&self, max_wait: Option<Duration>, mut fits: impl FnMut(&T) -> bool) -> Received<T> {
         let mut state = self.state.lock();
         loop {
             if let Some(first) = state.items.pop_front() {
@@ -80,20 +80,20 @@ impl<T> Queue<T> {
                         items.extend(state.items.pop_front());
                     }
                 }
-                return Taken::Items(items);
+                return Received::Items(items);
             }
             if state.closed {
-                return Taken::Closed;
+                return Received::Closed;
             }
             if std::mem::take(&mut state.nudged) {
-                return Taken::Idle;
+                return Received::Idle;
             }
-            match patience {
+            match max_wait {
                 None => self.ready.wait(&mut state),
-                Some(patience) => {
-                    if self.ready.wait_for(&mut state, patience).timed_out() && state.items.is_empty() && !state.closed
+                Some(max_wait) => {
+                    if self.ready.wait_for(&mut state, max_wait).timed_out() && state.items.is_empty() && !state.closed
                     {
-                        return Taken::Idle;
+                        return Received::Idle;
                     }
                 }
             }

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::connection::open_reader;
 use crate::error::Failure;
 use crate::options::READERS;
-use crate::queue::{Queue, Taken};
+use crate::queue::{Queue, Received};
 use crate::threads::spawn;
 
 /// A read. It answers its caller itself.
@@ -64,7 +64,7 @@ impl Drop for Readers {
 
 fn serve(connection: &Connection, queue: &Queue<Read>) {
     // A thread takes one read at a time, so that a long read does not keep others from the other thread.
-    while let Taken::Items(reads) = queue.take(None, |_| false) {
+    while let Received::Items(reads) = queue.take(None, |_| false) {
         for read in reads {
             // A panic drops the read's reply, which its caller sees; the thread goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| read(connection)));

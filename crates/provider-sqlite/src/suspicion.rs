@@ -1,11 +1,14 @@
 //! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
-use perdure_provider::{InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TaskName, WorkerId};
+use perdure_provider::{
+    InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver, TaskName, WorkerId,
+};
 use rusqlite::{Row, params};
 
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
+use crate::worker::{self, id};
 
 /// Builds the update that clears the owner of some instances and sets their suspicion to `$next`. Parameters: 1 now, 2
 /// the report, 3 the suspicion that is enough to suspend, 4 the highest suspicion without evidence, 5 the rest for each
@@ -41,6 +44,35 @@ const OF_DEAD: &str = release!(
 
 /// The instance whose turn holds up a thread.
 const STALLED: &str = release!("(max(suspicion, ?4) + 1)", "key = ?6 AND owner = ?7 AND epoch = ?8");
+
+/// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion (P14).
+pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
+    let was_registered = worker::is_registered(session, worker)?;
+    let poison_pills = release_of_dead(session, worker, report)?;
+    worker::release(session, worker)?;
+    Ok(TakenOver {
+        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
+        poison_pills,
+    })
+}
+
+/// Does the same as [`take_over`] for each worker whose lease has ended by the store's clock (P9).
+pub(crate) fn take_over_expired(session: &mut Session<'_>, report: &str) -> Result<TakenOver, Failure> {
+    // The table has a few rows, one for each running process, so no index is kept.
+    let mut statement = session
+        .connection()
+        .prepare_cached("SELECT id FROM workers WHERE lease_until <= ?1 ORDER BY lease_until, id")?;
+    let expired: Vec<WorkerId> = statement
+        .query_map(params![session.now_ms()], |row| id(row, 0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut all = TakenOver::default();
+    for worker in &expired {
+        let TakenOver { workers, poison_pills } = take_over(session, worker, report)?;
+        all.workers.extend(workers);
+        all.poison_pills.extend(poison_pills);
+    }
+    Ok(all)
+}
 
 /// Releases the instances of a dead worker, which fences off the former owner from all of them. Returns the instances
 /// that are suspended by that.

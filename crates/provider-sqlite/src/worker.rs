@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use perdure_provider::{
-    Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, TakenOver, Worker, WorkerId, WorkerLoad,
-};
+use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renewal, Worker, WorkerId, WorkerLoad};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
+use crate::revocation;
 use crate::rows::{integer, number};
 use crate::session::Session;
-use crate::{revocation, suspicion};
 
 /// Returns the end of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
@@ -130,35 +128,6 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
     Ok(released as u64)
 }
 
-/// Does the same as [`release`] for a worker that has died. The instances that it owned come under suspicion (P14).
-pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
-    let was_registered = is_registered(session, worker)?;
-    let poison_pills = suspicion::release_of_dead(session, worker, report)?;
-    release(session, worker)?;
-    Ok(TakenOver {
-        workers: was_registered.then(|| worker.clone()).into_iter().collect(),
-        poison_pills,
-    })
-}
-
-/// Does the same as [`take_over`] for each worker whose lease has ended by the store's clock (P9).
-pub(crate) fn take_over_expired(session: &mut Session<'_>, report: &str) -> Result<TakenOver, Failure> {
-    // The table has a few rows, one for each running process, so no index is kept.
-    let mut statement = session
-        .connection()
-        .prepare_cached("SELECT id FROM workers WHERE lease_until <= ?1 ORDER BY lease_until, id")?;
-    let expired: Vec<WorkerId> = statement
-        .query_map(params![session.now_ms()], |row| id(row, 0))?
-        .collect::<rusqlite::Result<_>>()?;
-    let mut all = TakenOver::default();
-    for worker in &expired {
-        let TakenOver { workers, poison_pills } = take_over(session, worker, report)?;
-        all.workers.extend(workers);
-        all.poison_pills.extend(poison_pills);
-    }
-    Ok(all)
-}
-
 pub(crate) fn all(connection: &Connection) -> Result<Vec<Worker>, Failure> {
     let mut statement =
         connection.prepare_cached("SELECT id, name, host, pid, process_start, lease_until FROM workers ORDER BY id")?;
@@ -202,6 +171,6 @@ pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure>
     all(connection)?.into_iter().map(load).collect()
 }
 
-fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {
+pub(crate) fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {
     Ok(WorkerId(Arc::from(row.get_ref(column)?.as_str()?)))
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perdure_provider::{Clock, ProviderError, ProviderErrorKind};
 use rusqlite::Connection;
 
-use crate::connection::{Patience, WriterConnection, log_of};
+use crate::connection::{BusyLimit, WriterConnection, log_of};
 use crate::error::Failure;
 use crate::job::Job;
 use crate::listeners::Listeners;
@@ -23,7 +23,7 @@ use crate::options::{
     CHECKPOINT_TRIES_MAX, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX, WAL_BYTES_MAX,
     WAL_CHECK_EVERY,
 };
-use crate::queue::{Queue, Taken};
+use crate::queue::{Queue, Received};
 use crate::readers::Readers;
 use crate::session::Session;
 
@@ -43,14 +43,14 @@ pub(crate) struct Shared {
 pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc<Readers>>) {
     let WriterConnection {
         connection,
-        patience,
+        busy_limit,
         data_version,
     } = writer;
     match Session::new(&connection, data_version) {
         Ok(session) => Writer {
             session,
             connection: &connection,
-            patience,
+            busy_limit,
             shared,
             log: Log::of(shared),
         }
@@ -70,7 +70,7 @@ pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc
 
 /// Refuses all jobs. A writer without its statements can only report the error.
 fn refuse_all(shared: &Shared, error: &ProviderError) {
-    while let Taken::Items(jobs) = shared.queue.take(None, |_| true) {
+    while let Received::Items(jobs) = shared.queue.take(None, |_| true) {
         for job in jobs {
             answer(job, Err(error.clone()));
         }
@@ -85,7 +85,7 @@ fn answer(job: Box<dyn Job>, result: Result<(), ProviderError>) {
 struct Writer<'c> {
     session: Session<'c>,
     connection: &'c Connection,
-    patience: Patience,
+    busy_limit: BusyLimit,
     shared: &'c Shared,
     log: Option<Log>,
 }
@@ -95,16 +95,16 @@ impl Writer<'_> {
         loop {
             let watching = self.shared.file.is_some() && self.shared.listeners.any();
             let (mut jobs, mut writes) = (0, 0);
-            let taken = self.shared.queue.take(watching.then_some(FOREIGN_CHANGE_EVERY), |job| {
+            let received = self.shared.queue.take(watching.then_some(FOREIGN_CHANGE_EVERY), |job| {
                 let fits = jobs < TRANSACTION_JOBS_MAX && writes < TRANSACTION_WRITES_MAX;
                 jobs += 1;
                 writes += job.writes();
                 fits
             });
-            match taken {
-                Taken::Items(group) => self.write(group),
-                Taken::Idle => self.look_around(),
-                Taken::Closed => return,
+            match received {
+                Received::Items(group) => self.write(group),
+                Received::Idle => self.check_foreign_changes(),
+                Received::Closed => return,
             }
         }
     }
@@ -118,9 +118,9 @@ impl Writer<'_> {
             }
             Err(Stopped::InJob(_)) if group.len() > 1 => {
                 for job in group {
-                    let mut alone = [job];
-                    let result = self.attempt(&mut alone).map_err(|stopped| self.named(stopped));
-                    let [job] = alone;
+                    let mut single = [job];
+                    let result = self.attempt(&mut single).map_err(|stopped| self.named(stopped));
+                    let [job] = single;
                     answer(job, result);
                 }
             }
@@ -132,7 +132,7 @@ impl Writer<'_> {
             }
         }
         if let Some(log) = &mut self.log {
-            log.keep_bounded(self.connection, &self.patience);
+            log.keep_bounded(self.connection, &self.busy_limit);
         }
     }
 
@@ -182,7 +182,7 @@ impl Writer<'_> {
     /// Asks whether another process wrote. The writer's own connection is asked, because SQLite counts only the commits
     /// of other connections there. No foreign commit is missed while this thread writes, because then the thread holds
     /// the lock.
-    fn look_around(&mut self) {
+    fn check_foreign_changes(&mut self) {
         // An error comes again with the next write, and is reported there.
         if self.session.foreign_commit().unwrap_or(true) {
             self.tell_listeners();
@@ -232,7 +232,7 @@ impl Log {
         })
     }
 
-    fn keep_bounded(&mut self, connection: &Connection, patience: &Patience) {
+    fn keep_bounded(&mut self, connection: &Connection, busy_limit: &BusyLimit) {
         self.transactions += 1;
         if !self.transactions.is_multiple_of(WAL_CHECK_EVERY) {
             return;
@@ -243,7 +243,7 @@ impl Log {
         }
         // The checkpoint fails while another process reads at length. Then the next try waits until the log has grown
         // by as much again.
-        let _ = patience.limited(CHECKPOINT_TRIES_MAX, || {
+        let _ = busy_limit.limited(CHECKPOINT_TRIES_MAX, || {
             connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
         });
         self.limit = if size() <= WAL_BYTES_MAX {
@@ -267,7 +267,7 @@ mod tests {
         let directory = Directory::new();
         let path = directory.join("store.db");
         let WriterConnection {
-            connection, patience, ..
+            connection, busy_limit, ..
         } = open_writer(&path, Durability::Normal, true).expect("the store opens");
         let reader = open_reader(&path).expect("a reader opens");
         reader
@@ -286,7 +286,7 @@ mod tests {
         let mut check = |limit: Option<u64>| {
             log.limit = limit.unwrap_or(log.limit);
             log.transactions = WAL_CHECK_EVERY - 1;
-            log.keep_bounded(&connection, &patience);
+            log.keep_bounded(&connection, &busy_limit);
         };
         check(Some(u64::MAX));
         assert!(size() > 4_000_000, "it is not over the limit");

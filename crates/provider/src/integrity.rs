@@ -163,8 +163,8 @@ pub struct Examination {
     status: Option<Status>,
     findings: Vec<Finding>,
     first_execution: Option<i64>,
-    /// The execution whose events are being told.
-    told: Told,
+    /// The execution whose events are being read.
+    current: CurrentExecution,
     messages: i64,
     /// Events of the current execution: those that are offered as tasks, those whose end waits as a message, and those
     /// whose child runs.
@@ -173,9 +173,9 @@ pub struct Examination {
     running: BTreeSet<i64>,
 }
 
-/// An execution, as far as it was told.
+/// An execution, as far as its events were read.
 #[derive(Default)]
-struct Told {
+struct CurrentExecution {
     execution: i64,
     events: i64,
     ends: usize,
@@ -194,7 +194,7 @@ impl Examination {
             status,
             findings: Vec::new(),
             first_execution: None,
-            told: Told::default(),
+            current: CurrentExecution::default(),
             messages: 0,
             offered: BTreeSet::new(),
             settled: BTreeSet::new(),
@@ -220,18 +220,18 @@ impl Examination {
             kind,
             ref_id,
         } = event;
-        if self.first_execution.is_none() || execution != self.told.execution {
+        if self.first_execution.is_none() || execution != self.current.execution {
             self.execution_begins(execution);
         }
         let at = format!("event {id} of execution {execution}");
-        self.told.events += 1;
-        if id != self.told.events {
-            let missing = self.told.events;
+        self.current.events += 1;
+        if id != self.current.events {
+            let missing = self.current.events;
             self.find(
                 Rule::History,
                 format_args!("event {missing} of execution {execution} is missing, event {id} follows"),
             );
-            self.told.events = id;
+            self.current.events = id;
         }
         let Some(kind) = Kind::parse(kind) else {
             self.find(Rule::History, format_args!("the kind of {at} is unknown"));
@@ -240,24 +240,24 @@ impl Examination {
         if (kind == Kind::ExecutionStarted) != (id == 1) {
             self.find(Rule::History, format_args!("{at} is {kind}"));
         }
-        if self.told.ends > 0 {
+        if self.current.ends > 0 {
             self.find(Rule::History, format_args!("{at} ({kind}) comes after the end"));
         }
-        self.told.ends += usize::from(end_of(kind).is_some());
-        self.told.last = Some(kind);
+        self.current.ends += usize::from(end_of(kind).is_some());
+        self.current.last = Some(kind);
         self.refer(&at, id, kind, ref_id);
     }
 
     /// Checks that a completion belongs to one earlier schedule that has no completion yet.
     fn refer(&mut self, at: &str, id: i64, kind: Kind, ref_id: Option<i64>) {
         if is_schedule(kind) {
-            self.told.open.insert(id, kind);
+            self.current.open.insert(id, kind);
         }
         let is_over = is_over_with(kind);
         if !is_over && kind != Kind::ActivityAttemptFailed {
             return;
         }
-        let open = ref_id.filter(|id| self.told.open.contains_key(id));
+        let open = ref_id.filter(|id| self.current.open.contains_key(id));
         match open {
             None => {
                 let of = ref_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
@@ -266,7 +266,7 @@ impl Examination {
                     format_args!("{at} ({kind}) refers to event {of}, and nothing of that is open"),
                 );
             }
-            Some(id) if is_over => drop(self.told.open.remove(&id)),
+            Some(id) if is_over => drop(self.current.open.remove(&id)),
             Some(_) => {}
         }
     }
@@ -276,7 +276,7 @@ impl Examination {
             None => self.first_execution = Some(execution),
             Some(_) => {
                 self.execution_ends();
-                let before = self.told.execution;
+                let before = self.current.execution;
                 if execution != before + 1 {
                     self.find(
                         Rule::History,
@@ -285,19 +285,19 @@ impl Examination {
                 }
             }
         }
-        self.told = Told {
+        self.current = CurrentExecution {
             execution,
-            ..Told::default()
+            ..CurrentExecution::default()
         };
     }
 
     /// Checks the last event of an execution.
     fn execution_ends(&mut self) {
-        let Told { execution, last, .. } = self.told;
+        let CurrentExecution { execution, last, .. } = self.current;
         let found = last.map_or_else(|| "no event".to_owned(), |kind| kind.to_string());
         if execution < self.facts.execution {
             // The oldest may be about to be pruned, from its last event on.
-            let is_pruned = self.first_execution == Some(execution) && self.told.ends == 0;
+            let is_pruned = self.first_execution == Some(execution) && self.current.ends == 0;
             if last != Some(Kind::ExecutionContinuedAsNew) && !is_pruned {
                 self.find(
                     Rule::History,
@@ -334,7 +334,7 @@ impl Examination {
         let at = self.attempt("task", task);
         self.offered.insert(task.scheduled);
         let is_current = task.execution == self.facts.execution;
-        let is_open = self.told.open.get(&task.scheduled) == Some(&Kind::ActivityScheduled);
+        let is_open = self.current.open.get(&task.scheduled) == Some(&Kind::ActivityScheduled);
         if is_current && !is_open && !self.status.is_some_and(Status::is_terminal) {
             self.find(
                 Rule::Orphan,
@@ -393,10 +393,10 @@ impl Examination {
         if self.first_execution.is_some() {
             self.execution_ends();
         }
-        let last = if self.told.execution == current && self.first_execution.is_some() {
-            self.told.events
+        let last = if self.current.execution == current && self.first_execution.is_some() {
+            self.current.events
         } else {
-            self.told = Told::default();
+            self.current = CurrentExecution::default();
             self.find(Rule::History, format_args!("execution {current} has no event"));
             0
         };
@@ -469,7 +469,7 @@ impl Examination {
         if self.status == Some(Status::Pending) {
             self.find(Rule::Stuck, "it is Pending, nobody has it, and it is never due");
         }
-        for (id, kind) in std::mem::take(&mut self.told.open) {
+        for (id, kind) in std::mem::take(&mut self.current.open) {
             if self.settled.contains(&id) {
                 continue;
             }

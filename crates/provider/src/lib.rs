@@ -38,10 +38,10 @@
 //!   suspicion on each instance that it owned, more of it on each instance that was on [`Probation`], and evidence against
 //!   an instance that was tried alone. A turn that holds up its worker's thread is evidence, too. An instance with too
 //!   much suspicion is suspended in the commit that adds it, and nothing of the instance is read for that. An instance
-//!   that is given back in good order keeps its suspicion unchanged. A turn that appends events clears it, and so does
+//!   that is released in good order keeps its suspicion unchanged. A turn that appends events clears it, and so does
 //!   a resume.
 //! - **P15** A worker that loses an instance to a termination or a suspension is told so with its [`Inbox`]. It is told
-//!   each time until it lets go of the instance or is gone, even if the instance has changed again meanwhile.
+//!   each time until it releases the instance or is gone, even if the instance has changed again meanwhile.
 //! - **P16** A renewal tells which instances the worker owns in the store at that moment, so that the worker can
 //!   compare this with its own record. Only an error that [blames a row](ProviderErrorKind::blames_row) is a verdict on
 //!   a write; any other error says that the store cannot write now.
@@ -86,7 +86,8 @@ pub use integrity::{
 };
 pub use kept_message::{KeptMessage, kept_mailbox};
 pub use listing::{
-    Among, Candidate, Filter, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, TROUBLED, after_prefix,
+    Candidate, Filter, IndexedSet, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,
+    after_prefix,
 };
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};

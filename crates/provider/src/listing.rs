@@ -70,18 +70,18 @@ pub struct Candidate<'a> {
     pub completed_at_ms: Option<i64>,
 }
 
-/// The statuses of instances that a person may have to look after.
-pub const TROUBLED: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
+/// The statuses of instances that did not complete and that no worker runs.
+pub const UNSUCCESSFUL: [Status; 4] = [Status::Suspended, Status::Failed, Status::Cancelled, Status::Terminated];
 
 /// The smallest set of instances that a store keeps an order of and that contains those of a [`Filter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among<'f> {
+pub enum IndexedSet<'f> {
     /// All instances.
     All,
     /// Instances that have not ended.
     Open,
-    /// Instances in the statuses of [`TROUBLED`].
-    Troubled,
+    /// Instances in the statuses of [`UNSUCCESSFUL`].
+    Unsuccessful,
     /// Instances with this parent.
     ChildrenOf(&'f str),
 }
@@ -89,15 +89,15 @@ pub enum Among<'f> {
 impl Filter {
     /// Returns the set of instances that contains those of the filter.
     #[must_use]
-    pub fn among(&self) -> Among<'_> {
+    pub fn indexed_set(&self) -> IndexedSet<'_> {
         if let Some(parent) = &self.parent_id {
-            return Among::ChildrenOf(parent);
+            return IndexedSet::ChildrenOf(parent);
         }
         match &self.statuses[..] {
-            [] => Among::All,
-            statuses if statuses.iter().all(|status| TROUBLED.contains(status)) => Among::Troubled,
-            statuses if statuses.iter().any(|status| status.is_terminal()) => Among::All,
-            _ => Among::Open,
+            [] => IndexedSet::All,
+            statuses if statuses.iter().all(|status| UNSUCCESSFUL.contains(status)) => IndexedSet::Unsuccessful,
+            statuses if statuses.iter().any(|status| status.is_terminal()) => IndexedSet::All,
+            _ => IndexedSet::Open,
         }
     }
 

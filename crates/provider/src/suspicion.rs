@@ -133,7 +133,7 @@ pub struct TakenOver {
     pub poison_pills: Vec<PoisonPill>,
 }
 
-/// A request to give back what a worker owns and runs while its thread does not answer. The worker stays registered.
+/// A request to release what a worker owns and runs while its thread does not answer. The worker stays registered.
 #[derive(Clone, Debug)]
 pub struct ReleaseMost {
     /// The worker.

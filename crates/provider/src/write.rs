@@ -117,7 +117,7 @@ pub struct NewMessage {
     pub time_ms: i64,
 }
 
-/// A request of a worker to let go of an instance that it does not run.
+/// A request of a worker to release an instance that it does not run.
 #[derive(Clone, Debug)]
 pub struct ReleaseInstance {
     /// The instance.
@@ -280,7 +280,7 @@ pub struct StatusChange {
 pub enum AfterTurn {
     /// The worker keeps the instance.
     Hold,
-    /// The instance is given back and sleeps.
+    /// The instance is released and sleeps.
     Release {
         /// Time at which the instance is due again without a message, ms since 1970; `None`: never.
         wake_at_ms: Option<i64>,
@@ -310,7 +310,7 @@ pub struct NextExecution {
     pub version: String,
     /// First event of the execution (`ExecutionStarted`, id 1).
     pub first_event: EventRecord,
-    /// True if the worker keeps the instance, in the same epoch. Otherwise the instance is given back and due at once.
+    /// True if the worker keeps the instance, in the same epoch. Otherwise the instance is released and due at once.
     pub hold: bool,
 }
 
@@ -395,7 +395,7 @@ pub enum Outcome {
         others: Option<Box<CrossInstanceOutcome>>,
     },
     /// The end of an attempt was told to its instance, if that still waits for it.
-    Told {
+    TaskDone {
         /// Owner of the instance, if the instance was told.
         receivers: Receivers,
     },

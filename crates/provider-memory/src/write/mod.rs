@@ -35,7 +35,7 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
         Write::Delete { id } => deletion::delete(tables, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(tables, heartbeat),
         Write::TaskDone(done) => task_done::done(tables, done),
-        Write::Probation(probation) => probation::say(tables, probation),
+        Write::Probation(probation) => probation::note(tables, probation),
         Write::ReleaseInstance(request) => release::release(tables, request),
         Write::ReleaseTask(request) => tasks::release_one(tables, request),
     })

@@ -4,7 +4,7 @@ use perdure_provider::{Outcome, Probation, ProbationStep};
 
 use crate::tables::Tables;
 
-pub(super) fn say(tables: &mut Tables, probation: &Probation) -> Outcome {
+pub(super) fn note(tables: &mut Tables, probation: &Probation) -> Outcome {
     let row = tables.instance(probation.key);
     if !row.is_some_and(|row| row.is_owned(&probation.worker, probation.epoch)) {
         return Outcome::Fenced;

@@ -23,17 +23,19 @@ pub(crate) fn resume_mismatched(tables: &mut Tables, request: &ResumeMismatched)
     let of_it = tables
         .instances()
         .filter(|row| row.name == request.name && row.version == request.version);
-    let unfit = of_it.filter_map(|row| {
+    let mismatched = of_it.filter_map(|row| {
         let code = row.unfit_code.clone()?;
         Some(Mismatched { code, key: row.key })
     });
-    let mut resumed: Vec<Mismatched> = unfit
-        .filter(|unfit| unfit.code != request.code && request.after.as_ref().is_none_or(|after| unfit > after))
+    let mut resumed: Vec<Mismatched> = mismatched
+        .filter(|mismatched| {
+            mismatched.code != request.code && request.after.as_ref().is_none_or(|after| mismatched > after)
+        })
         .collect();
     resumed.sort_unstable();
     resumed.truncate(request.limit);
-    for unfit in &resumed {
-        go_on(tables, unfit.key, request.time_ms);
+    for mismatched in &resumed {
+        go_on(tables, mismatched.key, request.time_ms);
     }
     resumed
 }

@@ -32,5 +32,5 @@ pub(super) fn done(tables: &mut Tables, done: &TaskDone) -> Outcome {
     };
     let mut receivers = Vec::new();
     mailbox::settle(tables, waiting, settlement, &mut receivers);
-    Outcome::Told { receivers }
+    Outcome::TaskDone { receivers }
 }

@@ -71,7 +71,7 @@ fn is_of(turn: &TurnCommit, epoch: Epoch, row: &InstanceRow) -> bool {
     is_owner && is_epoch && row.execution == turn.execution && follows
 }
 
-/// Advances the instance up to this event. Returns the time at which the instance is due, if it was given back.
+/// Advances the instance up to this event. Returns the time at which the instance is due, if it was released.
 fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: EventId) -> Option<i64> {
     let now_ms = tables.now_ms;
     // A message that the worker has not seen came between its last look and this commit.

@@ -107,7 +107,7 @@ async fn start_all(session: &Session<'_>, turns: &mut [TurnEffects<'_>]) -> Resu
     });
     let keys = session.connection().keys(asked.len()).await?;
     let starts = NewInstances::of(&keys, parents)?;
-    let rows = session.run(starts.ask(session).as_ref()).await?;
+    let rows = session.run(starts.query(session).as_ref()).await?;
     let inserted = AllInserted::of(&rows)?;
     let came = asked.iter().enumerate().map(|(at, (n, _, other))| {
         (

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use super::events::Events;
 use super::found::{Parent, find};
 use super::next_state::{NextState, custom_status};
-use crate::connection::Ask;
+use crate::connection::Query;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number};
@@ -157,7 +157,7 @@ impl<'w> NewInstances<'w> {
     }
 
     /// Returns the statement. `None`: there are no starts.
-    pub(super) fn ask(&self, session: &Session<'_>) -> Option<Ask<'_>> {
+    pub(super) fn query(&self, session: &Session<'_>) -> Option<Query<'_>> {
         if self.key.is_empty() {
             return None;
         }
@@ -192,7 +192,7 @@ impl<'w> NewInstances<'w> {
             P::MaybeInts(&self.wake_at),
         ];
         params.extend(self.events.params());
-        Some(Ask { written: START, params })
+        Some(Query { sql: START, params })
     }
 }
 

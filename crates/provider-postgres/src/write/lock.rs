@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use perdure_provider::{AfterTurn, Write};
 
 use super::layers::Layer;
-use crate::connection::Ask;
+use crate::connection::Query;
 use crate::params::P;
 use crate::text::encode;
 
@@ -91,11 +91,11 @@ impl<'w> Lock<'w> {
     }
 
     /// Returns the statement. `None`: there is nothing to lock.
-    pub(super) fn ask(&self) -> Option<Ask<'_>> {
+    pub(super) fn query(&self) -> Option<Query<'_>> {
         let [parents, executions, events] = &self.cancelled;
         let is_empty = self.keys.is_empty() && self.ids.is_empty() && parents.is_empty();
-        (!is_empty).then(|| Ask {
-            written: LOCK,
+        (!is_empty).then(|| Query {
+            sql: LOCK,
             params: vec![
                 P::Ints(&self.keys),
                 P::Texts(&self.ids),

@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 
 use super::found::Parent;
 use super::lock::Lock;
-use crate::connection::Ask;
+use crate::connection::Query;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer, number, optional_number, status, worker};
@@ -102,9 +102,9 @@ impl<'w> Messages<'w> {
     }
 
     /// Returns the statement. `None`: there are no messages.
-    pub(super) fn ask(&self, session: &Session<'_>) -> Option<Ask<'_>> {
-        (!self.n.is_empty()).then(|| Ask {
-            written: SEND,
+    pub(super) fn query(&self, session: &Session<'_>) -> Option<Query<'_>> {
+        (!self.n.is_empty()).then(|| Query {
+            sql: SEND,
             params: vec![
                 session.now(),
                 P::Ints(&self.n),
@@ -124,17 +124,17 @@ impl<'w> Messages<'w> {
 
     /// Locks the receivers and sends the messages. Returns the result of each, in order.
     pub(super) async fn send(&self, session: &Session<'_>) -> Result<Vec<Sent>, Failure> {
-        let Some(ask) = self.ask(session) else {
+        let Some(query) = self.query(session) else {
             return Ok(Vec::new());
         };
         let lock = Lock::of_receivers(
             self.to_key.iter().flatten().copied(),
             self.to_id.iter().flatten().map(|id| &**id),
         );
-        let lock = lock.ask();
-        let asks: Vec<&Ask<'_>> = lock.iter().chain([&ask]).collect();
-        session.connection().prepare(&asks).await?;
-        let (_, rows) = tokio::try_join!(biased; session.run(lock.as_ref()), session.run(Some(&ask)))?;
+        let lock = lock.query();
+        let queries: Vec<&Query<'_>> = lock.iter().chain([&query]).collect();
+        session.connection().prepare(&queries).await?;
+        let (_, rows) = tokio::try_join!(biased; session.run(lock.as_ref()), session.run(Some(&query)))?;
         sent(&rows, self.len())
     }
 }

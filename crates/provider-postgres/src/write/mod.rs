@@ -30,7 +30,7 @@ mod turn;
 
 use perdure_provider::{Outcome, Write};
 
-use crate::connection::Ask;
+use crate::connection::Query;
 use crate::error::Failure;
 use crate::session::Session;
 use crate::{deletion, tasks};
@@ -54,10 +54,10 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     let keys = session.connection().keys(layer.starts.len()).await?;
     let starts = insert::NewInstances::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
     let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, message)| *message));
-    let (lock, turns, starts) = (lock.ask(), turns.ask(session.now()), starts.ask(session));
-    let messages = messages.ask(session);
-    let asks: Vec<&Ask<'_>> = [&lock, &turns, &starts, &messages].into_iter().flatten().collect();
-    session.connection().prepare(&asks).await?;
+    let (lock, turns, starts) = (lock.query(), turns.query(session.now()), starts.query(session));
+    let messages = messages.query(session);
+    let queries: Vec<&Query<'_>> = [&lock, &turns, &starts, &messages].into_iter().flatten().collect();
+    session.connection().prepare(&queries).await?;
     // Sent in this order, without waiting for the answers in between.
     let (_, turned, started, sent) = tokio::try_join!(
         biased;
@@ -89,7 +89,7 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms).await,
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat).await,
         Write::TaskDone(done) => task_done::done(session, done).await,
-        Write::Probation(probation) => probation::say(session, probation).await,
+        Write::Probation(probation) => probation::note(session, probation).await,
         Write::ReleaseInstance(request) => release::release(session, request).await,
         Write::ReleaseTask(request) => tasks::release_one(session, request).await,
         Write::Start(instance) => start::restart(session, instance).await,

@@ -7,7 +7,7 @@ use crate::params::P;
 use crate::rows::integer;
 use crate::session::Session;
 
-pub(super) async fn say(session: &Session<'_>, probation: &Probation) -> Result<Outcome, Failure> {
+pub(super) async fn note(session: &Session<'_>, probation: &Probation) -> Result<Outcome, Failure> {
     let noted = session
         .query_optional(
             "UPDATE {schema}.instances

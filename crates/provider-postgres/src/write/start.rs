@@ -28,7 +28,7 @@ pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Re
     make_room(session, instance).await?;
     let keys = session.connection().keys(1).await?;
     let starts = NewInstances::of(&keys, [(instance, None)])?;
-    let rows = session.run(starts.ask(session).as_ref()).await?;
+    let rows = session.run(starts.query(session).as_ref()).await?;
     let mut effects = Vec::new();
     let inserted = AllInserted::of(&rows)?.get(keys[0]);
     let mut outcomes = [Some(outcome(0, instance, inserted, &mut effects))];

@@ -49,5 +49,5 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
             receivers.push(owner);
         }
     }
-    Ok(Outcome::Told { receivers })
+    Ok(Outcome::TaskDone { receivers })
 }

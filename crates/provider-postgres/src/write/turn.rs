@@ -13,7 +13,7 @@ use super::events::Events;
 use super::found::parent;
 use super::layers::Layer;
 use super::next_state::{NextState, custom_status};
-use crate::connection::Ask;
+use crate::connection::Query;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer};
@@ -173,7 +173,7 @@ impl<'w> Turns<'w> {
     }
 
     /// Returns the statement. `None`: there are no turns.
-    pub(super) fn ask<'a>(&'a self, now: P<'a>) -> Option<Ask<'a>> {
+    pub(super) fn query<'a>(&'a self, now: P<'a>) -> Option<Query<'a>> {
         if self.key.is_empty() {
             return None;
         }
@@ -210,8 +210,8 @@ impl<'w> Turns<'w> {
             let more = [key, seq, &self.ended, activity_key, execution, scheduled];
             params.extend(more.into_iter().map(|column| P::Ints(column)));
         }
-        Some(Ask {
-            written: if is_plain { PLAIN } else { WHOLE },
+        Some(Query {
+            sql: if is_plain { PLAIN } else { WHOLE },
             params,
         })
     }

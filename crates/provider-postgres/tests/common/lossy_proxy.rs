@@ -17,7 +17,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Schema, options, other_program, url};
 
-/// The moment at which the way is cut, once.
+/// The moment at which the proxy is cut, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// The next data that is sent does not reach the server.
@@ -26,7 +26,7 @@ pub(crate) enum Cut {
     After,
     /// Like [`After`](Self::After), for the end of a transaction.
     AfterCommit,
-    /// The data is [delivered](Way::deliver) when the client has long lost its connection.
+    /// The data is [delivered](LossyProxy::deliver) when the client has long lost its connection.
     Late,
     /// Like [`Late`](Self::Late), for the end of a transaction.
     LateCommit,
@@ -45,9 +45,9 @@ impl Cut {
     }
 }
 
-/// A way to the server.
+/// A proxy to the server.
 #[derive(Default)]
-pub(crate) struct Way {
+pub(crate) struct LossyProxy {
     pub(crate) cut: Mutex<Option<Cut>>,
     /// The data that is still to be delivered, with the connections to the server.
     late: Mutex<Vec<(TcpStream, Vec<u8>)>>,
@@ -60,7 +60,7 @@ pub(crate) struct Way {
 /// The beginning of a connection that asks for a cancellation: its length and its code.
 const CANCEL: [u8; 8] = [0, 0, 0, 16, 4, 210, 22, 46];
 
-impl Way {
+impl LossyProxy {
     /// Takes the cut that applies to `sent`, if there is one.
     fn cut(&self, sent: &[u8]) -> Option<Cut> {
         let mut cut = self.cut.lock();
@@ -160,10 +160,10 @@ fn said(severity: &str, state: &str, message: &str) -> Vec<u8> {
     [b"E", &length.to_be_bytes()[..], fields.as_bytes()].concat()
 }
 
-/// A store behind a way of its own, with one connection in the pool.
+/// A store behind a proxy of its own, with one connection in the pool.
 pub(crate) struct Store {
     pub(crate) provider: PostgresProvider,
-    pub(crate) way: Arc<Way>,
+    pub(crate) proxy: Arc<LossyProxy>,
     pub(crate) worker: WorkerId,
     pub(crate) other: tokio_postgres::Client,
     pub(crate) schema: Schema,
@@ -208,22 +208,22 @@ impl Store {
         let server = (host, config.get_ports()[0]);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let way = Arc::new(Way::default());
-        let carrier = Arc::clone(&way);
+        let proxy = Arc::new(LossyProxy::default());
+        let accepting = Arc::clone(&proxy);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let refusals = &carrier.refusals;
+                let refusals = &accepting.refusals;
                 if refusals
                     .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1))
                     .is_ok()
                 {
-                    let way = Arc::clone(&carrier);
-                    tokio::spawn(async move { way.refuse(client).await });
+                    let proxy = Arc::clone(&accepting);
+                    tokio::spawn(async move { proxy.refuse(client).await });
                     continue;
                 }
                 let server = TcpStream::connect(server.clone()).await.expect("the server answers");
-                let way = Arc::clone(&carrier);
-                tokio::spawn(async move { way.carry(client, server).await });
+                let proxy = Arc::clone(&accepting);
+                tokio::spawn(async move { proxy.carry(client, server).await });
             }
         });
         let password = config
@@ -248,7 +248,7 @@ impl Store {
         let other = other_program().await;
         Self {
             provider,
-            way,
+            proxy,
             worker: worker.id,
             other,
             schema,
@@ -264,11 +264,11 @@ impl Store {
         answered.await.expect("it is answered")
     }
 
-    /// Writes a batch, and cuts the way once while that is under way.
+    /// Writes a batch, and cuts the proxy once while that is under proxy.
     pub(crate) async fn cut(&self, cut: Cut, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
-        *self.way.cut.lock() = Some(cut);
+        *self.proxy.cut.lock() = Some(cut);
         let outcomes = self.batch(writes).await;
-        assert_eq!(*self.way.cut.lock(), None, "the way was cut");
+        assert_eq!(*self.proxy.cut.lock(), None, "the proxy was cut");
         outcomes
     }
 

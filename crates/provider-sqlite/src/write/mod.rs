@@ -38,7 +38,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Delete { id } => deletion::delete(session, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
         Write::TaskDone(done) => task_done::done(session, done),
-        Write::Probation(probation) => probation::say(session, probation),
+        Write::Probation(probation) => probation::note(session, probation),
         Write::ReleaseInstance(request) => release::release(session, request),
         Write::ReleaseTask(request) => tasks::release_one(session, request),
     }

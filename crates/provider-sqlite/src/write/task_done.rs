@@ -41,5 +41,5 @@ pub(super) fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Fa
     };
     let mut receivers = Vec::new();
     mailbox::settle(session, &waiting, settlement, done.time_ms, &mut receivers)?;
-    Ok(Outcome::Told { receivers })
+    Ok(Outcome::TaskDone { receivers })
 }

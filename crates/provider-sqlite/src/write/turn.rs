@@ -89,7 +89,7 @@ fn affect_others(
 /// The effect of a turn that was not fenced off.
 #[derive(Default)]
 struct Advanced {
-    /// Time at which the instance is due, if it was given back.
+    /// Time at which the instance is due, if it was released.
     wake_at_ms: Option<i64>,
     /// Parent that is to be told of the end, if the instance has ended.
     parent: Option<Parent>,

@@ -327,7 +327,7 @@ impl Activities {
         let releasing = self.worker.releasing(Owned::Task(task.task));
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
-                Ok(Outcome::Told { receivers }) => this.shared.store.notify_receivers(&receivers),
+                Ok(Outcome::TaskDone { receivers }) => this.shared.store.notify_receivers(&receivers),
                 // The task was withdrawn, or is another worker's by now.
                 Ok(_) => {}
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}

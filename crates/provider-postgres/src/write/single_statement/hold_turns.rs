@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use perdure_provider::{Outcome, TurnCommit, Write};
 
 use super::plain_turn::only_holds;
-use crate::connection::{Ask, Connection};
+use crate::connection::{Connection, Query};
 use crate::error::Failure;
 use crate::params::P;
 use crate::write::turn::{self, Turns};
@@ -27,10 +27,10 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Option<Vec<(usize, &'w TurnCommit)
 pub(super) async fn write(connection: &Connection, turns: &[(usize, &TurnCommit)]) -> Result<Vec<Outcome>, Failure> {
     let columns = Turns::of(turns)?;
     // No clock is needed: no instance is released, so none becomes due.
-    let Some(Ask { written, params }) = columns.ask(P::MaybeInt(None)) else {
+    let Some(Query { sql, params }) = columns.query(P::MaybeInt(None)) else {
         return Ok(Vec::new());
     };
-    let rows = connection.query(written, &params).await?;
+    let rows = connection.query(sql, &params).await?;
     if !rows.is_empty() {
         connection.from.count_transaction();
     }
