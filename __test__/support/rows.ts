@@ -7,7 +7,7 @@ import type { StoreAddress } from './providers.ts';
 
 export type Row = Record<string, string | number | null>;
 
-const [program, locked, older] = ['./rows.mjs', './locked.mjs', './older.mjs'].map((name) =>
+const [program, locked, development] = ['./rows.mjs', './locked.mjs', './development-store.mjs'].map((name) =>
   fileURLToPath(new URL(name, import.meta.url)),
 ) as [string, string, string];
 
@@ -51,10 +51,7 @@ export function isLocked(address: StoreAddress): boolean {
   return JSON.parse(execFileSync(process.execPath, [locked, address.path], { encoding: 'utf8' })) as boolean;
 }
 
-/** Makes an empty store of the version before the newest, as an older Perdure has left it. Returns both versions. */
-export function makeOlderStore(address: StoreAddress): [older: number, newest: number] {
-  return JSON.parse(execFileSync(process.execPath, [older, JSON.stringify(address)], { encoding: 'utf8' })) as [
-    number,
-    number,
-  ];
+/** Makes a store as a development version before the first release has left it. Returns its version. */
+export function makeDevelopmentStore(address: StoreAddress): number {
+  return Number(execFileSync(process.execPath, [development, JSON.stringify(address)], { encoding: 'utf8' }));
 }

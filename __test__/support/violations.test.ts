@@ -76,7 +76,7 @@ const GOOD: StoreRows = {
   ],
   messages: [{ instance_key: 2, kind: 'Queue', execution: null, ref_id: null }],
   tasks: [{ instance_key: 2, execution: 1, event_id: 2, attempt: 1, owner: 'w' }],
-  heartbeats: [{ instance_key: 5, execution: 1, scheduled: 2 }],
+  heartbeats: [{ instance_key: 5, execution: 1, event_id: 2 }],
   workers: [{ id: 'w', name: 'worker' }],
   revocations: [{ worker: 'w', instance_key: 7 }],
   deleted: [{ key: 7 }],
@@ -231,7 +231,7 @@ it.each<[string, Change, RegExp]>([
   ],
   [
     'a heartbeat of nobody',
-    { heartbeats: [{ instance_key: 9, execution: 1, scheduled: 2 }] },
+    { heartbeats: [{ instance_key: 9, execution: 1, event_id: 2 }] },
     /a heartbeat of event 2 of instance 9 is left/,
   ],
   [

@@ -26,11 +26,11 @@ export interface InstanceRow {
   readonly report: string | null;
   readonly completed_at: number | null;
   /**
-   * The suspicion against the instance, and its trial. No rule uses them: they help to examine an instance that does
+   * The suspicion against the instance, and its probation. No rule uses them: they help to examine an instance that does
    * not continue.
    */
   readonly suspicion?: number;
-  readonly on_trial?: number;
+  readonly probation?: number;
 }
 
 export interface EventRow {
@@ -62,7 +62,7 @@ export interface TaskRow {
 export interface HeartbeatRow {
   readonly instance_key: number;
   readonly execution: number;
-  readonly scheduled: number;
+  readonly event_id: number;
 }
 
 /** All rows of a store at one moment. */
@@ -73,7 +73,7 @@ export interface StoreRows {
   readonly tasks: readonly TaskRow[];
   readonly heartbeats: readonly HeartbeatRow[];
   readonly workers: readonly { readonly id: string; readonly name: string }[];
-  /** Instances that were taken from workers that have not let go of them. */
+  /** Instances that were taken from workers that have not released them. */
   readonly revocations: readonly { readonly worker: string; readonly instance_key: number }[];
   /** Keys of instances whose history is still to be swept away. */
   readonly deleted: readonly { readonly key: number }[];
@@ -81,12 +81,12 @@ export interface StoreRows {
 
 const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
   instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, unread, parent_id, parent_key, parent_execution,
-    parent_event, report, completed_at, suspicion, on_trial FROM instances`,
+    parent_event, report, completed_at, suspicion, probation FROM instances`,
   history:
     'SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history ORDER BY instance_key, execution, event_id',
   messages: 'SELECT instance_key, kind, execution, ref_id FROM messages',
   tasks: 'SELECT instance_key, execution, event_id, attempt, owner FROM tasks',
-  heartbeats: 'SELECT instance_key, execution, scheduled FROM heartbeats',
+  heartbeats: 'SELECT instance_key, execution, event_id FROM heartbeats',
   workers: 'SELECT id, name FROM workers',
   revocations: 'SELECT worker, instance_key FROM revocations',
   deleted: 'SELECT key FROM deleted_instances',
@@ -254,7 +254,7 @@ function orphans(store: Store): string[] {
     if (!store.workers.has(worker))
       found.push(`worker ${worker} is to hear that it has lost instance ${key}, and is gone`);
   }
-  for (const beat of store.rows.heartbeats) needless('heartbeat', beat.instance_key, beat.execution, beat.scheduled);
+  for (const beat of store.rows.heartbeats) needless('heartbeat', beat.instance_key, beat.execution, beat.event_id);
   return found;
 }
 

@@ -220,12 +220,12 @@ describe('a store of a newer Perdure', () => {
     await makeStore();
     const supported = readUint32(USER_VERSION_AT);
     expect(supported).toBeGreaterThan(0);
-    patch(USER_VERSION_AT, uint32(99));
+    patch(USER_VERSION_AT, uint32(4711));
     const error = await refusal();
     expect(error).toBeInstanceOf(SchemaVersionError);
     expect(error).toMatchObject({
       code: 'SCHEMA_VERSION',
-      found: 99,
+      found: 4711,
       supported,
       message: expect.stringContaining('newer Perdure'),
     });

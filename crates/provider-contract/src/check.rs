@@ -362,13 +362,13 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "there are rows of tasks of instance -5",
     ),
     (
-        "INSERT INTO heartbeats (instance_key, execution, scheduled, details) VALUES (9000000000, 1, 2, '1')",
+        "INSERT INTO heartbeats (instance_key, execution, event_id, details) VALUES (9000000000, 1, 2, '1')",
         Rule::Orphan,
         "there are rows of heartbeats of instance 9000000000",
     ),
     (
         concat!(
-            "INSERT INTO heartbeats (instance_key, execution, scheduled, details) VALUES (",
+            "INSERT INTO heartbeats (instance_key, execution, event_id, details) VALUES (",
             key!("completed"),
             ", 1, 9, '1')"
         ),

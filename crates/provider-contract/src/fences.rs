@@ -27,7 +27,7 @@ async fn fenced(store: &Store, change: impl FnOnce(&mut TurnCommit)) {
         AfterTurn::Release { wake_at_ms: Some(0) },
         AfterTurn::Suspend {
             report: "late".into(),
-            unfit_code: Some("late".into()),
+            mismatched_code: Some("late".into()),
         },
         AfterTurn::End {
             status: Status::Completed,

@@ -485,7 +485,7 @@ pub(crate) fn suspend(instance: &AcquiredInstance, worker: &WorkerId, report: &s
     TurnCommit {
         after: AfterTurn::Suspend {
             report: report.into(),
-            unfit_code: None,
+            mismatched_code: None,
         },
         ..turn(instance, worker)
     }
@@ -496,7 +496,7 @@ pub(crate) fn suspend_mismatched(instance: &AcquiredInstance, worker: &WorkerId,
     TurnCommit {
         after: AfterTurn::Suspend {
             report: "it does not fit".into(),
-            unfit_code: Some(code.into()),
+            mismatched_code: Some(code.into()),
         },
         ..turn(instance, worker)
     }

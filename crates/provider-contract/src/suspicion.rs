@@ -46,11 +46,11 @@ impl Handle<'_> {
     }
 
     /// Lets the worker of an instance die `times` times, on probation or not.
-    async fn die(&self, times: u32, on_trial: bool) -> Vec<PoisonPill> {
+    async fn die(&self, times: u32, probation: bool) -> Vec<PoisonPill> {
         for time in 1..=times {
-            let worker = self.worker(&format!("dies {on_trial} {time}")).await;
+            let worker = self.worker(&format!("dies {probation} {time}")).await;
             let owned = self.rested(&worker).await;
-            if on_trial {
+            if probation {
                 assert_eq!(self.probation(&owned, &worker).await, Outcome::Noted);
             }
             let poison_pills = self.dies(&worker).await;

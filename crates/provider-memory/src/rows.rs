@@ -45,7 +45,7 @@ pub struct InstanceRow {
     /// Reason of the suspension; only while the instance is Suspended.
     pub report: Option<String>,
     /// Fingerprint of the code that did not fit the history; only while the instance is Suspended because of that.
-    pub unfit_code: Option<String>,
+    pub mismatched_code: Option<String>,
     /// Time of the start, ms since 1970.
     pub created_at_ms: i64,
     /// Time of the last change, ms since 1970.
@@ -57,7 +57,7 @@ pub struct InstanceRow {
     /// The suspicion against the instance (P14).
     pub suspicion: Suspicion,
     /// The last step of a probation that the owner announced.
-    pub on_trial: ProbationStep,
+    pub probation: ProbationStep,
 }
 
 /// The execution that a child tells of its end.
@@ -80,7 +80,7 @@ impl InstanceRow {
     /// Clears the owner, which also ends a probation of the instance (P7). The instance is due at a time, or sleeps.
     pub(crate) fn disown(&mut self, wake_at_ms: Option<i64>) {
         self.owner = None;
-        self.on_trial = ProbationStep::End;
+        self.probation = ProbationStep::End;
         self.wake_at_ms = wake_at_ms;
     }
 

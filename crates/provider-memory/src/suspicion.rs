@@ -44,7 +44,7 @@ pub(crate) fn release_of_dead(tables: &mut Tables, worker: &WorkerId, report: &s
     owned
         .filter_map(|key| {
             let row = tables.instance(key).expect("it is owned");
-            let suspicion = row.suspicion.after_death(row.on_trial);
+            let suspicion = row.suspicion.after_death(row.probation);
             release(tables, key, suspicion, report)
         })
         .collect()

@@ -71,7 +71,7 @@ const TAKE: &str = concat!(
       WHERE before < $8::bigint) s) r
   WHERE before < $6::bigint
 )
-UPDATE {schema}.instances i SET owner = $4, epoch = i.epoch + 1, wake_at = NULL, on_trial = 0 FROM ranked WHERE i.key = ranked.key
+UPDATE {schema}.instances i SET owner = $4, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked WHERE i.key = ranked.key
 RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
   i.suspicion, ranked.size"
 );
@@ -101,7 +101,7 @@ const MESSAGES: &str = "SELECT m.*, a.key FROM unnest($1::bigint[]) AS a (key) C
   ORDER BY a.key, m.seq";
 
 const HEARTBEATS: &str =
-    "SELECT h.instance_key, h.scheduled, h.details FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution)
+    "SELECT h.instance_key, h.event_id, h.details FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution)
   JOIN {schema}.heartbeats h ON h.instance_key = a.key AND h.execution = a.execution ORDER BY 1, 2";
 
 const TASKS: &str = "SELECT t.instance_key, t.event_id FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution)

@@ -207,7 +207,7 @@ impl Failure {
             Kind::CannotOpen => format!("The {store} cannot be opened: {detail}"),
             Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
             Kind::Corrupt => format!("The {store} is damaged ({detail}); restore it from a backup."),
-            Kind::SchemaVersion { .. } => format!("The {store} was made by a newer Perdure: {detail}"),
+            Kind::SchemaVersion { .. } => format!("The {store} cannot be used: {detail}"),
             Kind::Closed => format!("The {store} is closed."),
             Kind::Unencodable => format!("The {store} cannot take a value: {detail}"),
             Kind::Internal => format!("Perdure's {store} failed: {detail}"),

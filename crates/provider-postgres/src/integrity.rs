@@ -55,7 +55,7 @@ UNION ALL SELECT 2, m.instance_key, m.execution, NULL, m.ref_id, NULL, NULL, NUL
 FROM page p JOIN {schema}.messages m ON m.instance_key = p.key
 UNION ALL SELECT 3, t.instance_key, t.execution, t.event_id, NULL, NULL, t.owner, w.id IS NOT NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.tasks t ON t.instance_key = p.key LEFT JOIN {schema}.workers w ON w.id = t.owner
-UNION ALL SELECT 4, b.instance_key, b.execution, b.scheduled, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+UNION ALL SELECT 4, b.instance_key, b.execution, b.event_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.heartbeats b ON b.instance_key = p.key
 UNION ALL SELECT 5, c.parent_key, c.parent_execution, c.parent_event, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.instances c ON c.parent_key = p.key

@@ -8,16 +8,14 @@ use tokio_postgres::types::Type;
 use crate::error::Failure;
 use crate::index_builds;
 
-/// Migrations. The one at index n brings version n to version n + 1. An index on a table that has rows is a statement
-/// of its own, on columns of an earlier migration, and begins with `CREATE INDEX IF NOT EXISTS`: see `index_builds.rs`.
-const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_first.sql"),
-    include_str!("migrations/0002_task_order.sql"),
-    include_str!("migrations/0003_revocations.sql"),
-    include_str!("migrations/0004_about.sql"),
-    include_str!("migrations/0005_narrow_lists.sql"),
-    include_str!("migrations/0006_newest_versions.sql"),
-];
+/// The version that the first migration makes. Development versions before the first release counted from 1, and their
+/// tables are of another shape.
+const FIRST_VERSION: u32 = 100;
+
+/// Migrations. The first one makes an empty schema a store of version [`FIRST_VERSION`], and each one after it brings a
+/// store to the next version. An index on a table that has rows is a statement of its own, on columns of an earlier
+/// migration, and begins with `CREATE INDEX IF NOT EXISTS`: see `index_builds.rs`.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
 
 /// The server's clock at the beginning of the statement, in ms since 1970.
 pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
@@ -25,8 +23,14 @@ pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)
 /// Longest name that Postgres does not cut, in bytes.
 const NAME_MAX: usize = 63;
 
-const fn newest() -> u32 {
-    MIGRATIONS.len() as u32
+/// Returns the version that the last of some migrations makes.
+const fn newest(migrations: &[&str]) -> u32 {
+    FIRST_VERSION + migrations.len() as u32 - 1
+}
+
+/// Returns the migrations that a version lacks, 0 for an empty schema.
+fn missing<'m>(migrations: &'m [&'static str], version: u32) -> &'m [&'static str] {
+    &migrations[(version + 1).saturating_sub(FIRST_VERSION) as usize..]
 }
 
 /// Refuses a name that Postgres would cut or that it reserves for itself.
@@ -67,13 +71,21 @@ pub(crate) fn fill_in(sql: &str, schema: &str) -> String {
 /// (`keeps_session`). Behind a pooler that gives each transaction another connection, they are built in the
 /// transaction, and writers wait.
 pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) -> Result<(), Failure> {
+    migrate_with(client, schema, keeps_session, MIGRATIONS).await
+}
+
+async fn migrate_with(
+    client: &Client,
+    schema: &str,
+    keeps_session: bool,
+    migrations: &[&'static str],
+) -> Result<(), Failure> {
     loop {
-        let found = version(client, schema).await?;
-        if found == newest() {
+        let found = known_version(client, schema, newest(migrations)).await?;
+        let Some(next) = missing(migrations, found).first() else {
             return Ok(());
-        }
-        if found > 0 && keeps_session && !index_builds::build(client, schema, found, MIGRATIONS[found as usize]).await?
-        {
+        };
+        if found > 0 && keeps_session && !index_builds::build(client, schema, found, next).await? {
             continue;
         }
         client
@@ -82,7 +94,7 @@ pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) 
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0",
             )
             .await?;
-        let migrated = bring_forward(client, schema, found).await;
+        let migrated = bring_forward(client, schema, found, migrations).await;
         let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = client.batch_execute(end).await;
         migrated?;
@@ -92,22 +104,31 @@ pub(crate) async fn migrate(client: &Client, schema: &str, keeps_session: bool) 
 
 /// Refuses a schema that [`migrate`] would change.
 pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Failure> {
-    let (found, supported) = (version(client, schema).await?, newest());
+    let (found, supported) = (version(client, schema).await?, newest(MIGRATIONS));
     if found == 0 {
         let detail = format!("it has no schema {schema} with a store.");
         return Err(Failure::Found(Kind::CannotOpen, detail));
     }
     if found < supported {
-        let detail = format!(
-            "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
-        );
-        return Err(Failure::Found(Kind::SchemaVersion { found, supported }, detail));
+        return Err(not_migrated(found, supported));
     }
     Ok(())
 }
 
+fn not_migrated(found: u32, supported: u32) -> Failure {
+    let detail = format!(
+        "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
+    );
+    Failure::Found(Kind::SchemaVersion { found, supported }, detail)
+}
+
 /// Migrates to the next version, or from nothing to the newest. Does nothing if another process has migrated meanwhile.
-async fn bring_forward(client: &Client, schema: &str, expected: u32) -> Result<(), Failure> {
+async fn bring_forward(
+    client: &Client,
+    schema: &str,
+    expected: u32,
+    migrations: &[&'static str],
+) -> Result<(), Failure> {
     // The lock belongs to the transaction, because a pooler may give the next one another connection.
     let name = format!("perdure {schema}");
     client
@@ -116,11 +137,16 @@ async fn bring_forward(client: &Client, schema: &str, expected: u32) -> Result<(
             &[(&name, Type::TEXT)],
         )
         .await?;
-    let found = version(client, schema).await?;
+    let found = known_version(client, schema, newest(migrations)).await?;
     if found != expected {
         return Ok(());
     }
-    let to = if found == 0 { newest() } else { found + 1 };
+    let missing = missing(migrations, found);
+    let (steps_to_take, to) = if found == 0 {
+        (missing, newest(migrations))
+    } else {
+        (&missing[..1], found + 1)
+    };
     let mut steps = String::new();
     if found == 0 {
         if !finds(client, SCHEMA, schema).await? {
@@ -128,7 +154,7 @@ async fn bring_forward(client: &Client, schema: &str, expected: u32) -> Result<(
         }
         steps.push_str(&format!("CREATE TABLE {schema}.schema_version (version integer NOT NULL);\nINSERT INTO {schema}.schema_version VALUES (0);\n"));
     }
-    for migration in &MIGRATIONS[found as usize..to as usize] {
+    for migration in steps_to_take {
         if found > 0 {
             index_builds::drop_invalid(client, schema, migration).await?;
         }
@@ -156,8 +182,20 @@ const SCHEMA: &str = "SELECT FROM pg_catalog.pg_namespace WHERE '\"' || replace(
 const VERSION: &str = "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   WHERE c.relname = 'schema_version' AND '\"' || replace(n.nspname, '\"', '\"\"') || '\"' = $1";
 
-/// Returns the version of a schema, or 0 if it has no store yet. Fails for a version that this Perdure does not know.
+/// Returns the version of a schema, or 0 if it has no store yet. Fails for a version that this Perdure can neither use
+/// nor migrate.
 pub(crate) async fn version(client: &Client, schema: &str) -> Result<u32, Failure> {
+    known_version(client, schema, newest(MIGRATIONS)).await
+}
+
+async fn known_version(client: &Client, schema: &str, supported: u32) -> Result<u32, Failure> {
+    let found = stored_version(client, schema).await?;
+    check_known(found, supported)?;
+    Ok(found)
+}
+
+/// Returns the version that a schema tells.
+pub(crate) async fn stored_version(client: &Client, schema: &str) -> Result<u32, Failure> {
     if !finds(client, VERSION, schema).await? {
         return Ok(0);
     }
@@ -168,15 +206,26 @@ pub(crate) async fn version(client: &Client, schema: &str) -> Result<u32, Failur
         return Err(Failure::corrupt("its table schema_version has not one row"));
     };
     let version: i32 = row.try_get(0)?;
-    let found = u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))?;
-    let supported = newest();
-    if found > supported {
-        return Err(Failure::Found(
-            Kind::SchemaVersion { found, supported },
-            format!(
-                "its schema has version {found}, this Perdure knows versions up to {supported}. Use a newer Perdure."
-            ),
-        ));
-    }
-    Ok(found)
+    u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))
 }
+
+/// Refuses the versions that this Perdure can neither use nor migrate.
+fn check_known(found: u32, supported: u32) -> Result<(), Failure> {
+    let detail = if found > supported {
+        format!(
+            "it was made by a newer Perdure: its schema has version {found}, this Perdure knows versions up to \
+             {supported}. Use a newer Perdure."
+        )
+    } else if found != 0 && found < FIRST_VERSION {
+        format!(
+            "it was made by a development version of Perdure: its schema has version {found}, and this Perdure knows \
+             versions from {FIRST_VERSION} on. It was left as it is; choose another schema, or drop it."
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Found(Kind::SchemaVersion { found, supported }, detail))
+}
+
+#[cfg(test)]
+mod tests;

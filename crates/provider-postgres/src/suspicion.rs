@@ -19,7 +19,7 @@ use crate::worker;
 macro_rules! release {
     ($next:literal, $which:literal) => {
         concat!(
-            "UPDATE {schema}.instances i SET owner = NULL, on_trial = 0, suspicion = coalesce(s.next, i.suspicion),
+            "UPDATE {schema}.instances i SET owner = NULL, probation = 0, suspicion = coalesce(s.next, i.suspicion),
   wake_at = CASE WHEN s.next >= $3 THEN NULL ELSE coalesce($1, {now}) + greatest(0, s.next - $4) * $5 END,
   status = CASE WHEN s.next >= $3 THEN 'Suspended' ELSE i.status END,
   report = CASE WHEN s.next >= $3 THEN $2 ELSE i.report END,
@@ -37,8 +37,8 @@ FROM (
 
 /// Releases all instances that a dead worker owned.
 const OF_DEAD: &str = release!(
-    "CASE WHEN on_trial = 2 THEN greatest(suspicion, $4) + 1 WHEN suspicion < $7 THEN suspicion + 1
-    WHEN on_trial = 1 THEN greatest(suspicion, $4) ELSE suspicion END",
+    "CASE WHEN probation = 2 THEN greatest(suspicion, $4) + 1 WHEN suspicion < $7 THEN suspicion + 1
+    WHEN probation = 1 THEN greatest(suspicion, $4) ELSE suspicion END",
     ""
 );
 

@@ -38,7 +38,7 @@ const TAKE: &str = "WITH w AS MATERIALIZED (
       (SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0) FROM {schema}.history h
         WHERE h.instance_key = r.instance_key AND h.execution = r.execution AND h.event_id = r.event_id), 0)
       + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
-        WHERE b.instance_key = r.instance_key AND b.execution = r.execution AND b.scheduled = r.event_id), 0) AS size) s) m
+        WHERE b.instance_key = r.instance_key AND b.execution = r.execution AND b.event_id = r.event_id), 0) AS size) s) m
   WHERE before < $6::bigint
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $4 FROM ranked r
@@ -49,7 +49,7 @@ SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name,
 FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
   JOIN {schema}.history h ON h.instance_key = t.instance_key AND h.execution = t.execution AND h.event_id = t.event_id
   JOIN {schema}.history s ON s.instance_key = t.instance_key AND s.execution = t.execution AND s.event_id = 1
-  LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution AND b.scheduled = t.event_id
+  LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution AND b.event_id = t.event_id
 ORDER BY t.place";
 
 /// Selects the time at which the next task that is not taken is due.

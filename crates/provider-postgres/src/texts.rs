@@ -49,9 +49,9 @@ const MESSAGES: &str = page!(
     "NULL"
 );
 const HEARTBEATS: &str = page!(
-    "SELECT instance_key AS key, execution, scheduled AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
+    "SELECT instance_key AS key, execution, event_id AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, details AS text, NULL::text AS other
-     FROM {schema}.heartbeats WHERE (instance_key, execution, scheduled) > ($1, $2, $3) ORDER BY instance_key, execution, scheduled LIMIT $4",
+     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($1, $2, $3) ORDER BY instance_key, execution, event_id LIMIT $4",
     "false",
     "NULL"
 );
@@ -161,7 +161,7 @@ const REPLACE: [(TextTable, TextField, &str); 6] = [
         replace!(
             "heartbeats",
             "details",
-            "t.instance_key = c.key AND t.execution = c.execution AND t.scheduled = c.number"
+            "t.instance_key = c.key AND t.execution = c.execution AND t.event_id = c.number"
         ),
     ),
     (

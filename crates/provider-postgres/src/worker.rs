@@ -16,11 +16,11 @@ use crate::text::encode;
 pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     let row = session
         .query_one(
-            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, about, newest)
+            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
              VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7, $8, $9)
              ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-               process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about,
-               newest = excluded.newest
+               process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
+               newest_versions = excluded.newest_versions
              RETURNING lease_until - $7",
             &[
                 session.now(),
@@ -53,7 +53,7 @@ pub(crate) async fn renew(
     let renewed = session
         .query_optional(
             "WITH renewed AS (
-               UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3, about = coalesce($4, about) WHERE id = $2
+               UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3, description = coalesce($4, description) WHERE id = $2
                RETURNING lease_until - $3 AS now)
              SELECT r.now, o.instances, o.keys, (SELECT count(*) FROM {schema}.tasks WHERE owner = $2) FROM renewed r CROSS JOIN (
                SELECT count(*) AS instances, coalesce(sum(key & $5), 0)::bigint AS keys FROM {schema}.instances WHERE owner = $2) o",
@@ -105,7 +105,7 @@ pub(crate) async fn announce_versions(
     let newest = newest.to_text();
     session
         .query(
-            "UPDATE {schema}.workers SET newest = $2 WHERE id = $1",
+            "UPDATE {schema}.workers SET newest_versions = $2 WHERE id = $1",
             &[P::Text(&worker.0), P::Text(&encode(&newest))],
         )
         .await?;
@@ -116,7 +116,7 @@ pub(crate) async fn announce_versions(
 pub(crate) async fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
     let rows = session
         .query(
-            "SELECT newest FROM {schema}.workers WHERE lease_until > coalesce($1, {now}) AND newest IS NOT NULL",
+            "SELECT newest_versions FROM {schema}.workers WHERE lease_until > coalesce($1, {now}) AND newest_versions IS NOT NULL",
             &[session.now()],
         )
         .await?;
@@ -173,7 +173,7 @@ pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Fa
     let rows = connection
         .query(
             "SELECT w.id, w.name, w.host, w.pid, w.process_start, w.lease_until,
-               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id), (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id), w.about
+               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id), (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id), w.description
              FROM {schema}.workers w ORDER BY w.id",
             &[],
         )

@@ -55,7 +55,7 @@ async fn a_newer_schema_is_refused_and_left_as_it_is() {
         "{error:?}"
     );
     assert!(
-        error.message.contains("4711") && error.message.contains("up to 6"),
+        error.message.contains("4711") && error.message.contains("up to 100"),
         "{error}"
     );
     assert!(!error.retryable());
@@ -83,11 +83,40 @@ async fn without_migrations_only_a_store_as_it_should_be_is_opened() {
     let set = format!("UPDATE \"{}\".schema_version SET version = 2", schema.0);
     other.batch_execute(&set).await.expect("it is changed");
     let older = refused(&url(), look()).await;
-    assert_eq!(older.kind, Kind::SchemaVersion { found: 2, supported: 6 });
-    assert!(
-        older.message.contains("version 2") && older.message.contains("version 6"),
-        "{older}"
+    assert_eq!(
+        older.kind,
+        Kind::SchemaVersion {
+            found: 2,
+            supported: 100
+        }
     );
+}
+
+/// A store of the versions before the first release, whose tables are of another shape.
+#[tokio::test]
+async fn a_store_of_a_development_version_is_refused_and_left_as_it_is() {
+    let schema = Schema::new();
+    let other = other_program().await;
+    let quoted = format!("\"{}\"", schema.0);
+    let make = format!(
+        "CREATE SCHEMA {quoted}; CREATE TABLE {quoted}.schema_version (version integer NOT NULL);
+         INSERT INTO {quoted}.schema_version VALUES (6)"
+    );
+    other.batch_execute(&make).await.expect("it is made");
+    let error = refused(&url(), options(&schema)).await;
+    assert_eq!(
+        error.kind,
+        Kind::SchemaVersion {
+            found: 6,
+            supported: 100
+        }
+    );
+    for text in ["development version", "version 6", "choose another schema"] {
+        assert!(error.message.contains(text), "{error}");
+    }
+    let count = format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{}'", schema.0);
+    let tables: i64 = other.query_one(&count, &[]).await.expect("it is asked").get(0);
+    assert_eq!(tables, 1);
 }
 
 #[tokio::test]

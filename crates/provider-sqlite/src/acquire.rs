@@ -245,7 +245,7 @@ fn take(
     seen: MessageSeq,
 ) -> Result<Option<AcquiredInstance>, Failure> {
     let taken = session.query_optional(
-        "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, on_trial = 0
+        "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, probation = 0
          WHERE key = ?1 AND owner IS NULL AND wake_at <= ?3
          RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns, suspicion",
         params![key.0, &*request.worker.0, session.now_ms()],
@@ -329,7 +329,7 @@ fn load_one(connection: &Connection, request: &Load, one: LoadOne) -> Result<Loa
     let of_execution = params![key.0, integer(execution.0)];
     let heartbeats = connection
         .prepare_cached(
-            "SELECT scheduled, details FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 ORDER BY scheduled",
+            "SELECT event_id, details FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id",
         )?
         .query_map(of_execution, |row| Ok((EventId(number(row, 0)?), row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;

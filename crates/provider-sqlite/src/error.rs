@@ -78,9 +78,7 @@ impl Failure {
             Kind::CannotOpen => format!("The SQLite store '{location}' cannot be opened: {detail}"),
             Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
             Kind::Corrupt => format!("The SQLite store '{location}' is damaged ({detail}); restore it from a backup."),
-            Kind::SchemaVersion { .. } => {
-                format!("The SQLite store '{location}' was made by a newer Perdure: {detail}")
-            }
+            Kind::SchemaVersion { .. } => format!("The SQLite store '{location}' cannot be used: {detail}"),
             Kind::Closed => format!("The SQLite store '{location}' is closed."),
             Kind::Unencodable => format!("The SQLite store '{location}' cannot take a value: {detail}"),
             Kind::Internal => format!("Perdure's SQLite store '{location}' failed: {detail}"),

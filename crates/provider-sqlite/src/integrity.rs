@@ -112,7 +112,7 @@ fn instance(connection: &Connection, key: i64, row: &Row<'_>, events: &mut u64) 
     )?;
     each(
         connection,
-        "SELECT execution, scheduled FROM heartbeats WHERE instance_key = ?1",
+        "SELECT execution, event_id FROM heartbeats WHERE instance_key = ?1",
         key,
         |row| {
             examination.heartbeat(AttemptFacts {

@@ -33,7 +33,7 @@ macro_rules! rows {
 macro_rules! of_state {
     ($state:literal, $wanted:literal) => {
         rows!(
-            "instances_troubled",
+            "instances_unsuccessful",
             concat!(
                 "status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated') AND status = '",
                 $state,

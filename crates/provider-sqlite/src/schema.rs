@@ -9,22 +9,13 @@ use crate::error::Failure;
 /// `PRAGMA application_id` of every store: "Perd".
 const APPLICATION_ID: i64 = 0x5065_7264;
 
-/// The migrations. The one at place n brings version n to version n + 1 (`PRAGMA user_version`).
-const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_first.sql"),
-    include_str!("migrations/0002_children.sql"),
-    include_str!("migrations/0003_heartbeats.sql"),
-    include_str!("migrations/0004_unread.sql"),
-    include_str!("migrations/0005_tasks.sql"),
-    include_str!("migrations/0006_unfit_code.sql"),
-    include_str!("migrations/0007_listing.sql"),
-    include_str!("migrations/0008_suspicion.sql"),
-    include_str!("migrations/0009_activities.sql"),
-    include_str!("migrations/0010_revocations.sql"),
-    include_str!("migrations/0011_about.sql"),
-    include_str!("migrations/0012_narrow_lists.sql"),
-    include_str!("migrations/0013_newest_versions.sql"),
-];
+/// The version that the first migration makes (`PRAGMA user_version`). Development versions before the first release
+/// counted from 1, and their tables are of another shape.
+const FIRST_VERSION: u32 = 100;
+
+/// The migrations. The first one makes an empty file a store of version [`FIRST_VERSION`], and each one after it brings
+/// a store to the next version.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
 
 /// Queries for the first and last row of each tree, in the order in which the tree is kept.
 const PROBES: &[&str] = &[
@@ -34,10 +25,10 @@ const PROBES: &[&str] = &[
     "SELECT wake_at FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL ORDER BY name, version, priority, wake_at LIMIT 1",
     "SELECT owner FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
     "SELECT parent_key FROM instances INDEXED BY instances_parent WHERE parent_key IS NOT NULL ORDER BY parent_key LIMIT 1",
-    "SELECT unfit_code FROM instances INDEXED BY instances_unfit WHERE unfit_code IS NOT NULL ORDER BY name, version, unfit_code LIMIT 1",
+    "SELECT mismatched_code FROM instances INDEXED BY instances_mismatched WHERE mismatched_code IS NOT NULL ORDER BY name, version, mismatched_code LIMIT 1",
     "SELECT created_at FROM instances INDEXED BY instances_created ORDER BY created_at LIMIT 1",
     "SELECT created_at FROM instances INDEXED BY instances_open WHERE completed_at IS NULL ORDER BY created_at LIMIT 1",
-    "SELECT status FROM instances INDEXED BY instances_troubled WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated')
+    "SELECT status FROM instances INDEXED BY instances_unsuccessful WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated')
        ORDER BY status, created_at LIMIT 1",
     "SELECT parent_id FROM instances INDEXED BY instances_children WHERE parent_id IS NOT NULL ORDER BY parent_id, created_at LIMIT 1",
     "SELECT completed_at FROM instances INDEXED BY instances_ended WHERE completed_at IS NOT NULL ORDER BY completed_at LIMIT 1",
@@ -57,12 +48,19 @@ const PROBES: &[&str] = &[
     "SELECT * FROM tasks ORDER BY instance_key, execution, event_id LIMIT 1",
     "SELECT name FROM tasks INDEXED BY tasks_due WHERE owner IS NULL ORDER BY queue LIMIT 1",
     "SELECT owner FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
-    "SELECT * FROM heartbeats ORDER BY instance_key, execution, scheduled LIMIT 1",
+    "SELECT * FROM heartbeats ORDER BY instance_key, execution, event_id LIMIT 1",
 ];
 
 /// Returns the schema version of a file that is a Perdure store or still empty, and an error for every other file. Only
 /// reads.
 pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
+    let found = read_version(connection)?;
+    check_known(found, newest(MIGRATIONS))?;
+    Ok(found)
+}
+
+/// Returns the schema version, 0 for an empty file.
+fn read_version(connection: &Connection) -> Result<u32, Failure> {
     // All pragmas are read at one moment: between two reads another opener may have made the file a Perdure store.
     let moment = connection
         .is_autocommit()
@@ -75,18 +73,7 @@ pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
     match (application, version, objects) {
         (0, 0, 0) => Ok(0),
         (APPLICATION_ID, version, _) => {
-            let found =
-                u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))?;
-            let supported = newest();
-            if found <= supported {
-                return Ok(found);
-            }
-            Err(Failure::Found(
-                Kind::SchemaVersion { found, supported },
-                format!(
-                    "its schema has version {found}, this Perdure knows versions up to {supported}. Use a newer Perdure."
-                ),
-            ))
+            u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))
         }
         _ => Err(Failure::Found(
             Kind::NotADatabase,
@@ -95,42 +82,76 @@ pub(crate) fn identify(connection: &Connection) -> Result<u32, Failure> {
     }
 }
 
+/// Refuses the versions that this Perdure can neither use nor migrate.
+fn check_known(found: u32, supported: u32) -> Result<(), Failure> {
+    let detail = if found > supported {
+        format!(
+            "it was made by a newer Perdure: its schema has version {found}, this Perdure knows versions up to \
+             {supported}. Use a newer Perdure."
+        )
+    } else if found != 0 && found < FIRST_VERSION {
+        format!(
+            "it was made by a development version of Perdure: its schema has version {found}, and this Perdure knows \
+             versions from {FIRST_VERSION} on. It was left as it is; choose another path, or delete it."
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Found(Kind::SchemaVersion { found, supported }, detail))
+}
+
 /// Refuses a file that [`migrate`] would change.
 pub(crate) fn check_newest(connection: &Connection) -> Result<(), Failure> {
-    let (found, supported) = (identify(connection)?, newest());
+    let (found, supported) = (identify(connection)?, newest(MIGRATIONS));
     if found == 0 {
         return Err(Failure::Found(Kind::CannotOpen, "it holds no store yet.".into()));
     }
     if found < supported {
-        let detail = format!(
-            "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
-        );
-        return Err(Failure::Found(Kind::SchemaVersion { found, supported }, detail));
+        return Err(not_migrated(found, supported));
     }
     Ok(())
 }
 
-const fn newest() -> u32 {
-    MIGRATIONS.len() as u32
+fn not_migrated(found: u32, supported: u32) -> Failure {
+    let detail = format!(
+        "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
+    );
+    Failure::Found(Kind::SchemaVersion { found, supported }, detail)
+}
+
+/// Returns the version that the last of some migrations makes.
+const fn newest(migrations: &[&str]) -> u32 {
+    FIRST_VERSION + migrations.len() as u32 - 1
 }
 
 /// Brings a file to the newest version, once: of several openers one migrates, and the others find it done.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Failure> {
-    if identify(connection)? == newest() {
+    migrate_with(connection, MIGRATIONS)
+}
+
+fn migrate_with(connection: &mut Connection, migrations: &[&str]) -> Result<(), Failure> {
+    let version = |connection: &Connection| {
+        let found = read_version(connection)?;
+        check_known(found, newest(migrations)).map(|()| found)
+    };
+    if version(connection)? == newest(migrations) {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // The version is read again: another opener may have migrated the file while this one waited for the lock.
-    let version = identify(&transaction)?;
-    for migration in &MIGRATIONS[version as usize..] {
+    let done = match version(&transaction)? {
+        0 => 0,
+        found => (found - FIRST_VERSION + 1) as usize,
+    };
+    for migration in &migrations[done..] {
         transaction.execute_batch(migration)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", newest())?;
+    transaction.pragma_update(None, "user_version", newest(migrations))?;
     transaction.commit()?;
     assert_eq!(
-        identify(connection)?,
-        newest(),
+        version(connection)?,
+        newest(migrations),
         "the version was written with the tables"
     );
     Ok(())
@@ -149,13 +170,85 @@ pub(crate) fn probe(connection: &Connection) -> Result<(), Failure> {
         look().map_err(|error| match error {
             // The version is right and yet a table or column is missing: the schema itself was damaged or changed.
             rusqlite::Error::SqliteFailure(failure, Some(message)) if failure.code == rusqlite::ErrorCode::Unknown => {
-                Failure::corrupt(format!("its schema is not that of version {}: {message}", newest()))
+                Failure::corrupt(format!(
+                    "its schema is not that of version {}: {message}",
+                    newest(MIGRATIONS)
+                ))
             }
-            rusqlite::Error::SqlInputError { msg, .. } => {
-                Failure::corrupt(format!("its schema is not that of version {}: {msg}", newest()))
-            }
+            rusqlite::Error::SqlInputError { msg, .. } => Failure::corrupt(format!(
+                "its schema is not that of version {}: {msg}",
+                newest(MIGRATIONS)
+            )),
             other => Failure::from(other),
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A migration that some release may add.
+    const NEXT: &str = "ALTER TABLE workers ADD COLUMN region TEXT; UPDATE workers SET region = 'none'";
+
+    fn version(connection: &Connection) -> u32 {
+        read_version(connection).expect("it is a store")
+    }
+
+    fn older() -> Connection {
+        let mut connection = Connection::open_in_memory().expect("SQLite works");
+        migrate(&mut connection).expect("the store is made");
+        connection
+            .execute_batch("INSERT INTO workers VALUES ('w', 'n', 'h', 5, '1', 900, NULL, NULL)")
+            .expect("it is a row");
+        connection
+    }
+
+    #[test]
+    fn a_migration_keeps_the_rows() {
+        let mut connection = older();
+        assert_eq!(version(&connection), newest(MIGRATIONS));
+        let migrations = [MIGRATIONS, &[NEXT]].concat();
+        for _ in 0..2 {
+            migrate_with(&mut connection, &migrations).expect("it is migrated");
+            assert_eq!(version(&connection), newest(MIGRATIONS) + 1);
+        }
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let row: (String, String) = connection
+            .query_row("SELECT id, region FROM workers", [], read)
+            .expect("the row is there");
+        assert_eq!(row, ("w".into(), "none".into()));
+        // The release before does not know the new version.
+        let refused = identify(&connection).expect_err("it is newer");
+        assert!(refused.to_string().contains("newer Perdure"), "{refused}");
+    }
+
+    #[test]
+    fn a_migration_that_fails_changes_nothing() {
+        let mut connection = older();
+        let migrations = [MIGRATIONS, &[NEXT, "ALTER TABLE absent ADD COLUMN a TEXT"]].concat();
+        migrate_with(&mut connection, &migrations).expect_err("there is no such table");
+        assert_eq!(version(&connection), newest(MIGRATIONS));
+        connection
+            .query_row("SELECT region FROM workers", [], |_| Ok(()))
+            .expect_err("the column was rolled back");
+    }
+
+    #[test]
+    fn a_migration_makes_the_whole_schema_of_an_empty_file() {
+        let mut connection = Connection::open_in_memory().expect("SQLite works");
+        migrate_with(&mut connection, &[MIGRATIONS, &[NEXT]].concat()).expect("the store is made");
+        assert_eq!(version(&connection), newest(MIGRATIONS) + 1);
+    }
+
+    #[test]
+    fn an_older_version_is_told_to_be_migrated() {
+        let refused = not_migrated(100, 101);
+        assert!(
+            refused
+                .to_string()
+                .contains("version 100 and was not to be brought to version 101")
+        );
+    }
 }

@@ -31,7 +31,7 @@ impl<'c> Session<'c> {
             hold_turn: connection.prepare(
                 "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running',
                    suspicion = CASE WHEN ?6 > ?5 THEN 0 ELSE suspicion END,
-                   on_trial = CASE WHEN ?6 > ?5 THEN 0 ELSE on_trial END
+                   probation = CASE WHEN ?6 > ?5 THEN 0 ELSE probation END
                  WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
             )?,
         })

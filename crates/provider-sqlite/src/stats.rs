@@ -13,7 +13,7 @@ const ENDED: &str = "SELECT count(*) FILTER (WHERE status = 'Completed'), count(
 
 const OPEN: &str = "SELECT count(*) FROM instances INDEXED BY instances_open WHERE completed_at IS NULL";
 
-const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_troubled
+const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_unsuccessful
     WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated') AND status = 'Suspended'";
 
 /// An instance that never had a turn is due or has an owner.

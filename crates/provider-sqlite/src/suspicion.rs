@@ -16,7 +16,7 @@ use crate::worker::{self, id};
 macro_rules! release {
     ($next:literal, $which:literal) => {
         concat!(
-            "UPDATE instances SET owner = NULL, on_trial = 0, suspicion = ",
+            "UPDATE instances SET owner = NULL, probation = 0, suspicion = ",
             $next,
             ", wake_at = CASE WHEN ",
             $next,
@@ -37,8 +37,8 @@ macro_rules! release {
 
 /// All instances that a dead worker owned.
 const OF_DEAD: &str = release!(
-    "(CASE WHEN on_trial = 2 THEN max(suspicion, ?4) + 1 WHEN suspicion < ?7 THEN suspicion + 1
-       WHEN on_trial = 1 THEN max(suspicion, ?4) ELSE suspicion END)",
+    "(CASE WHEN probation = 2 THEN max(suspicion, ?4) + 1 WHEN suspicion < ?7 THEN suspicion + 1
+       WHEN probation = 1 THEN max(suspicion, ?4) ELSE suspicion END)",
     "owner = ?6"
 );
 
@@ -141,7 +141,7 @@ pub(crate) fn release_most(session: &mut Session<'_>, request: &ReleaseMost) -> 
     for (key, epoch) in owned {
         if !request.kept.contains(&key) {
             session.execute(
-                "UPDATE instances SET owner = NULL, on_trial = 0, wake_at = ?2 WHERE key = ?1",
+                "UPDATE instances SET owner = NULL, probation = 0, wake_at = ?2 WHERE key = ?1",
                 params![key.0, session.now_ms()],
             )?;
             given.instances.push((key, epoch));

@@ -109,7 +109,7 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
         "SELECT i.id, i.name, s.meta, h.payload, h.meta, b.details
          FROM instances i JOIN history h ON h.instance_key = i.key
            JOIN history s ON s.instance_key = i.key AND s.execution = h.execution AND s.event_id = 1
-           LEFT JOIN heartbeats b ON b.instance_key = i.key AND b.execution = h.execution AND b.scheduled = h.event_id
+           LEFT JOIN heartbeats b ON b.instance_key = i.key AND b.execution = h.execution AND b.event_id = h.event_id
          WHERE i.key = ?1 AND h.execution = ?2 AND h.event_id = ?3",
         params![key.0, integer(execution.0), integer(scheduled.0)],
         |row| {

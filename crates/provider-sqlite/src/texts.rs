@@ -48,13 +48,13 @@ const MESSAGES: &str = page!(
     "m.instance_key, m.seq"
 );
 const HEARTBEATS: &str = page!(
-    "h.instance_key, h.execution, h.scheduled",
+    "h.instance_key, h.execution, h.event_id",
     "NULL, NULL, NULL, NULL",
     "NULL",
     "h.details",
     "NULL",
-    "heartbeats h LEFT JOIN instances i ON i.key = h.instance_key WHERE (h.instance_key, h.execution, h.scheduled) > (?1, ?2, ?3)",
-    "h.instance_key, h.execution, h.scheduled"
+    "heartbeats h LEFT JOIN instances i ON i.key = h.instance_key WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
+    "h.instance_key, h.execution, h.event_id"
 );
 const INSTANCES: &str = page!(
     "i.key, 0, 0",
@@ -158,7 +158,7 @@ pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Resu
                 "UPDATE messages SET payload = ?5 WHERE seq = ?3 AND instance_key = ?1 AND ?2 = 0 AND payload = ?4"
             }
             (TextTable::Heartbeats, TextField::Text) => {
-                "UPDATE heartbeats SET details = ?5 WHERE instance_key = ?1 AND execution = ?2 AND scheduled = ?3 AND details = ?4"
+                "UPDATE heartbeats SET details = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND details = ?4"
             }
             (TextTable::Messages | TextTable::Heartbeats, TextField::Other) => continue,
             (TextTable::Instances, TextField::Text) => {

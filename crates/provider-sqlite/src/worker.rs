@@ -21,10 +21,11 @@ fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
 /// received the answer to the first.
 pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
     session.execute(
-        "INSERT INTO workers (id, name, host, pid, process_start, lease_until, about, newest)
+        "INSERT INTO workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-           process_start = excluded.process_start, lease_until = excluded.lease_until, about = excluded.about, newest = excluded.newest",
+           process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
+           newest_versions = excluded.newest_versions",
         params![
             &*worker.id.0,
             worker.name,
@@ -46,7 +47,7 @@ pub(crate) fn renew(
     about: Option<&str>,
 ) -> Result<Option<Renewal>, Failure> {
     let renewed = session.execute(
-        "UPDATE workers SET lease_until = ?2, about = coalesce(?3, about) WHERE id = ?1",
+        "UPDATE workers SET lease_until = ?2, description = coalesce(?3, description) WHERE id = ?1",
         params![&*worker.0, lease_until(session, lease_ms), about],
     )?;
     if renewed == 0 {
@@ -93,7 +94,7 @@ pub(crate) fn owned(
 /// Replaces the orchestrations of a worker.
 pub(crate) fn announce_versions(session: &mut Session<'_>, worker: &WorkerId, newest: &Newest) -> Result<(), Failure> {
     session.execute(
-        "UPDATE workers SET newest = ?2 WHERE id = ?1",
+        "UPDATE workers SET newest_versions = ?2 WHERE id = ?1",
         params![&*worker.0, newest.to_text()],
     )?;
     Ok(())
@@ -104,7 +105,7 @@ pub(crate) fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, 
     // The table has a few rows, one for each running process, so no index is kept.
     let mut statement = session
         .connection()
-        .prepare_cached("SELECT newest FROM workers WHERE lease_until > ?1 AND newest IS NOT NULL")?;
+        .prepare_cached("SELECT newest_versions FROM workers WHERE lease_until > ?1 AND newest_versions IS NOT NULL")?;
     let live = statement.query_map(params![session.now_ms()], |row| {
         Ok(Newest::read(row.get_ref(0)?.as_str().unwrap_or_default()))
     })?;
@@ -151,7 +152,7 @@ pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure>
         Ok(statement.query_row(params![&*worker.id.0], |row| number(row, 0))?)
     };
     let about = |worker: &Worker| -> Result<Option<String>, Failure> {
-        let mut statement = connection.prepare_cached("SELECT about FROM workers WHERE id = ?1")?;
+        let mut statement = connection.prepare_cached("SELECT description FROM workers WHERE id = ?1")?;
         Ok(statement.query_row(params![&*worker.id.0], |row| row.get(0))?)
     };
     let load = |worker: Worker| {

@@ -299,7 +299,7 @@ pub enum AfterTurn {
         report: String,
         /// Fingerprint of the code, if the reason is that this code does not fit the history: for
         /// [`ResumeMismatched`](crate::ResumeMismatched).
-        unfit_code: Option<String>,
+        mismatched_code: Option<String>,
     },
 }
 

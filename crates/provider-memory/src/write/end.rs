@@ -56,7 +56,7 @@ pub(super) fn end(
         row.next_event_id = next;
         row.unread = 0;
         row.report = None;
-        row.unfit_code = None;
+        row.mismatched_code = None;
         row.updated_at_ms = time_ms;
         row.completed_at_ms = Some(time_ms);
     });

@@ -65,13 +65,13 @@ pub(super) fn insert(
         parent,
         tags: instance.tags.clone(),
         report: None,
-        unfit_code: None,
+        mismatched_code: None,
         created_at_ms,
         updated_at_ms: created_at_ms,
         completed_at_ms: None,
         unread: 0,
         suspicion: Suspicion::default(),
-        on_trial: ProbationStep::End,
+        probation: ProbationStep::End,
     });
     history::append(tables, key, ExecutionId::FIRST, &instance.first_event);
     Ok(Some(Inserted { key, claimed }))

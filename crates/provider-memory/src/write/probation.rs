@@ -10,7 +10,7 @@ pub(super) fn note(tables: &mut Tables, probation: &Probation) -> Outcome {
         return Outcome::Fenced;
     }
     tables.edit(probation.key, |row| {
-        row.on_trial = probation.step;
+        row.probation = probation.step;
         if probation.step == ProbationStep::End {
             row.suspicion = row.suspicion.after_probation();
         }

@@ -24,7 +24,7 @@ pub(crate) fn resume_mismatched(tables: &mut Tables, request: &ResumeMismatched)
         .instances()
         .filter(|row| row.name == request.name && row.version == request.version);
     let mismatched = of_it.filter_map(|row| {
-        let code = row.unfit_code.clone()?;
+        let code = row.mismatched_code.clone()?;
         Some(Mismatched { code, key: row.key })
     });
     let mut resumed: Vec<Mismatched> = mismatched
@@ -51,7 +51,7 @@ fn go_on(tables: &mut Tables, key: InstanceKey, time_ms: i64) {
         };
         row.wake_at_ms = Some(now_ms);
         row.report = None;
-        row.unfit_code = None;
+        row.mismatched_code = None;
         row.suspicion = Suspicion::default();
         row.updated_at_ms = time_ms;
     });

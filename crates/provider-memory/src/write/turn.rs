@@ -85,7 +85,7 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
         row.updated_at_ms = turn.time_ms;
         if gets_on {
             row.suspicion = Suspicion::default();
-            row.on_trial = ProbationStep::End;
+            row.probation = ProbationStep::End;
         }
         if let Some(change) = &turn.custom_status {
             row.custom_status = change.value.clone();
@@ -112,11 +112,14 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
                     row.disown(Some(now_ms));
                 }
             }
-            AfterTurn::Suspend { report, unfit_code } => {
+            AfterTurn::Suspend {
+                report,
+                mismatched_code,
+            } => {
                 row.disown(None);
                 row.status = Status::Suspended;
                 row.report = Some(report.clone());
-                row.unfit_code = unfit_code.clone();
+                row.mismatched_code = mismatched_code.clone();
                 // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
                 row.turns -= u64::from(!gets_on);
             }

@@ -3,54 +3,58 @@
 -- Keys are given out in blocks, see KEYS_BLOCK in options.rs.
 CREATE SEQUENCE {schema}.instances_keys INCREMENT 10000;
 
--- Current state of every instance. The free space of its pages takes the next version of a row, so that a turn touches no index.
+-- The current state of every instance. The free space of its pages takes the next version of a row, so that a turn touches no index.
 CREATE TABLE {schema}.instances (
-  key bigint PRIMARY KEY DEFAULT nextval({keys}),       -- never used again, so that a late commit cannot meet another instance
-  id text COLLATE "C" NOT NULL UNIQUE,                  -- the user's name of it
-  name text COLLATE "C" NOT NULL,                       -- of its orchestration
-  version text COLLATE "C" NOT NULL,                    -- of its orchestration
+  key bigint PRIMARY KEY DEFAULT nextval({keys}),       -- never reused, so that a late commit cannot meet another instance
+  id text COLLATE "C" NOT NULL UNIQUE,                  -- the user's name of the instance
+  name text COLLATE "C" NOT NULL,                       -- name of the orchestration
+  version text COLLATE "C" NOT NULL,                    -- version of the orchestration
   execution bigint NOT NULL,                            -- current execution, from 1
   status text COLLATE "C" NOT NULL,                     -- Pending, Running, Completed, Failed, Cancelled, Terminated, Suspended
   owner text COLLATE "C",                               -- workers.id; set only while Pending or Running
-  epoch bigint NOT NULL,                                -- how often it was acquired
+  epoch bigint NOT NULL,                                -- number of acquisitions
   next_event_id bigint NOT NULL,                        -- of the current execution
   turns bigint NOT NULL,                                -- committed turns of the current execution; 0: fresh
-  wake_at bigint,                                       -- when it is due, ms; set only while Pending or Running and unowned
-  message_seq bigint NOT NULL DEFAULT 0,                -- number of the last message that came for it
-  unread bigint NOT NULL DEFAULT 0,                     -- how many rows of messages it has
+  wake_at bigint,                                       -- due time, ms since 1970; set only while Pending or Running and unowned
+  message_seq bigint NOT NULL DEFAULT 0,                -- number of the last message that was sent to the instance
+  unread bigint NOT NULL DEFAULT 0,                     -- number of its rows in messages
   custom_status text,
   custom_status_version bigint NOT NULL DEFAULT 0,
-  priority integer NOT NULL,                            -- higher is acquired first
+  priority integer NOT NULL,                            -- a higher one is acquired first
   parent_id text,                                       -- id of the parent instance
-  parent_key bigint,                                    -- instances.key of the parent that waits for it; it may be gone
-  parent_execution bigint,                              -- the execution of the parent that started it
+  parent_key bigint,                                    -- instances.key of the parent that waits for the end; it may be gone
+  parent_execution bigint,                              -- the execution of the parent that started the child
   parent_event bigint,                                  -- the event of that execution
   tags text,
-  report text,                                          -- why it is Suspended
-  unfit_code text COLLATE "C",                          -- fingerprint of the code that did not fit; set only while Suspended because of it
-  suspicion bigint NOT NULL DEFAULT 0,                  -- what speaks against it since it last got on
-  on_trial bigint NOT NULL DEFAULT 0,                   -- its owner tries it: 1 with others, 2 alone
+  report text,                                          -- reason of the suspension; set only while Suspended
+  mismatched_code text COLLATE "C",                     -- fingerprint of the code that does not fit the history; set only while Suspended for that
+  suspicion bigint NOT NULL DEFAULT 0,                  -- deaths and stalls of workers since the last turn that appended events
+  probation bigint NOT NULL DEFAULT 0,                  -- 0: none; 1: beside other instances; 2: alone
   created_at bigint NOT NULL,                           -- ms since 1970, as all times here
   updated_at bigint NOT NULL,
   completed_at bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
--- What an acquisition walks through: for each registered orchestration the highest priority, and in it the longest due.
+-- An acquisition walks along this index: for each registered orchestration the highest priority, and in it the longest due.
 CREATE INDEX instances_due ON {schema}.instances (name, version, priority, wake_at, key) WHERE wake_at IS NOT NULL;
 CREATE INDEX instances_owner ON {schema}.instances (owner) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX instances_parent ON {schema}.instances (parent_key, parent_execution, parent_event) WHERE parent_key IS NOT NULL;
-CREATE INDEX instances_unfit ON {schema}.instances (name, version, unfit_code, key) WHERE unfit_code IS NOT NULL;
+CREATE INDEX instances_mismatched ON {schema}.instances (name, version, mismatched_code, key) WHERE mismatched_code IS NOT NULL;
 
--- Lists of instances and counts of them. A turn that neither starts, ends nor suspends an instance changes no row of these indexes.
+-- Lists of instances and their counts. A turn that neither starts, ends nor suspends an instance changes no row of these indexes.
 CREATE INDEX instances_created ON {schema}.instances (created_at, key);
 CREATE INDEX instances_open ON {schema}.instances (created_at, key) WHERE completed_at IS NULL;
-CREATE INDEX instances_suspended ON {schema}.instances (created_at, key) WHERE status = 'Suspended';
--- What is pruned, the longest ended first, and how many ended in which way.
+-- Each status of this index is sorted by itself. A list of several statuses merges them.
+CREATE INDEX instances_unsuccessful ON {schema}.instances (status, created_at, key)
+  WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated');
+-- An id may be longer than an index takes.
+CREATE INDEX instances_children ON {schema}.instances (hashtextextended(parent_id, 0), created_at, key) WHERE parent_id IS NOT NULL;
+-- The instances to prune, the longest ended first, and the counts of ended instances by status.
 CREATE INDEX instances_ended ON {schema}.instances (completed_at, key) INCLUDE (status) WHERE completed_at IS NOT NULL;
--- Whose former executions may be pruned.
+-- The instances whose former executions may be pruned.
 CREATE INDEX instances_continued ON {schema}.instances (key) WHERE execution > 1;
 
--- Instances that are gone and whose history is still to be swept away.
+-- Instances that are deleted and whose history is still to be swept.
 CREATE TABLE {schema}.deleted_instances (
   key bigint PRIMARY KEY                                -- was instances.key
 );
@@ -62,31 +66,31 @@ CREATE TABLE {schema}.history (
   event_id bigint NOT NULL,                             -- 1..n without gap
   time bigint NOT NULL,
   kind text COLLATE "C" NOT NULL,
-  ref_id bigint,                                        -- the earlier event that it refers to
+  ref_id bigint,                                        -- the earlier event that this one refers to
   name text,
   payload text,
   meta text,
   PRIMARY KEY (instance_key, execution, event_id)
 );
 
--- What waits for an instance; gone with the turn that consumes it.
+-- Messages that wait for an instance. A message is deleted with the turn that consumes it.
 CREATE TABLE {schema}.messages (
   instance_key bigint NOT NULL,
   seq bigint NOT NULL,                                  -- given under the lock of the instance's row: rises as messages become visible
   kind text COLLATE "C" NOT NULL,                       -- Event, Queue, Cancel, ChildCompleted, ChildFailed, … , Refused, Attempted
-  name text COLLATE "C",                                -- of the mailbox, why something was refused, or the details of an attempt
+  name text COLLATE "C",                                -- name of the mailbox, reason of a refusal, or details of an attempt
   payload text,
   time bigint NOT NULL,
-  execution bigint,                                     -- of the receiver: the one that asked
+  execution bigint,                                     -- the execution of the receiver that asked
   ref_id bigint,                                        -- the event that asked
-  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),       -- who brought it: tells what became visible since a snapshot
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),       -- the transaction that sent it: tells which messages became visible since a snapshot
   PRIMARY KEY (instance_key, seq)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- The messages of one mailbox among any number of others. A name may be longer than an index takes.
 CREATE INDEX messages_mailbox ON {schema}.messages (instance_key, kind, hashtextextended(name, 0), seq);
 CREATE INDEX messages_xid ON {schema}.messages (xid, instance_key, seq);
 
--- What tells a writer whether its transaction passed whose COMMIT was not answered: a row for each that is under way, used again.
+-- Marks tell a writer after a lost acknowledgement whether its transaction was committed: a row for each transaction under way, used again.
 CREATE TABLE {schema}.marks (
   slot text COLLATE "C" PRIMARY KEY,
   number bigint NOT NULL,
@@ -100,36 +104,47 @@ CREATE TABLE {schema}.workers (
   host text NOT NULL,
   pid bigint NOT NULL,
   process_start text NOT NULL,
-  lease_until bigint NOT NULL                           -- by the clock of this server
+  lease_until bigint NOT NULL,                          -- by the clock of this server
+  description text,                                     -- the worker's description of itself, for people
+  newest_versions text                                  -- the newest version of each orchestration that the worker has, as JSON
 ) WITH (fillfactor = 50);
 
--- The latest details that an open activity told with a heartbeat, for its next attempt. Gone when the activity is over.
+-- The latest heartbeat details of an open activity, for its next attempt. Deleted when the activity is over.
 CREATE TABLE {schema}.heartbeats (
   instance_key bigint NOT NULL,
   execution bigint NOT NULL,
-  scheduled bigint NOT NULL,                            -- the event that scheduled the activity
+  event_id bigint NOT NULL,                             -- the event that scheduled the activity
   details text NOT NULL,
-  PRIMARY KEY (instance_key, execution, scheduled)
+  PRIMARY KEY (instance_key, execution, event_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
--- Attempts of activities that any worker may take which serves their queue. What they are given is in the event that scheduled them.
+-- Attempts of remote activities, for any worker that serves their queue. Their input is in the event that scheduled them.
 CREATE TABLE {schema}.tasks (
   instance_key bigint NOT NULL,
   execution bigint NOT NULL,
   event_id bigint NOT NULL,                             -- the event that scheduled the activity
   attempt bigint NOT NULL,                              -- from 1
   queue text COLLATE "C" NOT NULL,
-  name text COLLATE "C" NOT NULL,                       -- of the activity
-  priority integer NOT NULL,                            -- higher is taken first
-  due_at bigint NOT NULL,                               -- not before
-  deadline bigint,                                      -- when all its attempts are to be over
-  owner text COLLATE "C",                               -- workers.id of who runs it
+  name text COLLATE "C" NOT NULL,                       -- name of the activity
+  priority integer NOT NULL,                            -- a higher one is acquired first
+  due_at bigint NOT NULL,                               -- earliest time of the attempt
+  deadline bigint,                                      -- end of all attempts together
+  owner text COLLATE "C",                               -- workers.id of the worker that runs the attempt
   PRIMARY KEY (instance_key, execution, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX tasks_due ON {schema}.tasks (queue, name, priority DESC, due_at) WHERE owner IS NULL;
+-- Tasks that are due at the same moment are acquired in the order in which they were scheduled, as those of a wide fan-out are.
+CREATE INDEX tasks_due ON {schema}.tasks (queue, name, priority DESC, due_at, instance_key, event_id) WHERE owner IS NULL;
 CREATE INDEX tasks_owner ON {schema}.tasks (owner) WHERE owner IS NOT NULL;
 
--- Names of activities that a worker of this store can run, or could: a task of another name waits for nobody.
+-- Names of activities that any worker of this store can run or could run. No worker takes a task of another name.
 CREATE TABLE {schema}.activities (
   name text COLLATE "C" PRIMARY KEY
+);
+
+-- Instances that a termination or a suspension has taken from a worker that does not know it yet, with the worker's epoch.
+CREATE TABLE {schema}.revocations (
+  worker text COLLATE "C" NOT NULL,
+  instance_key bigint NOT NULL,
+  epoch bigint NOT NULL,
+  PRIMARY KEY (worker, instance_key)
 );

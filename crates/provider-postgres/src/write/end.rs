@@ -25,7 +25,7 @@ const END: &str = "WITH e AS (
     DELETE FROM {schema}.heartbeats WHERE instance_key = $1
   )
   UPDATE {schema}.instances SET status = $12, next_event_id = $13, owner = NULL, wake_at = NULL, unread = 0,
-    report = NULL, unfit_code = NULL, updated_at = $2, completed_at = $2
+    report = NULL, mismatched_code = NULL, updated_at = $2, completed_at = $2
   WHERE key = $1 RETURNING parent_key, parent_execution, parent_event";
 
 /// The workers that are affected by a write to instances of others.

@@ -42,8 +42,8 @@ pub(super) async fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result
         Some(details) => {
             session
                 .query(
-                    "INSERT INTO {schema}.heartbeats (instance_key, execution, scheduled, details) VALUES ($1, $2, $3, $4)
-                     ON CONFLICT (instance_key, execution, scheduled) DO UPDATE SET details = excluded.details",
+                    "INSERT INTO {schema}.heartbeats (instance_key, execution, event_id, details) VALUES ($1, $2, $3, $4)
+                     ON CONFLICT (instance_key, execution, event_id) DO UPDATE SET details = excluded.details",
                     &[key, execution, scheduled, P::Text(&encode(details))],
                 )
                 .await?;
@@ -57,4 +57,4 @@ pub(super) async fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result
 
 /// Deletes the details of one activity.
 pub(super) const FORGET: &str =
-    "DELETE FROM {schema}.heartbeats WHERE instance_key = $1 AND execution = $2 AND scheduled = $3";
+    "DELETE FROM {schema}.heartbeats WHERE instance_key = $1 AND execution = $2 AND event_id = $3";

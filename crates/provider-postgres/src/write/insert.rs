@@ -27,14 +27,14 @@ const START: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($2::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
   INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
-    custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event, tags, report, unfit_code, created_at,
+    custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event, tags, report, mismatched_code, created_at,
     updated_at, completed_at)
   SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END, CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
     CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
     CASE WHEN NOT claimed OR is_due THEN coalesce($1, {now}) ELSE wake_at END,
     CASE WHEN claimed THEN custom_status END, (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
-    parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN unfit_code END, created_at,
+    parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN mismatched_code END, created_at,
     CASE WHEN claimed THEN updated_at ELSE created_at END, CASE WHEN claimed AND ends THEN updated_at END
   FROM (
     SELECT s.*, (s.claim IN (SELECT id FROM w)) IS TRUE AS claimed FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
@@ -42,7 +42,7 @@ const START: &str = "WITH w AS MATERIALIZED (
       $17::bigint[], $18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
       $26::boolean[], $27::boolean[], $28::bigint[])
       AS s (key, id, name, version, claim, priority, parent_id, tags, parent_key, parent_execution, parent_event, created_at, updated_at,
-        execution, next_event_id, turns, status, next_version, custom_status, report, unfit_code, keeps, is_due, ends, has_status, wake_at)
+        execution, next_event_id, turns, status, next_version, custom_status, report, mismatched_code, keeps, is_due, ends, has_status, wake_at)
   ) s ORDER BY id
   ON CONFLICT (id) DO NOTHING RETURNING key, epoch, wake_at
 ), appended AS (
@@ -78,7 +78,7 @@ pub(super) struct NewInstances<'w> {
     next_version: Vec<Option<Cow<'w, str>>>,
     custom_status: Vec<Option<Cow<'w, str>>>,
     report: Vec<Option<Cow<'w, str>>>,
-    unfit_code: Vec<Option<Cow<'w, str>>>,
+    mismatched_code: Vec<Option<Cow<'w, str>>>,
     keeps: Vec<bool>,
     is_due: Vec<bool>,
     ends: Vec<bool>,
@@ -142,11 +142,12 @@ impl<'w> NewInstances<'w> {
             .push(next.as_ref().is_some_and(|next| next.begins && !next.keeps));
         self.ends.push(next.as_ref().is_some_and(|next| next.ends));
         self.wake_at.push(next.as_ref().and_then(|next| next.wake_at_ms));
-        let (next_version, report, unfit_code) =
-            next.map_or((None, None, None), |next| (next.version, next.report, next.unfit_code));
+        let (next_version, report, mismatched_code) = next.map_or((None, None, None), |next| {
+            (next.version, next.report, next.mismatched_code)
+        });
         self.next_version.push(next_version);
         self.report.push(report);
-        self.unfit_code.push(unfit_code);
+        self.mismatched_code.push(mismatched_code);
         self.custom_status.push(turn.and_then(custom_status));
         self.has_status
             .push(turn.is_some_and(|turn| turn.custom_status.is_some()));
@@ -184,7 +185,7 @@ impl<'w> NewInstances<'w> {
             P::MaybeTexts(&self.next_version),
             P::MaybeTexts(&self.custom_status),
             P::MaybeTexts(&self.report),
-            P::MaybeTexts(&self.unfit_code),
+            P::MaybeTexts(&self.mismatched_code),
             P::Bools(&self.keeps),
             P::Bools(&self.is_due),
             P::Bools(&self.ends),

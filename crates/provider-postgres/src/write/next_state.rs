@@ -27,7 +27,7 @@ pub(super) struct NextState<'w> {
     /// True if the next execution begins.
     pub(super) begins: bool,
     pub(super) report: Option<Cow<'w, str>>,
-    pub(super) unfit_code: Option<Cow<'w, str>>,
+    pub(super) mismatched_code: Option<Cow<'w, str>>,
 }
 
 impl<'w> NextState<'w> {
@@ -46,7 +46,7 @@ impl<'w> NextState<'w> {
             ends: false,
             begins: false,
             report: None,
-            unfit_code: None,
+            mismatched_code: None,
         };
         Ok(match &turn.after {
             AfterTurn::Hold => Self { keeps: true, ..running },
@@ -69,11 +69,14 @@ impl<'w> NextState<'w> {
                 ..running
             },
             // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
-            AfterTurn::Suspend { report, unfit_code } => Self {
+            AfterTurn::Suspend {
+                report,
+                mismatched_code,
+            } => Self {
                 status: Status::Suspended,
                 turns: i64::from(next > turn.next_event_id),
                 report: Some(encode(report)),
-                unfit_code: unfit_code.as_deref().map(encode),
+                mismatched_code: mismatched_code.as_deref().map(encode),
                 ..running
             },
         })

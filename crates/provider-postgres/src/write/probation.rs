@@ -11,7 +11,7 @@ pub(super) async fn note(session: &Session<'_>, probation: &Probation) -> Result
     let noted = session
         .query_optional(
             "UPDATE {schema}.instances
-             SET on_trial = $4, suspicion = CASE WHEN $4 = $5 AND suspicion = $6 THEN $7 ELSE suspicion END
+             SET probation = $4, suspicion = CASE WHEN $4 = $5 AND suspicion = $6 THEN $7 ELSE suspicion END
              WHERE key = $1 AND owner = $2 AND epoch = $3 RETURNING 1",
             &[
                 P::Int(probation.key.0),

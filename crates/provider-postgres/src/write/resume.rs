@@ -12,7 +12,7 @@ use crate::text::encode;
 /// Makes suspended instances due now. An instance that never had a turn is pending, as it was started.
 const GO_ON: &str = "UPDATE {schema}.instances
   SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = coalesce($1, {now}), report = NULL,
-    unfit_code = NULL, suspicion = 0, updated_at = $2
+    mismatched_code = NULL, suspicion = 0, updated_at = $2
   WHERE key = ANY ($3::bigint[])";
 
 pub(super) async fn resume(session: &Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
@@ -48,7 +48,7 @@ pub(crate) async fn resume_mismatched(
             let rows = session
                 .query(
                     "SELECT key FROM {schema}.instances
-                     WHERE unfit_code IS NOT NULL AND name = $1 AND version = $2 AND unfit_code = $3 AND key > $4
+                     WHERE mismatched_code IS NOT NULL AND name = $1 AND version = $2 AND mismatched_code = $3 AND key > $4
                      ORDER BY key LIMIT $5 FOR NO KEY UPDATE",
                     &[
                         P::Text(&name),
@@ -73,8 +73,8 @@ pub(crate) async fn resume_mismatched(
         }
         let next = session
             .query_optional(
-                "SELECT unfit_code FROM {schema}.instances
-                 WHERE unfit_code IS NOT NULL AND name = $1 AND version = $2 AND unfit_code > $3 ORDER BY unfit_code LIMIT 1",
+                "SELECT mismatched_code FROM {schema}.instances
+                 WHERE mismatched_code IS NOT NULL AND name = $1 AND version = $2 AND mismatched_code > $3 ORDER BY mismatched_code LIMIT 1",
                 &[P::Text(&name), P::Text(&version), P::Text(&encode(&code))],
             )
             .await?;

@@ -39,15 +39,15 @@ macro_rules! moved {
     custom_status = CASE WHEN t.has_status THEN t.custom_status ELSE i.custom_status END,
     custom_status_version = i.custom_status_version + t.has_status::int,
     report = t.report,
-    unfit_code = t.unfit_code,
+    mismatched_code = t.mismatched_code,
     suspicion = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.suspicion END,
-    on_trial = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.on_trial END,
+    probation = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.probation END,
     updated_at = t.time,
     completed_at = CASE WHEN t.ends THEN t.time END
   FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
     $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::boolean[], $19::boolean[],
     $20::boolean[], $21::boolean[], $22::boolean[], $23::bigint[])
-    AS t (key, owner, epoch, execution, fence, next, next_execution, counts, time, seen, consumed, version, status, report, unfit_code,
+    AS t (key, owner, epoch, execution, fence, next, next_execution, counts, time, seen, consumed, version, status, report, mismatched_code,
       custom_status, keeps, sleeps, ends, begins, has_status, wake_at)
   WHERE i.key = t.key AND (i.owner = t.owner) IS TRUE AND i.epoch = t.epoch AND i.execution = t.execution AND i.next_event_id = t.fence
   RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event
@@ -75,8 +75,8 @@ const WHOLE: &str = moved!(
   DELETE FROM {schema}.messages d USING unnest($35::bigint[]) AS ended (key)
   WHERE d.instance_key = ended.key AND (ended.key IN (SELECT key FROM moved)) IS TRUE
 ), forgotten AS (
-  DELETE FROM {schema}.heartbeats d USING unnest($36::bigint[], $37::bigint[], $38::bigint[]) AS h (key, execution, scheduled)
-  WHERE d.instance_key = h.key AND d.execution = h.execution AND d.scheduled = h.scheduled
+  DELETE FROM {schema}.heartbeats d USING unnest($36::bigint[], $37::bigint[], $38::bigint[]) AS h (key, execution, event_id)
+  WHERE d.instance_key = h.key AND d.execution = h.execution AND d.event_id = h.event_id
     AND (h.key IN (SELECT key FROM moved)) IS TRUE
 )
 SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved
@@ -100,7 +100,7 @@ pub(super) struct Turns<'w> {
     version: Vec<Option<Cow<'w, str>>>,
     status: Vec<&'w str>,
     report: Vec<Option<Cow<'w, str>>>,
-    unfit_code: Vec<Option<Cow<'w, str>>>,
+    mismatched_code: Vec<Option<Cow<'w, str>>>,
     custom_status: Vec<Option<Cow<'w, str>>>,
     keeps: Vec<bool>,
     sleeps: Vec<bool>,
@@ -146,7 +146,7 @@ impl<'w> Turns<'w> {
         self.version.push(next.version);
         self.status.push(next.status.as_str());
         self.report.push(next.report);
-        self.unfit_code.push(next.unfit_code);
+        self.mismatched_code.push(next.mismatched_code);
         self.custom_status.push(custom_status(turn));
         self.keeps.push(next.keeps);
         self.sleeps.push(next.sleeps);
@@ -193,7 +193,7 @@ impl<'w> Turns<'w> {
             P::MaybeTexts(&self.version),
             P::Names(&self.status),
             P::MaybeTexts(&self.report),
-            P::MaybeTexts(&self.unfit_code),
+            P::MaybeTexts(&self.mismatched_code),
             P::MaybeTexts(&self.custom_status),
             P::Bools(&self.keeps),
             P::Bools(&self.sleeps),

@@ -1,30 +1,56 @@
--- Current state of every instance.
+-- The current state of every instance.
 CREATE TABLE instances (
-  key INTEGER PRIMARY KEY AUTOINCREMENT,          -- never used again, so that a late commit cannot meet another instance
-  id TEXT NOT NULL UNIQUE,                        -- the user's name of it
-  name TEXT NOT NULL,                             -- of its orchestration
-  version TEXT NOT NULL,                          -- of its orchestration
+  key INTEGER PRIMARY KEY AUTOINCREMENT,          -- never reused, so that a late commit cannot meet another instance
+  id TEXT NOT NULL UNIQUE,                        -- the user's name of the instance
+  name TEXT NOT NULL,                             -- name of the orchestration
+  version TEXT NOT NULL,                          -- version of the orchestration
   execution INTEGER NOT NULL,                     -- current execution, from 1
   status TEXT NOT NULL,                           -- Pending, Running, Completed, Failed, Cancelled, Terminated, Suspended
   owner TEXT,                                     -- workers.id; set only while Pending or Running
-  epoch INTEGER NOT NULL,                         -- how often it was acquired
+  epoch INTEGER NOT NULL,                         -- number of acquisitions
   next_event_id INTEGER NOT NULL,                 -- of the current execution
   turns INTEGER NOT NULL,                         -- committed turns of the current execution; 0: fresh
-  wake_at INTEGER,                                -- when it is due, ms; set only while Pending or Running and unowned
+  wake_at INTEGER,                                -- due time, ms since 1970; set only while Pending or Running and unowned
+  unread INTEGER NOT NULL DEFAULT 0,              -- number of its rows in messages
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL,
-  priority INTEGER NOT NULL,                      -- higher is acquired first
+  priority INTEGER NOT NULL,                      -- a higher one is acquired first
   parent_id TEXT,                                 -- id of the parent instance
+  parent_key INTEGER,                             -- instances.key of the parent that waits for the end; it may be gone
+  parent_execution INTEGER,                       -- the execution of the parent that started the child
+  parent_event INTEGER,                           -- the event of that execution
   tags TEXT,
-  report TEXT,                                    -- why it is Suspended
+  report TEXT,                                    -- reason of the suspension; set only while Suspended
+  mismatched_code TEXT,                           -- fingerprint of the code that does not fit the history; set only while Suspended for that
+  suspicion INTEGER NOT NULL DEFAULT 0,           -- deaths and stalls of workers since the last turn that appended events
+  probation INTEGER NOT NULL DEFAULT 0,           -- 0: none; 1: beside other instances; 2: alone
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
   completed_at INTEGER
 ) STRICT;
 
--- What an acquisition walks through: for each registered orchestration the highest priority, and in it the longest due.
+-- An acquisition walks along this index: for each registered orchestration the highest priority, and in it the longest due.
 CREATE INDEX instances_due ON instances (name, version, priority, wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX instances_owner ON instances (owner) WHERE owner IS NOT NULL;
+CREATE UNIQUE INDEX instances_parent ON instances (parent_key, parent_execution, parent_event) WHERE parent_key IS NOT NULL;
+CREATE INDEX instances_mismatched ON instances (name, version, mismatched_code) WHERE mismatched_code IS NOT NULL;
+
+-- Lists of instances and their counts. A turn that neither starts, ends nor suspends an instance changes no row of these indexes.
+CREATE INDEX instances_created ON instances (created_at);
+CREATE INDEX instances_open ON instances (created_at) WHERE completed_at IS NULL;
+-- Each status of this index is sorted by itself. A list of several statuses merges them.
+CREATE INDEX instances_unsuccessful ON instances (status, created_at)
+  WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated');
+CREATE INDEX instances_children ON instances (parent_id, created_at) WHERE parent_id IS NOT NULL;
+-- The instances to prune, the longest ended first, and the counts of ended instances by status.
+CREATE INDEX instances_ended ON instances (completed_at, key, status) WHERE completed_at IS NOT NULL;
+-- The instances whose former executions may be pruned.
+CREATE INDEX instances_continued ON instances (key) WHERE execution > 1;
+
+-- Instances that are deleted and whose history is still to be swept.
+CREATE TABLE deleted_instances (
+  key INTEGER PRIMARY KEY                         -- was instances.key
+) STRICT;
 
 -- One row per event. Rows are appended in the order of commits, and only the small index is ordered by instance: that
 -- writes half as many pages as a table clustered by instance, and a fourth when payloads have 1 KB.
@@ -34,23 +60,27 @@ CREATE TABLE history (
   event_id INTEGER NOT NULL,                      -- 1..n without gap
   time INTEGER NOT NULL,                          -- ms since 1970
   kind TEXT NOT NULL,
-  ref_id INTEGER,                                 -- the earlier event that it refers to
+  ref_id INTEGER,                                 -- the earlier event that this one refers to
   name TEXT,
   payload TEXT,
   meta TEXT,
   PRIMARY KEY (instance_key, execution, event_id)
 ) STRICT;
 
--- What waits for an instance; gone with the turn that consumes it.
+-- Messages that wait for an instance. A message is deleted with the turn that consumes it.
 CREATE TABLE messages (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,          -- rises in the order of commits, never used again
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,          -- rises in the order of commits, never reused
   instance_key INTEGER NOT NULL,
-  kind TEXT NOT NULL,                             -- Event, Queue, Cancel
-  name TEXT,                                      -- of the mailbox
+  kind TEXT NOT NULL,                             -- Event, Queue, Cancel, ChildCompleted, ChildFailed, … , Refused, Attempted
+  name TEXT,                                      -- name of the mailbox, reason of a refusal, or details of an attempt
   payload TEXT,
-  time INTEGER NOT NULL
+  time INTEGER NOT NULL,
+  execution INTEGER,                              -- the execution of the receiver that asked
+  ref_id INTEGER                                  -- the event that asked
 ) STRICT;
 CREATE INDEX messages_instance ON messages (instance_key);
+-- The messages of one mailbox among any number of others.
+CREATE INDEX messages_mailbox ON messages (instance_key, kind, name);
 
 -- One row for each start of a runtime.
 CREATE TABLE workers (
@@ -59,5 +89,46 @@ CREATE TABLE workers (
   host TEXT NOT NULL,
   pid INTEGER NOT NULL,
   process_start TEXT NOT NULL,
-  lease_until INTEGER NOT NULL                    -- ms since 1970
+  lease_until INTEGER NOT NULL,                   -- ms since 1970
+  description TEXT,                               -- the worker's description of itself, for people
+  newest_versions TEXT                            -- the newest version of each orchestration that the worker has, as JSON
+) STRICT, WITHOUT ROWID;
+
+-- The latest heartbeat details of an open activity, for its next attempt. Deleted when the activity is over.
+CREATE TABLE heartbeats (
+  instance_key INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,                      -- the event that scheduled the activity
+  details TEXT NOT NULL,
+  PRIMARY KEY (instance_key, execution, event_id)
+) STRICT, WITHOUT ROWID;
+
+-- Attempts of remote activities, for any worker that serves their queue. Their input is in the event that scheduled them.
+CREATE TABLE tasks (
+  instance_key INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,                      -- the event that scheduled the activity
+  attempt INTEGER NOT NULL,                       -- from 1
+  queue TEXT NOT NULL,
+  name TEXT NOT NULL,                             -- name of the activity
+  priority INTEGER NOT NULL,                      -- a higher one is acquired first
+  due_at INTEGER NOT NULL,                        -- earliest time of the attempt, ms since 1970
+  deadline INTEGER,                               -- end of all attempts together, ms since 1970
+  owner TEXT,                                     -- workers.id of the worker that runs the attempt
+  PRIMARY KEY (instance_key, execution, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tasks_due ON tasks (queue, name, priority DESC, due_at) WHERE owner IS NULL;
+CREATE INDEX tasks_owner ON tasks (owner) WHERE owner IS NOT NULL;
+
+-- Names of activities that any worker of this store can run or could run. No worker takes a task of another name.
+CREATE TABLE activities (
+  name TEXT NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- Instances that a termination or a suspension has taken from a worker that does not know it yet, with the worker's epoch.
+CREATE TABLE revocations (
+  worker TEXT NOT NULL,
+  instance_key INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  PRIMARY KEY (worker, instance_key)
 ) STRICT, WITHOUT ROWID;

@@ -28,7 +28,7 @@ pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outco
     }
     match &heartbeat.details {
         Some(details) => session.execute(
-            "INSERT INTO heartbeats (instance_key, execution, scheduled, details) VALUES (?1, ?2, ?3, ?4)
+            "INSERT INTO heartbeats (instance_key, execution, event_id, details) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET details = excluded.details",
             params![key, execution, scheduled, details],
         )?,
@@ -38,4 +38,4 @@ pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outco
 }
 
 /// Forgets the details of one activity.
-pub(super) const FORGET: &str = "DELETE FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 AND scheduled = ?3";
+pub(super) const FORGET: &str = "DELETE FROM heartbeats WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3";

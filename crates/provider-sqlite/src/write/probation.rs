@@ -10,7 +10,7 @@ use crate::session::Session;
 pub(super) fn note(session: &Session<'_>, probation: &Probation) -> Result<Outcome, Failure> {
     let fence = (probation.key.0, &*probation.worker.0, integer(probation.epoch.0));
     let noted = session.execute(
-        "UPDATE instances SET on_trial = ?4, suspicion = CASE WHEN ?4 = ?5 AND suspicion = ?6 THEN ?7 ELSE suspicion END
+        "UPDATE instances SET probation = ?4, suspicion = CASE WHEN ?4 = ?5 AND suspicion = ?6 THEN ?7 ELSE suspicion END
          WHERE key = ?1 AND owner = ?2 AND epoch = ?3",
         params![
             fence.0,

@@ -38,8 +38,8 @@ pub(crate) fn resume_mismatched(
     loop {
         if code != request.code {
             let keys: Vec<i64> = session.query_all(
-                "SELECT key FROM instances INDEXED BY instances_unfit
-                 WHERE unfit_code IS NOT NULL AND name = ?1 AND version = ?2 AND unfit_code = ?3 AND key > ?4 ORDER BY key LIMIT ?5",
+                "SELECT key FROM instances INDEXED BY instances_mismatched
+                 WHERE mismatched_code IS NOT NULL AND name = ?1 AND version = ?2 AND mismatched_code = ?3 AND key > ?4 ORDER BY key LIMIT ?5",
                 params![name, version, code, after, integer((limit - resumed.len()) as u64)],
                 |row| row.get(0),
             )?;
@@ -53,8 +53,8 @@ pub(crate) fn resume_mismatched(
             }
         }
         let next = session.query_optional(
-            "SELECT unfit_code FROM instances INDEXED BY instances_unfit
-             WHERE unfit_code IS NOT NULL AND name = ?1 AND version = ?2 AND unfit_code > ?3 ORDER BY unfit_code LIMIT 1",
+            "SELECT mismatched_code FROM instances INDEXED BY instances_mismatched
+             WHERE mismatched_code IS NOT NULL AND name = ?1 AND version = ?2 AND mismatched_code > ?3 ORDER BY mismatched_code LIMIT 1",
             params![name, version, code],
             |row| row.get(0),
         )?;
@@ -69,7 +69,7 @@ pub(crate) fn resume_mismatched(
 fn go_on(session: &Session<'_>, key: InstanceKey, time_ms: i64) -> Result<(), Failure> {
     session.execute(
         "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
-           unfit_code = NULL, suspicion = 0, updated_at = ?3
+           mismatched_code = NULL, suspicion = 0, updated_at = ?3
          WHERE key = ?1",
         params![key.0, session.now_ms(), time_ms],
     )?;

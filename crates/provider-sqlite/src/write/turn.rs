@@ -164,7 +164,7 @@ fn advance(
             let due = (!next.hold).then(|| session.now_ms());
             let changed = session.execute(
                 "UPDATE instances SET execution = execution + 1, version = ?7, next_event_id = ?8, turns = 0, updated_at = ?6,
-                   status = 'Running', suspicion = 0, on_trial = 0, owner = CASE WHEN ?9 IS NULL THEN owner END, wake_at = ?9
+                   status = 'Running', suspicion = 0, probation = 0, owner = CASE WHEN ?9 IS NULL THEN owner END, wake_at = ?9
                  WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
                 params![
                     key,
@@ -181,9 +181,12 @@ fn advance(
             return Ok((changed == 1).then(|| Advanced::due(due)));
         }
         // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
-        AfterTurn::Suspend { report, unfit_code } => session.execute(
+        AfterTurn::Suspend {
+            report,
+            mismatched_code,
+        } => session.execute(
             "UPDATE instances SET next_event_id = ?6, turns = turns + ?9, updated_at = ?7, status = 'Suspended',
-               owner = NULL, wake_at = NULL, report = ?8, unfit_code = ?10
+               owner = NULL, wake_at = NULL, report = ?8, mismatched_code = ?10
              WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
             params![
                 key,
@@ -195,7 +198,7 @@ fn advance(
                 turn.time_ms,
                 report,
                 i64::from(next > fence),
-                unfit_code
+                mismatched_code
             ],
         )?,
     };

@@ -42,11 +42,11 @@ impl Instances {
             Level::Error,
             format!("instance '{}' is suspended: {}", instance.id, report.headline()),
         );
-        let unfit_code = report.is_mismatch().then(|| {
+        let mismatched_code = report.is_mismatch().then(|| {
             let registry = self.shared.registry.lock();
             registry.code(&instance.name, &instance.version).map(str::to_owned)
         });
-        let commit = self.suspension(instance, report, unfit_code.flatten());
+        let commit = self.suspension(instance, report, mismatched_code.flatten());
         let suspension = Suspension {
             releasing: self.worker.releasing(Owned::Instance(commit.key, commit.epoch)),
             instance: Arc::clone(instance),
@@ -57,7 +57,7 @@ impl Instances {
         self.write_suspension(suspension);
     }
 
-    fn suspension(&self, instance: &Instance, report: Report, unfit_code: Option<String>) -> TurnCommit {
+    fn suspension(&self, instance: &Instance, report: Report, mismatched_code: Option<String>) -> TurnCommit {
         let core = instance.lock();
         TurnCommit {
             key: instance.key(),
@@ -73,7 +73,7 @@ impl Instances {
             cross_instance: None,
             after: AfterTurn::Suspend {
                 report: report.into_text(),
-                unfit_code,
+                mismatched_code,
             },
             tell_status: false,
             time_ms: self.now_ms(),
@@ -125,7 +125,7 @@ impl Instances {
         }
         commit.after = AfterTurn::Suspend {
             report: Report::of_problem("the store refused the report of its suspension").into_text(),
-            unfit_code: None,
+            mismatched_code: None,
         };
         let suspension = Suspension {
             instance,

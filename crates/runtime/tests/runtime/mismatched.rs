@@ -69,11 +69,11 @@ async fn it_stays_suspended_when_a_runtime_starts_with_the_same_code() {
 #[tokio::test(start_paused = true)]
 async fn it_waits_for_its_next_code_when_other_code_does_not_fit_either() {
     let mut f = suspended().await;
-    let first = f.memory.get("i").unfit_code;
+    let first = f.memory.get("i").mismatched_code;
     f.deploy(Some(&[Op::Sleep(1)])).await;
     let row = f.memory.get("i");
     assert_eq!(row.status, Status::Suspended);
-    assert_ne!(row.unfit_code, first);
+    assert_ne!(row.mismatched_code, first);
     f.deploy(Some(RIGHT)).await;
     complete(&mut f).await;
 }
@@ -96,7 +96,7 @@ async fn what_is_suspended_for_another_reason_waits_for_a_client() {
         .refuse(|write| matches!(write, Write::Turn(turn) if !turn.events.is_empty()));
     f.complete("a").await;
     let row = f.memory.get("i");
-    assert_eq!((row.status, row.unfit_code), (Status::Suspended, None));
+    assert_eq!((row.status, row.mismatched_code), (Status::Suspended, None));
     f.deploy(Some(&[Op::Activity("a"), Op::Activity("other")])).await;
     assert_eq!(f.memory.get("i").status, Status::Suspended);
     f.assert_empty();
@@ -107,7 +107,7 @@ async fn what_is_suspended_for_another_reason_waits_for_a_client() {
 async fn a_worker_that_starts_over_resumes_nothing() {
     let mut f = suspended().await;
     f.memory
-        .row("i", |row| row.unfit_code = Some("of another worker".into()));
+        .row("i", |row| row.mismatched_code = Some("of another worker".into()));
     let worker = f.runtime_worker();
     f.memory.remove_worker(&worker);
     for _ in 0..3 {
@@ -133,7 +133,7 @@ async fn more_than_one_write_takes_go_on_in_several() {
         f.memory.row(id, |row| {
             row.status = Status::Suspended;
             (row.owner, row.wake_at_ms) = (None, None);
-            row.unfit_code = Some("old".into());
+            row.mismatched_code = Some("old".into());
         });
     }
     f.begin().await;

@@ -248,7 +248,7 @@ fn short(write: &Write) -> String {
 fn short_after(after: &AfterTurn) -> String {
     match after {
         AfterTurn::ContinueAsNew(next) => format!("continues, hold {}", next.hold),
-        AfterTurn::Suspend { unfit_code, .. } => format!("suspends, unfit {unfit_code:?}"),
+        AfterTurn::Suspend { mismatched_code, .. } => format!("suspends, mismatched {mismatched_code:?}"),
         after => format!("{after:?}"),
     }
 }

@@ -79,8 +79,8 @@ impl Shape {
         let rows = values::rows(self.events, 11);
         format!(
             "WITH moved AS (
-  UPDATE {{schema}}.instances SET next_event_id = $6, turns = turns + 1, updated_at = $7, status = $8, suspicion = 0, on_trial = 0,
-    report = NULL, unfit_code = NULL, custom_status = CASE WHEN $9 THEN $10 ELSE custom_status END,
+  UPDATE {{schema}}.instances SET next_event_id = $6, turns = turns + 1, updated_at = $7, status = $8, suspicion = 0, probation = 0,
+    report = NULL, mismatched_code = NULL, custom_status = CASE WHEN $9 THEN $10 ELSE custom_status END,
     custom_status_version = custom_status_version + $9::int{becomes}
   WHERE key = $1 AND (owner = $2) IS TRUE AND epoch = $3 AND execution = $4 AND next_event_id = $5{fence}
   RETURNING {columns}key, execution

@@ -21,7 +21,7 @@ pub(crate) struct Row {
     /// The histories of the executions before.
     pub(crate) former: Vec<Vec<EventRecord>>,
     pub(crate) report: Option<String>,
-    pub(crate) unfit_code: Option<String>,
+    pub(crate) mismatched_code: Option<String>,
     pub(crate) suspicion: Suspicion,
     pub(crate) on_probation: ProbationStep,
 }
@@ -47,9 +47,9 @@ impl Memory {
             history,
             former,
             report: row.report,
-            unfit_code: row.unfit_code,
+            mismatched_code: row.mismatched_code,
             suspicion: row.suspicion,
-            on_probation: row.on_trial,
+            on_probation: row.probation,
         }
     }
 
