@@ -52,7 +52,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'crates/provider-postgres/src/url.rs parse',
   'crates/provider-postgres/tests/damage.rs an_instance_with_an_impossible_row_is_told_of_alone',
   'crates/provider-sqlite/src/integrity.rs instance',
-  'crates/provider-sqlite/src/write/turn.rs advance',
   'js/dashboard/bars.ts add',
   'js/dashboard/page/actions.tsx Ask',
   'js/dashboard/page/event-details.tsx EventDetails',

@@ -322,8 +322,8 @@ macro_rules! behaviour {
             }
             suspicion {
                 of_a_death_is_no_evidence,
-                of_a_death_on_trial_suspends_in_the_end,
-                of_a_death_on_trial_with_others_is_no_evidence,
+                of_a_death_on_probation_suspends_in_the_end,
+                of_a_death_on_probation_with_others_is_no_evidence,
                 of_a_stall_suspends_in_the_end,
                 is_of_an_expired_worker_as_of_a_dead_one,
                 ends_with_a_turn_that_gets_on,

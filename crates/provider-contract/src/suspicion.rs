@@ -102,7 +102,7 @@ pub async fn of_a_death_is_no_evidence(store: &Store) {
 }
 
 /// The instance is suspended with the report, and is not acquired any more.
-pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
+pub async fn of_a_death_on_probation_suspends_in_the_end(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
     store.die(2, false).await;
@@ -117,7 +117,7 @@ pub async fn of_a_death_on_trial_suspends_in_the_end(store: &Store) {
 }
 
 /// Each instance on probation may be the cause of the death. An acquittal restores the former suspicion.
-pub async fn of_a_death_on_trial_with_others_is_no_evidence(store: &Store) {
+pub async fn of_a_death_on_probation_with_others_is_no_evidence(store: &Store) {
     let store = store.first();
     store.start(instance("a")).await;
     store.die(2, false).await;

@@ -1,11 +1,12 @@
 //! The writer's connection: its transactions and the statements of the hot path.
 
 use perdure_engine::EventRecord;
-use perdure_provider::InstanceKey;
+use perdure_provider::{InstanceKey, numbered_sql};
 use rusqlite::{Connection, Params, Row, Statement, StatementStatus, params};
 
 use crate::error::Failure;
 use crate::rows::integer;
+use crate::statement::{Fence, fenced_params, fenced_sql};
 
 /// The state that jobs work with. All of it belongs to the writer thread.
 pub(crate) struct Session<'c> {
@@ -24,16 +25,26 @@ impl<'c> Session<'c> {
             connection,
             now_ms: 0,
             data_version,
-            append_event: connection.prepare(
-                "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?,
-            hold_turn: connection.prepare(
-                "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running',
-                   suspicion = CASE WHEN ?6 > ?5 THEN 0 ELSE suspicion END,
-                   probation = CASE WHEN ?6 > ?5 THEN 0 ELSE probation END
-                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
-            )?,
+            append_event: connection.prepare(numbered_sql!(
+                '?',
+                "INSERT INTO history ({columns}) VALUES ({values})",
+                instance_key,
+                execution,
+                event_id,
+                time,
+                kind,
+                ref_id,
+                name,
+                payload,
+                meta
+            ))?,
+            hold_turn: connection.prepare(fenced_sql!(
+                "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running',
+                   suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
+                   probation = CASE WHEN $next > $first THEN 0 ELSE probation END",
+                next,
+                time
+            ))?,
         })
     }
 
@@ -143,8 +154,8 @@ impl<'c> Session<'c> {
 
     /// Runs the fenced update of a turn after which its worker keeps the instance: the only statement besides the
     /// inserts of its events.
-    pub(crate) fn hold_turn(&mut self, params: impl Params) -> Result<usize, Failure> {
-        Ok(self.hold_turn.execute(params)?)
+    pub(crate) fn hold_turn(&mut self, fence: &Fence<'_>, next: i64, time_ms: i64) -> Result<usize, Failure> {
+        Ok(self.hold_turn.execute(fenced_params!(fence, next, time_ms))?)
     }
 }
 

@@ -8,11 +8,11 @@ use rusqlite::{Row, params};
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
+use crate::statement::named;
 use crate::worker::{self, id};
 
-/// Builds the update that clears the owner of some instances and sets their suspicion to `$next`. Parameters: 1 now, 2
-/// the report, 3 the suspicion that is enough to suspend, 4 the highest suspicion without evidence, 5 the rest for each
-/// piece of evidence.
+/// Builds the update that clears the owner of some instances and sets their suspicion to `next`. The instances with
+/// enough suspicion are suspended. The others rest for each piece of evidence.
 macro_rules! release {
     ($next:literal, $which:literal) => {
         concat!(
@@ -20,15 +20,15 @@ macro_rules! release {
             $next,
             ", wake_at = CASE WHEN ",
             $next,
-            " < ?3 THEN ?1 + max(0, ",
+            " < $enough THEN $now + max(0, ",
             $next,
-            " - ?4) * ?5 END, status = CASE WHEN ",
+            " - $isolated) * $rest END, status = CASE WHEN ",
             $next,
-            " < ?3 THEN status ELSE 'Suspended' END, report = CASE WHEN ",
+            " < $enough THEN status ELSE 'Suspended' END, report = CASE WHEN ",
             $next,
-            " < ?3 THEN report ELSE ?2 END, updated_at = CASE WHEN ",
+            " < $enough THEN report ELSE $report END, updated_at = CASE WHEN ",
             $next,
-            " < ?3 THEN updated_at ELSE ?1 END WHERE ",
+            " < $enough THEN updated_at ELSE $now END WHERE ",
             $which,
             " RETURNING status, id, name, version, execution"
         )
@@ -37,13 +37,16 @@ macro_rules! release {
 
 /// All instances that a dead worker owned.
 const OF_DEAD: &str = release!(
-    "(CASE WHEN probation = 2 THEN max(suspicion, ?4) + 1 WHEN suspicion < ?7 THEN suspicion + 1
-       WHEN probation = 1 THEN max(suspicion, ?4) ELSE suspicion END)",
-    "owner = ?6"
+    "(CASE WHEN probation = 2 THEN max(suspicion, $isolated) + 1 WHEN suspicion < $suspect THEN suspicion + 1
+       WHEN probation = 1 THEN max(suspicion, $isolated) ELSE suspicion END)",
+    "owner = $owner"
 );
 
 /// The instance whose turn holds up a thread.
-const STALLED: &str = release!("(max(suspicion, ?4) + 1)", "key = ?6 AND owner = ?7 AND epoch = ?8");
+const STALLED: &str = release!(
+    "(max(suspicion, $isolated) + 1)",
+    "key = $key AND owner = $owner AND epoch = $epoch"
+);
 
 /// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion (P14).
 pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
@@ -81,18 +84,19 @@ pub(crate) fn release_of_dead(
     worker: &WorkerId,
     report: &str,
 ) -> Result<Vec<PoisonPill>, Failure> {
-    let poison_pills = session.query_all(
+    let poison_pills = named!(
+        session.query_all,
         OF_DEAD,
-        params![
-            session.now_ms(),
-            report,
-            Suspicion::MAX.0,
-            Suspicion::ISOLATED.0,
-            REST_MS,
-            &*worker.0,
-            Suspicion::SUSPECT.0,
-        ],
-        poison_pill,
+        {
+            now: session.now_ms(),
+            report: report,
+            enough: Suspicion::MAX.0,
+            isolated: Suspicion::ISOLATED.0,
+            rest: REST_MS,
+            owner: &*worker.0,
+            suspect: Suspicion::SUSPECT.0,
+        },
+        poison_pill
     )?;
     Ok(poison_pills.into_iter().flatten().collect())
 }
@@ -114,19 +118,20 @@ pub(crate) fn release_most(session: &mut Session<'_>, request: &ReleaseMost) -> 
     let worker = &*request.worker.0;
     let mut given = ReleasedMost::default();
     if let Some((key, epoch)) = request.stalled {
-        let stalled = session.query_optional(
+        let stalled = named!(
+            session.query_optional,
             STALLED,
-            params![
-                session.now_ms(),
-                request.report,
-                Suspicion::MAX.0,
-                Suspicion::ISOLATED.0,
-                REST_MS,
-                key.0,
-                worker,
-                integer(epoch.0)
-            ],
-            poison_pill,
+            {
+                now: session.now_ms(),
+                report: request.report,
+                enough: Suspicion::MAX.0,
+                isolated: Suspicion::ISOLATED.0,
+                rest: REST_MS,
+                key: key.0,
+                owner: worker,
+                epoch: integer(epoch.0),
+            },
+            poison_pill
         )?;
         if let Some(poison_pill) = stalled {
             given.instances.push((key, epoch));

@@ -9,6 +9,7 @@ use crate::error::Failure;
 use crate::revocation;
 use crate::rows::{integer, number};
 use crate::session::Session;
+use crate::statement::named;
 
 /// Returns the end of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
@@ -20,22 +21,22 @@ fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
 /// Registers a worker. A second call with the same id is the same registration, because the caller may not have
 /// received the answer to the first.
 pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
-    session.execute(
-        "INSERT INTO workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    named!(
+        session.execute,
+        "INSERT INTO workers ({columns}) VALUES ({values})
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
            process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
            newest_versions = excluded.newest_versions",
-        params![
-            &*worker.id.0,
-            worker.name,
-            worker.host,
-            worker.pid,
-            worker.process_start,
-            lease_until(session, worker.lease_ms),
-            worker.about,
-            worker.newest.to_text(),
-        ],
+        {
+            id: &*worker.id.0,
+            name: worker.name,
+            host: worker.host,
+            pid: worker.pid,
+            process_start: worker.process_start,
+            lease_until: lease_until(session, worker.lease_ms),
+            description: worker.about,
+            newest_versions: worker.newest.to_text(),
+        }
     )?;
     Ok(session.now_ms())
 }

@@ -61,6 +61,7 @@ mod kept_message;
 mod listing;
 mod page;
 mod provider;
+mod sql;
 mod suspicion;
 mod task;
 mod texts;
@@ -91,6 +92,7 @@ pub use listing::{
 };
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
+pub use sql::SqlBuilder;
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};

@@ -8,6 +8,7 @@ use super::found::{Found, Parent, find};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 use crate::worker;
 
 /// An instance that was inserted.
@@ -49,28 +50,27 @@ pub(super) fn insert(
         (Epoch(0), Some(session.now_ms()))
     };
     let insert = |session: &Session<'_>| {
-        session.execute(
-            "INSERT INTO instances (id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at,
-               custom_status_version, priority, parent_id, tags, created_at, updated_at, parent_key, parent_execution, parent_event)
-             VALUES (?1, ?2, ?3, ?4, 'Pending', ?5, ?6, ?7, 0, ?8, 0, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15)
-             ON CONFLICT (id) DO NOTHING",
-            params![
-                instance.id,
-                instance.name,
-                instance.version,
-                integer(ExecutionId::FIRST.0),
-                claim.map(|worker| &*worker.0),
-                integer(epoch.0),
-                integer(EventId::FIRST.next().0),
-                wake_at,
-                instance.priority,
-                instance.parent_id,
-                instance.tags,
-                first.time_ms,
-                parent.map(|parent| parent.key.0),
-                parent.map(|parent| integer(parent.execution.0)),
-                parent.map(|parent| integer(parent.event.0)),
-            ],
+        named!(
+            session.execute,
+            "INSERT INTO instances ({columns}, status, turns, custom_status_version, updated_at)
+             VALUES ({values}, 'Pending', 0, 0, $created_at) ON CONFLICT (id) DO NOTHING",
+            {
+                id: instance.id,
+                name: instance.name,
+                version: instance.version,
+                execution: integer(ExecutionId::FIRST.0),
+                owner: claim.map(|worker| &*worker.0),
+                epoch: integer(epoch.0),
+                next_event_id: integer(EventId::FIRST.next().0),
+                wake_at: wake_at,
+                priority: instance.priority,
+                parent_id: instance.parent_id,
+                tags: instance.tags,
+                created_at: first.time_ms,
+                parent_key: parent.map(|parent| parent.key.0),
+                parent_execution: parent.map(|parent| integer(parent.execution.0)),
+                parent_event: parent.map(|parent| integer(parent.event.0)),
+            }
         )
     };
     if insert(session)? == 0 {

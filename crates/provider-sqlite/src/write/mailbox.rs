@@ -8,6 +8,7 @@ use super::found::{Found, Parent, find_by_key};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 
 /// Returns the number of messages that may wait for the instance, if as many do.
 pub(super) fn full_at(instance: &Found, message: &NewMessage) -> Option<u64> {
@@ -28,12 +29,16 @@ pub(super) fn put(
         execution,
         scheduled,
     } = KeptMessage::of(body);
-    let (execution, ref_id) = (execution.map(|id| integer(id.0)), scheduled.map(|id| integer(id.0)));
     // Numbers rise in the order in which transactions commit, because one transaction writes at a time (P5).
-    session.execute(
-        "INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        params![instance.key.0, kind, name, payload, time_ms, execution, ref_id],
-    )?;
+    named!(session.execute, "INSERT INTO messages ({columns}) VALUES ({values})", {
+        instance_key: instance.key.0,
+        kind: kind,
+        name: name,
+        payload: payload,
+        time: time_ms,
+        execution: execution.map(|id| integer(id.0)),
+        ref_id: scheduled.map(|id| integer(id.0)),
+    })?;
     let seq = session.connection().last_insert_rowid();
     if instance.owner.is_none() && instance.status != Status::Suspended {
         // An instance that is due already keeps its place in the order.

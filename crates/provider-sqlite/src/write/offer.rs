@@ -7,6 +7,7 @@ use rusqlite::params;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 
 pub(super) fn offer(
     session: &Session<'_>,
@@ -14,21 +15,17 @@ pub(super) fn offer(
     execution: ExecutionId,
     offer: &TaskOffer,
 ) -> Result<(), Failure> {
-    session.execute(
-        "INSERT INTO tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        params![
-            key.0,
-            integer(execution.0),
-            integer(offer.scheduled.0),
-            offer.attempt,
-            offer.queue,
-            offer.name,
-            offer.priority,
-            offer.due_at_ms,
-            offer.deadline_ms,
-        ],
-    )?;
+    named!(session.execute, "INSERT INTO tasks ({columns}) VALUES ({values})", {
+        instance_key: key.0,
+        execution: integer(execution.0),
+        event_id: integer(offer.scheduled.0),
+        attempt: offer.attempt,
+        queue: offer.queue,
+        name: offer.name,
+        priority: offer.priority,
+        due_at: offer.due_at_ms,
+        deadline: offer.deadline_ms,
+    })?;
     Ok(())
 }
 

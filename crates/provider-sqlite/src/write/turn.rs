@@ -2,7 +2,9 @@
 //! it is needed.
 
 use perdure_engine::EventId;
-use perdure_provider::{AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, Outcome, TurnCommit};
+use perdure_provider::{
+    AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, NextExecution, Outcome, Status, TurnCommit,
+};
 use rusqlite::params;
 
 use super::cross_instance::{self, Origin};
@@ -11,6 +13,7 @@ use super::{end, heartbeat, mailbox};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::{Fence, fenced};
 use crate::status;
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
@@ -105,8 +108,7 @@ impl Advanced {
 }
 
 /// Advances the instance if the turn is still its owner's. Returns `None` if the turn is fenced off (P2). The fence is
-/// the update's own condition: an instance without an owner, which includes every ended or suspended instance, matches
-/// no worker.
+/// the update's own condition.
 fn advance(
     session: &mut Session<'_>,
     turn: &TurnCommit,
@@ -114,95 +116,117 @@ fn advance(
     epoch: Epoch,
     next: EventId,
 ) -> Result<Option<Advanced>, Failure> {
-    let (key, owner) = (key.0, &*turn.worker.0);
-    let (epoch, execution) = (integer(epoch.0), integer(turn.execution.0));
-    let (fence, next) = (integer(turn.next_event_id.0), integer(next.0));
+    let fence = Fence {
+        key: key.0,
+        owner: &turn.worker.0,
+        epoch: integer(epoch.0),
+        execution: integer(turn.execution.0),
+        first: integer(turn.next_event_id.0),
+    };
+    let next = integer(next.0);
     let changed = match &turn.after {
-        AfterTurn::Hold => session.hold_turn(params![key, owner, epoch, execution, fence, next, turn.time_ms])?,
-        // A message that the worker has not seen came between its last look and this commit: the instance is due at
-        // once.
-        AfterTurn::Release { wake_at_ms } => {
-            return session.query_optional(
-                "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = 'Running', owner = NULL,
-                   suspicion = CASE WHEN ?6 > ?5 THEN 0 ELSE suspicion END,
-                   wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = ?1 AND seq > ?8)
-                     THEN min(?9, coalesce(?10, ?9)) ELSE ?10 END
-                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5
-                 RETURNING wake_at",
-                params![
-                    key,
-                    owner,
-                    epoch,
-                    execution,
-                    fence,
-                    next,
-                    turn.time_ms,
-                    integer(turn.seen.0),
-                    session.now_ms(),
-                    wake_at_ms
-                ],
-                |row| row.get(0).map(Advanced::due),
-            );
-        }
-        AfterTurn::End { status } => {
-            return session.query_optional(
-                "UPDATE instances SET next_event_id = ?6, turns = turns + 1, updated_at = ?7, status = ?8, owner = NULL,
-                   wake_at = NULL, unread = 0, completed_at = ?7
-                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5
-                 RETURNING parent_key, parent_execution, parent_event",
-                params![key, owner, epoch, execution, fence, next, turn.time_ms, status.as_str()],
-                |row| {
-                    let parent = found::parent(row)?;
-                    Ok(Advanced {
-                        wake_at_ms: None,
-                        parent,
-                    })
-                },
-            );
-        }
-        AfterTurn::ContinueAsNew(next) => {
-            let due = (!next.hold).then(|| session.now_ms());
-            let changed = session.execute(
-                "UPDATE instances SET execution = execution + 1, version = ?7, next_event_id = ?8, turns = 0, updated_at = ?6,
-                   status = 'Running', suspicion = 0, probation = 0, owner = CASE WHEN ?9 IS NULL THEN owner END, wake_at = ?9
-                 WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
-                params![
-                    key,
-                    owner,
-                    epoch,
-                    execution,
-                    fence,
-                    turn.time_ms,
-                    next.version,
-                    integer(EventId::FIRST.next().0),
-                    due
-                ],
-            )?;
-            return Ok((changed == 1).then(|| Advanced::due(due)));
-        }
+        AfterTurn::Hold => session.hold_turn(&fence, next, turn.time_ms)?,
+        AfterTurn::Release { wake_at_ms } => return release(session, turn, &fence, next, *wake_at_ms),
+        AfterTurn::End { status } => return end_instance(session, turn, &fence, next, *status),
+        AfterTurn::ContinueAsNew(next) => return continue_as_new(session, turn, &fence, next),
         // A suspension without events is no turn: an instance whose first turn never came about stays fresh.
         AfterTurn::Suspend {
             report,
             mismatched_code,
-        } => session.execute(
-            "UPDATE instances SET next_event_id = ?6, turns = turns + ?9, updated_at = ?7, status = 'Suspended',
-               owner = NULL, wake_at = NULL, report = ?8, mismatched_code = ?10
-             WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4 AND next_event_id = ?5",
-            params![
-                key,
-                owner,
-                epoch,
-                execution,
-                fence,
-                next,
-                turn.time_ms,
-                report,
-                i64::from(next > fence),
-                mismatched_code
-            ],
+        } => fenced!(
+            session.execute,
+            fence,
+            "UPDATE instances SET next_event_id = $next, turns = turns + $turns, updated_at = $time, status = 'Suspended',
+               owner = NULL, wake_at = NULL, report = $report, mismatched_code = $mismatched_code",
+            {
+                next: next,
+                time: turn.time_ms,
+                turns: i64::from(next > fence.first),
+                report: report,
+                mismatched_code: mismatched_code,
+            }
         )?,
     };
     Ok((changed == 1).then(Advanced::default))
+}
+
+/// Releases the instance. It is due at once if the worker has not seen a message, which came between its last look and
+/// this commit.
+fn release(
+    session: &Session<'_>,
+    turn: &TurnCommit,
+    fence: &Fence<'_>,
+    next: i64,
+    wake_at_ms: Option<i64>,
+) -> Result<Option<Advanced>, Failure> {
+    fenced!(
+        session.query_optional,
+        fence,
+        "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running', owner = NULL,
+           suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
+           wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = $key AND seq > $seen)
+             THEN min($now, coalesce($wake_at, $now)) ELSE $wake_at END"
+            returning "RETURNING wake_at",
+        {
+            next: next,
+            time: turn.time_ms,
+            seen: integer(turn.seen.0),
+            now: session.now_ms(),
+            wake_at: wake_at_ms,
+        },
+        |row| row.get(0).map(Advanced::due)
+    )
+}
+
+fn end_instance(
+    session: &Session<'_>,
+    turn: &TurnCommit,
+    fence: &Fence<'_>,
+    next: i64,
+    status: Status,
+) -> Result<Option<Advanced>, Failure> {
+    fenced!(
+        session.query_optional,
+        fence,
+        "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status, owner = NULL,
+           wake_at = NULL, unread = 0, completed_at = $time"
+            returning "RETURNING parent_key, parent_execution, parent_event",
+        {
+            next: next,
+            time: turn.time_ms,
+            status: status.as_str(),
+        },
+        |row| {
+            let parent = found::parent(row)?;
+            Ok(Advanced {
+                wake_at_ms: None,
+                parent,
+            })
+        }
+    )
+}
+
+fn continue_as_new(
+    session: &Session<'_>,
+    turn: &TurnCommit,
+    fence: &Fence<'_>,
+    next: &NextExecution,
+) -> Result<Option<Advanced>, Failure> {
+    let due = (!next.hold).then(|| session.now_ms());
+    let changed = fenced!(
+        session.execute,
+        fence,
+        "UPDATE instances SET execution = execution + 1, version = $version, next_event_id = $next, turns = 0,
+           updated_at = $time, status = 'Running', suspicion = 0, probation = 0,
+           owner = CASE WHEN $due IS NULL THEN owner END, wake_at = $due",
+        {
+            time: turn.time_ms,
+            version: next.version,
+            next: integer(EventId::FIRST.next().0),
+            due: due,
+        }
+    )?;
+    Ok((changed == 1).then(|| Advanced::due(due)))
 }
 
 /// Deletes the consumed messages with the turn that consumed them (P5). Only the owner consumes, so a message that does
