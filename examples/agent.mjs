@@ -1,4 +1,4 @@
-// An agent that answers questions about films, with a mailbox for what people ask it.
+// An agent that answers questions about films. The questions arrive in a mailbox.
 //
 //   node examples/agent.mjs [--folder .perdure/agent]
 //
@@ -8,10 +8,10 @@
 //   and between 1970 and 1980?
 //   how many comedies were made in 1999?
 //
-// The agent takes one question at a time from its mailbox. For each it goes round a loop: decide what to do next, do it, look at
-// the result, until it can answer. Kill the program in the middle, start it again, and it answers what is open; it also still
-// knows what was talked about. What decides here is a few rules, so that the example needs no network and no key: to
-// make it a language model, call one in `decide`.
+// The agent takes one question at a time from its mailbox. For each question it repeats a loop until it can answer:
+// decide on the next action, run it, read the result. Kill the program in the middle and start it again: the agent
+// answers the open questions, and remembers the conversation. A few rules make the decisions, so that the example needs
+// no network and no key. To use a language model, call it in `decide`.
 
 import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
@@ -21,11 +21,11 @@ import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { ActivityError, Client, defineActivity, defineOrchestration, Runtime, SqliteProvider } from 'perdure';
 
-/** Rounds of the loop for one question, at most. */
+/** The maximum number of rounds of the loop for one question. */
 const ROUNDS_MAX = 6;
-/** Questions and answers that the agent remembers, and shows. */
+/** The number of questions and answers that the agent remembers and shows. */
 const MEMORY_MAX = 20;
-/** Questions after which it begins a new history. */
+/** The number of questions after which the agent continues as new. */
 const QUESTIONS_MAX = 20;
 
 const { values: options } = parseArgs({ options: { folder: { type: 'string', default: '.perdure/agent' } } });
@@ -42,7 +42,7 @@ const films = JSON.parse(
 }));
 const GENRES = [...new Set(films.map(({ genre }) => genre).filter(Boolean))];
 
-// The tools: what the agent can do.
+// The tools of the agent.
 
 const find = defineActivity('find', async (ctx, { director, genre, from, to }) => {
   const found = films.filter(
@@ -67,7 +67,10 @@ const lookUp = defineActivity(
 
 const TOOLS = { find, 'look-up': lookUp };
 
-/** What to do next: `{ tool, input }` or `{ answer }`. `memory` has the questions before this one, `seen` what the tools gave for it. */
+/**
+ * Returns the next action: `{ tool, input }` or `{ answer }`. `memory` has the earlier questions. `seen` has the
+ * results of the tools for this question.
+ */
 const decide = defineActivity('decide', async (ctx, { question, memory, seen }) => {
   const [found, film] = seen;
   if (found === undefined) {
@@ -83,7 +86,7 @@ const decide = defineActivity('decide', async (ctx, { question, memory, seen }) 
   return { answer: `${film.title} (${film.year}), rated ${film.rating}` };
 });
 
-/** What a question asks for. One that begins with "and" goes on from what was asked before it. */
+/** Returns the filter of a question. A question that begins with "and" extends the filter of the question before it. */
 function filterOf(question, before = {}) {
   const filter = /^and\b/i.test(question) ? { ...before } : {};
   const director = /\b(?:by|of) ([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)+)/.exec(question)?.[1];
@@ -113,7 +116,7 @@ const agent = defineOrchestration('agent', function* (ctx, { memory, answered })
       try {
         seen.push(yield* ctx.call(TOOLS[next.tool], next.input));
       } catch (error) {
-        // A tool that fails is something to think about, not the end of the agent.
+        // A failed tool is an input for the next decision. It does not end the agent.
         if (!(error instanceof ActivityError)) throw error;
         seen.push({ error: error.cause.message });
       }
@@ -121,7 +124,7 @@ const agent = defineOrchestration('agent', function* (ctx, { memory, answered })
     answered += 1;
     memory = [...memory, { id, question, filter, answer }].slice(-MEMORY_MAX);
   }
-  // Its history would grow for ever: it goes on with an empty one. Questions that it has not read yet stay in the mailbox.
+  // The history would grow for ever, so the agent continues with an empty one. Unread questions stay in the mailbox.
   return yield* ctx.continueAsNew({ memory, answered });
 });
 
@@ -133,7 +136,7 @@ await runtime.start();
 const client = new Client(provider);
 const mind = await client.start(agent, { memory: [], answered: 0 }, { id: 'agent', onConflict: 'return' });
 
-/** Id of the last question that was typed. */
+/** The id of the last typed question. */
 let last;
 let isClosed = false;
 const showing = showAnswers();
@@ -147,7 +150,10 @@ await showing;
 await runtime.shutdown();
 await provider.close();
 
-/** Prints answers as they come, also to questions of a process before this one, until all that was typed here is answered. */
+/**
+ * Prints answers as they arrive, including those to questions of an earlier process, until every question that was
+ * typed here is answered.
+ */
 async function showAnswers() {
   let { customStatusVersion: version, customStatus } = await mind.status();
   let shown = customStatus?.answered ?? 0;

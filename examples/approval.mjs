@@ -1,9 +1,9 @@
-// An order that a person has to approve, and that expires when nobody does.
+// An order that needs the approval of a person, and expires without it.
 //
 //   node examples/approval.mjs [--symbol IBM] [--shares 500] [--within 10m] [--folder .perdure/approval]
 //
-// It buys shares at the last price in the data. A large order waits for an answer: type yes or no. Kill the program while it
-// waits, start it again in an hour, and it asks again, or says that the order has expired meanwhile.
+// The order buys shares at the last price in the data. A large order waits for an answer: type yes or no. Kill the
+// program while it waits, and start it again in an hour: it asks again, or reports that the order has expired.
 
 import { mkdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
 import { Client, defineActivity, defineOrchestration, NonRetryableError, Runtime, SqliteProvider } from 'perdure';
 import { Ledger } from './demo/ledger.mjs';
 
-/** What may be bought without asking, in dollars. */
+/** The limit of an order without approval, in dollars. */
 const WITHOUT_APPROVAL = 10_000;
 
 const { values: options } = parseArgs({
@@ -28,19 +28,19 @@ mkdirSync(options.folder, { recursive: true });
 const ledger = await Ledger.open(join(options.folder, 'ledger.jsonl'));
 
 const quote = defineActivity('quote', async (ctx, symbol) => {
-  // The package exports functions that fetch the files from the network; they also lie next to its code.
+  // The package exports functions that fetch the files from the network. The files are also in the package.
   const csv = await readFile(new URL('../data/stocks.csv', import.meta.resolve('vega-datasets')), 'utf8');
   const rows = csv
     .trim()
     .split('\n')
     .map((line) => line.split(','));
   const last = rows.findLast((row) => row[0] === symbol);
-  if (last === undefined) throw new NonRetryableError(`nobody trades ${symbol}`);
+  if (last === undefined) throw new NonRetryableError(`there is no price of ${symbol}`);
   return Number(last[2]);
 });
 
 const book = defineActivity('book', async (ctx, entry) => {
-  // A crash may make this run again: the ledger knows the key, and does not book twice.
+  // After a crash this may run again. The ledger knows the key, and does not book twice.
   await ledger.write(ctx.idempotencyKey, entry);
 });
 
@@ -72,7 +72,7 @@ const order = await client.start(
   { symbol, shares: Number(shares), within },
   { id: `${shares}-${symbol}`, onConflict: 'return' },
 );
-/** The terminal, once there is something to ask. */
+/** The terminal, from the first question on. */
 let terminal;
 ask(order).catch((error) => console.error(error));
 
@@ -87,7 +87,7 @@ await runtime.shutdown();
 await provider.close();
 await ledger.close();
 
-/** Asks whoever sits at the terminal, when the order comes to that. */
+/** Asks the person at the terminal, when the order waits for approval. */
 async function ask(order) {
   let change = { customStatusVersion: 0 };
   do {

@@ -2,8 +2,8 @@
 //
 //   node examples/fan-out.mjs [--from <folder>] [--at-once 4] [--folder .perdure/fan-out]
 //
-// The compressed files, and sizes.json, are then in the folder. Kill the program in the middle and start it again: files that
-// were done are not read again.
+// The program writes the compressed files and sizes.json into the folder. Kill it in the middle and start it again:
+// finished files are not read again.
 
 import { createReadStream, createWriteStream, mkdirSync } from 'node:fs';
 import { readdir, rename, stat, writeFile } from 'node:fs/promises';
@@ -32,7 +32,7 @@ const list = defineActivity('list', async (ctx, from) => {
 });
 
 const compress = defineActivity('compress', async (ctx, { source, target }) => {
-  // Beside it first: a crash must not leave half a file under the name of a whole one.
+  // Writes to a temporary name first, because a crash must not leave half a file under the final name.
   const part = `${target}.part`;
   await pipeline(createReadStream(source), createGzip(), createWriteStream(part), { signal: ctx.signal });
   await rename(part, target);
@@ -48,7 +48,7 @@ const compressFolder = defineOrchestration('compress-folder', function* (ctx, { 
   for (const file of files) jobs.send(file);
   jobs.close();
 
-  // Each of these fibers takes a file when it is done with the one before, so never more than `atOnce` are under way.
+  // Each of these fibers takes a new file when its last one is done, so at most `atOnce` files are in progress.
   const workers = Array.from({ length: atOnce }, () =>
     jobs.forEach(function* (file) {
       sizes[file] = yield* ctx.call(compress, { source: join(from, file), target: join(to, `${file}.gz`) });

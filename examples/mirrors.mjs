@@ -1,10 +1,11 @@
-// Fetches files from whichever of two mirrors is the first to deliver them whole.
+// Fetches files from two mirrors, and keeps the copy that is complete first.
 //
 //   node examples/mirrors.mjs [--limit 1m] [--folder .perdure/mirrors]
 //
-// Each file is a race of two blocks of steps: ask for the size, fetch part by part, check the sum. The loser is cancelled and
-// tidies up after itself. The mirrors are two small HTTP servers in this process: the near one is fast, but its copy of one file is
-// damaged; the far one is slow. Kill the program in the middle and start it again: parts that were fetched are not fetched again.
+// Each file is a race of two blocks of steps: read the size, fetch part by part, check the sum. The loser is cancelled
+// and cleans up. The mirrors are two small HTTP servers in this process. The near one is fast, but its copy of one file
+// is damaged. The far one is slow. Kill the program in the middle and start it again: fetched parts are not fetched
+// again.
 
 import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
@@ -29,8 +30,8 @@ const mirrors = {
 };
 const partOf = (mirror, file) => join(options.folder, `${file}.${mirror}`);
 
-// Activities name a mirror and look up its address here: the ports are others when the program runs again, and what is recorded must
-// still hold then.
+// Inputs of activities name a mirror, and the activity looks up its address here. The history must stay valid, and the
+// ports are different when the program runs again.
 
 const inspect = defineActivity('inspect', async (ctx, { mirror, file }) => {
   const response = await fetch(new URL(file, mirrors[mirror].url), { method: 'HEAD', signal: ctx.signal });
@@ -43,7 +44,7 @@ const fetchPart = defineActivity('fetch-part', async (ctx, { mirror, file, at })
   if (response.status !== 206) throw new Error(`${mirror} answers ${response.status}`);
   const bytes = new Uint8Array(await response.arrayBuffer());
   ctx.signal.throwIfAborted();
-  // At its place in the file, so that it makes no difference if this runs twice.
+  // Writes at the position of the part, so a second run has no effect.
   const part = await open(partOf(mirror, file), at === 0 ? 'w' : 'r+');
   try {
     await part.write(bytes, 0, bytes.length, at);
@@ -67,7 +68,7 @@ const discard = defineActivity('discard', (ctx, { mirror, file }) => rm(partOf(m
 
 const keep = defineActivity('keep', async (ctx, { mirror, file }) => {
   const target = join(options.folder, file);
-  // A run of this that nobody heard of may have moved it already.
+  // An earlier attempt, whose result was lost, may have moved the file already.
   await rename(partOf(mirror, file), target).catch((error) => {
     if (error.code !== 'ENOENT') throw error;
   });
@@ -82,7 +83,7 @@ const fetchFile = defineOrchestration('fetch-file', function* (ctx, { file, limi
       yield* ctx.call(check, { mirror, file });
       return mirror;
     } catch (error) {
-      // It has failed, or has lost the race and is cancelled.
+      // This block has failed, or has lost the race and is cancelled.
       yield* ctx.call(discard, { mirror, file });
       throw error;
     }
@@ -90,7 +91,7 @@ const fetchFile = defineOrchestration('fetch-file', function* (ctx, { file, limi
   const blocks = ['near', 'far'].map((mirror) => ctx.spawn(from(mirror)));
   const whole = ctx.any(blocks, { cancelLosers: true });
   const first = yield* ctx.race(whole, ctx.sleep(limit), { cancelLosers: true });
-  // The return of an orchestration drops what still runs; the losers are to tidy up before.
+  // The return of an orchestration drops running fibers, so wait until the losers have cleaned up.
   yield* ctx.allSettled(blocks);
   if (first.index === 1) throw new Error(`${file} took longer than ${limit}`);
   return { mirror: first.value, sha256: yield* ctx.call(keep, { mirror: first.value, file }) };
@@ -121,7 +122,7 @@ await runtime.shutdown();
 await provider.close();
 for (const { server } of Object.values(mirrors)) server.close().closeAllConnections();
 
-/** An HTTP server of the files, which knows ranges. It takes its time for each answer. */
+/** Starts an HTTP server of the files with support for ranges. It delays each answer. */
 async function startMirror({ delayMs, damaged }) {
   const contents = new Map();
   for (const file of FILES)

@@ -1,9 +1,9 @@
-// Watches a web address for as long as you like, and keeps a record of when it went down and came up again.
+// Watches a web address for any length of time, and records each change between down and up.
 //
 //   node examples/monitor.mjs <url> [--every 10s] [--folder .perdure/monitor]
 //
-// Stop it with Ctrl-C, or kill it. When it is started again it still knows what it knew: an address that was down and is up
-// by then is reported as up, one that was up and still is as nothing. The record is outages.jsonl in the folder.
+// Stop the program with Ctrl-C, or kill it. After a restart it still knows the last state. It reports an address that
+// came up meanwhile, and nothing if the state is unchanged. The record is outages.jsonl in the folder.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,9 +11,9 @@ import { parseArgs } from 'node:util';
 import { Client, defineActivity, defineOrchestration, Runtime, SqliteProvider } from 'perdure';
 import { Ledger } from './demo/ledger.mjs';
 
-/** Polls in a row that have to fail before an address counts as down. */
+/** The number of failed polls in a row after which an address counts as down. */
 const FAILURES_MAX = 3;
-/** Polls after which the monitor begins a new history. */
+/** The number of polls after which the monitor continues as new. */
 const POLLS_MAX = 100;
 
 const {
@@ -36,7 +36,7 @@ const poll = defineActivity('poll', async (ctx, url) => {
     await response.body?.cancel();
     return { isGood: response.status < 500, why: `status ${response.status}` };
   } catch (error) {
-    // That is no failure of the poll: it is what it was to find out.
+    // An unreachable address is a result of the poll, not a failure.
     ctx.signal.throwIfAborted();
     return { isGood: false, why: error.cause?.code ?? error.name };
   }
@@ -59,7 +59,7 @@ const monitor = defineOrchestration('monitor', function* (ctx, { url, every, sta
     ctx.setCustomStatus({ state, failures });
     yield* ctx.sleep(every);
   }
-  // It would poll for years, and its history would grow for years: it goes on with an empty one, and what it has to know.
+  // The history would grow for years, so the monitor continues with an empty one and its current state.
   return yield* ctx.continueAsNew({ url, every, state, failures });
 });
 

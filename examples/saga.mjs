@@ -1,10 +1,10 @@
-// Trips of several flights: either all seats of a trip are taken, or none.
+// Trips of several flights: a trip takes all of its seats, or none.
 //
 //   node examples/saga.mjs [--folder .perdure/saga]
 //
-// The flights are real ones of 2001, each with one seat left, and several trips want the same. A trip that does not get
-// a seat gives back those that it has, in reverse order. Kill the program in the middle and start it again: no seat is
-// left with a trip that was not booked.
+// The flights are real ones of 2001. Each has one seat left, and several trips compete for it. A trip that does not get
+// a seat gives back its other seats, in reverse order. Kill the program in the middle and start it again: a trip that
+// was not booked keeps no seat.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ import { Ledger, readLedger } from './demo/ledger.mjs';
 const { values: options } = parseArgs({ options: { folder: { type: 'string', default: '.perdure/saga' } } });
 mkdirSync(options.folder, { recursive: true });
 
-// The airline's side: who holds the last seat of each flight, as its ledger tells.
+// The airline's side: its ledger records the holder of the last seat of each flight.
 const path = join(options.folder, 'seats.jsonl');
 const ledger = await Ledger.open(path);
 const holders = new Map();
@@ -42,7 +42,7 @@ const takeSeat = defineActivity('take-seat', async (ctx, { flight, trip }) => {
 const giveBack = defineActivity(
   'give-back',
   async (ctx, { flight, trip }) => {
-    // It may never have been taken, or have been given back by a run of this activity that nobody heard of.
+    // The seat was never taken, or an earlier attempt, whose result was lost, gave it back.
     if (holders.get(flight) !== trip) return;
     await ledger.write(ctx.idempotencyKey, { flight, trip, what: 'given back' });
     holders.set(flight, undefined);
@@ -55,13 +55,13 @@ const bookTrip = defineOrchestration('book-trip', function* (ctx, flights) {
   const undo = [];
   try {
     for (const flight of flights) {
-      // Before the step, not after it: an attempt that failed may have taken the seat all the same.
+      // Before the step, not after it, because a failed attempt may have taken the seat.
       undo.push(() => ctx.call(giveBack, { flight, trip }));
       yield* ctx.call(takeSeat, { flight, trip });
     }
     return { booked: true, flights };
   } catch (error) {
-    // Also when somebody cancels the trip, and then to the end.
+    // This also runs when the trip is cancelled, and a second cancellation cannot interrupt it.
     yield* ctx.uncancellable(function* () {
       for (const step of undo.reverse()) yield* step();
     });
@@ -71,7 +71,7 @@ const bookTrip = defineOrchestration('book-trip', function* (ctx, flights) {
 });
 
 const provider = await SqliteProvider.open(join(options.folder, 'saga.db'));
-// The airline answers so many requests at a time.
+// The airline answers at most five requests at a time.
 const runtime = new Runtime(provider, { activityConcurrency: 5 });
 runtime.register(takeSeat, giveBack, bookTrip);
 await runtime.start();
@@ -94,7 +94,7 @@ await runtime.shutdown();
 await provider.close();
 await ledger.close();
 
-/** Trips of three flights each, the next from where the one before it has landed, one to five hours later. */
+/** Returns trips of three flights each. A flight departs where the one before it landed, one to five hours later. */
 function planTrips(flights) {
   const trips = flights.map((first) => {
     const trip = [first];

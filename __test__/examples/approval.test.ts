@@ -46,5 +46,5 @@ it('expires when nobody answers', async () => {
 it('fails when nobody trades the shares', async () => {
   const wrong = order('--symbol', 'XYZ');
   expect(await wrong.ended()).toBe('1');
-  expect(wrong.errors).toBe('The order has failed: nobody trades XYZ\n');
+  expect(wrong.errors).toBe('The order has failed: there is no price of XYZ\n');
 });

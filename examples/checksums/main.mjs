@@ -1,8 +1,8 @@
-// Checksums of the files of a folder, on the main thread alone and then on all cores.
+// Computes checksums of the files of a folder, on the main thread alone and then on all cores.
 //
 //   node examples/checksums/main.mjs [folder] [--rounds 40000] [--threads n] [--output file]
 //
-// It prints how long each took, and how many times faster the second was. Both must find the same.
+// The program prints the duration of each run, and the speed-up of the second. Both must compute the same checksums.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const { values: options, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     rounds: { type: 'string', default: '40000' },
-    // The main thread is one, too.
+    // The main thread works, too.
     threads: { type: 'string', default: String(Math.max(1, availableParallelism() - 1)) },
     output: { type: 'string' },
   },
@@ -29,7 +29,7 @@ const input = {
 const place = mkdtempSync(join(tmpdir(), 'perdure-checksums-'));
 const provider = await SqliteProvider.open(join(place, 'checksums.db'));
 try {
-  // Once before it counts: from then on the files are in memory for both.
+  // A first run is not measured. It loads the files into memory for both measured runs.
   await run(0, { ...input, rounds: 1 });
   const alone = await measured(0);
   const together = await measured(Number(options.threads));
@@ -49,7 +49,7 @@ async function measured(threads) {
   return result;
 }
 
-/** Computes all checksums with so many worker threads; their start does not count. */
+/** Computes all checksums with the given number of worker threads. The start of the threads is not measured. */
 async function run(threads, input) {
   const runtime = new Runtime(provider, { threads, modules: [new URL('./work.mjs', import.meta.url)] });
   await runtime.start();
@@ -64,7 +64,7 @@ async function run(threads, input) {
   }
 }
 
-/** As sha512sum writes them. */
+/** Returns the lines in the format of sha512sum. */
 function linesOf(found) {
   return Object.entries(found)
     .map(([name, digest]) => `${digest}  ${name}\n`)

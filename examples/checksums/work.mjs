@@ -1,4 +1,4 @@
-// The orchestration and its activities. Every thread loads this module, and registers what it exports.
+// The orchestration and its activities. Every thread loads this module and registers its exports.
 
 import { createHash, pbkdf2Sync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { defineActivity, defineOrchestration } from 'perdure';
 
-/** Files whose checksums are computed at the same time, at most. */
+/** The maximum number of files in progress at the same time. */
 const AT_ONCE = 64;
 
 export const list = defineActivity('list', async (ctx, folder) => {
@@ -17,15 +17,14 @@ export const list = defineActivity('list', async (ctx, folder) => {
     .sort();
 });
 
-/** SHA-512 of the file, and then so many rounds of it (PBKDF2), as is done with passwords. */
+/** Returns the SHA-512 of the file, hashed again in the given number of rounds (PBKDF2), as is done with passwords. */
 export const checksum = defineActivity('checksum', (ctx, { path, rounds }) => {
-  // Read synchronously: with an `await` before the work this thread would begin other files meanwhile, and keep them from
-  // threads that have nothing to do.
+  // Reads synchronously. During an `await`, this thread would start other files, and idle threads could not take those.
   const digest = createHash('sha512').update(readFileSync(path)).digest();
   return pbkdf2Sync(digest, '', rounds, 64, 'sha512').toString('hex');
 });
 
-/** The checksum of each file of a folder, by name. */
+/** Returns the checksum of each file of a folder, by name. */
 export const checksums = defineOrchestration('checksums', function* (ctx, { folder, rounds }) {
   const names = yield* ctx.call(list, folder);
   const found = {};

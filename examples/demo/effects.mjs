@@ -1,5 +1,5 @@
-// A note of every activity run: when it began, and how it ended if it did. The database holds what counts; this file
-// holds what really happened, and the report compares the two.
+// A log of every activity run: its start, and its end if there was one. The database has the recorded results, and this
+// file has the actual runs. The report compares the two.
 
 import { openSync, readFileSync, writeSync } from 'node:fs';
 
@@ -10,7 +10,7 @@ export class EffectLog {
     this.#file = openSync(path, 'a');
   }
 
-  /** The same activity, with its runs noted. */
+  /** Returns the same activity, and logs its runs. */
   noting(run) {
     return async (ctx, input) => {
       this.#note(ctx, 'began');
@@ -25,20 +25,20 @@ export class EffectLog {
     };
   }
 
-  /** Written with one synchronous call, so SIGKILL cannot take it back. */
+  /** Writes with one synchronous call, so SIGKILL cannot undo it. */
   #note({ idempotencyKey: key, activityName: activity, attempt }, what, error) {
     const note = { time: Date.now(), pid: process.pid, key, activity, attempt, what, error: nameOf(error) };
     writeSync(this.#file, `${JSON.stringify(note)}\n`);
   }
 }
 
-/** What sort of error it is. Node's plain errors are told apart by their code, what a signal aborted by its reason. */
+/** Returns the kind of an error: the code of Node's plain errors, and the reason of an aborted signal. */
 function nameOf(error) {
   if (error?.name === 'AbortError') return nameOf(error.cause);
   return error?.name === 'Error' ? (error.code ?? error.name) : error?.name;
 }
 
-/** All notes, oldest first. */
+/** Returns all notes, oldest first. */
 export function readEffects(path) {
   return readFileSync(path, 'utf8')
     .split('\n')

@@ -1,4 +1,4 @@
-// Prints what is recorded of one instance of a demo that has run, event by event.
+// Prints the history of one instance of a demo run, event by event.
 //
 //   node examples/demo/history.mjs <folder> [instance]
 
@@ -19,7 +19,8 @@ console.log(`${id}: ${name}, ${status}, custom status ${JSON.stringify(customSta
 for (const { eventId, time, kind, name, refId, payload } of await client.getHistory(id)) {
   const after = `+${time - createdAt} ms`;
   const about = [name, refId && `of ${refId}`, payload !== undefined && JSON.stringify(payload)];
-  const line = `${String(eventId).padStart(4)} ${after.padStart(9)}  ${kind.padEnd(21)} ${about.filter(Boolean).join(' ')}`;
+  const columns = [String(eventId).padStart(4), after.padStart(9), '', kind.padEnd(21), ...about.filter(Boolean)];
+  const line = columns.join(' ');
   console.log(line.slice(0, process.stdout.columns || 160));
 }
 await provider.close();
@@ -31,7 +32,7 @@ async function statusOf(id) {
   process.exit(1);
 }
 
-/** The one with the largest refund: it has been through most of what there is. */
+/** Returns the flight with the largest refund: its history has most kinds of events. */
 async function anInterestingFlight() {
   const entries = await readLedger(join(process.argv[2], 'ledger.jsonl'));
   return entries.reduce((a, b) => (b.refund > a.refund ? b : a)).flight;

@@ -1,18 +1,19 @@
-// A ledger: one line of JSON per entry, appended and synced, each key once.
+// A ledger: one line of JSON per entry, appended and synced. Each key has one entry.
 //
-// It stands for the payment system, the mail server or the table of somebody else: what is outside the database of the
-// orchestrations, and so cannot be part of its transactions. An activity that writes to it may be killed after the
-// write and before its result is recorded; then it runs again. The idempotency key makes the second write do nothing.
+// The ledger stands for an external system: a payment service, a mail server, a table in another database. Such a
+// system cannot be part of the transactions of the orchestrations. An activity may be killed after its write to the
+// ledger and before its result is recorded. Then it runs again, and the idempotency key makes the second write have no
+// effect.
 
 import { open, readFile } from 'node:fs/promises';
 
 export class Ledger {
   #file;
   #lines = [];
-  /** The write that takes `#lines`, once the one before it is done. */
+  /** The next write, which takes `#lines` after the current write. */
   #next = null;
   #last = Promise.resolve();
-  /** By key: the write that its entry is in. */
+  /** By key: the write that contains its entry. */
   #written = new Map();
 
   constructor(file, entries) {
@@ -20,18 +21,18 @@ export class Ledger {
     for (const { key } of entries) this.#written.set(key, this.#last);
   }
 
-  /** Only one process may have it open for writing: the demo starts a worker when the one before it is gone. */
+  /** Opens a ledger. Only one process may write: the demo starts a worker after the last one has ended. */
   static async open(path) {
     const file = await open(path, 'a+');
     const { entries, bytes } = parse(await readFile(path));
-    // Killed in the middle of a write: nobody was told that the last entry stands, so what there is of it goes.
+    // After a kill in the middle of a write, the last entry was never acknowledged. Removes its incomplete line.
     await file.truncate(bytes);
     return new Ledger(file, entries);
   }
 
   /**
-   * Resolves when the entry is on disk: to true if it was written now, to false if an earlier call with this key has
-   * written it.
+   * Resolves when the entry is on disk: to true if this call wrote it, to false if an earlier call with this key wrote
+   * it.
    */
   async write(key, entry) {
     const earlier = this.#written.get(key);
@@ -46,7 +47,7 @@ export class Ledger {
     return true;
   }
 
-  /** One sync for all entries that came while the one before it was under way. */
+  /** Writes and syncs all entries that arrived during the last write. */
   async #flush() {
     this.#next = null;
     await this.#file.appendFile(this.#lines.splice(0).join(''));
@@ -59,12 +60,12 @@ export class Ledger {
   }
 }
 
-/** All entries as they stand in the file. */
+/** Returns all entries of the file. */
 export async function readLedger(path) {
   return parse(await readFile(path)).entries;
 }
 
-/** The entries of all whole lines, and how many bytes these are. */
+/** Returns the entries of all complete lines, and the number of their bytes. */
 function parse(content) {
   const bytes = content.lastIndexOf('\n') + 1;
   const lines = content.toString('utf8', 0, bytes).split('\n').slice(0, -1);

@@ -1,10 +1,10 @@
-// The demo: settles the flights of some days, kills the worker that does it twice on the way, and shows that nothing
-// was lost and nothing done twice.
+// The demo: a worker settles the flights of some days. The demo kills the worker twice, and shows that nothing was lost
+// and nothing was done twice.
 //
 //   npm start -- [--days 14] [--kills 2] [--resume <folder>]
 //
-// This process starts, kills and watches the worker, and plays the person who approves refunds. It talks to the
-// orchestrations only through a Client on the same SQLite file: two processes may share one.
+// This process starts, kills and watches the worker, and plays the person who approves refunds. It reaches the
+// orchestrations only through a Client on the same SQLite file, which the two processes share.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,11 +19,11 @@ import { Progress } from './progress.mjs';
 import { report, unsettled } from './report.mjs';
 
 const PARENT = 'settle-days';
-const REFUND_APPROVED = 10_000; // dollars; the approver cuts a larger one to this
+const REFUND_APPROVED = 10_000; // dollars; the approver reduces a larger refund to this
 const STALLED_MS = 30_000;
 
 const progress = new Progress(process.stdout);
-/** The worker process; null while there is none that should be there. */
+/** The worker process, or null while no worker should run. */
 let worker = null;
 let workers = 0;
 let isInterrupted = false;
@@ -50,7 +50,9 @@ const client = new Client(provider);
 await client.start(settleDays, { days, atOnce: 100 }, { id: PARENT, onConflict: 'return' });
 
 const job =
-  resume === undefined ? `Settling the flights of ${days} days, one orchestration each.` : 'Going on where it stopped.';
+  resume === undefined
+    ? `Settling the flights of ${days} days, one orchestration each.`
+    : 'Continuing where it stopped.';
 progress.line(`${job} The worker will be killed ${times(kills)}.\n`);
 const begin = performance.now();
 await startWorker();
@@ -67,15 +69,15 @@ progress.line(`
 The database is ${join(shownFolder, 'demo.db')}, with ledger.jsonl, effects.jsonl and worker.log beside it. Try next:
 
   node examples/demo/history.mjs ${shownFolder}
-      what is recorded of a flight, event by event
+      the history of a flight, event by event
   npm start -- --kills 10
       ten kills
   npm start, and Ctrl-C in the middle
-      everything stops; it says how to go on
+      everything stops, and the command to continue is printed
 `);
 process.exitCode = isSound ? 0 : 1;
 
-/** Watches the job until it ends; approves and kills on the way. */
+/** Watches the job until it ends. Approves refunds and kills workers meanwhile. */
 async function follow() {
   const approved = new Set();
   let killAt = null;
@@ -110,7 +112,7 @@ async function follow() {
   }
 }
 
-/** `n` numbers that divide what is between two others into equal parts. */
+/** Returns `n` numbers that divide the range into equal parts. */
 function spread(n, from, to) {
   return Array.from({ length: n }, (_, i) => from + Math.round(((to - from) * (i + 1)) / (n + 1)));
 }
@@ -119,7 +121,7 @@ function spread(n, from, to) {
 async function approve(id) {
   await delay(300);
   const { customStatus } = await client.getStatus(id);
-  // Asked again after a crash, and decided long since.
+  // After a crash the question is repeated, although it was decided before.
   if (customStatus.stage !== 'awaiting approval') return;
   await client.raiseEvent(id, 'decision', { refund: Math.min(customStatus.refund, REFUND_APPROVED), by: 'ada' });
 }
@@ -131,7 +133,7 @@ async function startWorker() {
   closeSync(log);
   worker = child;
   child.once('exit', (code, signal) => {
-    if (worker !== child) return; // it was meant to go
+    if (worker !== child) return; // a planned end
     const log = readFileSync(join(folder, 'worker.log'), 'utf8').trim().split('\n').slice(-15).join('\n');
     fail(`the worker ended by itself (${signal ?? `exit code ${code}`}). The end of its log:\n\n${log}`);
   });
@@ -148,7 +150,7 @@ async function killWorker(settled) {
   progress.line(`kill -9 ${child.pid} after ${settled} flights`);
 }
 
-/** Lets the worker shut down; it has a few seconds. */
+/** Lets the worker shut down, within a few seconds. */
 async function stopWorker() {
   const child = worker;
   worker = null;
@@ -163,14 +165,14 @@ async function stopWorker() {
 async function interrupted() {
   isInterrupted = true;
   progress.end();
-  // Who asks a second time does not want to wait.
+  // A second Ctrl-C ends the process at once.
   process.once('SIGINT', () => process.exit(130));
   await stopWorker();
-  progress.line(`Nothing is lost. Go on with: npm start -- --resume ${shownFolder}`);
+  progress.line(`Nothing is lost. Continue with: npm start -- --resume ${shownFolder}`);
   process.exit(130);
 }
 
-/** Says where everything stands, and gives up. */
+/** Prints the state of the job, and gives up. */
 async function stalled() {
   const { status, customStatus } = await client.getStatus(PARENT);
   const flights = await unsettled(client, PARENT);

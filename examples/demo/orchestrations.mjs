@@ -1,24 +1,24 @@
-// The job: settle every flight of some days. What the passengers paid is booked, less what they are owed for a delay.
+// The job: settle every flight of some days. The fares are booked, minus the refunds for delays.
 //
-// These are plain generator functions. When their process is killed they run again from the start, each `yield`
-// answered at once by what is recorded, until they are where they were. So they must take the same way every time:
-// whatever touches the outside, and whatever may fail, is an activity.
+// These are plain generator functions. After a kill they run again from the start. Each `yield` returns its recorded
+// result at once, until the function is where it was. So the code must be deterministic: everything with side effects,
+// and everything that may fail, is an activity.
 
 import { defineOrchestration } from 'perdure';
 
-/** A refund beyond this, in dollars, needs a person's consent. */
+/** The limit of a refund without approval, in dollars. */
 const REFUND_WITHOUT_APPROVAL = 4000;
 
-/** One flight. `report` is the instance that wants to hear about it. */
+/** Settles one flight. `report` is the instance that receives the messages about it. */
 export const settleFlight = defineOrchestration('settle-flight', function* (ctx, { flight, report }) {
-  // Both are scheduled before the first yield, so they run side by side.
+  // Both are scheduled before the first yield, so they run concurrently.
   ctx.setCustomStatus({ stage: 'asking' });
   const [route, passengers] = yield ctx.all([
     ctx.scheduleActivity('look-up-route', flight),
     ctx.scheduleActivity('count-passengers', flight),
   ]);
 
-  // A durable timer, longer for longer flights. It is in the database, so it goes on while no worker is there.
+  // A durable timer, longer for longer flights. It is in the database, so it continues while no worker runs.
   ctx.setCustomStatus({ stage: 'held for corrections' });
   yield ctx.sleep(300 + (route.miles % 400));
 
@@ -47,7 +47,7 @@ function refundPerPassenger(delay) {
   return delay >= 60 ? 50 : 0;
 }
 
-/** All flights: one orchestration each, never more than `atOnce` of them unsettled. */
+/** Settles all flights: one orchestration each, with at most `atOnce` unsettled flights at a time. */
 export const settleDays = defineOrchestration('settle-days', function* (ctx, { days, atOnce }) {
   const flights = yield ctx.scheduleActivity('list-flights', { days });
   const unsettled = new Set();
@@ -57,7 +57,7 @@ export const settleDays = defineOrchestration('settle-days', function* (ctx, { d
   let amount = 0;
 
   while (settled < flights.length) {
-    // One activity starts several: it waits until there is room for them.
+    // One activity starts several flights, when there is room for them.
     const room = atOnce - unsettled.size;
     if (started < flights.length && room >= atOnce / 10) {
       const batch = flights.slice(started, started + room);
@@ -68,7 +68,7 @@ export const settleDays = defineOrchestration('settle-days', function* (ctx, { d
     ctx.setCustomStatus({ total: flights.length, started, settled, waiting: [...waiting] });
 
     const news = yield ctx.dequeueEvent('news');
-    // An activity runs at least once, so the same news may come twice after a crash. The second time changes nothing.
+    // An activity runs at least once, so after a crash the same message may arrive twice. The second has no effect.
     if (!unsettled.has(news.id)) continue;
     if (news.kind === 'needs approval') {
       waiting.add(news.id);

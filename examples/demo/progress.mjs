@@ -1,4 +1,4 @@
-// Progress: one line that is written over in a terminal, a plain line now and then elsewhere.
+// Progress: one line that is overwritten in a terminal, and a plain line at intervals elsewhere.
 
 const BAR = 24;
 const PLAIN_INTERVAL_MS = 2000;
@@ -14,7 +14,7 @@ export class Progress {
     this.#out = out;
   }
 
-  /** A line that stays. */
+  /** Prints a permanent line. */
   line(text = '') {
     this.#erase();
     this.#out.write(`${text}\n`);
@@ -31,7 +31,7 @@ export class Progress {
     this.#last = text;
     if (this.#out.isTTY) {
       this.#erase();
-      // A line that wraps could not be written over.
+      // A wrapped line could not be overwritten.
       this.#shown = text.slice(0, (this.#out.columns || 80) - 1);
       this.#out.write(this.#shown);
     } else if (performance.now() - this.#printed >= PLAIN_INTERVAL_MS) {
@@ -40,7 +40,7 @@ export class Progress {
     }
   }
 
-  /** What was shown last stays; no more is shown. */
+  /** Makes the last progress line permanent, and ends the display. */
   end() {
     this.#erase();
     this.#shown = '';

@@ -1,15 +1,14 @@
-// What happened, from three records that know nothing of each other: the histories in the database, the log of what the
-// activities did, and the ledger.
+// The report, from three independent records: the histories in the database, the log of activity runs, and the ledger.
 
 import { join } from 'node:path';
 import { readEffects } from './effects.mjs';
 import { loadFlights } from './flights.mjs';
 import { readLedger } from './ledger.mjs';
 
-/** What an orchestration waits for, and what must therefore not be lost: each is one step. */
+/** The events that an orchestration waits for, and that must not be lost. Each is one step. */
 const STEPS = new Set(['ActivityCompleted', 'ActivityFailed', 'TimerFired', 'EventReceived', 'QueueReceived']);
 
-/** Prints the table and the checks; says whether all is as it should be. */
+/** Prints the table and the checks. Returns true if all checks pass. */
 export async function report({ client, folder, end, seconds, isResumed }, out) {
   const history = await client.getHistory(end.id);
   const { days } = history[0].payload;
@@ -39,7 +38,7 @@ export async function report({ client, folder, end, seconds, isResumed }, out) {
     [
       'ledger entries',
       ledger.length,
-      `${dollars(sum(ledger))}; ${known} would stand there twice without the idempotency key`,
+      `${dollars(sum(ledger))}; ${known} would be there twice without the idempotency key`,
     ],
   ]);
 
@@ -57,7 +56,7 @@ export async function report({ client, folder, end, seconds, isResumed }, out) {
   ].every(Boolean);
 }
 
-/** Where the flights stand that are not settled, for when the job does not go on. */
+/** Returns the states of the unsettled flights, for a job that makes no progress. */
 export async function unsettled(client, parent) {
   const [
     {
@@ -75,7 +74,7 @@ export async function unsettled(client, parent) {
   return lines;
 }
 
-/** Every flight stands in the ledger once, and nothing else does. */
+/** Checks that the ledger has one entry for every flight, and no others. */
 function exactlyOnce(out, flights, ledger) {
   const counts = new Map(flights.map(({ id }) => [id, 0]));
   for (const { flight } of ledger) counts.set(flight, (counts.get(flight) ?? 0) + 1);
@@ -84,11 +83,11 @@ function exactlyOnce(out, flights, ledger) {
     .slice(0, 5)
     .map(([id, count]) => `${id} ${count} times`)
     .join(', ');
-  const what = `each of the ${flights.length} flights stands in the ledger exactly once`;
+  const what = `each of the ${flights.length} flights is in the ledger exactly once`;
   return check(out, what, wrong.length === 0, `${wrong.length} do not: ${list}`);
 }
 
-/** No activity began again after its result had been recorded. */
+/** Checks that no activity started again after its result was recorded. */
 function neverAgain(out, histories, { began }) {
   const again = [];
   const calls = new Map([...began].map(([key, time]) => [callOf(key), time]));
@@ -104,16 +103,16 @@ function neverAgain(out, histories, { began }) {
   return check(out, 'no step whose result was recorded ran again', again.length === 0, `${again.length} did: ${list}`);
 }
 
-/** What an idempotency key names besides the incarnation of the instance: instance / execution / event that scheduled the activity. */
+/** Returns the call of an idempotency key: instance / execution / event that scheduled the activity. */
 function callOf(key) {
   return key.split('/').toSpliced(-3, 1).join('/');
 }
 
 /** Sums up the notes of effects.mjs. */
 function runsOf(notes) {
-  const began = new Map(); // by key: when its last run began
+  const began = new Map(); // by key: the start of its last run
   const failures = new Map(); // by key and attempt: name of the error
-  const runs = new Map(); // by key and attempt: how its runs ended
+  const runs = new Map(); // by key and attempt: the ends of its runs
   for (const { time, key, attempt, what, error } of notes) {
     const id = `${key} ${attempt}`;
     if (what === 'began') {
@@ -124,7 +123,7 @@ function runsOf(notes) {
     }
     if (what === 'failed') failures.set(id, error);
   }
-  // The last run of an attempt is the one that counted; those before it were in vain.
+  // Only the last run of an attempt counts. Earlier runs were in vain.
   const inVain = [...runs.values()].flatMap((ends) => ends.slice(0, -1));
   const cut = inVain.filter((end) => end === 'cut').length;
   return { began, failures, repeated: inVain.length, cut, lost: inVain.length - cut };
@@ -143,7 +142,7 @@ function check(out, what, isTrue, otherwise) {
   return isTrue;
 }
 
-/** `TypeError 12, Error 3`, most frequent first. */
+/** Returns a list such as `TypeError 12, Error 3`, most frequent first. */
 function summary(names) {
   const counts = new Map();
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);

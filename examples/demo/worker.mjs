@@ -1,7 +1,7 @@
-// The process that is killed: a runtime on the database file, and nothing else. It keeps nothing that matters in
-// memory, and needs no word about what the one before it did.
+// The process that is killed: a runtime on the database file, and nothing else. All its important state is in the
+// database, so a new worker needs no information about the last one.
 //
-// main.mjs starts it: node:child_process fork, with the folder of the run as argument.
+// main.mjs starts this process with fork of node:child_process. The argument is the folder of the run.
 
 import { join } from 'node:path';
 import { Runtime, SqliteProvider } from 'perdure';
@@ -10,7 +10,7 @@ import { EffectLog } from './effects.mjs';
 import { Ledger } from './ledger.mjs';
 import { settleDays, settleFlight } from './orchestrations.mjs';
 
-// Ctrl-C in a terminal reaches both processes; main.mjs is the one that decides.
+// Ctrl-C in a terminal reaches both processes, and main.mjs handles it.
 process.on('SIGINT', () => {});
 
 const folder = process.argv[2];
@@ -22,7 +22,7 @@ const runtime = new Runtime(provider);
 runtime.register(settleDays, settleFlight, ...(await createActivities({ ledger, effects })));
 await runtime.start();
 
-// When main.mjs lets go of this process, or is killed itself, the channel between the two closes.
+// The channel to main.mjs closes when main.mjs disconnects, or is killed itself.
 process.once('disconnect', stop);
 if (process.connected) process.send('ready');
 else await stop();

@@ -1,11 +1,11 @@
-// Orders on Postgres, worked off by several processes, one of which is killed.
+// Orders on Postgres, processed by several workers, one of which is killed.
 //
 //   node examples/orders/main.mjs [--orders 30] [--workers 3] [--within 2s]
 //     [--schema perdure_orders] [--folder .perdure/orders] [--remove]
 //
-// This process is the client: it starts the workers and the orders, approves four orders of five and lets the others
-// expire, kills a worker in the middle, and checks the books at the end. It runs no order itself. Kill it, start it
-// again, and it goes on.
+// This process is the client. It starts the workers and the orders, approves four orders of five and lets the others
+// expire, kills a worker in the middle, and checks the books at the end. It runs no order itself. Kill it and start it
+// again: it continues.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -49,7 +49,7 @@ for (let n = 1; n <= Number(options.orders); n += 1) {
   );
   handles.push(handle);
   following.push(follow(handle, n));
-  await delay(20); // customers do not come all at once
+  await delay(20); // orders arrive one after the other
 }
 await Promise.all(following);
 
@@ -59,7 +59,7 @@ process.exitCode = check(results) ? 0 : 1;
 await provider.close();
 if (options.remove) await remove();
 
-/** Sees an order through: approves it, or lets it expire. */
+/** Follows an order: approves it, or lets it expire. */
 async function follow(handle, n) {
   for await (const { status, customStatus } of client.statusChanges(handle.id)) {
     if (customStatus !== 'charged' || status !== 'Running') continue;
@@ -73,7 +73,7 @@ async function approve(handle) {
   try {
     await handle.raiseEvent('approve', { by: 'ada' });
   } catch (error) {
-    if ((await handle.status()).status !== 'Completed') throw error; // it has just expired
+    if ((await handle.status()).status !== 'Completed') throw error; // otherwise the order has just expired
   }
 }
 
@@ -99,7 +99,7 @@ async function stopWorker({ child }) {
   await gone;
 }
 
-/** Prints what each worker did; says whether each order has ended once and was charged once. */
+/** Prints the work of each worker. Returns true if each order has ended once and was charged once. */
 function check(results) {
   const attempts = readFileSync(attemptsOf(folder), 'utf8')
     .trim()
@@ -119,7 +119,7 @@ function check(results) {
   return payments.length === results.length && count('shipped') + count('expired') === results.length;
 }
 
-/** Takes the tables and the files away. */
+/** Removes the tables and the files. */
 async function remove() {
   const { default: pg } = await import('pg');
   const server = new pg.Client({ connectionString: url });

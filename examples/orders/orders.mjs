@@ -1,4 +1,4 @@
-// The order and its two steps: what every worker registers.
+// The order and its two activities, which every worker registers.
 
 import { appendFile, link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ export const order = defineOrchestration('order', function* (ctx, { total, withi
   return { outcome: 'shipped', chargedBy: receipt.worker, shippedBy };
 });
 
-/** The steps as one worker runs them. Each attempt is noted in a file, so that the books can be checked. */
+/** Creates the activities of one worker. A file records each attempt, so that the books can be checked. */
 export function createActivities(folder, worker) {
   const note = (step, ctx) =>
     appendFile(attemptsOf(folder), `${JSON.stringify({ step, worker, key: ctx.idempotencyKey })}\n`);
@@ -39,12 +39,12 @@ export function createActivities(folder, worker) {
 export const attemptsOf = (folder) => join(folder, 'attempts.jsonl');
 export const paymentsOf = (folder) => join(folder, 'payments');
 
-/** The payment service: a file per idempotency key. Whoever asks again with the same key gets the receipt of the first time. */
+/** The payment service: one file per idempotency key. A second call with the same key returns the first receipt. */
 async function pay(folder, key, payment) {
   const number = key.replaceAll('/', '-');
   const path = join(paymentsOf(folder), `${number}.json`);
   await mkdir(paymentsOf(folder), { recursive: true });
-  // Beside it first: it is there as a whole or not at all, and only once.
+  // Writes to a temporary name first, so that the file is complete and is created only once.
   const part = `${path}.${process.pid}`;
   await writeFile(part, JSON.stringify({ number, ...payment }));
   await link(part, path).catch((error) => {

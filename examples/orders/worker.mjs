@@ -1,11 +1,11 @@
-// One worker process: a runtime on the store, and nothing else. On a server this is the program that you run several times.
+// One worker process: a runtime on the store, and nothing else. On a server, run this program several times.
 //
-// main.mjs starts it: node:child_process fork, with its name, the schema and the folder as arguments.
+// main.mjs starts this process with fork of node:child_process. The arguments are its name, the schema and the folder.
 
 import { PostgresProvider, Runtime } from 'perdure';
 import { createActivities, order } from './orders.mjs';
 
-// Ctrl-C in a terminal reaches all processes; main.mjs is the one that decides.
+// Ctrl-C in a terminal reaches all processes, and main.mjs handles it.
 process.on('SIGINT', () => {});
 
 const [name, schema, folder] = process.argv.slice(2);
@@ -16,7 +16,7 @@ const runtime = new Runtime(provider, { workerName: name });
 runtime.register(order, ...createActivities(folder, name));
 await runtime.start();
 
-// When main.mjs lets go of this process, or is killed itself, the channel between the two closes.
+// The channel to main.mjs closes when main.mjs disconnects, or is killed itself.
 process.once('disconnect', stop);
 if (process.connected) process.send('ready');
 else await stop();

@@ -1,4 +1,4 @@
-// The bank: a worker process of its own, which runs the activities of queue `bank` and nothing else.
+// The bank: a separate worker process, which only runs the activities of queue `bank`.
 
 import { Runtime, SqliteProvider } from 'perdure';
 import { traced } from './tracing.mjs';

@@ -1,5 +1,5 @@
-// A collector of spans, as small as one can be: an HTTP server that takes OTLP as JSON, which any exporter of OpenTelemetry sends, and prints trees of
-// what it was told. In its place you would run Jaeger, Tempo or the collector of OpenTelemetry.
+// A minimal collector of spans: an HTTP server that accepts OTLP as JSON from any OpenTelemetry exporter, and prints
+// trees of the spans. In production, run Jaeger, Tempo or the OpenTelemetry collector instead.
 
 import { createServer } from 'node:http';
 
@@ -7,7 +7,7 @@ export class Collector {
   #spans = [];
   #server;
 
-  /** Take spans at an address of this machine from now on. */
+  /** Starts a collector at a local address. */
   static async start() {
     const collector = new Collector();
     collector.#server = createServer(async (request, response) => {
@@ -20,12 +20,12 @@ export class Collector {
     return collector;
   }
 
-  /** Where exporters send to: `OTEL_EXPORTER_OTLP_ENDPOINT`. */
+  /** The address for exporters: `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   get endpoint() {
     return `http://127.0.0.1:${this.#server.address().port}`;
   }
 
-  /** The trees of all traces, one span a line: what, in which process, and for how long. */
+  /** Returns the trees of all traces, one span a line: its name, process and duration. */
   trees() {
     const ids = new Set(this.#spans.map(({ spanId }) => spanId));
     const began = (a, b) => (a.startTimeUnixNano < b.startTimeUnixNano ? -1 : 1);
@@ -49,7 +49,7 @@ export class Collector {
     for (const { resource, scopeSpans } of resourceSpans) {
       const service = valueOf(resource, 'service.name');
       for (const { spans } of scopeSpans) {
-        // Numbers of nanoseconds are longer than what a double holds.
+        // Nanoseconds need more digits than a double has.
         for (const span of spans)
           this.#spans.push({
             ...span,

@@ -1,9 +1,9 @@
-// One trace over two processes and an HTTP call, printed as a tree.
+// One trace across two processes and an HTTP call, printed as a tree.
 //
 //   node examples/telemetry/main.mjs
 //
-// An order of shares asks for a quote over HTTP, is paid by a worker process that takes the payment from a queue, and is settled by a child. Both processes
-// send their spans to a collector, as they would to Jaeger or Tempo.
+// An order of shares requests a quote over HTTP. A worker process takes its payment from a queue, and a child
+// orchestration settles it. Both processes send their spans to a collector, as they would to Jaeger or Tempo.
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +22,7 @@ process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.endpoint;
 const { telemetry, flush } = traced('shop');
 const tracer = trace.getTracer('example');
 
-// A service that Perdure knows nothing of: the headers of a request say what it is part of.
+// A service without Perdure. The headers of a request carry its trace context.
 const csv = await readFile(new URL('../data/stocks.csv', import.meta.resolve('vega-datasets')), 'utf8');
 const prices = new Map(
   csv
@@ -40,7 +40,7 @@ const exchange = createServer((request, response) => {
 }).listen(0, '127.0.0.1');
 await once(exchange, 'listening');
 
-// What an instrumentation of fetch does, by hand.
+// The work of an instrumentation of fetch, by hand.
 const get = (url) =>
   tracer.startActiveSpan('GET', { kind: SpanKind.CLIENT, attributes: { 'url.full': url } }, async (span) => {
     const headers = {};
