@@ -1,4 +1,5 @@
-// Measures of readable sources: the words of their comments, the length of their lines, functions and files.
+// Measures of readable sources and documents: the words of their comments and prose, the length of their lines, functions
+// and files.
 
 import ts from 'typescript';
 
@@ -49,6 +50,50 @@ export function commentsOf(source: string): Comment[] {
   }
   end();
   return comments;
+}
+
+/** One part of a document: a paragraph, a list item, a heading or a row of a table. */
+export interface Passage {
+  readonly kind: 'text' | 'heading' | 'row';
+  readonly line: number;
+  /** Its words, without code, marks of lists and emphasis. */
+  readonly text: string;
+}
+
+/** Returns the parts of a Markdown document, except for code blocks and HTML comments. */
+export function passagesOf(markdown: string): Passage[] {
+  const passages: { kind: Passage['kind']; line: number; parts: string[] }[] = [];
+  let isOpen = false;
+  for (const { line, text } of proseLines(markdown)) {
+    const item = /^\s*(?:[-*]|\d+\.) (?:\[.\] )?(.*)/.exec(text)?.[1];
+    const kind = /^#+ /.test(text) ? 'heading' : text.startsWith('|') ? 'row' : 'text';
+    if (kind === 'text' && item === undefined && isOpen && text.trim() !== '') {
+      passages.at(-1)?.parts.push(text.trim());
+      continue;
+    }
+    isOpen = kind === 'text' && text.trim() !== '';
+    if (text.trim() !== '') passages.push({ kind, line, parts: [item ?? text.trim()] });
+  }
+  return passages.map(({ kind, line, parts }) => ({ kind, line, text: wordsOf(parts.join(' ')) }));
+}
+
+/** Returns the numbers of the lines of a document that are too long. Tables, code blocks and targets of links may be. */
+export function longProseLines(markdown: string): number[] {
+  return proseLines(markdown).flatMap(({ line, text }) => {
+    const isLong = [...text.replace(/\]\([^)]*\)/g, ']')].length > LINE_MAX;
+    return isLong && !text.startsWith('|') ? [line] : [];
+  });
+}
+
+/** Returns the lines outside of code blocks and HTML comments. The lines of these are blank in the result. */
+function proseLines(markdown: string): { line: number; text: string }[] {
+  const blank = (block: string): string => block.replace(/[^\n]/g, '');
+  const prose = markdown.replace(/^```[^]*?^```$/gm, blank).replace(/<!--[^]*?-->/g, blank);
+  return prose.split('\n').map((text, at) => ({ line: at + 1, text }));
+}
+
+function wordsOf(passage: string): string {
+  return passage.replace(/`[^`]*`/g, '…').replace(/^[#>*_ ]+/, '');
 }
 
 export function vagueWords(text: string): number {
