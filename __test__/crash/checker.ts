@@ -16,7 +16,7 @@ export interface Kill {
 }
 
 /**
- * Returns every rule that the runs broke, as a sentence (reliability.md, S3, S5, S6; architecture.md, invariant 1).
+ * Returns every rule that the runs broke, as a sentence (testing.md, S3, S5, S6; ARCHITECTURE.md, invariant 1).
  * `kills` are in order. The workers of the effect log run one after the other: first those that were killed, then one
  * that was not.
  */
@@ -152,7 +152,7 @@ export interface Absence {
   readonly by: number;
 }
 
-/** Returns every rule that workers broke which ran at the same time, as a sentence (reliability.md, S5, S6). */
+/** Returns every rule that workers broke which ran at the same time, as a sentence (testing.md, S5, S6). */
 export function concurrentViolations(
   effects: readonly Effect[],
   absences: readonly Absence[],

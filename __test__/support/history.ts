@@ -51,7 +51,7 @@ export function kinds(history: readonly HistoryEvent[]): string[] {
 }
 
 /**
- * Returns every rule that a history breaks, as a sentence (reliability.md, S3, S4, S7): the ids are 1..n, one start is
+ * Returns every rule that a history breaks, as a sentence (testing.md, S3, S4, S7): the ids are 1..n, one start is
  * at the beginning, one terminal event that agrees with the status is at the end, and each completion refers to one
  * earlier schedule.
  */

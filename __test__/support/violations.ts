@@ -1,5 +1,5 @@
 // The rules that hold for the rows of a store at any moment, after any fault of the processes that wrote them
-// (reliability.md, S3, S4, S7 to S9, S12, S15, S16, S20). The rows are read with other libraries than the addon's. The
+// (testing.md, S3, S4, S7 to S9, S12, S15, S16, S20). The rows are read with other libraries than the addon's. The
 // checks know nothing of either store.
 
 import type { HistoryEvent } from 'perdure';

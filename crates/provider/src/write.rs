@@ -151,7 +151,7 @@ pub struct Suspend {
     pub time_ms: i64,
 }
 
-/// The effects of a turn of an instance (architecture, section 2).
+/// The effects of a turn of an instance.
 #[derive(Clone, Debug)]
 pub struct TurnCommit {
     /// The instance.

@@ -1,4 +1,4 @@
-//! The commit of a turn (architecture, section 2).
+//! The commit of a turn.
 
 use perdure_engine::{Bug, EventId, MessageSeq, is_planted};
 use perdure_provider::{

@@ -1,4 +1,4 @@
-//! The effects of turns (architecture, section 2), with one statement for all turns of a layer. Its update is the fence
+//! The effects of turns, with one statement for all turns of a layer. Its update is the fence
 //! (P2): a turn whose instance has another owner, epoch, execution or next event id moves nothing, and nothing of it is
 //! written.
 

@@ -1,4 +1,4 @@
-//! The commit of a turn (architecture, section 2): one fenced update and one insert for each event; the rest only when
+//! The commit of a turn: one fenced update and one insert for each event; the rest only when
 //! it is needed.
 
 use perdure_engine::EventId;

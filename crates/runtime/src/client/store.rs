@@ -1,5 +1,5 @@
 //! A store as one process uses it: its committer, its waits, and the operations of clients that start, send, wait and
-//! terminate. The other operations are in `holding.rs`, `reading.rs` and `housekeeping.rs`.
+//! terminate. The other operations are in `suspension.rs`, `reading.rs` and `housekeeping.rs`.
 
 use std::sync::{Arc, Weak};
 

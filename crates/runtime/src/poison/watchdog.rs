@@ -1,4 +1,4 @@
-//! The watchdog: code that does not give the thread of a lane back holds up only itself (architecture, section 4).
+//! The watchdog: code that does not give the thread of a lane back holds up only itself.
 //!
 //! - **W1** A thread is held up if its lane is not parked and it has not come by, to take a job or to let its event
 //!   loop in, for all of [`LOOKS`] looks, into which the turn deadline is divided. A process that was stopped as a

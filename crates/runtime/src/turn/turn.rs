@@ -1,4 +1,4 @@
-//! A turn, from the job to its commit (architecture, section 2). Everything here but the commit's answer runs on the
+//! A turn, from the job to its commit. Everything here but the commit's answer runs on the
 //! lane's thread.
 
 use std::sync::Arc;
