@@ -61,7 +61,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'js/dashboard/page/event-details.tsx EventDetails',
   'js/dashboard/page/event-list.tsx EventList',
   'js/dashboard/page/timeline.tsx Timeline',
-  'js/driver/fiber.ts advance',
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));

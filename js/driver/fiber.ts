@@ -2,12 +2,33 @@
 //
 // A fiber owns its generator and its wait. The scheduler owns the ready queue and the set of fibers.
 //
+// A fiber is in one phase. `on` is the future that the phase is about. In every phase there may be an `interruption`,
+// the error to throw at the `yield` where the fiber is, or at the next one that would wait.
+//
+//   phase      where it is        on                                   next phase, by which method
+//   new        ready queue        null                                 running (advance), settled (neverBegin)
+//   running    in `advance`       null                                 waiting, held, ending, settled
+//   waiting    at its `yield`     the future of its `yield`            woken (wake, throwAtYield, tell), held (tell),
+//                                                                      leaving (leave)
+//   held       at its `yield`     the cleanup before its error; null   woken (wake, hold, throwAtYield), leaving (leave)
+//                                 until it is known
+//   woken      ready queue        the future that has settled; null    running (advance), leaving (leave)
+//                                 if the wait was interrupted
+//   leaving    ready queue        as woken, but the `yield` returns    running (advance)
+//   ending     function ended     the cleanup of its fibers            ended (wake, tell, leave), released (throwAtYield)
+//   ended      ready queue        the cleanup that has settled; null   ending, settled (advance), released (throwAtYield)
+//                                 if the wait was interrupted
+//   released   ready queue        as ended, but awaits no more         settled (advance)
+//   settled    nowhere            null                                 none
+//
+// The phase and its data are fields. An object for each phase would cost every wait an allocation, a tenth of what a
+// spawn and a join take.
+//
 // Invariants:
 //
 //   B1. User code runs only inside `advance`, which only the scheduler's `runReady` calls. `wake`, `throwAtYield` and
 //       the code that settles a future run none: they put the fiber into the ready queue.
-//   B2. A fiber is in exactly one state: in the ready queue (or never started), running, waiting on one future (which
-//       may be the cleanup of others, before its error or after its function has ended), or settled.
+//   B2. A fiber is in the ready queue once in the phases new, woken, leaving, ended and released, and else not at all.
 //   B3. `advance` passes over futures that have settled in a loop, so the stack stays flat however many there are.
 //   B4. A fiber that its instance drops is forgotten where it stands: no `finally` block of user code runs.
 
@@ -25,13 +46,20 @@ import type { FiberScheduler } from './scheduler.ts';
 /** The code that a fiber runs: a generator, or a function that makes one when the fiber starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
 
-const NONE: readonly never[] = [];
+/** The ways in which a generator goes on at its `yield`. */
+const NEXT = 0;
+const THROW = 1;
+const RETURN = 2;
+type Resumption = typeof NEXT | typeof THROW | typeof RETURN;
 
 /** The outcome of a fiber's function. */
 interface Result {
   readonly state: typeof OK | typeof FAILED;
   readonly value: unknown;
 }
+
+/** The phases of a fiber: see the table above. */
+type Phase = 'new' | 'running' | 'waiting' | 'held' | 'woken' | 'leaving' | 'ending' | 'ended' | 'released' | 'settled';
 
 export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, TreeNode<Fiber<unknown>> {
   /** The fiber's number within the instance, in order of creation, from 0 (the main fiber). */
@@ -53,17 +81,12 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   private generator: Iterator<unknown, T, any> | null = null;
   /** True if the generator is one of a `function*`; see `GENERATOR`. */
   private isPlain = false;
-  private waiting: BaseFuture<unknown> | null = null;
-  /** The future whose settling woke the fiber. Its outcome is the result of the pending `yield`. */
-  private woken: BaseFuture<unknown> | null = null;
+  private phase: Phase = 'new';
+  private on: BaseFuture<unknown> | null = null;
+  /** The outcome of the fiber's function, in the phases ending, ended and released. */
+  private result: Result | null = null;
   /** Thrown at the `yield` where the fiber is, or at the next one that would wait. */
   interruption: Error | null = null;
-  /** True if the fiber is to leave its function at the pending `yield`, through the `finally` blocks. */
-  private isLeaving = false;
-  /** The outcome of the fiber's function, while the fibers that it owns clean up. */
-  private result: Result | null = null;
-  /** True if the fiber is to settle without waiting for the rest of that cleanup. */
-  private isReleased = false;
 
   constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>, isShielded: boolean) {
     super(scheduler);
@@ -74,23 +97,23 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
 
   /** True if the fiber's function was called and the fiber has not settled. */
   get hasBegun(): boolean {
-    return this.generator !== null || this.result !== null;
+    return this.phase !== 'new' && this.phase !== 'settled';
   }
 
   /** True while the fiber, which was told to cancel, waits for the cleanup of others before it gets its error. */
   get isHeld(): boolean {
-    return this.waiting instanceof Cleanup && this.result === null;
+    return this.phase === 'held';
   }
 
   /** The future that the fiber waits on; `null` if it does not wait. */
   get waitingOn(): BaseFuture<unknown> | null {
-    return this.waiting;
+    const { phase } = this;
+    return phase === 'waiting' || phase === 'held' || phase === 'ending' ? this.on : null;
   }
 
   wake(source: BaseFuture<unknown>): void {
-    if (this.waiting !== source) return;
-    this.waiting = null;
-    this.woken = source;
+    if (this.waitingOn !== source) return;
+    this.phase = this.phase === 'ending' ? 'ended' : 'woken';
     this.scheduler.ready(this);
   }
 
@@ -107,19 +130,18 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   throwAtYield(error: Error): void {
     if (this.state !== PENDING) return;
     this.interruption = error;
-    if (this.result !== null) {
-      this.isReleased = true;
-      // A cancellation that leads to a deadlock is still a cancellation.
-      if (!this.isTold) this.result = { state: FAILED, value: error };
-    }
-    if (this.stopWaiting() !== null) this.scheduler.ready(this);
+    this.stopWaiting();
+    if (this.result === null) return;
+    this.phase = 'released';
+    // A cancellation that leads to a deadlock is still a cancellation.
+    if (!this.isTold) this.result = { state: FAILED, value: error };
   }
 
   /** Leaves the fiber's function at the pending `yield`, as if a `return` stood there. */
   leave(): void {
     if (this.state !== PENDING) return;
-    this.isLeaving = true;
-    if (this.stopWaiting() !== null) this.scheduler.ready(this);
+    this.stopWaiting();
+    if (this.phase === 'woken') this.phase = 'leaving';
   }
 
   /**
@@ -129,20 +151,19 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
    * else.
    */
   tell(reason: string | undefined): BaseFuture<unknown> | null {
-    const { scheduler } = this;
+    const { waitingOn } = this;
     this.isTold = true;
     this.interruption = new CancelledError(reason);
-    if (this.waiting instanceof UncancellableBlock) return null;
-    const waited = this.stopWaiting();
-    if (waited === null) return null;
-    if (scheduler.cancelling.hasCleanup([waited])) scheduler.cancelling.holdFiber(this as Fiber<unknown>, waited);
-    else scheduler.ready(this);
-    return waited;
+    if (waitingOn === null || waitingOn instanceof UncancellableBlock) return null;
+    waitingOn.unsubscribe(this);
+    if (this.scheduler.cancelling.hasCleanup([waitingOn])) this.holdUntilCleanup(waitingOn);
+    else this.goOnInterrupted();
+    return waitingOn;
   }
 
   hold(cleanup: Cleanup | null): void {
-    if (cleanup === null) this.scheduler.ready(this);
-    else this.waitFor(cleanup);
+    if (cleanup === null) this.goOnInterrupted();
+    else this.waitFor('held', cleanup);
   }
 
   /** Settles a fiber that has not begun and never will: it runs no code that could catch the error. */
@@ -165,33 +186,32 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
 
   /** Runs user code until it waits or ends. */
   advance(): void {
-    const { scheduler, result } = this;
     if (this.state !== PENDING) return;
-    if (result !== null) {
-      this.goOnEnding(result);
-      return;
-    }
-    const { woken } = this;
-    let fails = false;
+    const { scheduler, phase, on, interruption } = this;
+    if (this.result !== null) return this.goOnEnding(phase === 'released');
+    let resumption: Resumption = NEXT;
     let value: unknown;
-    if (woken !== null) {
-      this.woken = null;
-      fails = woken.state === FAILED;
-      value = woken.value;
-    }
-    // An interruption outranks the result of the wait: it was asked for and must not get lost. The result of a block,
-    // which could not be interrupted, goes first.
-    if (this.interruption !== null && this.generator !== null && !(woken instanceof UncancellableBlock)) {
-      value = woken instanceof Cleanup ? woken.errorFor(this.interruption) : this.interruption;
-      this.interruption = null;
-      this.isLeaving = false;
-      fails = true;
+    if (phase !== 'new') {
+      this.phase = 'running';
+      this.on = null;
+      // An interruption outranks the result of the wait: it was asked for and must not get lost. The result of a block,
+      // which could not be interrupted, goes first.
+      if (interruption !== null && !(on instanceof UncancellableBlock)) {
+        this.interruption = null;
+        resumption = THROW;
+        value = on instanceof Cleanup ? on.errorFor(interruption) : interruption;
+      } else if (phase === 'leaving') {
+        resumption = RETURN;
+      } else if (on !== null) {
+        resumption = on.state === FAILED ? THROW : NEXT;
+        value = on.value;
+      }
     }
     for (;;) {
       let step: IteratorResult<unknown, T>;
       enter(this);
       try {
-        step = this.step(fails, value);
+        step = this.step(resumption, value);
       } catch (error) {
         this.end(FAILED, error);
         return;
@@ -204,55 +224,35 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
         return;
       }
       const yielded = step.value as BaseFuture<unknown>;
-      let state: State | undefined;
-      try {
-        if (yielded instanceof BaseFuture && yielded.scheduler === scheduler) state = yielded.poll();
-      } catch (error) {
-        // The value is a proxy of the user's that threw.
-        if (!types.isProxy(yielded)) throw error;
-      }
+      let state = this.pollYielded(yielded);
       if (state === undefined) {
-        fails = true;
+        resumption = THROW;
         value = notAFuture(yielded);
         continue;
       }
       // Polling may decide a race whose losers are to be cancelled, and the losers may be part of the yielded future.
       while (scheduler.runCancels()) state = yielded.poll();
-      // A block could not be interrupted, so it gives its result.
-      const isPressed = scheduler.isPressed && this.interruption !== null && !(yielded instanceof UncancellableBlock);
-      if (state === PENDING || isPressed) {
-        const { interruption } = this;
-        if (interruption === null || yielded instanceof UncancellableBlock) {
-          this.waitFor(yielded);
-          return;
-        }
-        // Treated as if the fiber had already waited when the cancellation came.
-        if (interruption instanceof CancelledError) {
-          const isHeld = scheduler.cancelling.hasCleanup([yielded]);
-          if (isHeld) scheduler.cancelling.holdFiber(this as Fiber<unknown>, yielded);
-          if (!yielded.isAwaited) scheduler.cancelling.soon(yielded, interruption.reason);
-          scheduler.runCancels();
-          if (isHeld || scheduler.refusal !== null) return;
-        }
-        this.interruption = null;
-        fails = true;
-        value = interruption;
-        continue;
+      if (state === PENDING || this.isPressed(yielded)) {
+        const error = this.waitOrInterrupt(yielded);
+        if (error === null) return;
+        resumption = THROW;
+        value = error;
+      } else {
+        resumption = state === FAILED ? THROW : NEXT;
+        value = yielded.value;
       }
-      fails = state === FAILED;
-      value = yielded.value;
     }
   }
 
-  private step(fails: boolean, value: unknown): IteratorResult<unknown, T> {
+  private step(resumption: Resumption, value: unknown): IteratorResult<unknown, T> {
     const generator = this.generator ?? this.begin();
-    if (this.isLeaving) {
-      this.isLeaving = false;
-      return generator.return?.() ?? { done: true, value: undefined as T };
-    }
+    if (resumption === RETURN) return generator.return?.() ?? { done: true, value: undefined as T };
     if (this.isPlain)
-      return (fails ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<unknown, T>;
-    if (!fails) return generator.next(value);
+      return (resumption === THROW ? GENERATOR.throw : GENERATOR.next).call(generator, value) as IteratorResult<
+        unknown,
+        T
+      >;
+    if (resumption === NEXT) return generator.next(value);
     // Every generator has `throw`. Another iterator may not have it, and is then over.
     if (generator.throw === undefined) throw value;
     return generator.throw(value);
@@ -266,21 +266,71 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     }
     this.isPlain = isPlain(generator);
     this.generator = generator as Iterator<unknown, T, any>;
+    this.phase = 'running';
     return this.generator;
   }
 
-  private waitFor(future: BaseFuture<unknown>): void {
-    this.waiting = future;
+  /** Returns the state of a yielded value; `undefined` if it is no future of this instance. */
+  private pollYielded(yielded: unknown): State | undefined {
+    try {
+      if (yielded instanceof BaseFuture && yielded.scheduler === this.scheduler) return yielded.poll();
+    } catch (error) {
+      // The value is a proxy of the user's that threw.
+      if (!types.isProxy(yielded)) throw error;
+    }
+    return undefined;
+  }
+
+  /** True if the fiber is interrupted even at a future that has settled. A block could not be interrupted. */
+  private isPressed(yielded: BaseFuture<unknown>): boolean {
+    return this.scheduler.isPressed && this.interruption !== null && !(yielded instanceof UncancellableBlock);
+  }
+
+  /** Waits for a future. Returns the error to throw at the `yield` if the fiber is interrupted instead. */
+  private waitOrInterrupt(yielded: BaseFuture<unknown>): Error | null {
+    const { interruption, scheduler } = this;
+    if (interruption === null || yielded instanceof UncancellableBlock) {
+      this.waitFor('waiting', yielded);
+      return null;
+    }
+    // Treated as if the fiber had already waited when the cancellation came.
+    if (interruption instanceof CancelledError) {
+      const isHeld = scheduler.cancelling.hasCleanup([yielded]);
+      if (isHeld) this.holdUntilCleanup(yielded);
+      if (!yielded.isAwaited) scheduler.cancelling.soon(yielded, interruption.reason);
+      scheduler.runCancels();
+      if (isHeld || scheduler.refusal !== null) return null;
+    }
+    this.interruption = null;
+    return interruption;
+  }
+
+  /** Holds the fiber until the told fibers at or under a future have cleaned up. */
+  private holdUntilCleanup(waited: BaseFuture<unknown>): void {
+    this.phase = 'held';
+    this.on = null;
+    this.scheduler.cancelling.holdFiber(this as Fiber<unknown>, waited);
+  }
+
+  private waitFor(phase: 'waiting' | 'held' | 'ending', future: BaseFuture<unknown>): void {
+    this.phase = phase;
+    this.on = future;
     future.subscribe(this);
   }
 
-  /** Stops waiting. Returns the future that the fiber waited for. */
-  private stopWaiting(): BaseFuture<unknown> | null {
-    const { waiting } = this;
-    if (waiting === null) return null;
-    this.waiting = null;
-    waiting.unsubscribe(this);
-    return waiting;
+  /** Stops a wait, if there is one. */
+  private stopWaiting(): void {
+    const { waitingOn } = this;
+    if (waitingOn === null) return;
+    waitingOn.unsubscribe(this);
+    this.goOnInterrupted();
+  }
+
+  /** Puts the fiber, which waits no more, into the ready queue without an outcome of its wait. */
+  private goOnInterrupted(): void {
+    this.phase = this.phase === 'ending' ? 'ended' : 'woken';
+    this.on = null;
+    this.scheduler.ready(this);
   }
 
   /**
@@ -290,10 +340,10 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   private end(state: typeof OK | typeof FAILED, value: unknown): void {
     this.generator = null;
     if (this.isTold || this.id === 0) {
-      const [first, ...others] = this.isReleased ? NONE : this.scheduler.cancelling.unfinished(this as Fiber<unknown>);
+      const [first, ...others] = this.scheduler.cancelling.unfinished(this as Fiber<unknown>);
       if (first !== undefined) {
         this.result = { state, value };
-        this.waitFor(new Cleanup([first, ...others]));
+        this.waitFor('ending', new Cleanup([first, ...others]));
         return;
       }
     }
@@ -303,19 +353,25 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   /**
    * Goes on after the wait that followed the end of the function. The fiber may have inherited more fibers meanwhile.
    */
-  private goOnEnding({ state, value }: Result): void {
-    const { woken } = this;
-    const failures =
-      woken instanceof Cleanup && state === OK && this.scheduler.cancelling.isFailing(this as Fiber<unknown>)
-        ? woken.failures
-        : NONE;
-    if (failures.length > 0) this.end(FAILED, failures[0]);
+  private goOnEnding(isReleased: boolean): void {
+    const { on } = this;
+    let { state, value } = this.result as Result;
+    if (on instanceof Cleanup && state === OK && this.scheduler.cancelling.isFailing(this as Fiber<unknown>)) {
+      const { failures } = on;
+      if (failures.length > 0) {
+        state = FAILED;
+        value = failures[0];
+      }
+    }
+    if (isReleased) this.conclude(state, value);
     else this.end(state, value);
   }
 
   private conclude(state: typeof OK | typeof FAILED, value: unknown): void {
     this.generator = null;
     this.body = null;
+    this.phase = 'settled';
+    this.on = null;
     this.result = null;
     this.scheduler.ended(this as Fiber<unknown>);
     this.settle(state, value);
