@@ -1,5 +1,12 @@
 // The base of all, allSettled, any, race and select: futures over futures.
 //
+// A combinator that has not settled is in one phase:
+//
+//   phase        its state is                          next phase, by which method
+//   unwatched    computed by `poll`                    watching (onAwaited), decided, settled (poll, abandon)
+//   watching     computed when a branch wakes it       unwatched (onForgotten), decided, settled (wake, abandon)
+//   a decision   decided, and its losers clean up      settled (wake)
+//
 // Invariants:
 //
 //   C1. A combinator is lazy: it watches its branches only while it has a waiter, and `poll` computes its state in
@@ -33,7 +40,10 @@ const BRANCHES_SHOWN = 4;
 interface Decision {
   readonly state: typeof OK | typeof FAILED;
   readonly value: unknown;
+  /** 0 stands for the next place. */
   readonly order: number;
+  /** `null` until it is known. */
+  cleanup: Cleanup | null;
 }
 
 const NONE: readonly BaseFuture<unknown>[] = [];
@@ -42,10 +52,7 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
   protected readonly branches: readonly BaseFuture<unknown>[];
   /** While watching: the number of branches that are still awaited. Each counts once, however often it is listed. */
   protected remaining = 0;
-  private isWatching = false;
-  private decision: Decision | null = null;
-  /** The cleanup that the combinator waits for. */
-  private cleanup: Cleanup | null = null;
+  private phase: 'unwatched' | 'watching' | Decision = 'unwatched';
   private readonly losers: readonly BaseFuture<unknown>[];
   /**
    * 1 over leaves. Over combinators: one more than the deepest of them, because their states have to be computed first.
@@ -84,14 +91,13 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
   }
 
   wake(source: BaseFuture<unknown>): void {
-    if (this.decision !== null && source === this.cleanup) {
-      const { state, value } = this.decision;
-      this.settleAt(state, value, source.order);
-      return;
+    const { phase } = this;
+    if (phase === 'watching') {
+      this.remaining -= 1;
+      if (this.remaining === 0 || this.decides(source)) this.evaluate();
+    } else if (phase !== 'unwatched' && source === phase.cleanup) {
+      this.settleAt(phase.state, phase.value, source.order);
     }
-    if (!this.isWatching) return;
-    this.remaining -= 1;
-    if (this.remaining === 0 || this.decides(source)) this.evaluate();
   }
 
   /**
@@ -99,20 +105,21 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
    * it abandons all pending branches.
    */
   override abandon(reason: string | undefined): void {
-    if (this.decision !== null) return;
+    if (this.isDecided) return;
     this.release();
     const pending = this.branches.filter((branch) => branch.state === PENDING);
     const { cancelling } = this.scheduler;
     const sharesSome = pending.some((branch) => branch.isAwaited) && cancelling.usesScopes();
     const givenUp = sharesSome ? pending.filter((branch) => !branch.isAwaited) : pending;
-    this.settleAfter(givenUp, { state: FAILED, value: new CancelledError(reason), order: 0 });
+    this.settleAfter(givenUp, { state: FAILED, value: new CancelledError(reason), order: 0, cleanup: null });
     for (const branch of givenUp) cancelling.soon(branch, reason);
   }
 
   hold(cleanup: Cleanup | null): void {
-    this.cleanup = cleanup;
+    const decision = this.phase as Decision;
+    decision.cleanup = cleanup;
     if (cleanup !== null) cleanup.subscribe(this);
-    else this.settleAs(this.decision as Decision);
+    else this.settleAs(decision);
   }
 
   /** The name of the combinator's method. */
@@ -135,7 +142,7 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
   protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
     this.release();
     const losers = this.losers.length === 0 ? NONE : this.losers.filter((branch) => branch.state === PENDING);
-    this.settleAfter(losers, { state, value, order });
+    this.settleAfter(losers, { state, value, order, cleanup: null });
     for (const loser of losers) this.scheduler.cancelling.soon(loser, this.loserReason);
   }
 
@@ -151,11 +158,10 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
       this.settleAs(decision);
       return;
     }
-    this.decision = decision;
+    this.phase = decision;
     cancelling.holdCombinator(this, givenUp);
   }
 
-  /** Settles with a decision. An order of 0 stands for the next one. */
   private settleAs({ state, value, order }: Decision): void {
     this.settleAt(state, value, order === 0 ? this.scheduler.nextOrder() : order);
   }
@@ -170,12 +176,15 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
   }
 
   protected override onForgotten(): void {
-    if (!this.isWatching) return;
-    toUnwatch.do(this as Combinator<unknown>);
+    if (this.phase === 'watching') toUnwatch.do(this as Combinator<unknown>);
   }
 
   private get isStale(): boolean {
-    return this.state === PENDING && !this.isWatching && this.decision === null;
+    return this.state === PENDING && this.phase === 'unwatched';
+  }
+
+  private get isDecided(): boolean {
+    return typeof this.phase === 'object';
   }
 
   /** Computes the state of this combinator and of all combinators below it, those below first. */
@@ -198,8 +207,8 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
 
   /** Only for the lists of work below. */
   static watch(combinator: Combinator<unknown>): void {
-    if (combinator.decision !== null) return;
-    combinator.isWatching = true;
+    if (combinator.isDecided) return;
+    combinator.phase = 'watching';
     combinator.remaining = 0;
     for (const branch of combinator.branches) {
       if (branch.state === PENDING && branch.subscribe(combinator)) combinator.remaining += 1;
@@ -211,8 +220,8 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
   }
 
   private unwatch(): void {
-    if (!this.isWatching) return;
-    this.isWatching = false;
+    if (this.phase !== 'watching') return;
+    this.phase = 'unwatched';
     for (const branch of this.branches) {
       if (branch.state === PENDING) branch.unsubscribe(this);
     }
