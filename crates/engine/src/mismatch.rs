@@ -28,8 +28,8 @@ pub struct Mismatch {
     pub attempted: String,
     /// The field that differs, when the kinds agree: name, recorded value, attempted value.
     pub field: Option<Box<FieldDifference>>,
-    /// The most frequent cause.
-    pub hint: &'static str,
+    /// The most frequent cause, as a sentence.
+    pub cause: &'static str,
 }
 
 /// One field that differs.
@@ -54,7 +54,7 @@ impl fmt::Display for Mismatch {
             writeln!(f, "  {} recorded:  {}", field.name, field.recorded)?;
             writeln!(f, "  {} attempted: {}", field.name, field.attempted)?;
         }
-        write!(f, "  {}", self.hint)
+        write!(f, "  {}\n  {ADVICE}", self.cause)
     }
 }
 
@@ -71,14 +71,21 @@ pub(crate) enum Attempt<'a> {
     End(&'a EndEvent),
 }
 
-const HINT_CHANGED: &str = "Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.";
-const HINT_MORE: &str = "The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.";
-const HINT_FEWER: &str = "The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.";
+const CHANGED: &str = "Was the orchestration changed while instances were running?";
+const MORE: &str = "The code does more here than it did when it first ran.";
+const FEWER: &str = "The code does less here than it did when it first ran.";
+const ADVICE: &str = "Run the old code again, or register the change under a new version.";
 
 /// Text shown in place of a hidden value.
 const HIDDEN: &str = "(a value that the codec of the store encodes)";
 
 impl Mismatch {
+    /// Returns the most frequent cause and the next step, as one text.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        format!("{} {ADVICE}", self.cause)
+    }
+
     /// Returns the mismatch without values of the user, for a store that must not hold them in the clear.
     #[must_use]
     pub fn without_values(&self) -> Self {
@@ -98,14 +105,14 @@ impl Mismatch {
         attempt: Attempt<'_>,
         operations: &Operations,
     ) -> Self {
-        let hint = match (recorded, attempt) {
+        let cause = match (recorded, attempt) {
             // The code waited or ended then, and goes on now.
             (None | Some(Event::Delivery(_) | Event::End(_) | Event::Termination(_)), Attempt::Command(_))
-            | (Some(Event::End(_)), Attempt::Wait(_)) => HINT_MORE,
+            | (Some(Event::End(_)), Attempt::Wait(_)) => MORE,
             // The code went on then, and waits or ends now.
             (Some(Event::Command(_) | Event::Interruption(_)), Attempt::Wait(_))
-            | (None | Some(Event::Command(_) | Event::Delivery(_)), Attempt::End(_)) => HINT_FEWER,
-            _ => HINT_CHANGED,
+            | (None | Some(Event::Command(_) | Event::Delivery(_)), Attempt::End(_)) => FEWER,
+            _ => CHANGED,
         };
         let field = match (recorded, attempt) {
             (Some(Event::Command(recorded)), Attempt::Command(attempted)) => command_difference(recorded, attempted),
@@ -121,7 +128,7 @@ impl Mismatch {
                 Attempt::End(end) => describe_end(end).into(),
             },
             field: field.map(Box::new),
-            hint,
+            cause,
         }
     }
 }
@@ -445,7 +452,7 @@ mod tests {
             recorded: "the end".into(),
             attempted: "the end".into(),
             field,
-            hint: HINT_CHANGED,
+            cause: CHANGED,
         };
         let shown = mismatch(field).without_values().to_string();
         assert!(!shown.contains("secret") && !shown.contains("other"), "{shown}");

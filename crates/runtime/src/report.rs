@@ -125,7 +125,7 @@ pub fn mismatch_report(mismatch: &Mismatch, source: &str) -> Value {
         "eventId": mismatch.event_id.0,
         "recorded": mismatch.recorded,
         "attempted": mismatch.attempted,
-        "hint": mismatch.hint,
+        "hint": mismatch.hint(),
     });
     if let Some(field) = &mismatch.field {
         report["field"] = json!({ "name": field.name, "recorded": field.recorded, "attempted": field.attempted });

@@ -172,7 +172,8 @@ fn changed_input() {
               attempted: the orchestration continues as new
               input recorded:  {"round":2}
               input attempted: {"round":3}
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -193,7 +194,8 @@ fn changed_version() {
               attempted: the orchestration continues as new
               version recorded:  1.0.0
               version attempted: 2.0.0
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -212,7 +214,8 @@ fn returns_instead() {
             after turn 2: the code no longer fits its history, at event 4:
               recorded:  the orchestration continues as new
               attempted: the orchestration returns
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -233,7 +236,8 @@ fn goes_on_instead() {
             after turn 2: the code no longer fits its history, at event 4:
               recorded:  the orchestration continues as new
               attempted: activity 'more' is scheduled
-              The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does more here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }

@@ -510,7 +510,8 @@ fn a_child_of_another_id() {
               attempted: child 'x2' (order) is scheduled
               id recorded:  x1
               id attempted: x2
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -526,7 +527,8 @@ fn a_start_with_another_input() {
               attempted: instance 'y1' (audit) is started
               input recorded:  1
               input attempted: 2
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -542,7 +544,8 @@ fn a_message_to_another_mailbox() {
               attempted: a message of queue 'go' is sent to instance 'y1'
               mailbox recorded:  event 'go'
               mailbox attempted: a message of queue 'go'
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -557,7 +560,8 @@ fn a_wait_that_is_left_out() {
             after turns 2 to 3: the code no longer fits its history, at event 5:
               recorded:  what event 3 sent is confirmed
               attempted: the code waits for what event 4 sent or a child
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -571,7 +575,8 @@ fn an_activity_in_place_of_a_child() {
             after turns 1 to 3: the code no longer fits its history, at event 2:
               recorded:  child 'x1' (order) is scheduled
               attempted: activity 'order' is scheduled
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }

@@ -55,7 +55,8 @@ fn activity_that_has_become_inline_is_found() {
               attempted: inline activity 'ship' is scheduled
               inline recorded:  false
               inline attempted: true
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -72,7 +73,8 @@ fn name_of_an_activity_is_compared() {
               attempted: activity 'send' is scheduled
               name recorded:  ship
               name attempted: send
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -88,7 +90,8 @@ fn input_of_an_activity_is_compared() {
               attempted: activity 'charge' is scheduled
               input recorded:  {"total":12}
               input attempted: {"total":13}
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // The input is no longer undefined.
@@ -101,7 +104,8 @@ fn input_of_an_activity_is_compared() {
           attempted: activity 'charge' is scheduled
           input recorded:  undefined
           input attempted: null
-          Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+          Was the orchestration changed while instances were running?
+          Run the old code again, or register the change under a new version.
     "#]],
     );
 }
@@ -118,7 +122,8 @@ fn order_of_commands_is_compared() {
               attempted: activity 'notify' is scheduled
               name recorded:  ship
               name attempted: notify
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // Two operations of different kinds in the other order.
@@ -129,7 +134,8 @@ fn order_of_commands_is_compared() {
             after turns 1 to 5: the code no longer fits its history, at event 2:
               recorded:  activity 'charge' is scheduled
               attempted: a timer for 2023-11-14T23:13:20.000Z is created
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -147,7 +153,8 @@ fn additional_command_is_found() {
               attempted: activity 'audit' is scheduled
               name recorded:  ship
               name attempted: audit
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // at its end,
@@ -159,11 +166,13 @@ fn additional_command_is_found() {
             after turn 2: the code no longer fits its history, at event 7:
               recorded:  the code waited here
               attempted: activity 'audit' is scheduled
-              The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does more here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
             after turns 3 to 5: the code no longer fits its history, at event 7:
               recorded:  event 'approve' is received
               attempted: activity 'audit' is scheduled
-              The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does more here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // after all that was recorded,
@@ -175,7 +184,8 @@ fn additional_command_is_found() {
             after turn 5: the code no longer fits its history, at event 11:
               recorded:  the orchestration returns
               attempted: activity 'audit' is scheduled
-              The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does more here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // and a command that gives an operation up.
@@ -187,7 +197,8 @@ fn additional_command_is_found() {
             after turns 3 to 5: the code no longer fits its history, at event 8:
               recorded:  a timer for 2023-11-14T22:14:20.200Z is created
               attempted: the operation of event 5 is cancelled
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -205,7 +216,8 @@ fn missing_command_is_found() {
               attempted: activity 'notify' is scheduled
               name recorded:  ship
               name attempted: notify
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // at its end,
@@ -217,7 +229,8 @@ fn missing_command_is_found() {
             after turns 2 to 5: the code no longer fits its history, at event 6:
               recorded:  activity 'notify' is scheduled
               attempted: the code waits for event 'approve', the timer of event 3 or an activity
-              The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does less here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // and all commands of a turn.
@@ -229,7 +242,8 @@ fn missing_command_is_found() {
             after turns 3 to 5: the code no longer fits its history, at event 8:
               recorded:  a timer for 2023-11-14T22:14:20.200Z is created
               attempted: the orchestration returns
-              The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does less here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -246,7 +260,8 @@ fn timer_is_compared() {
               attempted: a timer for 2023-11-15T00:13:20.000Z is created
               fireAtMs recorded:  1700003600000
               fireAtMs attempted: 1700007200000
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // the last command,
@@ -260,7 +275,8 @@ fn timer_is_compared() {
               attempted: a timer for 2023-11-14T22:15:20.200Z is created
               fireAtMs recorded:  1700000060200
               fireAtMs attempted: 1700000120200
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // an activity instead,
@@ -271,7 +287,8 @@ fn timer_is_compared() {
             after turns 1 to 5: the code no longer fits its history, at event 3:
               recorded:  a timer for 2023-11-14T23:13:20.000Z is created
               attempted: activity 'wait' is scheduled
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // and no fiber waits for the timer any more.
@@ -283,7 +300,8 @@ fn timer_is_compared() {
             after turn 5: the code no longer fits its history, at event 10:
               recorded:  the timer of event 8 fires
               attempted: the code waits for event 'signed' or an activity
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -299,7 +317,8 @@ fn awaited_event_is_compared() {
             after turns 3 to 5: the code no longer fits its history, at event 7:
               recorded:  event 'approve' is received
               attempted: the code waits for event 'accept', the timer of event 3 or one of 2 activities
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // a queue instead,
@@ -311,7 +330,8 @@ fn awaited_event_is_compared() {
             after turns 3 to 5: the code no longer fits its history, at event 7:
               recorded:  event 'approve' is received
               attempted: the code waits for a message of queue 'approve' or one of 2 activities
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // and no fiber waits for the event any more.
@@ -323,7 +343,8 @@ fn awaited_event_is_compared() {
             after turns 3 to 5: the code no longer fits its history, at event 7:
               recorded:  event 'approve' is received
               attempted: the code waits for the timer of event 3 or one of 2 activities
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
@@ -341,7 +362,8 @@ fn end_of_the_code_is_compared() {
               attempted: the orchestration returns
               output recorded:  "done"
               output attempted: "all done"
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // throws,
@@ -353,7 +375,8 @@ fn end_of_the_code_is_compared() {
             after turn 5: the code no longer fits its history, at event 11:
               recorded:  the orchestration returns
               attempted: the orchestration throws
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // goes on waiting,
@@ -365,7 +388,8 @@ fn end_of_the_code_is_compared() {
             after turn 5: the code no longer fits its history, at event 11:
               recorded:  the orchestration returns
               attempted: the code waits for event 'sealed', event 'signed', a message of queue 'q', a message of queue 'r', a message of queue 's', 1 more or an activity
-              The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does more here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
     // or ends before it did.
@@ -376,11 +400,13 @@ fn end_of_the_code_is_compared() {
             after turn 1: the code no longer fits its history, at event 4:
               recorded:  the code waited here
               attempted: the orchestration returns
-              The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does less here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
             after turns 2 to 5: the code no longer fits its history, at event 4:
               recorded:  activity 'charge' of event 2 completes
               attempted: the orchestration returns
-              The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+              The code does less here than it did when it first ran.
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }

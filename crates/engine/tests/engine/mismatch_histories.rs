@@ -30,7 +30,8 @@ fn cancelled_operation_is_compared() {
           attempted: the operation of event 3 is cancelled
           operation recorded:  2
           operation attempted: 3
-          Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+          Was the orchestration changed while instances were running?
+          Run the old code again, or register the change under a new version.
     "#]],
     );
     check_changed(
@@ -41,7 +42,8 @@ fn cancelled_operation_is_compared() {
         after turn 2: the code no longer fits its history, at event 5:
           recorded:  the operation of event 2 is cancelled
           attempted: the code waits for event 'never' or one of 2 activities
-          The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does less here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
 }
@@ -68,15 +70,18 @@ fn changes_after_a_cancellation_and_failed_attempts_are_found() {
         after turn 1: the code no longer fits its history, at event 3:
           recorded:  the code waited here
           attempted: activity 'audit' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
         after turn 2: the code no longer fits its history, at event 4:
           recorded:  the code waited here
           attempted: activity 'audit' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
         after turns 3 to 4: the code no longer fits its history, at event 4:
           recorded:  a cancellation is delivered
           attempted: activity 'audit' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
     check_changed(
@@ -86,15 +91,18 @@ fn changes_after_a_cancellation_and_failed_attempts_are_found() {
         after turn 1: the code no longer fits its history, at event 3:
           recorded:  the code waited here
           attempted: the orchestration returns
-          The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does less here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
         after turn 2: the code no longer fits its history, at event 4:
           recorded:  the code waited here
           attempted: the orchestration returns
-          The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does less here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
         after turns 3 to 4: the code no longer fits its history, at event 4:
           recorded:  a cancellation is delivered
           attempted: the orchestration returns
-          The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does less here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
     check_changed(
@@ -105,7 +113,8 @@ fn changes_after_a_cancellation_and_failed_attempts_are_found() {
         after turns 3 to 4: the code no longer fits its history, at event 5:
           recorded:  activity 'refund' is scheduled
           attempted: the code waits for event 'x' or an activity
-          The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does less here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
     check_changed(
@@ -116,7 +125,8 @@ fn changes_after_a_cancellation_and_failed_attempts_are_found() {
         after turns 3 to 4: the code no longer fits its history, at event 5:
           recorded:  activity 'refund' is scheduled
           attempted: the orchestration ends as cancelled
-          The code does less here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does less here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
 }
@@ -140,11 +150,13 @@ fn changes_where_an_activity_settled_are_found() {
         after turn 1: the code no longer fits its history, at event 3:
           recorded:  the code waited here
           attempted: activity 'ship' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
         after turns 2 to 3: the code no longer fits its history, at event 3:
           recorded:  activity 'charge' of event 2 completes
           attempted: activity 'ship' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
     check_changed(
@@ -155,11 +167,13 @@ fn changes_where_an_activity_settled_are_found() {
         after turn 2: the code no longer fits its history, at event 5:
           recorded:  the code waited here
           attempted: activity 'ship' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
         after turn 3: the code no longer fits its history, at event 5:
           recorded:  activity 'ship' of event 4 fails
           attempted: activity 'ship' is scheduled
-          The code does more here than it did when it first ran. Run the old code again, or register the change under a new version.
+          The code does more here than it did when it first ran.
+          Run the old code again, or register the change under a new version.
     "#]],
     );
 }
@@ -208,7 +222,8 @@ fn long_values_are_cut_to_where_they_differ() {
               attempted: activity 'charge' is scheduled
               input recorded:  …ääääääääääääääääääääääääääääääääääääääää" (602 bytes)
               input attempted: …ääääääääääääääääääääääääääääääääääääääää!" (603 bytes)
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }

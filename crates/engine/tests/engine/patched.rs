@@ -475,7 +475,8 @@ fn old_code_does_not_fit_an_execution_with_the_patch() {
               attempted: activity 'charge' is scheduled
               name recorded:  check
               name attempted: charge
-              Was the orchestration changed while instances were running? Run the old code again, or register the change under a new version.
+              Was the orchestration changed while instances were running?
+              Run the old code again, or register the change under a new version.
         "#]],
     );
 }
