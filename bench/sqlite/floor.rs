@@ -103,7 +103,8 @@ fn write_steps(connection: &Connection, steps: usize) -> rusqlite::Result<()> {
 
 fn write_row(connection: &Connection, n: usize) -> rusqlite::Result<()> {
     connection.execute(
-        "INSERT INTO history (instance_key, execution, event_id, time, kind, payload) VALUES (0, 1, ?1, ?2, 'ActivityCompleted', ?3)",
+        "INSERT INTO history (instance_key, execution, event_id, time, kind, payload)
+         VALUES (0, 1, ?1, ?2, 'ActivityCompleted', ?3)",
         params![n as i64, START_MS, PAYLOAD],
     )?;
     Ok(())

@@ -1,6 +1,7 @@
 //! Completions from outside that were not delivered yet.
 //!
-//! This file owns their order. It does not own the decision if a completion is still wanted, which is the engine's (E5).
+//! This file owns their order. It does not own the decision if a completion is still wanted, which is the engine's
+//! (E5).
 //!
 //! | from | on | to |
 //! |---|---|---|

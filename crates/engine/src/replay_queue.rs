@@ -101,8 +101,8 @@ impl ReplayQueue {
         self.events.front().map(|recorded| &recorded.event)
     }
 
-    /// Returns the next action of the code, or its end, or delivery, that history holds, if it is here. The notes before
-    /// it are passed over.
+    /// Returns the next action of the code, or its end, or delivery, that history holds, if it is here. The notes
+    /// before it are passed over.
     pub(crate) fn next_action(&self) -> Option<&Event> {
         let mut events = self.events.iter().map(|recorded| &recorded.event);
         events.find(|event| !matches!(event, Event::Note(_)))

@@ -357,7 +357,8 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "there are rows of history of instance",
     ),
     (
-        "INSERT INTO tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at) VALUES (-5, 1, 2, 1, 'q', 'n', 0, 0)",
+        "INSERT INTO tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at)
+         VALUES (-5, 1, 2, 1, 'q', 'n', 0, 0)",
         Rule::Orphan,
         "there are rows of tasks of instance -5",
     ),

@@ -1,5 +1,5 @@
-//! A store that puts an asynchronous codec in front of another store. Values are encoded on their direction into the store
-//! behind it, and decoded on their direction back. The rest of this process sees the plain values.
+//! A store that puts an asynchronous codec in front of another store. Values are encoded on their direction into the
+//! store behind it, and decoded on their direction back. The rest of this process sees the plain values.
 //!
 //! - **C1** Nothing is handed to the store behind before all of its values are encoded.
 //! - **C2** Batches reach the store behind in the order in which they were handed over, and are answered in that order.

@@ -7,7 +7,8 @@ use perdure_provider::{InstanceKey, PoisonPill, ReleaseMost, ReleasedMost, Statu
 use crate::tables::Tables;
 use crate::{tasks, worker};
 
-/// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion (P14).
+/// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion
+/// (P14).
 pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
     let was_registered = worker::is_registered(tables, worker);
     let poison_pills = release_of_dead(tables, worker, report);

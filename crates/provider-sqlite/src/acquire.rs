@@ -97,7 +97,8 @@ fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usiz
     const OF_MESSAGES: &str =
         "SELECT coalesce(octet_length(payload), 0) FROM messages WHERE instance_key = ?1 ORDER BY seq LIMIT ?2";
     const OF_HEARTBEATS: &str = "SELECT octet_length(h.details)
-         FROM instances i CROSS JOIN heartbeats h ON h.instance_key = i.key AND h.execution = i.execution WHERE i.key = ?1 LIMIT ?2";
+         FROM instances i CROSS JOIN heartbeats h ON h.instance_key = i.key AND h.execution = i.execution
+         WHERE i.key = ?1 LIMIT ?2";
     let mut all = 0;
     for sql in [OF_PAGE, OF_MESSAGES, OF_HEARTBEATS] {
         let mut statement = connection.prepare_cached(sql)?;

@@ -130,7 +130,8 @@ pub(crate) fn prune_executions(
                 return Ok(pruned);
             }
             left -= session.execute(
-                "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE instance_key = ?1 AND execution = ?2
+                "DELETE FROM history WHERE rowid IN (
+                 SELECT rowid FROM history WHERE instance_key = ?1 AND execution = ?2
                    ORDER BY event_id DESC LIMIT ?3)",
                 params![key.0, oldest, integer(left as u64)],
             )?;

@@ -35,8 +35,9 @@ fn look(connection: &Connection, request: CheckRequest, checked: &mut Checked) -
     let after = request.after.map_or(i64::MIN, |key| key.0);
     let limit = request.limit.clamp(1, CHECK_INSTANCES_MAX);
     let mut instances = connection.prepare_cached(
-        "SELECT i.key, i.id, i.execution, i.status, i.owner, w.id IS NOT NULL, i.next_event_id, i.wake_at IS NOT NULL, i.unread,
-           i.report IS NOT NULL, i.completed_at IS NOT NULL
+        "SELECT i.key, i.id, i.execution, i.status, i.owner, w.id IS NOT NULL, i.next_event_id,
+         i.wake_at IS NOT NULL, i.unread,
+         i.report IS NOT NULL, i.completed_at IS NOT NULL
          FROM instances i LEFT JOIN workers w ON w.id = i.owner WHERE i.key > ?1 ORDER BY i.key LIMIT ?2",
     )?;
     // One more row shows whether there are more instances.
@@ -197,8 +198,10 @@ macro_rules! orphans {
         ($table, concat!(
             "WITH RECURSIVE found (key) AS (
                SELECT (SELECT min(instance_key) FROM ", $table, " WHERE instance_key > ?1)
-               UNION ALL SELECT (SELECT min(instance_key) FROM ", $table, " WHERE instance_key > found.key) FROM found WHERE found.key <= ?2
-             ) SELECT key FROM found WHERE key <= ?2 AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.key = found.key)",
+               UNION ALL SELECT (SELECT min(instance_key) FROM ", $table, " WHERE instance_key > found.key)
+               FROM found WHERE found.key <= ?2
+             ) SELECT key FROM found WHERE key <= ?2
+             AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.key = found.key)",
             $(" AND NOT EXISTS (SELECT 1 FROM ", $known, " d WHERE d.key = found.key)",)?
             " LIMIT ?3"))
     };

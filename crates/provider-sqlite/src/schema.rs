@@ -22,16 +22,22 @@ const PROBES: &[&str] = &[
     "SELECT * FROM instances ORDER BY key LIMIT 1",
     "SELECT * FROM instances ORDER BY key DESC LIMIT 1",
     "SELECT id FROM instances ORDER BY id LIMIT 1",
-    "SELECT wake_at FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL ORDER BY name, version, priority, wake_at LIMIT 1",
+    "SELECT wake_at FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL
+     ORDER BY name, version, priority, wake_at LIMIT 1",
     "SELECT owner FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
-    "SELECT parent_key FROM instances INDEXED BY instances_parent WHERE parent_key IS NOT NULL ORDER BY parent_key LIMIT 1",
-    "SELECT mismatched_code FROM instances INDEXED BY instances_mismatched WHERE mismatched_code IS NOT NULL ORDER BY name, version, mismatched_code LIMIT 1",
+    "SELECT parent_key FROM instances INDEXED BY instances_parent WHERE parent_key IS NOT NULL ORDER BY parent_key
+     LIMIT 1",
+    "SELECT mismatched_code FROM instances INDEXED BY instances_mismatched WHERE mismatched_code IS NOT NULL
+     ORDER BY name, version, mismatched_code LIMIT 1",
     "SELECT created_at FROM instances INDEXED BY instances_created ORDER BY created_at LIMIT 1",
     "SELECT created_at FROM instances INDEXED BY instances_open WHERE completed_at IS NULL ORDER BY created_at LIMIT 1",
-    "SELECT status FROM instances INDEXED BY instances_unsuccessful WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated')
+    "SELECT status FROM instances INDEXED BY instances_unsuccessful
+     WHERE status IN ('Suspended', 'Failed', 'Cancelled', 'Terminated')
        ORDER BY status, created_at LIMIT 1",
-    "SELECT parent_id FROM instances INDEXED BY instances_children WHERE parent_id IS NOT NULL ORDER BY parent_id, created_at LIMIT 1",
-    "SELECT completed_at FROM instances INDEXED BY instances_ended WHERE completed_at IS NOT NULL ORDER BY completed_at LIMIT 1",
+    "SELECT parent_id FROM instances INDEXED BY instances_children WHERE parent_id IS NOT NULL
+     ORDER BY parent_id, created_at LIMIT 1",
+    "SELECT completed_at FROM instances INDEXED BY instances_ended WHERE completed_at IS NOT NULL ORDER BY completed_at
+     LIMIT 1",
     "SELECT key FROM instances INDEXED BY instances_continued WHERE execution > 1 ORDER BY key LIMIT 1",
     "SELECT * FROM deleted_instances ORDER BY key LIMIT 1",
     "SELECT * FROM history ORDER BY rowid LIMIT 1",

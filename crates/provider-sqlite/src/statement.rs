@@ -1,7 +1,7 @@
 //! Statements with named parameters. A list of names and values gives the numbers, and the text is made once.
 
-/// Runs a statement by a method of the session, such as `named!(session.execute, "…", { key: 1 })`. A closure that reads
-/// a row may follow.
+/// Runs a statement by a method of the session, such as `named!(session.execute, "…", { key: 1 })`. A closure that
+/// reads a row may follow.
 macro_rules! named {
     ($session:ident.$method:ident, $sql:expr, { $($name:ident: $value:expr),* $(,)? } $(, $read:expr)?) => {
         $session.$method(
@@ -34,7 +34,8 @@ macro_rules! fenced_sql {
             '?',
             concat!(
                 $update,
-                " WHERE key = $key AND owner = $owner AND epoch = $epoch AND execution = $execution AND next_event_id = $first ",
+                " WHERE key = $key AND owner = $owner AND epoch = $epoch AND execution = $execution
+                 AND next_event_id = $first ",
                 $returning
             ),
             key, owner, epoch, execution, first, $($name),*

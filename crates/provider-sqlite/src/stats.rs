@@ -18,7 +18,8 @@ const SUSPENDED: &str = "SELECT count(*) FROM instances INDEXED BY instances_uns
 
 /// An instance that never had a turn is due or has an owner.
 const PENDING: &str = "SELECT
-      (SELECT count(*) FROM instances INDEXED BY instances_due WHERE wake_at IS NOT NULL AND wake_at <= ?1 AND status = 'Pending')
+      (SELECT count(*) FROM instances INDEXED BY instances_due
+       WHERE wake_at IS NOT NULL AND wake_at <= ?1 AND status = 'Pending')
     + (SELECT count(*) FROM instances INDEXED BY instances_owner WHERE owner IS NOT NULL AND status = 'Pending')";
 
 const DUE: &str = "SELECT count(*), count(*) FILTER (WHERE wake_at < ?1 - ?2), ?1 - min(wake_at)

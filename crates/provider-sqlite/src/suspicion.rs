@@ -48,7 +48,8 @@ const STALLED: &str = release!(
     "key = $key AND owner = $owner AND epoch = $epoch"
 );
 
-/// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion (P14).
+/// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion
+/// (P14).
 pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
     let was_registered = worker::is_registered(session, worker)?;
     let poison_pills = release_of_dead(session, worker, report)?;

@@ -53,7 +53,8 @@ const HEARTBEATS: &str = page!(
     "NULL",
     "h.details",
     "NULL",
-    "heartbeats h LEFT JOIN instances i ON i.key = h.instance_key WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
+    "heartbeats h LEFT JOIN instances i ON i.key = h.instance_key
+     WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
     "h.instance_key, h.execution, h.event_id"
 );
 const INSTANCES: &str = page!(
@@ -71,7 +72,8 @@ const HISTORY: &str = page!(
     "CASE WHEN h.kind IN ('ChildCompleted', 'ChildFailed') THEN (SELECT meta FROM history s
        WHERE s.instance_key = h.instance_key AND s.execution = h.execution AND s.event_id = h.ref_id) END",
     "h.payload",
-    "CASE WHEN substr(h.payload, 1, length(?5)) <> ?5 OR (h.event_id = 1 AND instr(h.meta, '\"customStatus\"') > 0) THEN h.meta END",
+    "CASE WHEN substr(h.payload, 1, length(?5)) <> ?5
+     OR (h.event_id = 1 AND instr(h.meta, '\"customStatus\"') > 0) THEN h.meta END",
     "history h LEFT JOIN instances i ON i.key = h.instance_key
        WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
     "h.instance_key, h.execution, h.event_id"
@@ -158,7 +160,8 @@ pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Resu
                 "UPDATE messages SET payload = ?5 WHERE seq = ?3 AND instance_key = ?1 AND ?2 = 0 AND payload = ?4"
             }
             (TextTable::Heartbeats, TextField::Text) => {
-                "UPDATE heartbeats SET details = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND details = ?4"
+                "UPDATE heartbeats SET details = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3
+                 AND details = ?4"
             }
             (TextTable::Messages | TextTable::Heartbeats, TextField::Other) => continue,
             (TextTable::Instances, TextField::Text) => {
@@ -168,10 +171,12 @@ pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Resu
                 "UPDATE instances SET report = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND report = ?4"
             }
             (TextTable::History, TextField::Text) => {
-                "UPDATE history SET payload = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND payload = ?4"
+                "UPDATE history SET payload = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3
+                 AND payload = ?4"
             }
             (TextTable::History, TextField::Other) => {
-                "UPDATE history SET meta = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND meta = ?4"
+                "UPDATE history SET meta = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3
+                 AND meta = ?4"
             }
         };
         let (execution, number) = (integer(row.execution), integer(row.number));

@@ -25,7 +25,8 @@ pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<
         session.execute,
         "INSERT INTO workers ({columns}) VALUES ({values})
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-           process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
+           process_start = excluded.process_start, lease_until = excluded.lease_until,
+           description = excluded.description,
            newest_versions = excluded.newest_versions",
         {
             id: &*worker.id.0,
@@ -84,7 +85,8 @@ pub(crate) fn owned(
     limit: usize,
 ) -> Result<Vec<(InstanceKey, Epoch)>, Failure> {
     let mut statement = connection.prepare_cached(
-        "SELECT key, epoch FROM instances INDEXED BY instances_owner WHERE owner = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
+        "SELECT key, epoch FROM instances INDEXED BY instances_owner WHERE owner = ?1 AND key > ?2 ORDER BY key
+         LIMIT ?3",
     )?;
     let owned = statement.query_map(params![&*worker.0, after.0, integer(limit as u64)], |row| {
         Ok((InstanceKey(row.get(0)?), Epoch(number(row, 1)?)))

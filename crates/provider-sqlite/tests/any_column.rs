@@ -20,7 +20,8 @@ const TEN: PageLimit = PageLimit::rows(10);
 
 /// Rows of each table, besides those that a start makes.
 const ROWS: &str = r#"
-    UPDATE instances SET tags = '{"team":"a"}', parent_id = 'p', parent_key = 7, parent_execution = 1, parent_event = 2, custom_status = '1'
+    UPDATE instances SET tags = '{"team":"a"}', parent_id = 'p', parent_key = 7, parent_execution = 1, parent_event = 2,
+    custom_status = '1'
         WHERE key = 1;
     INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES
         (1, 'Event', 'go', '1', 0, NULL, NULL), (1, 'Refused', 'instanceExists', NULL, 0, 1, 2);

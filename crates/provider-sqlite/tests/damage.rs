@@ -52,7 +52,8 @@ async fn an_instance_with_an_unreadable_row_is_told_of_alone() {
             "message 1",
         ),
         (
-            "INSERT INTO messages (instance_key, kind, name, payload, time) VALUES (1, 'Event', 'go', CAST(x'FF' AS TEXT), 0)",
+            "INSERT INTO messages (instance_key, kind, name, payload, time)
+             VALUES (1, 'Event', 'go', CAST(x'FF' AS TEXT), 0)",
             "message 1",
         ),
         (

@@ -35,11 +35,11 @@
 //!   it. Its children stay, and name a parent that no longer exists. The events of its executions are swept away
 //!   afterwards, in steps of a limited size; a crash in between loses no record of the events that are left to sweep.
 //! - **P14** The suspicion against an instance is kept with the instance ([`Suspicion`]). A worker that dies leaves a
-//!   suspicion on each instance that it owned, more of it on each instance that was on [`Probation`], and evidence against
-//!   an instance that was tried alone. A turn that holds up its worker's thread is evidence, too. An instance with too
-//!   much suspicion is suspended in the commit that adds it, and nothing of the instance is read for that. An instance
-//!   that is released in good order keeps its suspicion unchanged. A turn that appends events clears it, and so does
-//!   a resume.
+//!   suspicion on each instance that it owned, more of it on each instance that was on [`Probation`], and evidence
+//!   against an instance that was tried alone. A turn that holds up its worker's thread is evidence, too. An instance
+//!   with too much suspicion is suspended in the commit that adds it, and nothing of the instance is read for that. An
+//!   instance that is released in good order keeps its suspicion unchanged. A turn that appends events clears it, and
+//!   so does a resume.
 //! - **P15** A worker that loses an instance to a termination or a suspension is told so with its [`Inbox`]. It is told
 //!   each time until it releases the instance or is gone, even if the instance has changed again meanwhile.
 //! - **P16** A renewal tells which instances the worker owns in the store at that moment, so that the worker can

@@ -6,10 +6,10 @@ use crate::{Epoch, InstanceKey, TaskName, WorkerId};
 /// The suspicion against an instance. A turn that appends events takes it back to nothing, and so does a resume.
 ///
 /// The first steps say little: a dead worker leaves one on each instance that it owned, and most of these had nothing
-/// to do with its death. From [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a [`Probation`].
-/// A worker that dies meanwhile makes each of the instances that it tried together [`ISOLATED`](Self::ISOLATED), and
-/// these are tried alone. Each step beyond that is evidence: the worker died while it tried this instance alone, or a
-/// turn of the instance held up the worker's thread.
+/// to do with its death. From [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a
+/// [`Probation`]. A worker that dies meanwhile makes each of the instances that it tried together
+/// [`ISOLATED`](Self::ISOLATED), and these are tried alone. Each step beyond that is evidence: the worker died while it
+/// tried this instance alone, or a turn of the instance held up the worker's thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suspicion(pub u32);
 
@@ -51,7 +51,8 @@ impl Suspicion {
         Self(self.max(Self::ISOLATED).0 + 1)
     }
 
-    /// Returns the suspicion after a probation that ended without incident: an accusation without evidence is forgotten.
+    /// Returns the suspicion after a probation that ended without incident: an accusation without evidence is
+    /// forgotten.
     #[must_use]
     pub fn after_probation(self) -> Self {
         if self == Self::ISOLATED { Self::SUSPECT } else { self }
@@ -73,8 +74,8 @@ impl Suspicion {
 /// Rest for each piece of evidence, ms.
 pub const REST_MS: i64 = 500;
 
-/// The probation of a suspect: if its worker dies during the probation, that adds to the suspicion. A probation ends when its end
-/// is announced, with a turn that appends events, and with every change of the owner.
+/// The probation of a suspect: if its worker dies during the probation, that adds to the suspicion. A probation ends
+/// when its end is announced, with a turn that appends events, and with every change of the owner.
 #[derive(Clone, Debug)]
 pub struct Probation {
     /// The step that is announced.

@@ -147,8 +147,8 @@ impl Registry {
         }
     }
 
-    /// Returns the oldest registration in `unchecked`. The registration stays until [`checked`](Self::checked), so that a
-    /// worker that ends on the way leaves it to the next worker.
+    /// Returns the oldest registration in `unchecked`. The registration stays until [`checked`](Self::checked), so that
+    /// a worker that ends on the way leaves it to the next worker.
     pub(crate) fn next_unchecked(&self) -> Option<Registered> {
         self.unchecked.front().cloned()
     }

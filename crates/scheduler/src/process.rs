@@ -2,8 +2,8 @@
 //!
 //! A step is not a call but the time between two calls, [`begin`](Process::begin) and [`rest`](Process::rest): the code
 //! of a step may be in another language, which asks for its steps by itself. The scheduler does not push jobs either:
-//! it returns the next action ([`NextAction`]), because the owner must release its locks first, and knows the lanes on which
-//! the process may run.
+//! it returns the next action ([`NextAction`]), because the owner must release its locks first, and knows the lanes on
+//! which the process may run.
 
 use std::ops::DerefMut;
 
@@ -71,8 +71,8 @@ pub trait Process {
         }
     }
 
-    /// Begins a step after a lane took the process from its queue. [`NextAction::Step`]: the step has begun. [`NextAction::Rest`]:
-    /// the process has ended in the meantime, and there is nothing to run.
+    /// Begins a step after a lane took the process from its queue. [`NextAction::Step`]: the step has begun.
+    /// [`NextAction::Rest`]: the process has ended in the meantime, and there is nothing to run.
     fn begin(&self, core: &mut Self::Core, services: &Self::Services, lane: LaneId) -> NextAction<Self::Need> {
         if !Self::control(core).begin() {
             return NextAction::Rest;

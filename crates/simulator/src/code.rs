@@ -291,7 +291,8 @@ impl Context {
         Ok(TIMEOUT)
     }
 
-    /// Does more than its edition did, in a replay. If this got into a history, no code but the wrong one would ever fit.
+    /// Does more than its edition did, in a replay. If this got into a history, no code but the wrong one would ever
+    /// fit.
     async fn slip(&self, work: Work) -> Outcome {
         if self.facts.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
             self.activity(work, None).await?;

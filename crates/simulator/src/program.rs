@@ -1,9 +1,9 @@
 //! Random programs, and the result that each of them must have.
 //!
 //! A program is a tree of operations, run by [`Code`](crate::code::Code) as the driver runs a generator. Each operation
-//! has a value, a number that depends on nothing that a fault can change, so the output of an instance is known before it
-//! runs. An operation that happens at another time, in another process or again must not change it. If the outcome is a
-//! matter of luck, as in a race, the operation has the same value for each winner.
+//! has a value, a number that depends on nothing that a fault can change, so the output of an instance is known before
+//! it runs. An operation that happens at another time, in another process or again must not change it. If the outcome
+//! is a matter of luck, as in a race, the operation has the same value for each winner.
 
 use std::sync::Arc;
 

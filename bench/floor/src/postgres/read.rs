@@ -20,7 +20,8 @@ pub(crate) fn rows(arguments: &Arguments) -> Result<String, Failure> {
     let mut client = store::open(arguments)?;
     let began = Instant::now();
     let rows = client.query(
-        "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history WHERE instance_key = $1 ORDER BY event_id",
+        "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history WHERE instance_key = $1
+         ORDER BY event_id",
         &[&key],
     )?;
     let bytes: usize = rows

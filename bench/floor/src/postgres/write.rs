@@ -39,7 +39,8 @@ impl Statements {
             append: client.prepare(
                 "INSERT INTO history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
                  SELECT instance_key, 1, event_id, time, kind, ref_id, name, payload, meta
-                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[])
+                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::text[], $7::text[],
+                 $8::text[])
                    AS event (instance_key, event_id, time, kind, ref_id, name, payload, meta)",
             )?,
             hold: client.prepare(
@@ -51,7 +52,8 @@ impl Statements {
             end: client.prepare(
                 "UPDATE instances SET next_event_id = turn.next_event_id, turns = turn.number, updated_at = turn.time,
                    completed_at = turn.time, status = 'Completed', owner = NULL
-                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS turn (key, next_event_id, time, number)
+                 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS turn (key, next_event_id, time,
+                 number)
                  WHERE instances.key = turn.key",
             )?,
         })

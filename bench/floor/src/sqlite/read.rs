@@ -31,7 +31,8 @@ pub(crate) fn rows(arguments: &Arguments) -> Result<String, Failure> {
     let connection = Connection::open(arguments.text("db")?)?;
     let began = Instant::now();
     let mut select = connection.prepare(
-        "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history WHERE instance_key = ?1 ORDER BY event_id",
+        "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history WHERE instance_key = ?1
+         ORDER BY event_id",
     )?;
     let events = select
         .query_map(params![key], event)?

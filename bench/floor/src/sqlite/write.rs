@@ -40,10 +40,12 @@ impl<'c> Writer<'c> {
                  VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?,
             hold: connection.prepare(
-                "UPDATE instances SET next_event_id = ?2, turns = turns + 1, updated_at = ?3, status = 'Running' WHERE key = ?1",
+                "UPDATE instances SET next_event_id = ?2, turns = turns + 1, updated_at = ?3, status = 'Running'
+                 WHERE key = ?1",
             )?,
             end: connection.prepare(
-                "UPDATE instances SET next_event_id = ?2, turns = ?3, updated_at = ?4, completed_at = ?4, status = 'Completed',
+                "UPDATE instances SET next_event_id = ?2, turns = ?3, updated_at = ?4, completed_at = ?4,
+                 status = 'Completed',
                    owner = NULL WHERE key = ?1",
             )?,
         })

@@ -18,7 +18,8 @@ pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outco
             |_| Ok(()),
         ),
         Reporter::Runner { attempt } => session.query_optional(
-            "SELECT 1 FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",
+            "SELECT 1 FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4
+             AND owner = ?5",
             params![key, execution, scheduled, attempt, worker],
             |_| Ok(()),
         ),

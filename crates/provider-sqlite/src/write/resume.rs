@@ -39,7 +39,8 @@ pub(crate) fn resume_mismatched(
         if code != request.code {
             let keys: Vec<i64> = session.query_all(
                 "SELECT key FROM instances INDEXED BY instances_mismatched
-                 WHERE mismatched_code IS NOT NULL AND name = ?1 AND version = ?2 AND mismatched_code = ?3 AND key > ?4 ORDER BY key LIMIT ?5",
+                 WHERE mismatched_code IS NOT NULL AND name = ?1 AND version = ?2 AND mismatched_code = ?3 AND key > ?4
+                 ORDER BY key LIMIT ?5",
                 params![name, version, code, after, integer((limit - resumed.len()) as u64)],
                 |row| row.get(0),
             )?;
@@ -54,7 +55,8 @@ pub(crate) fn resume_mismatched(
         }
         let next = session.query_optional(
             "SELECT mismatched_code FROM instances INDEXED BY instances_mismatched
-             WHERE mismatched_code IS NOT NULL AND name = ?1 AND version = ?2 AND mismatched_code > ?3 ORDER BY mismatched_code LIMIT 1",
+             WHERE mismatched_code IS NOT NULL AND name = ?1 AND version = ?2 AND mismatched_code > ?3
+             ORDER BY mismatched_code LIMIT 1",
             params![name, version, code],
             |row| row.get(0),
         )?;
@@ -68,7 +70,8 @@ pub(crate) fn resume_mismatched(
 /// Makes a suspended instance due now. An instance that never had a turn is as it was when it was started.
 fn go_on(session: &Session<'_>, key: InstanceKey, time_ms: i64) -> Result<(), Failure> {
     session.execute(
-        "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = ?2, report = NULL,
+        "UPDATE instances SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
+         wake_at = ?2, report = NULL,
            mismatched_code = NULL, suspicion = 0, updated_at = ?3
          WHERE key = ?1",
         params![key.0, session.now_ms(), time_ms],

@@ -20,7 +20,8 @@ pub(super) fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Fa
         &*done.worker.0
     ];
     let removed = session.execute(
-        "DELETE FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",
+        "DELETE FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4
+         AND owner = ?5",
         row,
     )?;
     if removed == 0 {

@@ -136,7 +136,8 @@ fn advance(
         } => fenced!(
             session.execute,
             fence,
-            "UPDATE instances SET next_event_id = $next, turns = turns + $turns, updated_at = $time, status = 'Suspended',
+            "UPDATE instances SET next_event_id = $next, turns = turns + $turns, updated_at = $time,
+             status = 'Suspended',
                owner = NULL, wake_at = NULL, report = $report, mismatched_code = $mismatched_code",
             {
                 next: next,
@@ -162,7 +163,8 @@ fn release(
     fenced!(
         session.query_optional,
         fence,
-        "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running', owner = NULL,
+        "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running',
+         owner = NULL,
            suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
            wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = $key AND seq > $seen)
              THEN min($now, coalesce($wake_at, $now)) ELSE $wake_at END"
@@ -188,7 +190,8 @@ fn end_instance(
     fenced!(
         session.query_optional,
         fence,
-        "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status, owner = NULL,
+        "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status,
+         owner = NULL,
            wake_at = NULL, unread = 0, completed_at = $time"
             returning "RETURNING parent_key, parent_execution, parent_event",
         {

@@ -1,8 +1,8 @@
 //! Suspensions by the worker that owns the instance, when its code or its history is not fit to go on.
 //!
 //! The instance is forgotten at once, and counts as [being released](crate::worker::owned::Releasing) until the store
-//! has written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without the
-//! parts that the store may be refusing. Then the instance is released.
+//! has written the suspension. A suspension that the store refuses is tried [a few times](SUSPENSION_TRIES), without
+//! the parts that the store may be refusing. Then the instance is released.
 
 use std::sync::Arc;
 

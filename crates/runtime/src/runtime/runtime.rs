@@ -340,7 +340,8 @@ impl Runtime {
         }
     }
 
-    /// Sets whether the host is told of instances that end ([`Job::Ended`](crate::Job::Ended)). At first the host is not told.
+    /// Sets whether the host is told of instances that end ([`Job::Ended`](crate::Job::Ended)). At first the host is
+    /// not told.
     pub fn report_ends(&self, wanted: bool) {
         self.shared.reports_ends.store(wanted, Ordering::Relaxed);
     }

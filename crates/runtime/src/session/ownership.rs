@@ -7,8 +7,8 @@
 //!
 //! - **O1** The worker forgets nothing before the store has released it, except what is
 //!   [being released](crate::worker::owned::Releasing), which it still knows.
-//! - **O2** A request that may make something the worker's holds a [`Claim`](crate::worker::owned::Claim) until its answer
-//!   is carried out.
+//! - **O2** A request that may make something the worker's holds a [`Claim`](crate::worker::owned::Claim) until its
+//!   answer is carried out.
 //! - **O3** An instance or task that the store lists at two looks in a row and the worker does not know is released,
 //!   fenced by its epoch. It is not released while a claim is open that was open at the first of the two looks, because
 //!   that claim may be the one that brings it.

@@ -242,8 +242,8 @@ const fn status_of(terminal: Terminal) -> Option<Status> {
     }
 }
 
-/// Returns the execution that begins with this start. The execution stays here if this worker can run its version and is
-/// not shutting down.
+/// Returns the execution that begins with this start. The execution stays here if this worker can run its version and
+/// is not shutting down.
 fn next_execution(instances: &Instances, started: &ExecutionStarted, now: i64) -> NextExecution {
     let ExecutionStarted { name, version, .. } = started;
     NextExecution {
