@@ -22,13 +22,14 @@ use crate::history::{self, page_of_events};
 use crate::params::P;
 use crate::rows::{integer, message, number, optional_text, text};
 use crate::session::Session;
+use crate::statement::{named, query};
 use crate::text::encode;
 use crate::{inbox, worker};
 
 macro_rules! classes {
     () => {
         "RECURSIVE r AS (
-  SELECT DISTINCT name, version FROM unnest($2::text[], $3::text[]) AS r (name, version)
+  SELECT DISTINCT name, version FROM {registered}
 ), class AS (
   SELECT r.name, r.version, (
     SELECT priority FROM {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.name = r.name AND i.version = r.version
@@ -48,30 +49,30 @@ const TAKE: &str = concat!(
     "WITH ",
     classes!(),
     ", w AS MATERIALIZED (
-  SELECT id FROM {schema}.workers WHERE id = $4 FOR KEY SHARE
+  SELECT id FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 ), due AS MATERIALIZED (
   SELECT d.* FROM w, class c CROSS JOIN LATERAL (
     SELECT i.key, i.execution, i.priority, i.wake_at, i.unread FROM {schema}.instances i
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
-      AND i.wake_at <= coalesce($1, {now})
-    ORDER BY i.wake_at, i.key LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED) d
-  ORDER BY c.priority DESC, d.wake_at, d.key LIMIT $5
+      AND i.wake_at <= coalesce($now, {now})
+    ORDER BY i.wake_at, i.key LIMIT $limit FOR NO KEY UPDATE SKIP LOCKED) d
+  ORDER BY c.priority DESC, d.wake_at, d.key LIMIT $limit
 ), ranked AS MATERIALIZED (
   SELECT * FROM (
     SELECT d.key, d.place, s.size, sum(s.size) OVER (ORDER BY d.place) - s.size AS before FROM (
       SELECT *, row_number() OVER (ORDER BY priority DESC, wake_at, key) AS place FROM due) d
     CROSS JOIN LATERAL (SELECT (coalesce(sum(size), 0)
         + CASE WHEN d.unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
-            SELECT payload FROM {schema}.messages WHERE instance_key = d.key ORDER BY seq LIMIT $7) m), 0) ELSE 0 END
+            SELECT payload FROM {schema}.messages WHERE instance_key = d.key ORDER BY seq LIMIT $page_rows) m), 0) ELSE 0 END
         + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = d.key AND execution = d.execution), 0)
       )::bigint AS size FROM (
       SELECT size, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
         SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
-        WHERE instance_key = d.key AND execution = d.execution ORDER BY event_id LIMIT $7) h) h
-      WHERE before < $8::bigint) s) r
-  WHERE before < $6::bigint
+        WHERE instance_key = d.key AND execution = d.execution ORDER BY event_id LIMIT $page_rows) h) h
+      WHERE before < $page_bytes::bigint) s) r
+  WHERE before < $bytes::bigint
 )
-UPDATE {schema}.instances i SET owner = $4, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked WHERE i.key = ranked.key
+UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked WHERE i.key = ranked.key
 RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
   i.suspicion, ranked.size"
 );
@@ -80,31 +81,30 @@ RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution
 const NEXT: &str = concat!(
     "WITH ",
     classes!(),
-    " SELECT coalesce($1, {now}), min((
+    " SELECT coalesce($now, {now}), min((
   SELECT i.wake_at FROM {schema}.instances i
   WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority ORDER BY i.wake_at LIMIT 1))
-FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $4)"
+FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
 );
 
 const HISTORY: &str = concat!(
-    "SELECT a.key, h.* FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution) CROSS JOIN LATERAL (",
-    page_of_events!("instance_key = a.key AND execution = a.execution", "$3", "$4::bigint"),
+    "SELECT a.key, h.* FROM {a} CROSS JOIN LATERAL (",
+    page_of_events!("instance_key = a.key AND execution = a.execution"),
     ") h ORDER BY a.key, h.event_id"
 );
 
-const MESSAGES: &str = "SELECT m.*, a.key FROM unnest($1::bigint[]) AS a (key) CROSS JOIN LATERAL (
+const MESSAGES: &str = "SELECT m.*, a.key FROM {a} CROSS JOIN LATERAL (
     SELECT seq, kind, name, payload, execution, ref_id FROM (
       SELECT p.*, sum(size) OVER (ORDER BY seq) - size AS before FROM (
         SELECT *, coalesce(octet_length(payload), 0) AS size FROM {schema}.messages
-        WHERE instance_key = a.key ORDER BY seq LIMIT $2) p) q
-    WHERE before < $3::bigint) m
+        WHERE instance_key = a.key ORDER BY seq LIMIT $rows) p) q
+    WHERE before < $bytes::bigint) m
   ORDER BY a.key, m.seq";
 
-const HEARTBEATS: &str =
-    "SELECT h.instance_key, h.event_id, h.details FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution)
+const HEARTBEATS: &str = "SELECT h.instance_key, h.event_id, h.details FROM {a}
   JOIN {schema}.heartbeats h ON h.instance_key = a.key AND h.execution = a.execution ORDER BY 1, 2";
 
-const TASKS: &str = "SELECT t.instance_key, t.event_id FROM unnest($1::bigint[], $2::bigint[]) AS a (key, execution)
+const TASKS: &str = "SELECT t.instance_key, t.event_id FROM {a}
   JOIN {schema}.tasks t ON t.instance_key = a.key AND t.execution = a.execution ORDER BY 1, 2";
 
 /// Registered names and versions as columns.
@@ -123,14 +123,13 @@ impl<'r> Registered<'r> {
         Self { names, versions }
     }
 
-    /// Returns the first parameters of both statements.
-    fn params<'p>(&'p self, now: P<'static>, request: &'p Acquire) -> [P<'p>; 4] {
-        [
-            now,
-            P::Texts(&self.names),
-            P::Texts(&self.versions),
-            P::Text(&request.worker.0),
-        ]
+    /// Returns the statement that finds the next due time.
+    fn next<'p>(&'p self, now: P<'p>, owner: P<'p>) -> Query<'p> {
+        query!(
+            NEXT,
+            { now: now, owner: owner },
+            registered { name: P::Texts(&self.names), version: P::Texts(&self.versions) }
+        )
     }
 }
 
@@ -138,7 +137,8 @@ impl<'r> Registered<'r> {
 pub(crate) async fn look(connection: &Connection, request: &Acquire) -> Result<Option<Acquired>, Failure> {
     let registered = Registered::of(request);
     let now = P::MaybeInt(connection.from.clock_ms());
-    let row = connection.query_one(NEXT, &registered.params(now, request)).await?;
+    let next = registered.next(now, P::Text(&request.worker.0));
+    let row = connection.query_one(next.sql, &next.params).await?;
     let (now_ms, next_wake_at_ms): (i64, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
     let is_due = request.limit.rows > 0 && next_wake_at_ms.is_some_and(|at| at <= now_ms);
     Ok((!is_due).then(|| Acquired {
@@ -150,21 +150,21 @@ pub(crate) async fn look(connection: &Connection, request: &Acquire) -> Result<O
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
     let registered = Registered::of(request);
-    let params = registered.params(session.now(), request);
-    let limits = [
-        request.limit.rows,
-        request.limit.bytes,
-        request.history_page.rows,
-        request.history_page.bytes,
-    ];
-    let take = Query {
-        sql: TAKE,
-        params: [&params[..], &limits.map(|limit| P::Int(integer(limit as u64)))].concat(),
-    };
-    let next = Query {
-        sql: NEXT,
-        params: params.to_vec(),
-    };
+    let owner = P::Text(&request.worker.0);
+    let limit = |limit: usize| P::Int(integer(limit as u64));
+    let take = query!(
+        TAKE,
+        {
+            now: session.now(),
+            owner: owner,
+            limit: limit(request.limit.rows),
+            bytes: limit(request.limit.bytes),
+            page_rows: limit(request.history_page.rows),
+            page_bytes: limit(request.history_page.bytes),
+        },
+        registered { name: P::Texts(&registered.names), version: P::Texts(&registered.versions) }
+    );
+    let next = registered.next(session.now(), owner);
     session.connection().prepare(&[&take, &next]).await?;
     let (mut rows, next) = tokio::try_join!(biased; session.run(Some(&take)), session.run(Some(&next)))?;
     rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
@@ -191,20 +191,20 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
 /// acquired.
 async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<(), Failure> {
     let report = format!("Rows of this instance in the store cannot be read: {why}");
-    session
-        .query(
-            "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, report = $2 WHERE key = $1",
-            &[P::Int(key.0), P::Text(&encode(&report))],
-        )
-        .await?;
+    named!(
+        session.query,
+        "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, report = $report WHERE key = $key",
+        { key: P::Int(key.0), report: P::Text(&encode(&report)) }
+    )
+    .await?;
     Ok(())
 }
 
 /// Stores the settled versions of instances whose version was open (P17). An instance that is not the worker's own is
 /// released in the same transaction.
 const SETTLE: &str = "UPDATE {schema}.instances i SET version = s.version, owner = CASE WHEN s.is_own THEN i.owner END,
-  wake_at = CASE WHEN s.is_own THEN i.wake_at ELSE coalesce($1, {now}) END
-FROM unnest($2::bigint[], $3::text[], $4::boolean[]) AS s (key, version, is_own) WHERE i.key = s.key";
+  wake_at = CASE WHEN s.is_own THEN i.wake_at ELSE coalesce($now, {now}) END
+FROM {s} WHERE i.key = s.key";
 
 /// Settles the versions that are open, and drops the instances that are left to other workers.
 async fn settle(
@@ -228,8 +228,13 @@ async fn settle(
         instance.version = version;
         is_own
     });
-    let params = [session.now(), P::Ints(&keys), P::Texts(&versions), P::Bools(&own)];
-    session.query(SETTLE, &params).await?;
+    named!(
+        session.query,
+        SETTLE,
+        { now: session.now() },
+        s { key: P::Ints(&keys), version: P::Texts(&versions), is_own: P::Bools(&own) }
+    )
+    .await?;
     Ok(())
 }
 
@@ -261,29 +266,34 @@ pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<
     }
     let keys: Vec<i64> = request.instances.iter().map(|one| one.key.0).collect();
     let executions: Vec<i64> = request.instances.iter().map(|one| integer(one.execution.0)).collect();
-    let of = || vec![P::Ints(&keys), P::Ints(&executions)];
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let (history_page, message_page) = (request.history_page, request.message_page);
-    let events = Query {
-        sql: HISTORY,
-        params: [of(), vec![limit(history_page.rows), limit(history_page.bytes)]].concat(),
-    };
-    let messages = Query {
-        sql: MESSAGES,
-        params: vec![
-            P::Ints(&keys),
-            limit(message_page.rows.saturating_add(1)),
-            limit(message_page.bytes),
-        ],
-    };
-    let heartbeats = Query {
-        sql: HEARTBEATS,
-        params: of(),
-    };
-    let tasks = Query {
-        sql: TASKS,
-        params: of(),
-    };
+    let events = query!(
+        HISTORY,
+        { rows: limit(history_page.rows), bytes: limit(history_page.bytes) },
+        a { key: P::Ints(&keys), execution: P::Ints(&executions) }
+    );
+    let messages = query!(
+        MESSAGES,
+        { rows: limit(message_page.rows.saturating_add(1)), bytes: limit(message_page.bytes) },
+        a { key: P::Ints(&keys) }
+    );
+    let heartbeats = query!(
+        HEARTBEATS,
+        {},
+        a {
+            key: P::Ints(&keys),
+            execution: P::Ints(&executions)
+        }
+    );
+    let tasks = query!(
+        TASKS,
+        {},
+        a {
+            key: P::Ints(&keys),
+            execution: P::Ints(&executions)
+        }
+    );
     connection.prepare(&[&events, &messages, &heartbeats, &tasks]).await?;
     let (events, messages, heartbeats, tasks) = tokio::try_join!(
         biased;

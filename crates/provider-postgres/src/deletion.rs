@@ -6,11 +6,12 @@ use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneReques
 
 use crate::connection::Connection;
 use crate::error::Failure;
-use crate::listing::{Conditions, matches};
+use crate::listing::{ConditionParams, Conditions, matches};
 use crate::options::SWEEP_INSTANCES;
 use crate::params::P;
 use crate::rows::{integer, number, status};
 use crate::session::Session;
+use crate::statement::{named, params, sql_with};
 use crate::text::encode;
 
 pub(crate) async fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, Failure> {
@@ -59,11 +60,16 @@ const WALK: &str = concat!(
     "SELECT i.key, i.completed_at, ",
     matches!(),
     ", i.tags FROM (
-    SELECT * FROM {schema}.instances WHERE completed_at IS NOT NULL AND (completed_at, key) > ($9::bigint, $10::bigint)
-      AND ($8 IS NULL OR completed_at < $8)
-    ORDER BY completed_at, key LIMIT $11) i
+    SELECT * FROM {schema}.instances WHERE completed_at IS NOT NULL AND (completed_at, key) > ($after_ms::bigint, $after_key::bigint)
+      AND ($completed_before IS NULL OR completed_at < $completed_before)
+    ORDER BY completed_at, key LIMIT $rows) i
   ORDER BY i.completed_at, i.key"
 );
+
+params! {
+    /// The place after which a walk over ended instances begins, and its most rows.
+    struct WalkEnded { after_ms, after_key, rows }
+}
 
 /// Deletes ended instances that match a filter. The index of ended instances is read from the one that ended longest
 /// ago, and no further than the walk may go.
@@ -73,13 +79,14 @@ pub(crate) async fn prune(session: &Session<'_>, request: &PruneRequest) -> Resu
         at_ms: i64::MIN,
         key: InstanceKey(i64::MIN),
     });
-    let place = [
-        P::Int(last.at_ms),
-        P::Int(last.key.0),
-        P::Int(integer(request.walk_max as u64).saturating_add(1)),
-    ];
+    let place = WalkEnded {
+        after_ms: P::Int(last.at_ms),
+        after_key: P::Int(last.key.0),
+        rows: P::Int(integer(request.walk_max as u64).saturating_add(1)),
+    };
+    let params: Vec<P<'_>> = conditions.params().values().chain(place.values()).collect();
     let rows = session
-        .query(WALK, &[&conditions.params()[..], &place].concat())
+        .query(sql_with!(WALK, ConditionParams, WalkEnded), &params)
         .await?;
     let (mut keys, mut next) = (Vec::new(), None);
     for (walked, row) in rows.iter().enumerate() {
@@ -105,12 +112,17 @@ const WALK_CONTINUED: &str = concat!(
     "SELECT i.key, i.execution, ",
     matches!(),
     ", i.tags FROM (
-    SELECT * FROM {schema}.instances WHERE execution > 1 AND key >= $9::bigint ORDER BY key LIMIT $10) i
+    SELECT * FROM {schema}.instances WHERE execution > 1 AND key >= $from::bigint ORDER BY key LIMIT $rows) i
   ORDER BY i.key"
 );
 
-/// Deletes former executions, the oldest of each instance first, and each from its last event on. Parameters: 1 the
-/// instances in the order of their keys, 2 the first execution of each that stays, 3 the most events to delete.
+params! {
+    /// The first instance of a walk over instances that have continued as new, and its most rows.
+    struct WalkContinued { from, rows }
+}
+
+/// Deletes former executions, the oldest of each instance first, and each from its last event on. `a` has the instances
+/// in the order of their keys, with the first execution of each that stays. At most `events` events are deleted.
 ///
 /// Ids of events have no gap. So the last id of an execution is the number of its events, and no event that stays is
 /// read. An execution is gone with its first event. The answer: the number of deleted executions, and the instance at
@@ -118,23 +130,23 @@ const WALK_CONTINUED: &str = concat!(
 const DELETE_FORMER: &str = "WITH instance AS MATERIALIZED (
   SELECT a.key, o.execution AS oldest, a.first,
     coalesce(sum(a.first - o.execution) OVER (ORDER BY a.key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
-  FROM unnest($1::bigint[], $2::bigint[]) AS a (key, first)
+  FROM {a}
   CROSS JOIN LATERAL (SELECT execution FROM {schema}.history WHERE instance_key = a.key ORDER BY execution LIMIT 1) o
   WHERE o.execution < a.first
 ), former AS MATERIALIZED (
   SELECT i.key, e.execution, l.last, (sum(l.last) OVER (ORDER BY i.key, e.execution) - l.last)::bigint AS before
   FROM instance i
-  CROSS JOIN LATERAL generate_series(i.oldest, least(i.first, i.oldest + $3 - i.before) - 1) AS e (execution)
+  CROSS JOIN LATERAL generate_series(i.oldest, least(i.first, i.oldest + $events - i.before) - 1) AS e (execution)
   CROSS JOIN LATERAL (SELECT event_id AS last FROM {schema}.history
     WHERE instance_key = i.key AND execution = e.execution ORDER BY event_id DESC LIMIT 1) l
-  WHERE i.before < $3
+  WHERE i.before < $events
 ), gone AS (
   DELETE FROM {schema}.history h USING former f
-  WHERE f.before < $3 AND h.instance_key = f.key AND h.execution = f.execution AND h.event_id > f.last - ($3 - f.before)
+  WHERE f.before < $events AND h.instance_key = f.key AND h.execution = f.execution AND h.event_id > f.last - ($events - f.before)
   RETURNING h.event_id
 )
-SELECT (SELECT count(*) FROM gone WHERE event_id = 1), (SELECT max(key) FROM former WHERE before < $3
-  AND ((SELECT sum(first - oldest) FROM instance) > $3 OR (SELECT sum(last) FROM former) > $3))";
+SELECT (SELECT count(*) FROM gone WHERE event_id = 1), (SELECT max(key) FROM former WHERE before < $events
+  AND ((SELECT sum(first - oldest) FROM instance) > $events OR (SELECT sum(last) FROM former) > $events))";
 
 /// Deletes former executions of instances that match a filter. The index of instances that have continued as new is
 /// read in the order of the keys, and no further than the walk may go. One statement deletes the executions of all
@@ -144,12 +156,13 @@ pub(crate) async fn prune_executions(
     request: &PruneExecutions,
 ) -> Result<PrunedExecutions, Failure> {
     let conditions = Conditions::of(&request.filter);
-    let place = [
-        P::Int(request.from.map_or(i64::MIN, |from| from.0)),
-        P::Int(integer(request.walk_max as u64).saturating_add(1)),
-    ];
+    let place = WalkContinued {
+        from: P::Int(request.from.map_or(i64::MIN, |from| from.0)),
+        rows: P::Int(integer(request.walk_max as u64).saturating_add(1)),
+    };
+    let params: Vec<P<'_>> = conditions.params().values().chain(place.values()).collect();
     let rows = session
-        .query(WALK_CONTINUED, &[&conditions.params()[..], &place].concat())
+        .query(sql_with!(WALK_CONTINUED, ConditionParams, WalkContinued), &params)
         .await?;
     let (mut keys, mut firsts, mut next) = (Vec::new(), Vec::new(), None);
     for (walked, row) in rows.iter().enumerate() {
@@ -169,9 +182,13 @@ pub(crate) async fn prune_executions(
         return Ok(PrunedExecutions { deleted: 0, next });
     }
     let events_max = P::Int(integer(request.events_max as u64));
-    let gone = session
-        .query_one(DELETE_FORMER, &[P::Ints(&keys), P::Ints(&firsts), events_max])
-        .await?;
+    let gone = named!(
+        session.query_one,
+        DELETE_FORMER,
+        { events: events_max },
+        a { key: P::Ints(&keys), first: P::Ints(&firsts) }
+    )
+    .await?;
     let reached: Option<i64> = gone.try_get(1)?;
     Ok(PrunedExecutions {
         deleted: usize::try_from(number(&gone, 0)?).unwrap_or(usize::MAX),
@@ -187,14 +204,14 @@ pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Sweeps some deleted instances in the order of their keys. Parameters: 1 the most instances, 2 the most events. Of
-/// each instance, no more events are read than may be deleted. The answer: how many instances were found, how many of
-/// them are swept, and how many events may still be deleted.
+/// Sweeps some deleted instances in the order of their keys: at most `instances` instances and `events` events. Of each
+/// instance, no more events are read than may be deleted. The answer: how many instances were found, how many of them
+/// are swept, and how many events may still be deleted.
 const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
   SELECT key, row_number() OVER (ORDER BY key) AS place FROM (
-    SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $1 FOR UPDATE SKIP LOCKED) f
+    SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $instances FOR UPDATE SKIP LOCKED) f
 ), step AS (
-  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS goes, $2::bigint AS after
+  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS goes, $events::bigint AS after
   UNION ALL
   SELECT f.place, f.key, h.events, s.after - h.events FROM step s JOIN found f ON f.place = s.place + 1
   CROSS JOIN LATERAL (SELECT count(*) AS events FROM (
@@ -216,9 +233,12 @@ SELECT (SELECT count(*) FROM found), (SELECT count(*) FROM swept), (SELECT min(a
 pub(crate) async fn sweep(session: &Session<'_>, limit: usize) -> Result<bool, Failure> {
     let mut left = integer(limit as u64);
     loop {
-        let swept = session
-            .query_one(SWEEP, &[P::Int(SWEEP_INSTANCES), P::Int(left)])
-            .await?;
+        let swept = named!(
+            session.query_one,
+            SWEEP,
+            { instances: P::Int(SWEEP_INSTANCES), events: P::Int(left) }
+        )
+        .await?;
         let (found, gone): (i64, i64) = (swept.try_get(0)?, swept.try_get(1)?);
         left = swept.try_get(2)?;
         if left == 0 || gone < found {

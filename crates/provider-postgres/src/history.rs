@@ -8,32 +8,26 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{event, integer, unreadable};
+use crate::statement::named;
 
-/// Selects as many events as a page takes, by their rows and then by their bytes. The server knows the length of a
+/// Selects as many events as a page takes, by their `rows` and then by their `bytes`. The server knows the length of a
 /// value without reading it.
 macro_rules! page_of_events {
-    ($from:literal, $rows:literal, $bytes:literal) => {
+    ($from:literal) => {
         concat!(
             "SELECT event_id, time, kind, ref_id, name, payload, meta FROM (
       SELECT p.*, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
         SELECT *, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
         WHERE ",
             $from,
-            " ORDER BY event_id LIMIT ",
-            $rows,
-            ") p) q WHERE before < ",
-            $bytes
+            " ORDER BY event_id LIMIT $rows) p) q WHERE before < $bytes::bigint"
         )
     };
 }
 pub(crate) use page_of_events;
 
 const PAGE: &str = concat!(
-    page_of_events!(
-        "instance_key = $1 AND execution = $2 AND event_id >= $3",
-        "$4",
-        "$5::bigint"
-    ),
+    page_of_events!("instance_key = $key AND execution = $execution AND event_id >= $from"),
     " ORDER BY event_id"
 );
 
@@ -45,18 +39,18 @@ pub(crate) async fn read(
     from: EventId,
     limit: PageLimit,
 ) -> Result<Vec<EventRecord>, Failure> {
-    let rows = connection
-        .query(
-            PAGE,
-            &[
-                P::Int(key.0),
-                P::Int(integer(execution.0)),
-                P::Int(integer(from.0)),
-                P::Int(integer(limit.rows as u64)),
-                P::Int(integer(limit.bytes as u64)),
-            ],
-        )
-        .await?;
+    let rows = named!(
+        connection.query,
+        PAGE,
+        {
+            key: P::Int(key.0),
+            execution: P::Int(integer(execution.0)),
+            from: P::Int(integer(from.0)),
+            rows: P::Int(integer(limit.rows as u64)),
+            bytes: P::Int(integer(limit.bytes as u64)),
+        }
+    )
+    .await?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
         push_event(row, 0, key, from, &mut events)?;

@@ -21,12 +21,13 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::revocation;
 use crate::rows::{integer, message, number};
+use crate::statement::named;
 use crate::text::encode;
 
 macro_rules! messages_where {
     ($which:literal) => {
         concat!(
-            "SELECT seq, kind, name, payload, execution, ref_id FROM {schema}.messages WHERE instance_key = $1 AND ",
+            "SELECT seq, kind, name, payload, execution, ref_id FROM {schema}.messages WHERE instance_key = $key AND ",
             $which
         )
     };
@@ -43,32 +44,25 @@ const NO_MAIL: &str = concat!(
     messages_where!("kind > 'Event' AND kind < 'Queue'"),
     " UNION ALL ",
     messages_where!("kind > 'Queue'"),
-    ") m) m) w WHERE before < $2::bigint"
+    ") m) m) w WHERE before < $bytes::bigint"
 );
 
 /// Selects the oldest messages, up to a number of rows and of bytes.
 macro_rules! oldest_where {
-    ($which:literal, $rows:literal, $bytes:literal) => {
+    ($which:literal) => {
         concat!(
             "SELECT * FROM (SELECT m.*, sum(size) OVER (ORDER BY seq) - size AS before FROM (
                SELECT m.*, coalesce(octet_length(payload), 0) AS size FROM (",
             messages_where!($which),
-            " ORDER BY seq LIMIT ",
-            $rows,
-            ") m) m) w WHERE before < ",
-            $bytes,
-            "::bigint ORDER BY seq"
+            " ORDER BY seq LIMIT $rows) m) m) w WHERE before < $bytes::bigint ORDER BY seq"
         )
     };
 }
 
-const OF_ANY: &str = oldest_where!("true", "$2", "$3");
+const OF_ANY: &str = oldest_where!("true");
 
-const OF_MAILBOX: &str = oldest_where!(
-    "kind = $2 AND hashtextextended(name, 0) = hashtextextended($3, 0) AND name = $3",
-    "$4",
-    "$5"
-);
+const OF_MAILBOX: &str =
+    oldest_where!("kind = $kind AND hashtextextended(name, 0) = hashtextextended($name, 0) AND name = $name");
 
 macro_rules! inbox_where {
     ($from:literal, $which:literal) => {
@@ -76,7 +70,7 @@ macro_rules! inbox_where {
             "SELECT m.*, s.now, s.started, s.revoked FROM (
                SELECT pg_current_snapshot()::text AS now, extract(epoch FROM pg_postmaster_start_time())::text AS started,
                  (SELECT string_agg(instance_key || ' ' || epoch, ',' ORDER BY instance_key)
-                  FROM {schema}.revocations WHERE worker = $1) AS revoked) s
+                  FROM {schema}.revocations WHERE worker = $owner) AS revoked) s
              LEFT JOIN LATERAL (
                SELECT seq, kind, name, payload, execution, ref_id, instance_key, xid::text, size,
                  EXISTS (SELECT FROM {schema}.messages p
@@ -89,8 +83,8 @@ macro_rules! inbox_where {
             $from,
             " WHERE ",
             $which,
-            " ORDER BY m.xid, m.instance_key, m.seq LIMIT $2) m) w
-               WHERE before < $3::bigint ORDER BY w.xid, w.instance_key, w.seq) m ON true"
+            " ORDER BY m.xid, m.instance_key, m.seq LIMIT $rows) m) w
+               WHERE before < $bytes::bigint ORDER BY w.xid, w.instance_key, w.seq) m ON true"
         )
     };
 }
@@ -98,20 +92,20 @@ macro_rules! inbox_where {
 /// Selects the whole inbox of a worker that has read nothing.
 const ALL: &str = inbox_where!(
     "{schema}.instances i JOIN {schema}.messages m ON m.instance_key = i.key",
-    "i.owner = $1"
+    "i.owner = $owner"
 );
 
 /// Walks over the recent messages of all instances. They are few, because a worker is told when it gets some.
 const SINCE: &str = inbox_where!(
-    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
-    "m.xid >= pg_snapshot_xmin($4::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)"
+    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $owner) IS TRUE",
+    "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $since::text::pg_snapshot)"
 );
 
 const SWEEP: &str = inbox_where!(
-    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $1) IS TRUE",
-    "m.xid >= pg_snapshot_xmin($4::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $4::text::pg_snapshot)
-     AND pg_visible_in_snapshot(m.xid, $5::text::pg_snapshot)
-     AND (m.xid, m.instance_key, m.seq) > ($6::text::xid8, $7::bigint, $8::bigint)"
+    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $owner) IS TRUE",
+    "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $since::text::pg_snapshot)
+     AND pg_visible_in_snapshot(m.xid, $until::text::pg_snapshot)
+     AND (m.xid, m.instance_key, m.seq) > ($xid::text::xid8, $key::bigint, $seq::bigint)"
 );
 
 /// The snapshot that sees nothing.
@@ -204,24 +198,31 @@ async fn read_rows(
     let owner = P::Text(&worker.0);
     let [rows, bytes] = [limit.rows, limit.bytes].map(|limit| P::Int(integer(limit as u64)));
     match sweep {
-        None => connection.query(ALL, &[owner, rows, bytes]).await,
-        Some(Sweep { since, rest: None, .. }) => connection.query(SINCE, &[owner, rows, bytes, P::Text(since)]).await,
+        None => named!(connection.query, ALL, { owner: owner, rows: rows, bytes: bytes }).await,
+        Some(Sweep { since, rest: None, .. }) => {
+            let since = P::Text(since);
+            named!(connection.query, SINCE, { owner: owner, rows: rows, bytes: bytes, since: since }).await
+        }
         Some(Sweep {
             since,
             rest: Some((until, xid, key, seq)),
             ..
         }) => {
-            let params = [
-                owner,
-                rows,
-                bytes,
-                P::Text(since),
-                P::Text(until),
-                P::Text(xid),
-                P::Int(*key),
-                P::Int(*seq),
-            ];
-            connection.query(SWEEP, &params).await
+            named!(
+                connection.query,
+                SWEEP,
+                {
+                    owner: owner,
+                    rows: rows,
+                    bytes: bytes,
+                    since: P::Text(since),
+                    until: P::Text(until),
+                    xid: P::Text(xid),
+                    key: P::Int(*key),
+                    seq: P::Int(*seq),
+                }
+            )
+            .await
         }
     }
 }
@@ -259,7 +260,8 @@ pub(crate) async fn of_instance(
     let mut is_all = false;
     match mailboxes {
         None => {
-            add(&connection.query(OF_ANY, &[key, some, bytes]).await?, messages)?;
+            let rows = named!(connection.query, OF_ANY, { key: key, rows: some, bytes: bytes }).await?;
+            add(&rows, messages)?;
             let size = messages.iter().map(|message| message.body.bytes()).sum();
             is_all = messages.len() <= limit.rows && limit.bytes > size;
             if !is_all {
@@ -270,9 +272,12 @@ pub(crate) async fn of_instance(
             for mailbox in mailboxes {
                 let (kind, name) = kept_mailbox(mailbox);
                 let name = encode(name);
-                let rows = connection
-                    .query(OF_MAILBOX, &[key, P::Text(kind), P::Text(&name), some, bytes])
-                    .await?;
+                let rows = named!(
+                    connection.query,
+                    OF_MAILBOX,
+                    { key: key, kind: P::Text(kind), name: P::Text(&name), rows: some, bytes: bytes }
+                )
+                .await?;
                 add(&rows, messages)?;
                 // The page is the oldest messages of all mailboxes, and no more than that is kept in memory.
                 messages.sort_unstable_by_key(|message| message.seq);
@@ -282,7 +287,7 @@ pub(crate) async fn of_instance(
     }
     if !is_all {
         messages.retain(|message| matches!(message.body, MessageBody::Mail { .. }));
-        let others = connection.query(NO_MAIL, &[key, bytes]).await?;
+        let others = named!(connection.query, NO_MAIL, { key: key, bytes: bytes }).await?;
         let found: i64 = others.first().map(|row| row.try_get(7)).transpose()?.unwrap_or(0);
         page.more_settled = found > integer(others.len() as u64);
         add(&others, messages)?;

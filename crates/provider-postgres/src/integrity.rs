@@ -11,6 +11,7 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, optional_text, text};
+use crate::statement::named;
 
 /// Selects keys without an instance under which a table has rows, between two instances. The keys of the table are
 /// found one after the other through its index.
@@ -19,14 +20,14 @@ macro_rules! orphans {
         concat!(
             "SELECT 6, key, NULL, NULL, NULL, '", $table, "', NULL, NULL, NULL, NULL, NULL, NULL FROM (
                WITH RECURSIVE found (key) AS (
-                 SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > $1)
+                 SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > $after)
                  UNION ALL
                  SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > found.key) FROM found, upper
                  WHERE found.key <= upper.key
                ) SELECT found.key FROM found, upper
                WHERE found.key <= upper.key AND NOT EXISTS (SELECT FROM {schema}.instances i WHERE i.key = found.key)",
             $(" AND NOT EXISTS (SELECT FROM {schema}.", $known, " d WHERE d.key = found.key)",)?
-            " LIMIT $4) lost"
+            " LIMIT $findings) lost"
         )
     };
 }
@@ -37,9 +38,9 @@ const STEP: &str = concat!(
     "WITH page AS MATERIALIZED (
   SELECT * FROM (
     SELECT i.*, sum(h.events) OVER (ORDER BY i.key) - h.events AS before
-    FROM (SELECT * FROM {schema}.instances WHERE key > $1 ORDER BY key LIMIT $2) i
+    FROM (SELECT * FROM {schema}.instances WHERE key > $after ORDER BY key LIMIT $instances) i
     CROSS JOIN LATERAL (SELECT count(*) AS events FROM {schema}.history WHERE instance_key = i.key) h
-  ) counted WHERE before < $3
+  ) counted WHERE before < $events
 ), next AS MATERIALIZED (
   SELECT max(key) AS key FROM page HAVING EXISTS (SELECT FROM {schema}.instances WHERE key > (SELECT max(key) FROM page))
 ), upper AS MATERIALIZED (
@@ -88,14 +89,19 @@ pub(crate) async fn step(connection: &Connection, request: CheckRequest) -> Resu
     }
     let after = request.after.map_or(i64::MIN, |key| key.0);
     let limit = request.limit.clamp(1, CHECK_INSTANCES_MAX) as u64;
-    let params = [
-        P::Int(after),
-        P::Int(integer(limit)),
-        P::Int(integer(CHECK_EVENTS_MAX)),
-        P::Int(findings_max),
-    ];
     let mut examined: Option<Examination> = None;
-    for row in connection.query(STEP, &params).await? {
+    let rows = named!(
+        connection.query,
+        STEP,
+        {
+            after: P::Int(after),
+            instances: P::Int(integer(limit)),
+            events: P::Int(integer(CHECK_EVENTS_MAX)),
+            findings: P::Int(findings_max),
+        }
+    )
+    .await?;
+    for row in rows {
         let what: i32 = row.try_get(0)?;
         match (what, &mut examined) {
             (0, _) => {

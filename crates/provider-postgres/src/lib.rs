@@ -42,6 +42,7 @@ mod revocation;
 mod rows;
 mod schema;
 mod session;
+mod statement;
 mod stats;
 mod status;
 mod suspicion;

@@ -8,10 +8,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use perdure_provider::{
     Filter, IndexedSet, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place,
-    after_prefix,
+    SqlBuilder, after_prefix,
 };
 use tokio_postgres::Row;
 
@@ -19,16 +20,17 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_text};
+use crate::statement::{named, params, sql_with};
 use crate::status;
 use crate::text::encode;
 
-/// Tests each condition of a filter except its tags, with parameters 1 to 8, on a row of instances named `i`.
+/// Tests each condition of a filter except its tags, with [`ConditionParams`], on a row of instances named `i`.
 macro_rules! matches {
     () => {
-        "(cardinality($1::text[]) = 0 OR i.status = ANY ($1)) AND (cardinality($2::text[]) = 0 OR i.name = ANY ($2))
-      AND (cardinality($3::text[]) = 0 OR i.version = ANY ($3)) AND (cardinality($4::text[]) = 0 OR coalesce(i.parent_id = ANY ($4), false))
-      AND starts_with(i.id, $5::text) AND ($6::bigint IS NULL OR i.created_at > $6) AND ($7::bigint IS NULL OR i.created_at < $7)
-      AND ($8::bigint IS NULL OR coalesce(i.completed_at < $8, false))"
+        "(cardinality($statuses::text[]) = 0 OR i.status = ANY ($statuses)) AND (cardinality($names::text[]) = 0 OR i.name = ANY ($names))
+      AND (cardinality($versions::text[]) = 0 OR i.version = ANY ($versions)) AND (cardinality($parent_ids::text[]) = 0 OR coalesce(i.parent_id = ANY ($parent_ids), false))
+      AND starts_with(i.id, $id_prefix::text) AND ($created_after::bigint IS NULL OR i.created_at > $created_after) AND ($created_before::bigint IS NULL OR i.created_at < $created_before)
+      AND ($completed_before::bigint IS NULL OR coalesce(i.completed_at < $completed_before, false))"
     };
 }
 pub(crate) use matches;
@@ -39,8 +41,8 @@ macro_rules! newest {
         concat!(
             "SELECT * FROM ",
             $among,
-            " (created_at, key) < ($9::bigint, $10::bigint) AND ($6 IS NULL OR created_at > $6)
-        ORDER BY created_at DESC, key DESC LIMIT $11::bigint + 1"
+            " (created_at, key) < ($from_ms::bigint, $from_key::bigint) AND ($created_after IS NULL OR created_at > $created_after)
+        ORDER BY created_at DESC, key DESC LIMIT $walk_max::bigint + 1"
         )
     };
 }
@@ -61,8 +63,8 @@ macro_rules! walk {
     LEFT JOIN LATERAL (SELECT octet_length(payload) AS size FROM {schema}.history
       WHERE w.holds AND w.completed_at IS NOT NULL
         AND instance_key = w.key AND execution = w.execution AND event_id = w.next_event_id - 1) h ON true
-    WHERE w.holds OR w.walked >= $11
-    ORDER BY w.created_at DESC, w.key DESC LIMIT $12::bigint"
+    WHERE w.holds OR w.walked >= $walk_max
+    ORDER BY w.created_at DESC, w.key DESC LIMIT $rows_max::bigint"
         )
     };
 }
@@ -78,7 +80,7 @@ macro_rules! of_state {
                 $state,
                 "' AND '",
                 $state,
-                "' = ANY ($1) AND"
+                "' = ANY ($statuses) AND"
             )),
             ")"
         )
@@ -90,7 +92,7 @@ const OF_ALL: &str = walk!("{schema}.instances WHERE");
 const OF_OPEN: &str = walk!("{schema}.instances WHERE completed_at IS NULL AND");
 
 const OF_CHILDREN: &str = walk!(
-    "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($4::text[])[1], 0) AND"
+    "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($parent_ids::text[])[1], 0) AND"
 );
 
 /// Walks each state of [`UNSUCCESSFUL`](perdure_provider::UNSUCCESSFUL) by itself.
@@ -106,19 +108,32 @@ const OF_UNSUCCESSFUL: &str = walk!(concat!(
     ") unsuccessful WHERE"
 ));
 
-/// Walks the instances with some keys, parameter 13. Each is looked up by itself: an index over all instances does not
+/// Walks the instances with the keys of `wanted`. Each is looked up by itself: an index over all instances does not
 /// give their order.
 const OF_KEYS: &str = walk!(
-    "(SELECT one.* FROM unnest($13::bigint[]) AS wanted (key)
+    "(SELECT one.* FROM {wanted}
       CROSS JOIN LATERAL (SELECT * FROM {schema}.instances i WHERE i.key = wanted.key OFFSET 0) one) found WHERE"
 );
 
+static OF_KEYS_SQL: LazyLock<String> = LazyLock::new(|| {
+    SqlBuilder::new('$', OF_KEYS)
+        .params(ConditionParams::NAMES)
+        .params(WalkParams::NAMES)
+        .arrays("wanted", &[("key", "bigint")])
+        .build()
+});
+
+params! {
+    /// The place before which a walk begins, the most rows that it passes, and the most rows of its result.
+    struct WalkParams { from_ms, from_key, walk_max, rows_max }
+}
+
 fn walk_of(filter: &Filter) -> &'static str {
     match filter.indexed_set() {
-        IndexedSet::All => OF_ALL,
-        IndexedSet::Open => OF_OPEN,
-        IndexedSet::Unsuccessful => OF_UNSUCCESSFUL,
-        IndexedSet::ChildrenOf(_) => OF_CHILDREN,
+        IndexedSet::All => sql_with!(OF_ALL, ConditionParams, WalkParams),
+        IndexedSet::Open => sql_with!(OF_OPEN, ConditionParams, WalkParams),
+        IndexedSet::Unsuccessful => sql_with!(OF_UNSUCCESSFUL, ConditionParams, WalkParams),
+        IndexedSet::ChildrenOf(_) => sql_with!(OF_CHILDREN, ConditionParams, WalkParams),
     }
 }
 
@@ -131,12 +146,12 @@ async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec
         return Ok(None);
     };
     let max = integer(PREFIX_IDS_MAX as u64);
-    let rows = connection
-        .query(
-            "SELECT key FROM {schema}.instances WHERE id >= $1 AND id < $2 LIMIT $3::bigint + 1",
-            &[P::Text(&first), P::Text(&after), P::Int(max)],
-        )
-        .await?;
+    let rows = named!(
+        connection.query,
+        "SELECT key FROM {schema}.instances WHERE id >= $first AND id < $after LIMIT $max::bigint + 1",
+        { first: P::Text(&first), after: P::Text(&after), max: P::Int(max) }
+    )
+    .await?;
     if rows.len() > PREFIX_IDS_MAX {
         return Ok(None);
     }
@@ -144,7 +159,14 @@ async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec
     keys.map(Some)
 }
 
-/// The parameters of [`matches!`], and the filter with the tags.
+params! {
+    /// The parameters of [`matches!`].
+    pub(crate) struct ConditionParams {
+        statuses, names, versions, parent_ids, id_prefix, created_after, created_before, completed_before,
+    }
+}
+
+/// The values for [`ConditionParams`], and the filter with the tags.
 pub(crate) struct Conditions<'f> {
     statuses: Vec<&'static str>,
     texts: [Vec<Cow<'f, str>>; 3],
@@ -169,19 +191,19 @@ impl<'f> Conditions<'f> {
         }
     }
 
-    pub(crate) fn params(&self) -> [P<'_>; 8] {
-        let [name, version, parent_id] = &self.texts;
+    pub(crate) fn params(&self) -> ConditionParams<'_> {
+        let [names, versions, parent_ids] = &self.texts;
         let [created_after, created_before, completed_before] = self.times;
-        [
-            P::Names(&self.statuses),
-            P::Texts(name),
-            P::Texts(version),
-            P::Texts(parent_id),
-            P::Text(&self.prefix),
-            P::MaybeInt(created_after),
-            P::MaybeInt(created_before),
-            P::MaybeInt(completed_before),
-        ]
+        ConditionParams {
+            statuses: P::Names(&self.statuses),
+            names: P::Texts(names),
+            versions: P::Texts(versions),
+            parent_ids: P::Texts(parent_ids),
+            id_prefix: P::Text(&self.prefix),
+            created_after: P::MaybeInt(created_after),
+            created_before: P::MaybeInt(created_before),
+            completed_before: P::MaybeInt(completed_before),
+        }
     }
 
     /// Returns true if a row matches: by the result of [`matches!`] in column `said`, and by its tags.
@@ -202,20 +224,22 @@ pub(crate) async fn list(connection: &Connection, request: &ListRequest) -> Resu
     let mut last = request.first_place();
     // Tags are not tested before their row is here, so a filter with tags cannot limit the rows.
     let rows_max = filter.tags.is_empty().then(|| integer(*limit as u64).saturating_add(1));
-    let place = [
-        P::Int(last.at_ms),
-        P::Int(last.key.0),
-        P::Int(integer(*walk_max as u64)),
-        P::MaybeInt(rows_max),
-    ];
-    let params = [&conditions.params()[..], &place].concat();
-    let rows = match few_keys(connection, filter).await? {
-        Some(keys) => {
-            let params = [&params[..], &[P::Ints(&keys)]].concat();
-            connection.query(OF_KEYS, &params).await?
-        }
-        None => connection.query(walk_of(filter), &params).await?,
+    let walk = WalkParams {
+        from_ms: P::Int(last.at_ms),
+        from_key: P::Int(last.key.0),
+        walk_max: P::Int(integer(*walk_max as u64)),
+        rows_max: P::MaybeInt(rows_max),
     };
+    let mut params: Vec<P<'_>> = conditions.params().values().chain(walk.values()).collect();
+    let keys = few_keys(connection, filter).await?;
+    let sql = match &keys {
+        Some(keys) => {
+            params.push(P::Ints(keys));
+            OF_KEYS_SQL.as_str()
+        }
+        None => walk_of(filter),
+    };
+    let rows = connection.query(sql, &params).await?;
     let mut keys = Vec::new();
     let (mut bytes, mut next) = (0, None);
     for row in &rows {

@@ -44,22 +44,22 @@ use crate::connection::{Connection, Connections};
 use crate::error::Failure;
 use crate::options::{MARKS_KEPT, OUTCOME_EVERY};
 use crate::params::P;
+use crate::statement::named;
 
-/// Returns the statement, or the part of one, that leaves a mark (M2). Its slot and its number are parameter `slot` and
-/// the one after it. `rows` is a `FROM` clause with the rows that have to exist, or empty. The words of the error are
-/// for the server's log.
-pub(crate) fn leaving(slot: usize, rows: &str) -> String {
-    let number = slot + 1;
+/// Returns the statement, or the part of one, that leaves a mark (M2). Its parameters are `mark_slot` and `mark_number`.
+/// `rows` is a `FROM` clause with the rows that have to exist, or empty. The words of the error are for the server's
+/// log.
+pub(crate) fn leaving(rows: &str) -> String {
     format!(
-        "INSERT INTO {{schema}}.marks AS m (slot, number, time) SELECT ${slot}, ${number}, {{now}} {rows}
+        "INSERT INTO {{schema}}.marks AS m (slot, number, time) SELECT $mark_slot, $mark_number, {{now}} {rows}
   ON CONFLICT (slot) DO UPDATE SET time = excluded.time, number = CASE WHEN m.number < excluded.number THEN excluded.number
     ELSE ('Perdure takes back what comes after its answer was given up, mark ' || m.slot)::bigint END"
     )
 }
 
 /// Raises the number of a slot unless its transaction was committed (M3).
-const RESOLVE: &str = "INSERT INTO {schema}.marks AS m (slot, number, time) VALUES ($1, $2::bigint + 1, {now})
-  ON CONFLICT (slot) DO UPDATE SET number = CASE WHEN m.number < $2 THEN $2 + 1 ELSE m.number END, time = excluded.time RETURNING number";
+const RESOLVE: &str = "INSERT INTO {schema}.marks AS m (slot, number, time) VALUES ($slot, $number::bigint + 1, {now})
+  ON CONFLICT (slot) DO UPDATE SET number = CASE WHEN m.number < $number THEN $number + 1 ELSE m.number END, time = excluded.time RETURNING number";
 
 /// The mark of one transaction. When it is dropped, its slot is never used again.
 pub(crate) struct Mark {
@@ -96,8 +96,13 @@ pub(crate) async fn was_committed(connections: &Arc<Connections>, mark: &Mark) -
     loop {
         let asked = async {
             let connection = connections.get().await?;
-            let params = [P::Text(&mark.slot), P::Int(mark.number)];
-            let number: i64 = connection.query_one(RESOLVE, &params).await?.try_get(0)?;
+            let row = named!(
+                connection.query_one,
+                RESOLVE,
+                { slot: P::Text(&mark.slot), number: P::Int(mark.number) }
+            )
+            .await?;
+            let number: i64 = row.try_get(0)?;
             Ok::<_, Failure>(number)
         };
         match asked.await {

@@ -7,6 +7,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 
 /// Notes that an instance is taken from its owner, if it has one. The row of the instance is locked, as it is where the
 /// owner is [removed](crate::worker::release). So either the removal finds the note, or this call finds no owner.
@@ -17,13 +18,13 @@ pub(crate) async fn note(
     epoch: Epoch,
 ) -> Result<(), Failure> {
     if let Some(owner) = owner {
-        session
-            .query(
-                "INSERT INTO {schema}.revocations (worker, instance_key, epoch) VALUES ($1, $2, $3)
-                 ON CONFLICT (worker, instance_key) DO UPDATE SET epoch = excluded.epoch",
-                &[P::Text(&owner.0), P::Int(key.0), P::Int(integer(epoch.0))],
-            )
-            .await?;
+        named!(
+            session.query,
+            "INSERT INTO {schema}.revocations ({columns}) VALUES ({values})
+             ON CONFLICT (worker, instance_key) DO UPDATE SET epoch = excluded.epoch",
+            { worker: P::Text(&owner.0), instance_key: P::Int(key.0), epoch: P::Int(integer(epoch.0)) }
+        )
+        .await?;
     }
     Ok(())
 }
@@ -45,16 +46,16 @@ pub(crate) fn read(noted: Option<&str>) -> Result<Vec<Revoked>, Failure> {
 
 /// Deletes the note of a revocation that the worker knows.
 pub(crate) async fn forget(session: &Session<'_>, release: &ReleaseInstance) -> Result<(), Failure> {
-    session
-        .query(
-            "DELETE FROM {schema}.revocations WHERE worker = $1 AND instance_key = $2 AND epoch <= $3",
-            &[
-                P::Text(&release.worker.0),
-                P::Int(release.key.0),
-                P::Int(integer(release.epoch.0)),
-            ],
-        )
-        .await?;
+    named!(
+        session.query,
+        "DELETE FROM {schema}.revocations WHERE worker = $worker AND instance_key = $key AND epoch <= $epoch",
+        {
+            worker: P::Text(&release.worker.0),
+            key: P::Int(release.key.0),
+            epoch: P::Int(integer(release.epoch.0)),
+        }
+    )
+    .await?;
     Ok(())
 }
 

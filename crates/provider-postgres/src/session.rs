@@ -9,7 +9,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use tokio_postgres::Row;
 
@@ -18,6 +18,7 @@ use crate::error::Failure;
 use crate::marks::{self, Mark, was_committed};
 use crate::options::TRANSACTION_ATTEMPTS;
 use crate::params::P;
+use crate::statement::named;
 
 /// The work that runs in a transaction.
 pub(crate) type Work<'t, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 't>>;
@@ -135,10 +136,12 @@ async fn simply(connection: &Connection, sql: &str) -> Result<(), Failure> {
 }
 
 async fn leave(connection: &Connection, mark: &Mark) -> Result<(), Failure> {
-    static LEFT: LazyLock<String> = LazyLock::new(|| marks::leaving(1, ""));
-    connection
-        .query(&LEFT, &[P::Text(&mark.slot), P::Int(mark.number)])
-        .await?;
+    named!(
+        connection.query,
+        &marks::leaving(""),
+        { mark_slot: P::Text(&mark.slot), mark_number: P::Int(mark.number) }
+    )
+    .await?;
     Ok(())
 }
 

@@ -7,14 +7,15 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{number, text};
+use crate::statement::named;
 
 /// An instance that never had a turn is due or has an owner.
 const COUNTS: &str = "WITH clock AS MATERIALIZED (
-  SELECT coalesce($1, {now}) AS now
+  SELECT coalesce($now, {now}) AS now
 ), ended AS MATERIALIZED (
   SELECT status, count(*) AS count FROM {schema}.instances WHERE completed_at IS NOT NULL GROUP BY status
 ), due AS MATERIALIZED (
-  SELECT count(*) AS count, count(*) FILTER (WHERE i.wake_at < clock.now - $2) AS overdue, max(clock.now - i.wake_at) AS oldest,
+  SELECT count(*) AS count, count(*) FILTER (WHERE i.wake_at < clock.now - $overdue) AS overdue, max(clock.now - i.wake_at) AS oldest,
     count(*) FILTER (WHERE i.status = 'Pending') AS pending
   FROM clock JOIN {schema}.instances i ON i.wake_at IS NOT NULL AND i.wake_at <= clock.now
 )
@@ -34,9 +35,12 @@ SELECT
 FROM clock, due";
 
 pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Failure> {
-    let row = connection
-        .query_one(COUNTS, &[P::MaybeInt(connection.from.clock_ms()), P::Int(OVERDUE_MS)])
-        .await?;
+    let row = named!(
+        connection.query_one,
+        COUNTS,
+        { now: P::MaybeInt(connection.from.clock_ms()), overdue: P::Int(OVERDUE_MS) }
+    )
+    .await?;
     let mut counts = [0; 13];
     for (column, count) in counts.iter_mut().enumerate() {
         *count = number(&row, column)?;
@@ -70,15 +74,20 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Fail
 }
 
 /// Selects the overdue instances, by orchestration and version.
-const SORTS: &str = "WITH clock AS MATERIALIZED (SELECT coalesce($1, {now}) AS now)
+const SORTS: &str = "WITH clock AS MATERIALIZED (SELECT coalesce($now, {now}) AS now)
 SELECT i.name, i.version, count(*), max(clock.now - i.wake_at), (array_agg(i.id ORDER BY i.wake_at, i.key))[1]
-FROM clock, {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.wake_at < clock.now - $2
-GROUP BY i.name, i.version ORDER BY 4 DESC, 1, 2 LIMIT $3";
+FROM clock, {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.wake_at < clock.now - $overdue
+GROUP BY i.name, i.version ORDER BY 4 DESC, 1, 2 LIMIT $limit";
 
 pub(crate) async fn overdue(connection: &Connection) -> Result<Vec<Overdue>, Failure> {
     let clock = P::MaybeInt(connection.from.clock_ms());
     let max = P::Int(i64::from(OVERDUE_SORTS_MAX));
-    let rows = connection.query(SORTS, &[clock, P::Int(OVERDUE_MS), max]).await?;
+    let rows = named!(
+        connection.query,
+        SORTS,
+        { now: clock, overdue: P::Int(OVERDUE_MS), limit: max }
+    )
+    .await?;
     let sort = |row| {
         Ok(Overdue {
             name: text(row, 0)?,

@@ -11,6 +11,7 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_text, status, text};
+use crate::statement::named;
 use crate::text::encode;
 
 /// The result of an ended instance is stored in its last event only.
@@ -33,11 +34,11 @@ const OF_IDS: &str = concat!(
     "SELECT * FROM (SELECT ",
     status_of!(),
     ", a.place, sum(s.size) OVER (ORDER BY a.place) - s.size AS before
-    FROM unnest($1::text[]) WITH ORDINALITY AS a (id, place) LEFT JOIN {schema}.instances i ON i.id = a.id",
+    FROM unnest($ids::text[]) WITH ORDINALITY AS a (id, place) LEFT JOIN {schema}.instances i ON i.id = a.id",
     last_event!(),
     " CROSS JOIN LATERAL (SELECT coalesce(octet_length(i.custom_status), 0)
       + coalesce(octet_length(h.payload), octet_length(i.report), 0) AS size) s) w
-  WHERE before <= $2::bigint ORDER BY place"
+  WHERE before <= $bytes::bigint ORDER BY place"
 );
 
 /// Returns the statuses of the ids, or of the first of them, all of one moment.
@@ -47,7 +48,7 @@ pub(crate) async fn statuses(connection: &Connection, ids: &[String]) -> Result<
     }
     let kept: Vec<Cow<'_, str>> = ids.iter().map(|id| encode(id)).collect();
     let bytes = P::Int(integer(LIST_BYTES_MAX as u64));
-    let rows = connection.query(OF_IDS, &[P::Texts(&kept), bytes]).await?;
+    let rows = named!(connection.query, OF_IDS, { ids: P::Texts(&kept), bytes: bytes }).await?;
     let status = |row: &Row| {
         let key: Option<i64> = row.try_get(0)?;
         key.map(|_| instance_status(row)).transpose()

@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
+use crate::statement::named;
 use crate::text::encode;
 
 /// Returns true if any task waits for a worker.
@@ -23,13 +24,13 @@ pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
 
 /// Takes tasks for a worker, which is locked against its removal. A worker that is no longer registered gets none.
 const TAKE: &str = "WITH w AS MATERIALIZED (
-  SELECT id FROM {schema}.workers WHERE id = $4 FOR KEY SHARE
+  SELECT id FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 ), due AS MATERIALIZED (
-  SELECT d.* FROM w, unnest($2::text[]) AS q (queue) CROSS JOIN unnest($3::text[]) AS n (name) CROSS JOIN LATERAL (
+  SELECT d.* FROM w, unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name AND t.due_at <= coalesce($1, {now})
-    ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $5 FOR UPDATE SKIP LOCKED) d
-  ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $5
+    WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name AND t.due_at <= coalesce($now, {now})
+    ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $limit FOR UPDATE SKIP LOCKED) d
+  ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $limit
 ), ranked AS MATERIALIZED (
   SELECT * FROM (
     SELECT r.*, sum(s.size) OVER (ORDER BY r.place) - s.size AS before FROM (
@@ -39,9 +40,9 @@ const TAKE: &str = "WITH w AS MATERIALIZED (
         WHERE h.instance_key = r.instance_key AND h.execution = r.execution AND h.event_id = r.event_id), 0)
       + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
         WHERE b.instance_key = r.instance_key AND b.execution = r.execution AND b.event_id = r.event_id), 0) AS size) s) m
-  WHERE before < $6::bigint
+  WHERE before < $bytes::bigint
 ), taken AS (
-  UPDATE {schema}.tasks t SET owner = $4 FROM ranked r
+  UPDATE {schema}.tasks t SET owner = $owner FROM ranked r
   WHERE t.instance_key = r.instance_key AND t.execution = r.execution AND t.event_id = r.event_id
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline
 )
@@ -53,9 +54,9 @@ FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
 ORDER BY t.place";
 
 /// Selects the time at which the next task that is not taken is due.
-const NEXT: &str = "SELECT min(d.due_at) FROM unnest($1::text[]) AS q (queue) CROSS JOIN unnest($2::text[]) AS n (name) CROSS JOIN LATERAL (
+const NEXT: &str = "SELECT min(d.due_at) FROM unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name) CROSS JOIN LATERAL (
     SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name) d
-  WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $3)";
+  WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)";
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
     let queues: Vec<Cow<'_, str>> = request.queues.iter().map(|queue| encode(queue)).collect();
@@ -64,10 +65,13 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Res
     let worker = P::Text(&request.worker.0);
     let limit = P::Int(integer(request.limit.rows as u64));
     let bytes = P::Int(integer(request.limit.bytes as u64));
-    let rows = session
-        .query(TAKE, &[session.now(), queues, names, worker, limit, bytes])
-        .await?;
-    let next = session.query_one(NEXT, &[queues, names, worker]).await?;
+    let rows = named!(
+        session.query,
+        TAKE,
+        { now: session.now(), queues: queues, names: names, owner: worker, limit: limit, bytes: bytes }
+    )
+    .await?;
+    let next = named!(session.query_one, NEXT, { queues: queues, names: names, owner: worker }).await?;
     Ok(AcquiredTasks {
         // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
         // being taken.
@@ -126,19 +130,19 @@ pub(crate) async fn release_one(
     session: &Session<'_>,
     ReleaseTask { worker, task }: &ReleaseTask,
 ) -> Result<Outcome, Failure> {
-    let gone = session
-        .query_optional(
-            "UPDATE {schema}.tasks SET owner = NULL
-             WHERE instance_key = $1 AND execution = $2 AND event_id = $3 AND attempt = $4 AND owner = $5 RETURNING 1",
-            &[
-                P::Int(task.key.0),
-                P::Int(integer(task.execution.0)),
-                P::Int(integer(task.scheduled.0)),
-                P::Int(i64::from(task.attempt)),
-                P::Text(&worker.0),
-            ],
-        )
-        .await?;
+    let gone = named!(
+        session.query_optional,
+        "UPDATE {schema}.tasks SET owner = NULL
+         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt AND owner = $owner RETURNING 1",
+        {
+            key: P::Int(task.key.0),
+            execution: P::Int(integer(task.execution.0)),
+            event: P::Int(integer(task.scheduled.0)),
+            attempt: P::Int(i64::from(task.attempt)),
+            owner: P::Text(&worker.0),
+        }
+    )
+    .await?;
     Ok(gone.map_or(Outcome::Fenced, |_| Outcome::Noted))
 }
 

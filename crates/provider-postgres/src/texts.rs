@@ -1,8 +1,11 @@
 //! The stored texts of values. They are read row by row, and replaced in place.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use perdure_provider::{InstanceKey, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
+use perdure_provider::{
+    InstanceKey, SqlBuilder, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable,
+};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -10,6 +13,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_number, optional_text, text};
 use crate::session::Session;
+use crate::statement::{columns, params, sql_with};
 use crate::text::encode;
 
 /// Selects a page of texts. The walked rows have the columns key, execution, number, kind, name, of_execution, ref_id,
@@ -20,7 +24,7 @@ macro_rules! page {
             "WITH walked AS (",
             $walked,
             "), looked AS (
-               SELECT *, text IS NOT NULL AND NOT starts_with(text, $5) AS wanted FROM walked
+               SELECT *, text IS NOT NULL AND NOT starts_with(text, $except) AS wanted FROM walked
              ), measured AS (
                SELECT *, (sum(bytes) OVER (ORDER BY key, execution, number))::bigint AS up_to FROM (
                  SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END
@@ -31,11 +35,11 @@ macro_rules! page {
             $is_of_child,
             " THEN (SELECT s.meta FROM {schema}.history s
                  WHERE s.instance_key = w.key AND s.execution = coalesce(w.of_execution, w.execution) AND s.event_id = w.ref_id) END,
-               CASE WHEN wanted AND fits THEN CASE WHEN $6::bigint IS NULL THEN text ELSE left(text, $6::integer) END END,
+               CASE WHEN wanted AND fits THEN CASE WHEN $head::bigint IS NULL THEN text ELSE left(text, $head::integer) END END,
                CASE WHEN fits THEN ",
             $other,
             " END, fits
-             FROM (SELECT *, up_to <= $7 OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i ON i.key = w.key
+             FROM (SELECT *, up_to <= $bytes OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i ON i.key = w.key
              ORDER BY w.key, w.execution, w.number"
         )
     };
@@ -44,54 +48,57 @@ macro_rules! page {
 const MESSAGES: &str = page!(
     "SELECT instance_key AS key, 0::bigint AS execution, seq AS number, kind, name, execution AS of_execution, ref_id, payload AS text,
        NULL::text AS other
-     FROM {schema}.messages WHERE (instance_key, seq) > ($1, $3) AND $2 = 0 ORDER BY instance_key, seq LIMIT $4",
+     FROM {schema}.messages WHERE (instance_key, seq) > ($key, $number) AND $execution = 0 ORDER BY instance_key, seq LIMIT $rows",
     "starts_with(w.kind, 'Child')",
     "NULL"
 );
 const HEARTBEATS: &str = page!(
     "SELECT instance_key AS key, execution, event_id AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, details AS text, NULL::text AS other
-     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($1, $2, $3) ORDER BY instance_key, execution, event_id LIMIT $4",
+     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($key, $execution, $number) ORDER BY instance_key, execution, event_id LIMIT $rows",
     "false",
     "NULL"
 );
 const INSTANCES: &str = page!(
     "SELECT key, 0::bigint AS execution, 0::bigint AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, custom_status AS text, report AS other
-     FROM {schema}.instances WHERE key > $1 AND $2 = 0 AND $3 = 0 ORDER BY key LIMIT $4",
+     FROM {schema}.instances WHERE key > $key AND $execution = 0 AND $number = 0 ORDER BY key LIMIT $rows",
     "false",
     "w.other"
 );
 const HISTORY: &str = page!(
     "SELECT instance_key AS key, execution, event_id AS number, kind, name, NULL::bigint AS of_execution, ref_id, payload AS text,
        meta AS other
-     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($1, $2, $3) ORDER BY instance_key, execution, event_id LIMIT $4",
+     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($key, $execution, $number) ORDER BY instance_key, execution, event_id LIMIT $rows",
     "w.kind IN ('ChildCompleted', 'ChildFailed')",
     "CASE WHEN wanted OR (w.number = 1 AND strpos(w.other, '\"customStatus\"') > 0) THEN w.other END"
 );
 
+params! {
+    /// The row after which a page begins, its limits, and the prefix of texts that are left out.
+    struct PageParams { key, execution, number, rows, except, head, bytes }
+}
+
 pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Result<TextPage, Failure> {
     let sql = match request.table {
-        TextTable::Messages => MESSAGES,
-        TextTable::Heartbeats => HEARTBEATS,
-        TextTable::Instances => INSTANCES,
-        TextTable::History => HISTORY,
+        TextTable::Messages => sql_with!(MESSAGES, PageParams),
+        TextTable::Heartbeats => sql_with!(HEARTBEATS, PageParams),
+        TextTable::Instances => sql_with!(INSTANCES, PageParams),
+        TextTable::History => sql_with!(HISTORY, PageParams),
     };
     let after = request.after;
-    let rows = connection
-        .query(
-            sql,
-            &[
-                P::Int(after.key.0),
-                P::Int(integer(after.execution)),
-                P::Int(integer(after.number)),
-                P::Int(integer(request.walk_max as u64).saturating_add(1)),
-                P::Text(&encode(&request.except)),
-                P::MaybeInt(request.head.map(|head| integer(head as u64))),
-                P::Int(integer(request.bytes_max as u64)),
-            ],
-        )
-        .await?;
+    let except = encode(&request.except);
+    let params = PageParams {
+        key: P::Int(after.key.0),
+        execution: P::Int(integer(after.execution)),
+        number: P::Int(integer(after.number)),
+        rows: P::Int(integer(request.walk_max as u64).saturating_add(1)),
+        except: P::Text(&except),
+        head: P::MaybeInt(request.head.map(|head| integer(head as u64))),
+        bytes: P::Int(integer(request.bytes_max as u64)),
+    };
+    let params: Vec<P<'_>> = params.values().collect();
+    let rows = connection.query(sql, &params).await?;
     let mut page = TextPage::default();
     let mut last = after;
     for found in &rows {
@@ -139,7 +146,7 @@ macro_rules! replace {
             " t SET ",
             $column,
             " = c.after
-             FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[]) AS c (key, execution, number, before, after)
+             FROM {c}
              WHERE ",
             $row,
             " AND t.",
@@ -194,6 +201,34 @@ const REPLACE: [(TextTable, TextField, &str); 6] = [
     ),
 ];
 
+/// The texts of the statements in [`REPLACE`].
+static REPLACE_SQL: LazyLock<[String; 6]> =
+    LazyLock::new(|| REPLACE.map(|(_, _, sql)| SqlBuilder::new('$', sql).arrays("c", Changes::COLUMNS).build()));
+
+/// Changes of one column as columns.
+struct Changes<'c> {
+    key: Vec<i64>,
+    execution: Vec<i64>,
+    number: Vec<i64>,
+    before: Vec<Cow<'c, str>>,
+    after: Vec<Cow<'c, str>>,
+}
+
+impl<'c> Changes<'c> {
+    columns! { key: Ints, execution: Ints, number: Ints, before: Texts, after: Texts }
+
+    fn of(changes: &[&'c TextChange]) -> Self {
+        let rows = || changes.iter().map(|change| &change.row);
+        Self {
+            key: rows().map(|row| row.key.0).collect(),
+            execution: rows().map(|row| integer(row.execution)).collect(),
+            number: rows().map(|row| integer(row.number)).collect(),
+            before: changes.iter().map(|change| encode(&change.before)).collect(),
+            after: changes.iter().map(|change| encode(&change.after)).collect(),
+        }
+    }
+}
+
 /// Replaces texts. Their instances are locked first, in the order of their keys, as by each write that changes them, so
 /// that no two transactions wait for each other.
 pub(crate) async fn replace(session: &Session<'_>, changes: &[TextChange]) -> Result<usize, Failure> {
@@ -207,7 +242,7 @@ pub(crate) async fn replace(session: &Session<'_>, changes: &[TextChange]) -> Re
         )
         .await?;
     let mut replaced = 0;
-    for (table, field, sql) in REPLACE {
+    for ((table, field, _), sql) in REPLACE.into_iter().zip(REPLACE_SQL.iter()) {
         let of_this: Vec<&TextChange> = changes
             .iter()
             .filter(|c| c.table == table && c.field == field)
@@ -215,19 +250,8 @@ pub(crate) async fn replace(session: &Session<'_>, changes: &[TextChange]) -> Re
         if of_this.is_empty() {
             continue;
         }
-        let column =
-            |value: fn(&TextRow) -> i64| -> Vec<i64> { of_this.iter().map(|change| value(&change.row)).collect() };
-        let (keys, executions) = (column(|row| row.key.0), column(|row| integer(row.execution)));
-        let numbers = column(|row| integer(row.number));
-        let before: Vec<Cow<'_, str>> = of_this.iter().map(|change| encode(&change.before)).collect();
-        let after: Vec<Cow<'_, str>> = of_this.iter().map(|change| encode(&change.after)).collect();
-        let params = [
-            P::Ints(&keys),
-            P::Ints(&executions),
-            P::Ints(&numbers),
-            P::Texts(&before),
-            P::Texts(&after),
-        ];
+        let changes = Changes::of(&of_this);
+        let params: Vec<P<'_>> = changes.params().collect();
         replaced += session.query(sql, &params).await?.len();
     }
     Ok(replaced)

@@ -9,32 +9,33 @@ use crate::params::P;
 use crate::revocation;
 use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
+use crate::statement::named;
 use crate::text::encode;
 
 /// Registers a worker. A second call with the same id is the same registration: the caller may not have got the first
 /// answer.
 pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Result<i64, Failure> {
-    let row = session
-        .query_one(
-            "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
-             VALUES ($2, $3, $4, $5, $6, coalesce($1, {now}) + $7, $8, $9)
-             ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-               process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
-               newest_versions = excluded.newest_versions
-             RETURNING lease_until - $7",
-            &[
-                session.now(),
-                P::Text(&worker.id.0),
-                P::Text(&encode(&worker.name)),
-                P::Text(&encode(&worker.host)),
-                P::Int(i64::from(worker.pid)),
-                P::Text(&encode(&worker.process_start)),
-                P::Int(lease(worker.lease_ms)),
-                P::MaybeText(worker.about.as_deref().map(encode).as_deref()),
-                P::Text(&encode(&worker.newest.to_text())),
-            ],
-        )
-        .await?;
+    let row = named!(
+        session.query_one,
+        "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
+         VALUES ($id, $name, $host, $pid, $process_start, coalesce($now, {now}) + $lease, $description, $newest_versions)
+         ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
+           process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
+           newest_versions = excluded.newest_versions
+         RETURNING lease_until - $lease",
+        {
+            now: session.now(),
+            id: P::Text(&worker.id.0),
+            name: P::Text(&encode(&worker.name)),
+            host: P::Text(&encode(&worker.host)),
+            pid: P::Int(i64::from(worker.pid)),
+            process_start: P::Text(&encode(&worker.process_start)),
+            lease: P::Int(lease(worker.lease_ms)),
+            description: P::MaybeText(worker.about.as_deref().map(encode).as_deref()),
+            newest_versions: P::Text(&encode(&worker.newest.to_text())),
+        }
+    )
+    .await?;
     Ok(row.try_get(0)?)
 }
 
@@ -50,22 +51,22 @@ pub(crate) async fn renew(
     about: Option<&str>,
 ) -> Result<Option<Renewal>, Failure> {
     let about = about.map(encode);
-    let renewed = session
-        .query_optional(
-            "WITH renewed AS (
-               UPDATE {schema}.workers SET lease_until = coalesce($1, {now}) + $3, description = coalesce($4, description) WHERE id = $2
-               RETURNING lease_until - $3 AS now)
-             SELECT r.now, o.instances, o.keys, (SELECT count(*) FROM {schema}.tasks WHERE owner = $2) FROM renewed r CROSS JOIN (
-               SELECT count(*) AS instances, coalesce(sum(key & $5), 0)::bigint AS keys FROM {schema}.instances WHERE owner = $2) o",
-            &[
-                session.now(),
-                P::Text(&worker.0),
-                P::Int(lease(lease_ms)),
-                P::MaybeText(about.as_deref()),
-                P::Int(OwnedDigest::KEY_BITS),
-            ],
-        )
-        .await?;
+    let renewed = named!(
+        session.query_optional,
+        "WITH renewed AS (
+           UPDATE {schema}.workers SET lease_until = coalesce($now, {now}) + $lease, description = coalesce($description, description)
+           WHERE id = $id RETURNING lease_until - $lease AS now)
+         SELECT r.now, o.instances, o.keys, (SELECT count(*) FROM {schema}.tasks WHERE owner = $id) FROM renewed r CROSS JOIN (
+           SELECT count(*) AS instances, coalesce(sum(key & $key_bits), 0)::bigint AS keys FROM {schema}.instances WHERE owner = $id) o",
+        {
+            now: session.now(),
+            id: P::Text(&worker.0),
+            lease: P::Int(lease(lease_ms)),
+            description: P::MaybeText(about.as_deref()),
+            key_bits: P::Int(OwnedDigest::KEY_BITS),
+        }
+    )
+    .await?;
     let told = |row: Row| {
         Ok(Renewal {
             now_ms: row.try_get(0)?,
@@ -86,12 +87,12 @@ pub(crate) async fn owned(
     after: InstanceKey,
     limit: usize,
 ) -> Result<Vec<(InstanceKey, Epoch)>, Failure> {
-    let rows = connection
-        .query(
-            "SELECT key, epoch FROM {schema}.instances WHERE owner = $1 AND key > $2 ORDER BY key LIMIT $3",
-            &[P::Text(&worker.0), P::Int(after.0), P::Int(integer(limit as u64))],
-        )
-        .await?;
+    let rows = named!(
+        connection.query,
+        "SELECT key, epoch FROM {schema}.instances WHERE owner = $owner AND key > $after ORDER BY key LIMIT $limit",
+        { owner: P::Text(&worker.0), after: P::Int(after.0), limit: P::Int(integer(limit as u64)) }
+    )
+    .await?;
     let owned = |row: &Row| Ok((InstanceKey(row.try_get(0)?), Epoch(number(row, 1)?)));
     rows.iter().map(owned).collect()
 }
@@ -103,12 +104,12 @@ pub(crate) async fn announce_versions(
     newest: &Newest,
 ) -> Result<(), Failure> {
     let newest = newest.to_text();
-    session
-        .query(
-            "UPDATE {schema}.workers SET newest_versions = $2 WHERE id = $1",
-            &[P::Text(&worker.0), P::Text(&encode(&newest))],
-        )
-        .await?;
+    named!(
+        session.query,
+        "UPDATE {schema}.workers SET newest_versions = $newest WHERE id = $id",
+        { id: P::Text(&worker.0), newest: P::Text(&encode(&newest)) }
+    )
+    .await?;
     Ok(())
 }
 
@@ -132,13 +133,13 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
     session
         .query("DELETE FROM {schema}.workers WHERE id = $1", &[worker])
         .await?;
-    let released = session
-        .query(
-            "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($1, {now})
-             WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = $2 ORDER BY key FOR NO KEY UPDATE) RETURNING 1",
-            &[session.now(), worker],
-        )
-        .await?;
+    let released = named!(
+        session.query,
+        "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($now, {now})
+         WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = $owner ORDER BY key FOR NO KEY UPDATE) RETURNING 1",
+        { now: session.now(), owner: worker }
+    )
+    .await?;
     session
         .query("UPDATE {schema}.tasks SET owner = NULL WHERE owner = $1", &[worker])
         .await?;

@@ -16,6 +16,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer, number};
 use crate::session::Session;
+use crate::statement::named;
 
 /// The effects of a turn on others.
 pub(super) struct TurnEffects<'w> {
@@ -171,14 +172,15 @@ async fn children_of(session: &Session<'_>, turns: &[TurnEffects<'_>]) -> Result
     if n.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = session
-        .query(
-            "SELECT c.n, i.key FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS c (n, key, execution, event)
-             JOIN {schema}.instances i ON i.parent_key = c.key AND i.parent_execution = c.execution AND i.parent_event = c.event
-             ORDER BY c.n, c.event",
-            &[P::Ints(&n), P::Ints(&key), P::Ints(&execution), P::Ints(&event)],
-        )
-        .await?;
+    let rows = named!(
+        session.query,
+        "SELECT c.n, i.key FROM {c}
+         JOIN {schema}.instances i ON i.parent_key = c.key AND i.parent_execution = c.execution AND i.parent_event = c.event
+         ORDER BY c.n, c.event",
+        {},
+        c { n: P::Ints(&n), key: P::Ints(&key), execution: P::Ints(&execution), event: P::Ints(&event) }
+    )
+    .await?;
     rows.iter()
         .map(|row| {
             Ok((

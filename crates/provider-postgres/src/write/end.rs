@@ -12,21 +12,20 @@ use crate::params::P;
 use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::query;
 
 const END: &str = "WITH e AS (
-    SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[])
-      AS e (key, execution, event_id, time, kind, ref_id, name, payload, meta)
+    SELECT * FROM {r}
   ), appended AS (
-    INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
-    SELECT * FROM e
+    INSERT INTO {schema}.history ({r.columns}) SELECT * FROM e
   ), dropped AS (
-    DELETE FROM {schema}.messages WHERE instance_key = $1
+    DELETE FROM {schema}.messages WHERE instance_key = $key
   ), forgotten AS (
-    DELETE FROM {schema}.heartbeats WHERE instance_key = $1
+    DELETE FROM {schema}.heartbeats WHERE instance_key = $key
   )
-  UPDATE {schema}.instances SET status = $12, next_event_id = $13, owner = NULL, wake_at = NULL, unread = 0,
-    report = NULL, mismatched_code = NULL, updated_at = $2, completed_at = $2
-  WHERE key = $1 RETURNING parent_key, parent_execution, parent_event";
+  UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,
+    report = NULL, mismatched_code = NULL, updated_at = $time, completed_at = $time
+  WHERE key = $key RETURNING parent_key, parent_execution, parent_event";
 
 /// The workers that are affected by a write to instances of others.
 #[derive(Default)]
@@ -74,12 +73,19 @@ pub(super) async fn end(
     for record in &records {
         events.push(instance.key, instance.execution, record);
     }
-    let mut params = vec![P::Int(instance.key.0), P::Int(time_ms)];
-    params.extend(events.params());
-    params.extend([P::Text(status.as_str()), P::Int(integer(next.0))]);
     // The owner is cleared (P7) and the next event id moves on, so later writes of the former owner are fenced off
     // twice.
-    let ended = session.query_one(END, &params).await?;
+    let end = query!(
+        END,
+        {
+            key: P::Int(instance.key.0),
+            time: P::Int(time_ms),
+            status: P::Text(status.as_str()),
+            next: P::Int(integer(next.0)),
+        };
+        r: Events = events
+    );
+    let ended = session.query_one(end.sql, &end.params).await?;
     revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
     let parent = parent(&ended, 0)?;
     let settled = parent.map(|parent| parent.settled(settlement(status, result)));

@@ -7,12 +7,13 @@ use perdure_provider::{AfterTurn, InstanceKey, TurnCommit};
 
 use crate::params::P;
 use crate::rows::integer;
+use crate::statement::columns;
 use crate::text::encode;
 
 /// Columns of rows to append to the history.
 #[derive(Default)]
 pub(super) struct Events<'w> {
-    key: Vec<i64>,
+    instance_key: Vec<i64>,
     execution: Vec<i64>,
     event_id: Vec<i64>,
     time: Vec<i64>,
@@ -25,7 +26,7 @@ pub(super) struct Events<'w> {
 
 impl<'w> Events<'w> {
     pub(super) fn push(&mut self, key: InstanceKey, execution: ExecutionId, event: &'w EventRecord) {
-        self.key.push(key.0);
+        self.instance_key.push(key.0);
         self.execution.push(integer(execution.0));
         self.event_id.push(integer(event.event_id.0));
         self.time.push(event.time_ms);
@@ -46,17 +47,15 @@ impl<'w> Events<'w> {
         }
     }
 
-    pub(super) fn params(&self) -> [P<'_>; 9] {
-        [
-            P::Ints(&self.key),
-            P::Ints(&self.execution),
-            P::Ints(&self.event_id),
-            P::Ints(&self.time),
-            P::Names(&self.kind),
-            P::MaybeInts(&self.ref_id),
-            P::MaybeTexts(&self.name),
-            P::MaybeTexts(&self.payload),
-            P::MaybeTexts(&self.meta),
-        ]
+    columns! {
+        instance_key: Ints,
+        execution: Ints,
+        event_id: Ints,
+        time: Ints,
+        kind: Names,
+        ref_id: MaybeInts,
+        name: MaybeTexts,
+        payload: MaybeTexts,
+        meta: MaybeTexts,
     }
 }

@@ -1,4 +1,4 @@
-//! NewInstances of instances: their rows and first events, and the effects of their first turns, with one statement for all
+//! New instances: their rows and first events, and the effects of their first turns, with one statement for all
 //! starts of a layer.
 
 use std::borrow::Cow;
@@ -16,6 +16,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number};
 use crate::session::Session;
+use crate::statement::{columns, query};
 use crate::text::encode;
 
 /// Rows are made in the order of their ids, so that two transactions that start the same instances do not wait for each
@@ -24,7 +25,7 @@ use crate::text::encode;
 /// A worker that claims a start is locked against its removal, so that the removal finds what the worker owns. A worker
 /// that is no longer registered owns nothing, and the first turn that it ran is not written.
 const START: &str = "WITH w AS MATERIALIZED (
-  SELECT id FROM {schema}.workers WHERE id = ANY ($2::text[]) ORDER BY id FOR KEY SHARE
+  SELECT id FROM {schema}.workers WHERE id = ANY ($claims::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
   INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
     custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event, tags, report, mismatched_code, created_at,
@@ -32,25 +33,19 @@ const START: &str = "WITH w AS MATERIALIZED (
   SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END, CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
     CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
-    CASE WHEN NOT claimed OR is_due THEN coalesce($1, {now}) ELSE wake_at END,
+    CASE WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
     CASE WHEN claimed THEN custom_status END, (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
     parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN mismatched_code END, created_at,
     CASE WHEN claimed THEN updated_at ELSE created_at END, CASE WHEN claimed AND ends THEN updated_at END
   FROM (
-    SELECT s.*, (s.claim IN (SELECT id FROM w)) IS TRUE AS claimed FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
-      $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[],
-      $17::bigint[], $18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::boolean[], $25::boolean[],
-      $26::boolean[], $27::boolean[], $28::bigint[])
-      AS s (key, id, name, version, claim, priority, parent_id, tags, parent_key, parent_execution, parent_event, created_at, updated_at,
-        execution, next_event_id, turns, status, next_version, custom_status, report, mismatched_code, keeps, is_due, ends, has_status, wake_at)
+    SELECT s.*, (s.claim IN (SELECT id FROM w)) IS TRUE AS claimed FROM {s}
   ) s ORDER BY id
   ON CONFLICT (id) DO NOTHING RETURNING key, epoch, wake_at
 ), appended AS (
-  INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
-  SELECT * FROM unnest($29::bigint[], $30::bigint[], $31::bigint[], $32::bigint[], $33::text[], $34::bigint[], $35::text[], $36::text[], $37::text[])
-    AS e (key, execution, event_id, time, kind, ref_id, name, payload, meta)
-  WHERE CASE WHEN e.execution = 1 AND e.event_id = 1 THEN e.key IN (SELECT key FROM made)
-    ELSE e.key IN (SELECT key FROM made WHERE epoch = 1) END
+  INSERT INTO {schema}.history ({e.columns})
+  SELECT * FROM {e}
+  WHERE CASE WHEN e.execution = 1 AND e.event_id = 1 THEN e.instance_key IN (SELECT key FROM made)
+    ELSE e.instance_key IN (SELECT key FROM made WHERE epoch = 1) END
 )
 SELECT key, epoch, wake_at FROM made";
 
@@ -157,43 +152,46 @@ impl<'w> NewInstances<'w> {
         Ok(())
     }
 
+    columns! {
+        key: Ints,
+        id: Texts,
+        name: Texts,
+        version: Texts,
+        claim: MaybeTexts,
+        priority: Ints,
+        parent_id: MaybeTexts,
+        tags: MaybeTexts,
+        parent_key: MaybeInts,
+        parent_execution: MaybeInts,
+        parent_event: MaybeInts,
+        created_at: Ints,
+        updated_at: Ints,
+        execution: Ints,
+        next_event_id: Ints,
+        turns: Ints,
+        status: Names,
+        next_version: MaybeTexts,
+        custom_status: MaybeTexts,
+        report: MaybeTexts,
+        mismatched_code: MaybeTexts,
+        keeps: Bools,
+        is_due: Bools,
+        ends: Bools,
+        has_status: Bools,
+        wake_at: MaybeInts,
+    }
+
     /// Returns the statement. `None`: there are no starts.
     pub(super) fn query(&self, session: &Session<'_>) -> Option<Query<'_>> {
         if self.key.is_empty() {
             return None;
         }
-        let mut params = vec![
-            session.now(),
-            P::Names(&self.claims),
-            P::Ints(&self.key),
-            P::Texts(&self.id),
-            P::Texts(&self.name),
-            P::Texts(&self.version),
-            P::MaybeTexts(&self.claim),
-            P::Ints(&self.priority),
-            P::MaybeTexts(&self.parent_id),
-            P::MaybeTexts(&self.tags),
-            P::MaybeInts(&self.parent_key),
-            P::MaybeInts(&self.parent_execution),
-            P::MaybeInts(&self.parent_event),
-            P::Ints(&self.created_at),
-            P::Ints(&self.updated_at),
-            P::Ints(&self.execution),
-            P::Ints(&self.next_event_id),
-            P::Ints(&self.turns),
-            P::Names(&self.status),
-            P::MaybeTexts(&self.next_version),
-            P::MaybeTexts(&self.custom_status),
-            P::MaybeTexts(&self.report),
-            P::MaybeTexts(&self.mismatched_code),
-            P::Bools(&self.keeps),
-            P::Bools(&self.is_due),
-            P::Bools(&self.ends),
-            P::Bools(&self.has_status),
-            P::MaybeInts(&self.wake_at),
-        ];
-        params.extend(self.events.params());
-        Some(Query { sql: START, params })
+        Some(query!(
+            START,
+            { now: session.now(), claims: P::Names(&self.claims) };
+            s: NewInstances = self;
+            e: Events = self.events
+        ))
     }
 }
 

@@ -8,13 +8,14 @@ use perdure_provider::{AfterTurn, Write};
 use super::layers::Layer;
 use crate::connection::Query;
 use crate::params::P;
+use crate::statement::query;
 use crate::text::encode;
 
 const LOCK: &str = "SELECT FROM {schema}.instances WHERE key IN (
-    SELECT unnest($1::bigint[])
-    UNION ALL SELECT i.key FROM unnest($2::text[]) AS named (id) JOIN {schema}.instances i ON i.id = named.id
-    UNION ALL SELECT i.parent_key FROM unnest($3::bigint[]) AS ending (key) JOIN {schema}.instances i ON i.key = ending.key
-    UNION ALL SELECT c.key FROM unnest($4::bigint[], $5::bigint[], $6::bigint[]) AS cancelled (parent, execution, event)
+    SELECT unnest($keys::bigint[])
+    UNION ALL SELECT i.key FROM {named} JOIN {schema}.instances i ON i.id = named.id
+    UNION ALL SELECT i.parent_key FROM {ending} JOIN {schema}.instances i ON i.key = ending.key
+    UNION ALL SELECT c.key FROM {cancelled}
       JOIN {schema}.instances c ON c.parent_key = cancelled.parent AND c.parent_execution = cancelled.execution AND c.parent_event = cancelled.event
   ) ORDER BY key FOR NO KEY UPDATE";
 
@@ -94,16 +95,14 @@ impl<'w> Lock<'w> {
     pub(super) fn query(&self) -> Option<Query<'_>> {
         let [parents, executions, events] = &self.cancelled;
         let is_empty = self.keys.is_empty() && self.ids.is_empty() && parents.is_empty();
-        (!is_empty).then(|| Query {
-            sql: LOCK,
-            params: vec![
-                P::Ints(&self.keys),
-                P::Texts(&self.ids),
-                P::Ints(&self.ending),
-                P::Ints(parents),
-                P::Ints(executions),
-                P::Ints(events),
-            ],
+        (!is_empty).then(|| {
+            query!(
+                LOCK,
+                { keys: P::Ints(&self.keys) },
+                named { id: P::Texts(&self.ids) },
+                ending { key: P::Ints(&self.ending) },
+                cancelled { parent: P::Ints(parents), execution: P::Ints(executions), event: P::Ints(events) }
+            )
         })
     }
 }

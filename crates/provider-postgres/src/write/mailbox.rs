@@ -16,6 +16,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer, number, optional_number, status, worker};
 use crate::session::Session;
+use crate::statement::{columns, query};
 use crate::text::{encode, encode_cow};
 
 const SEND: &str = "WITH numbered AS MATERIALIZED (
@@ -23,9 +24,7 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
     SELECT m.*, i.key, i.status, i.owner, i.message_seq,
       i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(m.to_execution = i.execution, true)
         AND coalesce(i.unread + row_number() OVER (PARTITION BY i.key ORDER BY m.n) <= m.unread_max, true) AS accepted
-    FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::bigint[], $10::bigint[],
-      $11::bigint[], $12::bigint[])
-      AS m (n, to_id, to_key, to_execution, kind, name, payload, execution, ref_id, time, unread_max)
+    FROM {m}
     JOIN {schema}.instances i ON i.key = coalesce(m.to_key, (SELECT key FROM {schema}.instances WHERE id = m.to_id))
   ) m
 ), put AS (
@@ -33,7 +32,7 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
   SELECT key, seq, kind, name, payload, time, execution, ref_id FROM numbered WHERE accepted
 ), told AS (
   UPDATE {schema}.instances i SET unread = i.unread + c.count, message_seq = i.message_seq + c.count,
-    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($1, {now})) ELSE i.wake_at END
+    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($now, {now})) ELSE i.wake_at END
   FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = c.key
 )
 SELECT n, key, status, owner, CASE WHEN accepted THEN seq END FROM numbered";
@@ -101,25 +100,23 @@ impl<'w> Messages<'w> {
         self.n.len()
     }
 
+    columns! {
+        n: Ints,
+        to_id: MaybeTexts,
+        to_key: MaybeInts,
+        to_execution: MaybeInts,
+        kind: Texts,
+        name: MaybeTexts,
+        payload: MaybeTexts,
+        execution: MaybeInts,
+        ref_id: MaybeInts,
+        time: Ints,
+        unread_max: MaybeInts,
+    }
+
     /// Returns the statement. `None`: there are no messages.
     pub(super) fn query(&self, session: &Session<'_>) -> Option<Query<'_>> {
-        (!self.n.is_empty()).then(|| Query {
-            sql: SEND,
-            params: vec![
-                session.now(),
-                P::Ints(&self.n),
-                P::MaybeTexts(&self.to_id),
-                P::MaybeInts(&self.to_key),
-                P::MaybeInts(&self.to_execution),
-                P::Texts(&self.kind),
-                P::MaybeTexts(&self.name),
-                P::MaybeTexts(&self.payload),
-                P::MaybeInts(&self.execution),
-                P::MaybeInts(&self.ref_id),
-                P::Ints(&self.time),
-                P::MaybeInts(&self.unread_max),
-            ],
-        })
+        (!self.n.is_empty()).then(|| query!(SEND, { now: session.now() }; m: Messages = self))
     }
 
     /// Locks the receivers and sends the messages. Returns the result of each, in order.

@@ -10,6 +10,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer, number, worker};
 use crate::session::Session;
+use crate::statement::named;
 use crate::text::encode;
 
 pub(super) async fn offer_all<'w>(
@@ -33,24 +34,23 @@ pub(super) async fn offer_all<'w>(
     if key.is_empty() {
         return Ok(());
     }
-    session
-        .query(
-            "INSERT INTO {schema}.tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline)
-             SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[],
-               $9::bigint[])",
-            &[
-                P::Ints(&key),
-                P::Ints(&execution),
-                P::Ints(&event),
-                P::Ints(&attempt),
-                P::Texts(&queue),
-                P::Texts(&name),
-                P::Ints(&priority),
-                P::Ints(&due_at),
-                P::MaybeInts(&deadline),
-            ],
-        )
-        .await?;
+    named!(
+        session.query,
+        "INSERT INTO {schema}.tasks ({offered.columns}) SELECT * FROM {offered}",
+        {},
+        offered {
+            instance_key: P::Ints(&key),
+            execution: P::Ints(&execution),
+            event_id: P::Ints(&event),
+            attempt: P::Ints(&attempt),
+            queue: P::Texts(&queue),
+            name: P::Texts(&name),
+            priority: P::Ints(&priority),
+            due_at: P::Ints(&due_at),
+            deadline: P::MaybeInts(&deadline),
+        }
+    )
+    .await?;
     Ok(())
 }
 
@@ -70,13 +70,19 @@ pub(super) async fn withdraw_all(
     if n.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = session
-        .query(
-            "DELETE FROM {schema}.tasks t USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS w (n, key, execution, event)
-             WHERE t.instance_key = w.key AND t.execution = w.execution AND t.event_id = w.event RETURNING w.n, t.owner",
-            &[P::Ints(&n), P::Ints(&key), P::Ints(&execution), P::Ints(&event)],
-        )
-        .await?;
+    let rows = named!(
+        session.query,
+        "DELETE FROM {schema}.tasks t USING {w}
+         WHERE t.instance_key = w.key AND t.execution = w.execution AND t.event_id = w.event RETURNING w.n, t.owner",
+        {},
+        w {
+            n: P::Ints(&n),
+            key: P::Ints(&key),
+            execution: P::Ints(&execution),
+            event: P::Ints(&event)
+        }
+    )
+    .await?;
     let mut stopped = Vec::new();
     for row in &rows {
         let at = usize::try_from(number(row, 0)?).unwrap_or(usize::MAX);

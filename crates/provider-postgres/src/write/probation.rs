@@ -6,23 +6,24 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 
 pub(super) async fn note(session: &Session<'_>, probation: &Probation) -> Result<Outcome, Failure> {
-    let noted = session
-        .query_optional(
-            "UPDATE {schema}.instances
-             SET probation = $4, suspicion = CASE WHEN $4 = $5 AND suspicion = $6 THEN $7 ELSE suspicion END
-             WHERE key = $1 AND owner = $2 AND epoch = $3 RETURNING 1",
-            &[
-                P::Int(probation.key.0),
-                P::Text(&probation.worker.0),
-                P::Int(integer(probation.epoch.0)),
-                P::Int(probation.step.number().into()),
-                P::Int(ProbationStep::End.number().into()),
-                P::Int(Suspicion::ISOLATED.0.into()),
-                P::Int(Suspicion::ISOLATED.after_probation().0.into()),
-            ],
-        )
-        .await?;
+    let noted = named!(
+        session.query_optional,
+        "UPDATE {schema}.instances
+         SET probation = $step, suspicion = CASE WHEN $step = $end AND suspicion = $isolated THEN $after ELSE suspicion END
+         WHERE key = $key AND owner = $owner AND epoch = $epoch RETURNING 1",
+        {
+            key: P::Int(probation.key.0),
+            owner: P::Text(&probation.worker.0),
+            epoch: P::Int(integer(probation.epoch.0)),
+            step: P::Int(probation.step.number().into()),
+            end: P::Int(ProbationStep::End.number().into()),
+            isolated: P::Int(Suspicion::ISOLATED.0.into()),
+            after: P::Int(Suspicion::ISOLATED.after_probation().0.into()),
+        }
+    )
+    .await?;
     Ok(noted.map_or(Outcome::Fenced, |_| Outcome::Noted))
 }

@@ -7,20 +7,21 @@ use crate::params::P;
 use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 
 pub(super) async fn release(session: &Session<'_>, release: &ReleaseInstance) -> Result<Outcome, Failure> {
-    let gone = session
-        .query_optional(
-            "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($1, {now})
-             WHERE key = $2 AND owner = $3 AND epoch = $4 RETURNING 1",
-            &[
-                session.now(),
-                P::Int(release.key.0),
-                P::Text(&release.worker.0),
-                P::Int(integer(release.epoch.0)),
-            ],
-        )
-        .await?;
+    let gone = named!(
+        session.query_optional,
+        "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($now, {now})
+         WHERE key = $key AND owner = $owner AND epoch = $epoch RETURNING 1",
+        {
+            now: session.now(),
+            key: P::Int(release.key.0),
+            owner: P::Text(&release.worker.0),
+            epoch: P::Int(integer(release.epoch.0)),
+        }
+    )
+    .await?;
     revocation::forget(session, release).await?;
     Ok(gone.map_or(Outcome::Fenced, |_| Outcome::Noted))
 }

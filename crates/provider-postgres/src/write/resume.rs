@@ -7,13 +7,22 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, text};
 use crate::session::Session;
+use crate::statement::named;
 use crate::text::encode;
 
 /// Makes suspended instances due now. An instance that never had a turn is pending, as it was started.
-const GO_ON: &str = "UPDATE {schema}.instances
-  SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = coalesce($1, {now}), report = NULL,
-    mismatched_code = NULL, suspicion = 0, updated_at = $2
-  WHERE key = ANY ($3::bigint[])";
+async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(), Failure> {
+    named!(
+        session.query,
+        "UPDATE {schema}.instances
+         SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = coalesce($now, {now}),
+           report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
+         WHERE key = ANY ($keys::bigint[])",
+        { now: session.now(), time: P::Int(time_ms), keys: P::Ints(keys) }
+    )
+    .await?;
+    Ok(())
+}
 
 pub(super) async fn resume(session: &Session<'_>, id: &str, time_ms: i64) -> Result<Outcome, Failure> {
     let Some(instance) = find(session, id).await? else {
@@ -24,9 +33,7 @@ pub(super) async fn resume(session: &Session<'_>, id: &str, time_ms: i64) -> Res
             status: instance.status,
         });
     }
-    session
-        .query(GO_ON, &[session.now(), P::Int(time_ms), P::Ints(&[instance.key.0])])
-        .await?;
+    make_due(session, &[instance.key.0], time_ms).await?;
     Ok(Outcome::Resumed)
 }
 
@@ -45,24 +52,22 @@ pub(crate) async fn resume_mismatched(
     loop {
         if code != request.code {
             let left = integer((request.limit - resumed.len()) as u64);
-            let rows = session
-                .query(
-                    "SELECT key FROM {schema}.instances
-                     WHERE mismatched_code IS NOT NULL AND name = $1 AND version = $2 AND mismatched_code = $3 AND key > $4
-                     ORDER BY key LIMIT $5 FOR NO KEY UPDATE",
-                    &[
-                        P::Text(&name),
-                        P::Text(&version),
-                        P::Text(&encode(&code)),
-                        P::Int(after),
-                        P::Int(left),
-                    ],
-                )
-                .await?;
+            let rows = named!(
+                session.query,
+                "SELECT key FROM {schema}.instances
+                 WHERE mismatched_code IS NOT NULL AND name = $name AND version = $version AND mismatched_code = $code AND key > $after
+                 ORDER BY key LIMIT $limit FOR NO KEY UPDATE",
+                {
+                    name: P::Text(&name),
+                    version: P::Text(&version),
+                    code: P::Text(&encode(&code)),
+                    after: P::Int(after),
+                    limit: P::Int(left),
+                }
+            )
+            .await?;
             let keys: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
-            session
-                .query(GO_ON, &[session.now(), P::Int(request.time_ms), P::Ints(&keys)])
-                .await?;
+            make_due(session, &keys, request.time_ms).await?;
             resumed.extend(keys.into_iter().map(|key| Mismatched {
                 code: code.clone(),
                 key: InstanceKey(key),
@@ -71,13 +76,14 @@ pub(crate) async fn resume_mismatched(
                 return Ok(resumed);
             }
         }
-        let next = session
-            .query_optional(
-                "SELECT mismatched_code FROM {schema}.instances
-                 WHERE mismatched_code IS NOT NULL AND name = $1 AND version = $2 AND mismatched_code > $3 ORDER BY mismatched_code LIMIT 1",
-                &[P::Text(&name), P::Text(&version), P::Text(&encode(&code))],
-            )
-            .await?;
+        let next = named!(
+            session.query_optional,
+            "SELECT mismatched_code FROM {schema}.instances
+             WHERE mismatched_code IS NOT NULL AND name = $name AND version = $version AND mismatched_code > $code
+             ORDER BY mismatched_code LIMIT 1",
+            { name: P::Text(&name), version: P::Text(&version), code: P::Text(&encode(&code)) }
+        )
+        .await?;
         let Some(next) = next else {
             return Ok(resumed);
         };

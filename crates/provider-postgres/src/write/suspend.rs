@@ -7,6 +7,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::revocation;
 use crate::session::Session;
+use crate::statement::named;
 use crate::text::encode;
 
 pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Result<Outcome, Failure> {
@@ -20,12 +21,17 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
     }
     if instance.status != Status::Suspended {
         // The owner is cleared (P7): none of its commits matches any more, and the epoch goes on from its former value.
-        session
-            .query(
-                "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $2, updated_at = $3 WHERE key = $1",
-                &[P::Int(instance.key.0), P::Text(&encode(&suspension.report)), P::Int(suspension.time_ms)],
-            )
-            .await?;
+        named!(
+            session.query,
+            "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report, updated_at = $time
+             WHERE key = $key",
+            {
+                key: P::Int(instance.key.0),
+                report: P::Text(&encode(&suspension.report)),
+                time: P::Int(suspension.time_ms),
+            }
+        )
+        .await?;
         revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch).await?;
     }
     Ok(Outcome::Suspended {

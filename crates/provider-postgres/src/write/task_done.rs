@@ -4,33 +4,39 @@ use perdure_engine::{AttemptResult, Settlement};
 use perdure_provider::{Outcome, TaskDone};
 
 use super::found::Parent;
-use super::heartbeat;
+use super::heartbeat::{self, Activity};
 use super::mailbox::{Messages, Sent};
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::statement::named;
 
 pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Failure> {
     let task = done.task;
-    let row = [
-        P::Int(task.key.0),
-        P::Int(integer(task.execution.0)),
-        P::Int(integer(task.scheduled.0)),
-        P::Int(i64::from(task.attempt)),
-        P::Text(&done.worker.0),
-    ];
-    let removed = session
-        .query_optional(
-            "DELETE FROM {schema}.tasks WHERE instance_key = $1 AND execution = $2 AND event_id = $3 AND attempt = $4 AND owner = $5 RETURNING 1",
-            &row,
-        )
-        .await?;
+    let activity = Activity {
+        key: P::Int(task.key.0),
+        execution: P::Int(integer(task.execution.0)),
+        scheduled: P::Int(integer(task.scheduled.0)),
+    };
+    let removed = named!(
+        session.query_optional,
+        "DELETE FROM {schema}.tasks
+         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt AND owner = $owner RETURNING 1",
+        {
+            key: activity.key,
+            execution: activity.execution,
+            event: activity.scheduled,
+            attempt: P::Int(i64::from(task.attempt)),
+            owner: P::Text(&done.worker.0),
+        }
+    )
+    .await?;
     if removed.is_none() {
         return Ok(Outcome::Fenced);
     }
     if matches!(done.result, AttemptResult::Completed(_)) {
-        session.query(heartbeat::FORGET, &row[..3]).await?;
+        heartbeat::forget(session, activity).await?;
     }
     let waiting = Parent {
         key: task.key,

@@ -18,6 +18,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer};
 use crate::session::Session;
+use crate::statement::{columns, query};
 use crate::status;
 
 macro_rules! moved {
@@ -32,9 +33,9 @@ macro_rules! moved {
     status = t.status,
     owner = CASE WHEN t.keeps THEN i.owner END,
     wake_at = CASE
-      WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen THEN least(coalesce($1, {now}), t.wake_at)
+      WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen THEN least(coalesce($now, {now}), t.wake_at)
       WHEN t.sleeps THEN t.wake_at
-      WHEN t.begins AND NOT t.keeps THEN coalesce($1, {now}) END,
+      WHEN t.begins AND NOT t.keeps THEN coalesce($now, {now}) END,
     unread = CASE WHEN t.ends THEN 0 ELSE i.unread - t.consumed END,
     custom_status = CASE WHEN t.has_status THEN t.custom_status ELSE i.custom_status END,
     custom_status_version = i.custom_status_version + t.has_status::int,
@@ -44,18 +45,12 @@ macro_rules! moved {
     probation = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.probation END,
     updated_at = t.time,
     completed_at = CASE WHEN t.ends THEN t.time END
-  FROM unnest($2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-    $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::boolean[], $19::boolean[],
-    $20::boolean[], $21::boolean[], $22::boolean[], $23::bigint[])
-    AS t (key, owner, epoch, execution, fence, next, next_execution, counts, time, seen, consumed, version, status, report, mismatched_code,
-      custom_status, keeps, sleeps, ends, begins, has_status, wake_at)
+  FROM {t}
   WHERE i.key = t.key AND (i.owner = t.owner) IS TRUE AND i.epoch = t.epoch AND i.execution = t.execution AND i.next_event_id = t.fence
   RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event
 ), appended AS (
-  INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
-  SELECT * FROM unnest($24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[], $28::text[], $29::bigint[], $30::text[], $31::text[], $32::text[])
-    AS e (key, execution, event_id, time, kind, ref_id, name, payload, meta)
-  WHERE (e.key IN (SELECT key FROM moved)) IS TRUE
+  INSERT INTO {schema}.history ({e.columns})
+  SELECT * FROM {e} WHERE (e.instance_key IN (SELECT key FROM moved)) IS TRUE
 )",
             $more
         )
@@ -69,13 +64,13 @@ const PLAIN: &str = moved!(" SELECT key, false, wake_at, parent_key, parent_exec
 /// consumed message, too.
 const WHOLE: &str = moved!(
     ", consumed AS (
-  DELETE FROM {schema}.messages d USING unnest($33::bigint[], $34::bigint[]) AS c (key, seq)
+  DELETE FROM {schema}.messages d USING {c}
   WHERE d.instance_key = c.key AND d.seq = c.seq AND (c.key IN (SELECT key FROM moved)) IS TRUE RETURNING d.instance_key
 ), dropped AS (
-  DELETE FROM {schema}.messages d USING unnest($35::bigint[]) AS ended (key)
+  DELETE FROM {schema}.messages d USING {ended}
   WHERE d.instance_key = ended.key AND (ended.key IN (SELECT key FROM moved)) IS TRUE
 ), forgotten AS (
-  DELETE FROM {schema}.heartbeats d USING unnest($36::bigint[], $37::bigint[], $38::bigint[]) AS h (key, execution, event_id)
+  DELETE FROM {schema}.heartbeats d USING {h}
   WHERE d.instance_key = h.key AND d.execution = h.execution AND d.event_id = h.event_id
     AND (h.key IN (SELECT key FROM moved)) IS TRUE
 )
@@ -172,48 +167,51 @@ impl<'w> Turns<'w> {
         Ok(())
     }
 
+    columns! {
+        key: Ints,
+        owner: Names,
+        epoch: Ints,
+        execution: Ints,
+        fence: Ints,
+        next: Ints,
+        next_execution: Ints,
+        counts: Ints,
+        time: Ints,
+        seen: Ints,
+        consumed: Ints,
+        version: MaybeTexts,
+        status: Names,
+        report: MaybeTexts,
+        mismatched_code: MaybeTexts,
+        custom_status: MaybeTexts,
+        keeps: Bools,
+        sleeps: Bools,
+        ends: Bools,
+        begins: Bools,
+        has_status: Bools,
+        wake_at: MaybeInts,
+    }
+
     /// Returns the statement. `None`: there are no turns.
     pub(super) fn query<'a>(&'a self, now: P<'a>) -> Option<Query<'a>> {
         if self.key.is_empty() {
             return None;
         }
-        let mut params = vec![
-            now,
-            P::Ints(&self.key),
-            P::Names(&self.owner),
-            P::Ints(&self.epoch),
-            P::Ints(&self.execution),
-            P::Ints(&self.fence),
-            P::Ints(&self.next),
-            P::Ints(&self.next_execution),
-            P::Ints(&self.counts),
-            P::Ints(&self.time),
-            P::Ints(&self.seen),
-            P::Ints(&self.consumed),
-            P::MaybeTexts(&self.version),
-            P::Names(&self.status),
-            P::MaybeTexts(&self.report),
-            P::MaybeTexts(&self.mismatched_code),
-            P::MaybeTexts(&self.custom_status),
-            P::Bools(&self.keeps),
-            P::Bools(&self.sleeps),
-            P::Bools(&self.ends),
-            P::Bools(&self.begins),
-            P::Bools(&self.has_status),
-            P::MaybeInts(&self.wake_at),
-        ];
-        params.extend(self.events.params());
         let is_plain = self.gone[0].is_empty() && self.over[0].is_empty() && self.ended.is_empty();
-        if !is_plain {
-            let [key, seq] = &self.gone;
-            let [activity_key, execution, scheduled] = &self.over;
-            let more = [key, seq, &self.ended, activity_key, execution, scheduled];
-            params.extend(more.into_iter().map(|column| P::Ints(column)));
+        if is_plain {
+            return Some(query!(PLAIN, { now: now }; t: Turns = self; e: Events = self.events));
         }
-        Some(Query {
-            sql: if is_plain { PLAIN } else { WHOLE },
-            params,
-        })
+        let [key, seq] = &self.gone;
+        let [activity_key, execution, scheduled] = &self.over;
+        Some(query!(
+            WHOLE,
+            { now: now },
+            c { key: P::Ints(key), seq: P::Ints(seq) },
+            ended { key: P::Ints(&self.ended) },
+            h { key: P::Ints(activity_key), execution: P::Ints(execution), event_id: P::Ints(scheduled) };
+            t: Turns = self;
+            e: Events = self.events
+        ))
     }
 }
 

@@ -1,7 +1,5 @@
 //! One message to an instance that accepts it.
 
-use std::sync::LazyLock;
-
 use perdure_engine::MessageSeq;
 use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome};
 use tokio_postgres::Row;
@@ -11,27 +9,28 @@ use crate::error::Failure;
 use crate::marks::{self, Mark};
 use crate::params::P;
 use crate::rows::{integer, number, worker};
+use crate::statement::named;
 use crate::text::{encode, encode_cow};
 
 /// The update locks the instance (P5). If it had to wait for another transaction, it checks the row again as that
 /// transaction has left it.
-static SENT: LazyLock<String> = LazyLock::new(|| {
-    let marked = marks::leaving(10, "FROM told");
+fn sql() -> String {
+    let marked = marks::leaving("FROM told");
     format!(
         "WITH told AS (
   UPDATE {{schema}}.instances SET unread = unread + 1, message_seq = message_seq + 1,
-    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' THEN least(wake_at, coalesce($1, {{now}})) ELSE wake_at END
-  WHERE id = $2 AND status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(unread < $3, true)
+    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' THEN least(wake_at, coalesce($now, {{now}})) ELSE wake_at END
+  WHERE id = $id AND status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(unread < $unread_max, true)
   RETURNING key, message_seq, owner
 ), put AS (
   INSERT INTO {{schema}}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
-  SELECT key, message_seq, $4, $5, $6, $7, $8, $9 FROM told
+  SELECT key, message_seq, $kind, $name, $payload, $time, $execution, $ref_id FROM told
 ), marked AS (
   {marked}
 )
 SELECT key, message_seq, owner FROM told"
     )
-});
+}
 
 /// A message that is written by one statement.
 pub(crate) struct Message<'w>(pub(super) &'w NewMessage);
@@ -43,20 +42,24 @@ impl Message<'_> {
         let kept = KeptMessage::of(&message.body);
         let (id, kind) = (encode(&message.instance), kept.kind);
         let [name, payload] = [kept.name, kept.payload].map(|text| text.map(encode_cow));
-        let params = [
-            P::MaybeInt(connection.from.clock_ms()),
-            P::Text(&id),
-            P::MaybeInt(message.unread_max.map(integer)),
-            P::Text(&kind),
-            P::MaybeText(name.as_deref()),
-            P::MaybeText(payload.as_deref()),
-            P::Int(message.time_ms),
-            P::MaybeInt(kept.execution.map(|id| integer(id.0))),
-            P::MaybeInt(kept.scheduled.map(|id| integer(id.0))),
-            P::Text(&mark.slot),
-            P::Int(mark.number),
-        ];
-        let rows = connection.query(&SENT, &params).await?;
+        let rows = named!(
+            connection.query,
+            &sql(),
+            {
+                now: P::MaybeInt(connection.from.clock_ms()),
+                id: P::Text(&id),
+                unread_max: P::MaybeInt(message.unread_max.map(integer)),
+                kind: P::Text(&kind),
+                name: P::MaybeText(name.as_deref()),
+                payload: P::MaybeText(payload.as_deref()),
+                time: P::Int(message.time_ms),
+                execution: P::MaybeInt(kept.execution.map(|id| integer(id.0))),
+                ref_id: P::MaybeInt(kept.scheduled.map(|id| integer(id.0))),
+                mark_slot: P::Text(&mark.slot),
+                mark_number: P::Int(mark.number),
+            }
+        )
+        .await?;
         let Some(row) = rows.first() else { return Ok(None) };
         connection.from.count_transaction();
         // The message is written, but its outcome cannot be told to the sender.

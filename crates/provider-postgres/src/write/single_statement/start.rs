@@ -2,7 +2,7 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, Status, TurnCommit};
+use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, SqlBuilder, Status, TurnCommit};
 
 use super::plain_turn::only_holds;
 use super::values::{self, EVENTS_MAX, Stored};
@@ -11,6 +11,7 @@ use crate::error::Failure;
 use crate::marks::{self, Mark};
 use crate::params::P;
 use crate::rows::integer;
+use crate::statement::params;
 use crate::text::encode;
 use crate::write::insert::after_first_turn;
 use crate::write::next_state::custom_status;
@@ -20,16 +21,16 @@ use crate::write::next_state::custom_status;
 static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| (1..=EVENTS_MAX).map(statement).collect());
 
 fn statement(events: usize) -> String {
-    let (marked, rows) = (marks::leaving(17, "FROM made"), values::rows(events, 19));
-    format!(
+    let (marked, rows) = (marks::leaving("FROM made"), values::rows(events));
+    let sql = format!(
         "WITH claimed AS MATERIALIZED (
-  SELECT id FROM {{schema}}.workers WHERE id = $1 FOR KEY SHARE
+  SELECT id FROM {{schema}}.workers WHERE id = $claim FOR KEY SHARE
 ), made AS (
   INSERT INTO {{schema}}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
     custom_status_version, priority, parent_id, tags, created_at, updated_at)
-  SELECT $2, $3, $4, $5, 1, $6, $1, ($1 IS NOT NULL)::int, $7, $8, CASE WHEN $1 IS NULL THEN coalesce($9, {{now}}) END, $10, $11::int,
-    $12::int, $13, $14, $15, $16
-  WHERE $1 IS NULL OR EXISTS (SELECT FROM claimed)
+  SELECT $key, $id, $name, $version, 1, $status, $claim, ($claim IS NOT NULL)::int, $next_event_id, $turns, CASE WHEN $claim IS NULL THEN coalesce($now, {{now}}) END, $custom_status, $has_custom_status::int,
+    $priority::int, $parent_id, $tags, $created_at, $updated_at
+  WHERE $claim IS NULL OR EXISTS (SELECT FROM claimed)
   ON CONFLICT (id) DO NOTHING RETURNING key
 ), marked AS (
   {marked}
@@ -38,7 +39,16 @@ fn statement(events: usize) -> String {
   SELECT made.key, 1, e.* FROM made CROSS JOIN (VALUES {rows}) AS e
 )
 SELECT key FROM made"
-    )
+    );
+    values::add_params(SqlBuilder::new('$', &sql).params(Params::NAMES), events).build()
+}
+
+params! {
+    /// The parameters of the instance and of the mark. Those of the events follow.
+    struct Params {
+        claim, key, id, name, version, status, next_event_id, turns, now, custom_status, has_custom_status, priority,
+        parent_id, tags, created_at, updated_at, mark_slot, mark_number,
+    }
 }
 
 /// A start that is written by one statement.
@@ -86,27 +96,27 @@ impl<'w> Start<'w> {
             .chain(turn.iter().flat_map(|turn| &turn.events))
             .map(Stored::of)
             .collect();
-        let mut params = vec![
-            P::MaybeText(instance.claim.as_ref().map(|worker| &*worker.0)),
-            P::Int(key.0),
-            P::Text(&id),
-            P::Text(&name),
-            P::Text(&version),
-            P::Text(status.as_str()),
-            P::Int(next_event_id),
-            P::Int(next.map_or(0, |next| next.turns)),
-            P::MaybeInt(connection.from.clock_ms()),
-            P::MaybeText(custom_status.as_deref()),
-            P::Bool(turn.is_some_and(|turn| turn.custom_status.is_some())),
-            P::Int(instance.priority.into()),
-            P::MaybeText(parent_id.as_deref()),
-            P::MaybeText(tags.as_deref()),
-            P::Int(first.time_ms),
-            P::Int(turn.map_or(first.time_ms, |turn| turn.time_ms)),
-            P::Text(&mark.slot),
-            P::Int(mark.number),
-        ];
-        params.extend(events.iter().flat_map(Stored::params));
+        let params = Params {
+            claim: P::MaybeText(instance.claim.as_ref().map(|worker| &*worker.0)),
+            key: P::Int(key.0),
+            id: P::Text(&id),
+            name: P::Text(&name),
+            version: P::Text(&version),
+            status: P::Text(status.as_str()),
+            next_event_id: P::Int(next_event_id),
+            turns: P::Int(next.map_or(0, |next| next.turns)),
+            now: P::MaybeInt(connection.from.clock_ms()),
+            custom_status: P::MaybeText(custom_status.as_deref()),
+            has_custom_status: P::Bool(turn.is_some_and(|turn| turn.custom_status.is_some())),
+            priority: P::Int(instance.priority.into()),
+            parent_id: P::MaybeText(parent_id.as_deref()),
+            tags: P::MaybeText(tags.as_deref()),
+            created_at: P::Int(first.time_ms),
+            updated_at: P::Int(turn.map_or(first.time_ms, |turn| turn.time_ms)),
+            mark_slot: P::Text(&mark.slot),
+            mark_number: P::Int(mark.number),
+        };
+        let params: Vec<P<'_>> = params.values().chain(events.iter().flat_map(Stored::params)).collect();
         let rows = connection.query(&WRITTEN[events.len() - 1], &params).await?;
         if rows.is_empty() {
             return Ok(None);

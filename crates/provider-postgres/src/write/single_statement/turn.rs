@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use perdure_engine::ExecutionId;
-use perdure_provider::{AfterTurn, InstanceStatus, Outcome, Status, TurnCommit};
+use perdure_provider::{AfterTurn, InstanceStatus, Outcome, SqlBuilder, Status, TurnCommit};
 use tokio_postgres::Row;
 
 use super::plain_turn::only_appends;
@@ -13,6 +13,7 @@ use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
+use crate::statement::params;
 use crate::write::next_state::custom_status;
 
 /// The properties of a turn that decide the text of its statement.
@@ -65,7 +66,7 @@ impl Shape {
     fn statement(self) -> String {
         let (becomes, fence) = if self.ends {
             (
-                ", owner = NULL, completed_at = $7",
+                ", owner = NULL, completed_at = $time",
                 " AND unread = 0 AND parent_key IS NULL",
             )
         } else {
@@ -76,20 +77,28 @@ impl Shape {
         } else {
             ""
         };
-        let rows = values::rows(self.events, 11);
-        format!(
+        let rows = values::rows(self.events);
+        let sql = format!(
             "WITH moved AS (
-  UPDATE {{schema}}.instances SET next_event_id = $6, turns = turns + 1, updated_at = $7, status = $8, suspicion = 0, probation = 0,
-    report = NULL, mismatched_code = NULL, custom_status = CASE WHEN $9 THEN $10 ELSE custom_status END,
-    custom_status_version = custom_status_version + $9::int{becomes}
-  WHERE key = $1 AND (owner = $2) IS TRUE AND epoch = $3 AND execution = $4 AND next_event_id = $5{fence}
+  UPDATE {{schema}}.instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status, suspicion = 0, probation = 0,
+    report = NULL, mismatched_code = NULL, custom_status = CASE WHEN $has_custom_status THEN $custom_status ELSE custom_status END,
+    custom_status_version = custom_status_version + $has_custom_status::int{becomes}
+  WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch AND execution = $execution AND next_event_id = $first{fence}
   RETURNING {columns}key, execution
 ), appended AS (
   INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
   SELECT moved.key, moved.execution, e.* FROM moved CROSS JOIN (VALUES {rows}) AS e
 )
 SELECT {columns}key FROM moved"
-        )
+        );
+        values::add_params(SqlBuilder::new('$', &sql).params(Params::NAMES), self.events).build()
+    }
+}
+
+params! {
+    /// The parameters of the turn itself. Those of its events follow.
+    struct Params {
+        key, owner, epoch, execution, first, next, time, status, has_custom_status, custom_status,
     }
 }
 
@@ -108,19 +117,19 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
     };
     let custom_status = custom_status(turn);
     let events: Vec<Stored<'_>> = turn.events.iter().map(Stored::of).collect();
-    let mut params = vec![
-        P::Int(turn.key.0),
-        P::Text(&turn.worker.0),
-        P::Int(integer(turn.epoch.0)),
-        P::Int(integer(turn.execution.0)),
-        P::Int(integer(turn.next_event_id.0)),
-        P::Int(integer(next.0)),
-        P::Int(turn.time_ms),
-        P::Text(status.as_str()),
-        P::Bool(turn.custom_status.is_some()),
-        P::MaybeText(custom_status.as_deref()),
-    ];
-    params.extend(events.iter().flat_map(Stored::params));
+    let params = Params {
+        key: P::Int(turn.key.0),
+        owner: P::Text(&turn.worker.0),
+        epoch: P::Int(integer(turn.epoch.0)),
+        execution: P::Int(integer(turn.execution.0)),
+        first: P::Int(integer(turn.next_event_id.0)),
+        next: P::Int(integer(next.0)),
+        time: P::Int(turn.time_ms),
+        status: P::Text(status.as_str()),
+        has_custom_status: P::Bool(turn.custom_status.is_some()),
+        custom_status: P::MaybeText(custom_status.as_deref()),
+    };
+    let params: Vec<P<'_>> = params.values().chain(events.iter().flat_map(Stored::params)).collect();
     let rows = connection.query(&WRITTEN[shape.place()], &params).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     connection.from.count_transaction();

@@ -1,9 +1,9 @@
 //! A few events as plain values of a statement, which costs the server less than arrays.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use perdure_engine::EventRecord;
+use perdure_provider::SqlBuilder;
 
 use crate::params::P;
 use crate::rows::integer;
@@ -12,20 +12,29 @@ use crate::text::encode;
 /// Most events of such a statement.
 pub(super) const EVENTS_MAX: usize = 4;
 
-/// Returns rows of events for an `INSERT` into the history: their seven columns, with parameters from `$first` on.
-pub(super) fn rows(events: usize, mut first: usize) -> String {
-    let mut rows = String::new();
-    for n in 0..events {
-        let [id, time, kind, ref_id, name, payload, meta] = std::array::from_fn(|column| first + column);
-        let comma = if n == 0 { "" } else { ", " };
-        let row = write!(
-            rows,
-            "{comma}(${id}::bigint, ${time}::bigint, ${kind}::text, ${ref_id}::bigint, ${name}::text, ${payload}::text, ${meta}::text)"
-        );
-        row.expect("a string takes everything");
-        first += 7;
-    }
-    rows
+/// The columns of an event, and the types of their values.
+const COLUMNS: [(&str, &str); 7] = [
+    ("event_id", "bigint"),
+    ("time", "bigint"),
+    ("kind", "text"),
+    ("ref_id", "bigint"),
+    ("name", "text"),
+    ("payload", "text"),
+    ("meta", "text"),
+];
+
+/// Returns rows of events for an `INSERT` into the history, with a [parameter](add_params) for each value.
+pub(super) fn rows(events: usize) -> String {
+    let value = |n: usize, column: &str, kind: &str| format!("${column}_{n}::{kind}");
+    let row = |n: usize| COLUMNS.map(|(column, kind)| value(n, column, kind)).join(", ");
+    let rows: Vec<String> = (0..events).map(|n| format!("({})", row(n))).collect();
+    rows.join(", ")
+}
+
+/// Adds the parameters of the [`rows`], in the order of [`Stored::params`].
+pub(super) fn add_params(statement: SqlBuilder, events: usize) -> SqlBuilder {
+    let names = (0..events).flat_map(|n| COLUMNS.map(|(column, _)| format!("{column}_{n}")));
+    names.fold(statement, |statement, name| statement.param(&name))
 }
 
 /// An event as it is stored.
