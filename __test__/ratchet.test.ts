@@ -39,7 +39,6 @@ const LONG_FILES: readonly string[] = [
   '__test__/e2e/runtime/runtime.test.ts',
   '__test__/golden/programs.ts',
   '__test__/testing/replay.test.ts',
-  'crates/simulator/src/link.rs',
 ];
 
 /** Functions over 70 lines. */

@@ -67,6 +67,7 @@ mod task;
 mod texts;
 mod version;
 mod worker;
+mod wrapper;
 mod write;
 
 pub use change::{Change, Receiving};
@@ -98,6 +99,7 @@ pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};
 pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId, WorkerLoad};
+pub use wrapper::{InnerCall, ProviderWrapper};
 pub use write::{
     AfterTurn, CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart, Heartbeat,
     NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance, Reporter, StatusChange,

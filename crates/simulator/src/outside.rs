@@ -11,13 +11,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, Clock, CommitDone, Epoch, Inbox,
-    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Change, ChangeListener, Clock, CommitDone, InnerCall, Outcome, Provider, ProviderError, ProviderWrapper, Write,
 };
 use perdure_provider_memory::{MemoryStore, Snapshot};
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
@@ -254,11 +249,6 @@ impl StandIn {
         })
     }
 
-    /// Makes a call that changes nothing.
-    fn ask<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
-        self.world.wait(work)
-    }
-
     /// Makes a call that other processes are to hear of.
     fn changing<T: Send>(&self, work: impl Future<Output = T> + Send) -> T {
         let answer = self.world.wait(work);
@@ -267,10 +257,29 @@ impl StandIn {
     }
 }
 
+/// Calls after which other processes are told that something may have changed.
+const CHANGES: [&str; 7] = [
+    "prune",
+    "register_worker",
+    "release_most",
+    "release_worker",
+    "resume_mismatched",
+    "take_over_expired_workers",
+    "take_over_worker",
+];
+
 #[async_trait]
-impl Provider for StandIn {
-    fn info(&self) -> ProviderInfo {
-        self.inner.info()
+impl ProviderWrapper for StandIn {
+    fn inner(&self) -> &dyn Provider {
+        &*self.inner
+    }
+
+    async fn forward<T: Send>(&self, name: &'static str, call: InnerCall<'_, T>) -> Result<T, ProviderError> {
+        if CHANGES.contains(&name) {
+            self.changing(call)
+        } else {
+            self.world.wait(call)
+        }
     }
 
     fn commit(&self, batch: Arc<Vec<Write>>, done: CommitDone) {
@@ -281,155 +290,5 @@ impl Provider for StandIn {
 
     fn on_foreign_change(&self, listener: ChangeListener) {
         self.world.listeners.lock().push((self.number, listener));
-    }
-
-    async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError> {
-        self.changing(self.inner.register_worker(worker))
-    }
-
-    async fn renew_worker(
-        &self,
-        worker: &WorkerId,
-        lease_ms: u64,
-        about: Option<&str>,
-    ) -> Result<Option<Renewal>, ProviderError> {
-        self.ask(self.inner.renew_worker(worker, lease_ms, about))
-    }
-
-    async fn owned_by(
-        &self,
-        worker: &WorkerId,
-        after: InstanceKey,
-        limit: usize,
-    ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
-        self.ask(self.inner.owned_by(worker, after, limit))
-    }
-
-    async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
-        self.ask(self.inner.announce_versions(worker, newest))
-    }
-
-    async fn workers(&self) -> Result<Vec<Worker>, ProviderError> {
-        self.ask(self.inner.workers())
-    }
-
-    async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
-        self.changing(self.inner.release_worker(worker))
-    }
-
-    async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
-        self.changing(self.inner.take_over_worker(worker, report))
-    }
-
-    async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
-        self.changing(self.inner.take_over_expired_workers(report))
-    }
-
-    async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
-        self.changing(self.inner.release_most(request))
-    }
-
-    async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
-        self.ask(self.inner.acquire(request))
-    }
-
-    async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
-        self.ask(self.inner.load(request))
-    }
-
-    async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
-        self.ask(self.inner.acquire_tasks(request))
-    }
-
-    async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {
-        self.ask(self.inner.announce_activities(names))
-    }
-
-    async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
-        self.ask(self.inner.tasks_of(worker))
-    }
-
-    async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
-        self.changing(self.inner.resume_mismatched(request))
-    }
-
-    async fn read_history(
-        &self,
-        key: InstanceKey,
-        execution: ExecutionId,
-        from: EventId,
-        limit: PageLimit,
-    ) -> Result<Vec<EventRecord>, ProviderError> {
-        self.ask(self.inner.read_history(key, execution, from, limit))
-    }
-
-    async fn read_inbox(
-        &self,
-        worker: &WorkerId,
-        since: &InboxPosition,
-        limit: PageLimit,
-    ) -> Result<Inbox, ProviderError> {
-        self.ask(self.inner.read_inbox(worker, since, limit))
-    }
-
-    async fn read_messages(
-        &self,
-        key: InstanceKey,
-        mailboxes: Option<Vec<Mailbox>>,
-        limit: PageLimit,
-    ) -> Result<MessagePage, ProviderError> {
-        self.ask(self.inner.read_messages(key, mailboxes, limit))
-    }
-
-    async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
-        self.ask(self.inner.statuses(ids))
-    }
-
-    async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
-        self.ask(self.inner.ids_of(keys))
-    }
-
-    async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
-        self.ask(self.inner.list(request))
-    }
-
-    async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
-        self.changing(self.inner.prune(request))
-    }
-
-    async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError> {
-        self.ask(self.inner.prune_executions(request))
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<bool, ProviderError> {
-        self.ask(self.inner.sweep(limit))
-    }
-
-    async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
-        self.ask(self.inner.stored_texts(request))
-    }
-
-    async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
-        self.ask(self.inner.replace_texts(changes))
-    }
-
-    async fn stats(&self) -> Result<StoreStats, ProviderError> {
-        self.ask(self.inner.stats())
-    }
-
-    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
-        self.ask(self.inner.overdue())
-    }
-
-    async fn inspect(&self) -> Result<Inspection, ProviderError> {
-        self.ask(self.inner.inspect())
-    }
-
-    async fn check(&self, request: CheckRequest) -> Result<Checked, ProviderError> {
-        self.ask(self.inner.check(request))
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
     }
 }
