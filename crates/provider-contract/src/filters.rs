@@ -7,7 +7,7 @@ use perdure_provider::{
 };
 
 use crate::listing::{WALK_MAX, all};
-use crate::store::{NAME, START_MS, Store, VERSION, instance, start};
+use crate::store::{Handle, NAME, START_MS, Store, VERSION, instance, start};
 
 /// True if a filter matches the status that clients see.
 fn is_named(filter: &Filter, status: &InstanceStatus) -> bool {
@@ -52,161 +52,117 @@ pub async fn filters_by_status(store: &Store) {
     }
 }
 
-/// A condition is compared literally: case matters, and no letter is a wildcard.
-pub async fn filters_by_each_condition(store: &Store) {
-    let store = store.first();
+/// Starts four instances, a millisecond apart, for the checks of single conditions.
+async fn start_orders(store: &Handle<'_>) {
     let tags = |text: &str| Some(text.to_owned());
-    let of = |id: &str| NewInstance {
+    let other = |id: &str| NewInstance {
         name: "other".into(),
         version: "2.0.0".into(),
         tags: tags(r#"{"team":"b"}"#),
         parent_id: Some("q".into()),
         ..instance(id)
     };
-    store.start_at(0, instance("Order%1")).await;
-    store.start_at(1, of("order_1")).await;
-    let new = NewInstance {
-        name: "other".into(),
-        ..of("order_2")
+    let second = NewInstance {
+        version: VERSION.into(),
+        tags: tags(r#"{"é\"":"\u0000","team":"a"}"#),
+        parent_id: Some("p".into()),
+        ..other("order_2")
     };
-    store
-        .start_at(
-            2,
-            NewInstance {
-                version: VERSION.into(),
-                tags: tags(r#"{"é\"":"\u0000","team":"a"}"#),
-                parent_id: Some("p".into()),
-                ..new
-            },
-        )
-        .await;
-    store
-        .start_at(
-            3,
-            NewInstance {
-                tags: tags("no tags"),
-                ..instance("orderX1")
-            },
-        )
-        .await;
-
-    let text = |text: &str| Some(text.to_owned());
-    let tagged = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
-    let any = Filter::default;
-    let cases: [(Filter, &[&str]); 15] = [
-        (
-            Filter {
-                name: text("other"),
-                ..any()
-            },
-            &["order_2", "order_1"],
-        ),
-        (
-            Filter {
-                name: text("OTHER"),
-                ..any()
-            },
-            &[],
-        ),
-        (
-            Filter {
-                version: text("2.0.0"),
-                ..any()
-            },
-            &["order_1"],
-        ),
-        (
-            Filter {
-                parent_id: text("p"),
-                ..any()
-            },
-            &["order_2"],
-        ),
-        (
-            Filter {
-                id_prefix: text("order"),
-                ..any()
-            },
-            &["orderX1", "order_2", "order_1"],
-        ),
-        (
-            Filter {
-                id_prefix: text("order_"),
-                ..any()
-            },
-            &["order_2", "order_1"],
-        ),
-        (
-            Filter {
-                id_prefix: text("Order%"),
-                ..any()
-            },
-            &["Order%1"],
-        ),
-        (
-            Filter {
-                id_prefix: text(""),
-                ..any()
-            },
-            &["orderX1", "order_2", "order_1", "Order%1"],
-        ),
-        (
-            Filter {
-                tags: tagged("team", "a"),
-                ..any()
-            },
-            &["order_2"],
-        ),
-        (
-            Filter {
-                tags: tagged("é\"", "\0"),
-                ..any()
-            },
-            &["order_2"],
-        ),
-        (
-            Filter {
-                created_after_ms: Some(START_MS + 1),
-                ..any()
-            },
-            &["orderX1", "order_2"],
-        ),
-        (
-            Filter {
-                created_before_ms: Some(START_MS + 1),
-                ..any()
-            },
-            &["Order%1"],
-        ),
-        (
-            Filter {
-                created_after_ms: Some(START_MS),
-                created_before_ms: Some(START_MS + 3),
-                ..any()
-            },
-            &["order_2", "order_1"],
-        ),
-        (
-            Filter {
-                completed_before_ms: Some(i64::MAX),
-                ..any()
-            },
-            &[],
-        ),
-        (
-            Filter {
-                name: text("other"),
-                version: text(VERSION),
-                tags: tagged("team", "a"),
-                id_prefix: text("order"),
-                ..any()
-            },
-            &["order_2"],
-        ),
-    ];
-    for (filter, expected) in cases {
-        assert_eq!(store.listed(filter.clone()).await, expected, "{filter:?}");
+    let third = NewInstance {
+        tags: tags("no tags"),
+        ..instance("orderX1")
+    };
+    for (n, new) in (0..).zip([instance("Order%1"), other("order_1"), second, third]) {
+        store.start_at(n, new).await;
     }
+}
+
+async fn assert_lists(store: &Handle<'_>, cases: &[(Filter, &[&str])]) {
+    for (filter, expected) in cases {
+        assert_eq!(store.listed(filter.clone()).await, *expected, "{filter:?}");
+    }
+}
+
+/// Returns a filter for everything, changed by `change`.
+fn filter(change: impl FnOnce(&mut Filter)) -> Filter {
+    let mut filter = Filter::default();
+    change(&mut filter);
+    filter
+}
+
+/// A condition is compared literally: case matters.
+pub async fn filters_by_name_version_and_parent(store: &Store) {
+    let store = store.first();
+    start_orders(&store).await;
+    let cases: [(Filter, &[&str]); 4] = [
+        (filter(|f| f.name = Some("other".into())), &["order_2", "order_1"]),
+        (filter(|f| f.name = Some("OTHER".into())), &[]),
+        (filter(|f| f.version = Some("2.0.0".into())), &["order_1"]),
+        (filter(|f| f.parent_id = Some("p".into())), &["order_2"]),
+    ];
+    assert_lists(&store, &cases).await;
+}
+
+/// No letter of a prefix is a wildcard.
+pub async fn filters_by_the_beginning_of_an_id(store: &Store) {
+    let store = store.first();
+    start_orders(&store).await;
+    let begins = |prefix: &str| filter(|f| f.id_prefix = Some(prefix.into()));
+    let cases: [(Filter, &[&str]); 4] = [
+        (begins("order"), &["orderX1", "order_2", "order_1"]),
+        (begins("order_"), &["order_2", "order_1"]),
+        (begins("Order%"), &["Order%1"]),
+        (begins(""), &["orderX1", "order_2", "order_1", "Order%1"]),
+    ];
+    assert_lists(&store, &cases).await;
+}
+
+/// Tags are compared as JSON, not as text. An instance with damaged tags matches none.
+pub async fn filters_by_tags(store: &Store) {
+    let store = store.first();
+    start_orders(&store).await;
+    let cases: [(Filter, &[&str]); 2] = [
+        (filter(|f| f.tags = tag("team", "a")), &["order_2"]),
+        (filter(|f| f.tags = tag("é\"", "\0")), &["order_2"]),
+    ];
+    assert_lists(&store, &cases).await;
+}
+
+fn tag(name: &str, value: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(name.to_owned(), value.to_owned())])
+}
+
+/// Limits of times are exclusive.
+pub async fn filters_by_times(store: &Store) {
+    let store = store.first();
+    start_orders(&store).await;
+    let created = |after: Option<i64>, before: Option<i64>| {
+        filter(|f| {
+            f.created_after_ms = after.map(|ms| START_MS + ms);
+            f.created_before_ms = before.map(|ms| START_MS + ms);
+        })
+    };
+    let cases: [(Filter, &[&str]); 4] = [
+        (created(Some(1), None), &["orderX1", "order_2"]),
+        (created(None, Some(1)), &["Order%1"]),
+        (created(Some(0), Some(3)), &["order_2", "order_1"]),
+        (filter(|f| f.completed_before_ms = Some(i64::MAX)), &[]),
+    ];
+    assert_lists(&store, &cases).await;
+}
+
+/// An instance matches if it meets each condition of a filter.
+pub async fn filters_by_several_conditions_at_once(store: &Store) {
+    let store = store.first();
+    start_orders(&store).await;
+    let several = Filter {
+        name: Some("other".into()),
+        version: Some(VERSION.into()),
+        tags: tag("team", "a"),
+        id_prefix: Some("order".into()),
+        ..Filter::default()
+    };
+    assert_lists(&store, &[(several, &["order_2"])]).await;
 }
 
 /// A child is found by the id of its parent, although that parent is deleted.
@@ -238,10 +194,8 @@ pub async fn finds_the_children_of_what_is_gone(store: &Store) {
     assert_eq!(acquired.instances.len(), 1, "it goes on");
 }
 
-/// A store may walk along another index for each list. Every walk finds the same as a look at each instance, in pages
-/// of any size and with any limit on the instances looked at.
-pub async fn finds_the_same_along_each_index(store: &Store) {
-    let store = store.first();
+/// Starts instances in each state and with each parent, whose ids begin alike.
+async fn start_many(store: &Handle<'_>) {
     let worker = store.worker("w").await;
     let text = |text: &str| Some(text.to_owned());
     // A parent that exists, one that is deleted, and one whose id was reused by another instance.
@@ -278,77 +232,91 @@ pub async fn finds_the_same_along_each_index(store: &Store) {
     for id in ["here", "again"] {
         store.start_at(5, instance(id)).await;
     }
-    let everything = store.list(all(Filter::default())).await.instances;
-    assert_eq!(everything.len(), 62);
+}
 
-    let statuses = |statuses: &[Status]| Filter {
-        statuses: statuses.to_vec(),
-        ..Filter::default()
-    };
-    let children = |parent: &str| Filter {
-        parent_id: text(parent),
-        ..Filter::default()
-    };
-    let begins = |prefix: &str| Filter {
-        id_prefix: text(prefix),
-        ..Filter::default()
-    };
+fn of_statuses(statuses: &[Status]) -> Filter {
+    filter(|f| f.statuses = statuses.to_vec())
+}
+
+fn children_of(parent: &str) -> Filter {
+    filter(|f| f.parent_id = Some(parent.into()))
+}
+
+fn begins_with(prefix: &str) -> Filter {
+    filter(|f| f.id_prefix = Some(prefix.into()))
+}
+
+/// Returns filters of one condition, each with its own best index.
+fn simple_filters() -> Vec<Filter> {
     use Status::{Cancelled, Completed, Failed, Running, Suspended, Terminated};
     let mut filters = vec![Filter::default()];
-    filters.extend(Status::ALL.map(|status| statuses(&[status])));
+    filters.extend(Status::ALL.map(|status| of_statuses(&[status])));
     filters.extend([
-        statuses(&[Failed, Suspended]),
-        statuses(&[Terminated, Cancelled, Failed]),
-        statuses(&[Suspended, Failed, Cancelled, Terminated]),
-        statuses(&[Running, Suspended]),
-        statuses(&[Completed, Failed]),
+        of_statuses(&[Failed, Suspended]),
+        of_statuses(&[Terminated, Cancelled, Failed]),
+        of_statuses(&[Suspended, Failed, Cancelled, Terminated]),
+        of_statuses(&[Running, Suspended]),
+        of_statuses(&[Completed, Failed]),
     ]);
-    filters.extend(["here", "gone", "again", "nobody", ""].map(children));
-    filters.extend(
-        [
-            "",
-            "o",
-            "o-",
-            "o-\0",
-            "o-\u{1}",
-            "o-\u{10FFFF}",
-            "\u{10FFFF}",
-            "p%",
-            "P",
-            "nothing",
-        ]
-        .map(begins),
-    );
-    filters.extend([
+    filters.extend(["here", "gone", "again", "nobody", ""].map(children_of));
+    let prefixes = [
+        "",
+        "o",
+        "o-",
+        "o-\0",
+        "o-\u{1}",
+        "o-\u{10FFFF}",
+        "\u{10FFFF}",
+        "p%",
+        "P",
+        "nothing",
+    ];
+    filters.extend(prefixes.map(begins_with));
+    filters
+}
+
+/// Returns filters of several conditions, for which a store has to choose an index.
+fn combined_filters() -> Vec<Filter> {
+    use Status::{Failed, Suspended, Terminated};
+    vec![
         Filter {
             statuses: vec![Failed],
-            ..children("here")
+            ..children_of("here")
         },
         Filter {
-            id_prefix: text("o-"),
-            ..children("gone")
+            id_prefix: Some("o-".into()),
+            ..children_of("gone")
         },
         Filter {
             statuses: vec![Failed, Terminated],
             created_after_ms: Some(START_MS + 5),
             created_before_ms: Some(START_MS + 15),
-            ..begins("o")
+            ..begins_with("o")
         },
         Filter {
             created_after_ms: Some(START_MS + 5),
-            ..children("again")
+            ..children_of("again")
         },
         Filter {
             created_before_ms: Some(START_MS + 5),
-            tags: BTreeMap::from([("even".to_owned(), "true".to_owned())]),
-            ..statuses(&[Failed, Suspended])
+            tags: tag("even", "true"),
+            ..of_statuses(&[Failed, Suspended])
         },
         Filter {
             completed_before_ms: Some(i64::MAX),
-            ..begins("o-")
+            ..begins_with("o-")
         },
-    ]);
-    for filter in filters {
+    ]
+}
+
+/// A store may walk along another index for each list. Every walk finds the same as a look at each instance, in pages
+/// of any size and with any limit on the instances looked at.
+pub async fn finds_the_same_along_each_index(store: &Store) {
+    let store = store.first();
+    start_many(&store).await;
+    let everything = store.list(all(Filter::default())).await.instances;
+    assert_eq!(everything.len(), 62);
+    for filter in simple_filters().into_iter().chain(combined_filters()) {
         let named = everything.iter().filter(|status| is_named(&filter, status)).cloned();
         let expected: Vec<_> = named.collect();
         for (limit, walk_max) in [(100, WALK_MAX), (3, WALK_MAX), (1, WALK_MAX), (100, 4), (3, 1)] {

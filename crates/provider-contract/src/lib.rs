@@ -183,7 +183,11 @@ macro_rules! behaviour {
             }
             filters {
                 filters_by_status,
-                filters_by_each_condition,
+                filters_by_name_version_and_parent,
+                filters_by_the_beginning_of_an_id,
+                filters_by_tags,
+                filters_by_times,
+                filters_by_several_conditions_at_once,
                 finds_the_children_of_what_is_gone,
                 finds_the_same_along_each_index,
                 finds_ids_by_their_prefix_where_many_begin_with_it,
@@ -276,6 +280,8 @@ macro_rules! behaviour {
                 restart_keeps_an_instance_that_has_not_ended,
                 restart_fences_off_what_was_before,
                 a_start_brings_its_first_turn_along,
+                a_first_turn_may_end_its_instance_or_let_it_sleep,
+                a_first_turn_of_an_unregistered_worker_is_dropped,
                 a_first_turn_that_does_not_fit_its_start_is_refused,
                 a_start_without_its_first_event_is_refused,
             }

@@ -5,9 +5,9 @@ use perdure_engine::{
     ExecutionStarted, InstanceStart, Interruption, Mailbox, MessageBody, NoteEvent, ParentLink, Payload, Refusal,
     RetryPolicy,
 };
-use perdure_provider::{NewInstance, StatusChange, TurnCommit};
+use perdure_provider::{AcquiredInstance, NewInstance, StatusChange, TurnCommit, WorkerId};
 
-use crate::store::{START_MS, Store, instance, scheduled, suspend, turn};
+use crate::store::{Handle, START_MS, Store, instance, scheduled, suspend, turn};
 
 /// Texts that a store may stumble over. `None` is not the empty text.
 fn texts() -> Vec<Payload> {
@@ -42,91 +42,122 @@ pub async fn texts_come_back_as_they_went_in(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     for (n, text) in texts().into_iter().enumerate() {
-        let id = format!(
-            "{n} {}",
-            text.as_deref().unwrap_or_default().chars().take(20).collect::<String>()
-        );
-        let first_event = EventRecord {
-            payload: text.clone(),
-            meta: text.clone(),
-            ..instance(&id).first_event
-        };
-        let new = NewInstance {
-            first_event,
-            parent_id: text.clone(),
-            tags: text.clone(),
-            priority: -7,
-            ..instance(&id)
-        };
-        store.start(new.clone()).await;
-        let name = text.clone().unwrap_or_default();
-        let bodies = [
-            MessageBody::Mail {
-                mailbox: Mailbox::Event(name.clone()),
-                payload: text.clone(),
-            },
-            MessageBody::Mail {
-                mailbox: Mailbox::Queue(name),
-                payload: text.clone(),
-            },
-            MessageBody::Cancel { reason: text.clone() },
-        ];
-        for body in bodies.clone() {
-            store.deliver(&id, body).await;
-        }
-        let owned = store.acquire_one(&worker).await;
-        assert_eq!((&owned.id, &owned.parent_id), (&id, &text));
-        assert_eq!(owned.history, std::slice::from_ref(&new.first_event));
-        assert_eq!(
-            owned
-                .messages
-                .messages
-                .iter()
-                .map(|message| message.body.clone())
-                .collect::<Vec<_>>(),
-            bodies
-        );
-        assert_eq!(store.messages(owned.key).await, owned.messages.messages);
-
-        let event = EventRecord {
-            name: text.clone(),
-            payload: text.clone(),
-            meta: text.clone(),
-            ..scheduled(2)
-        };
-        let change = Some(StatusChange { value: text.clone() });
-        store
-            .commit(TurnCommit {
-                events: vec![event.clone()],
-                custom_status: change,
-                ..turn(&owned, &worker)
-            })
-            .await;
-        assert_eq!(store.history(owned.key).await, [new.first_event, event]);
-        let status = store.status(&id).await;
-        assert_eq!(
-            (&status.custom_status, &status.tags, &status.parent_id, status.priority),
-            (&text, &text, &text, -7)
-        );
-
-        let report = text.clone().unwrap_or_default();
-        let held = TurnCommit {
-            next_event_id: EventId(3),
-            ..suspend(&owned, &worker, &report)
-        };
-        store.commit(held).await;
-        assert_eq!(store.status(&id).await.result, Some(report));
-        store.terminate(&id, text.clone()).await;
-        assert_eq!(store.status(&id).await.result, text);
-        assert_eq!(store.history(owned.key).await[2].payload, text);
+        let head: String = text.as_deref().unwrap_or_default().chars().take(20).collect();
+        let id = format!("{n} {head}");
+        let (owned, first_event) = start_and_acquire(&store, &worker, &id, &text).await;
+        let event = commit_turn(&store, &worker, &owned, &text).await;
+        assert_eq!(store.history(owned.key).await, [first_event, event]);
+        suspend_and_terminate(&store, &worker, &owned, &text).await;
     }
 }
 
-/// Each kind of event, with all its fields, is in one history.
-pub async fn every_kind_of_event_comes_back(store: &Store) {
-    let store = store.first();
-    let worker = store.worker("w").await;
-    let payload = || Some("{\"a\":1}".to_owned());
+/// Checks the texts of a start and of messages. Returns the instance as it was acquired, and its first event.
+async fn start_and_acquire(
+    store: &Handle<'_>,
+    worker: &WorkerId,
+    id: &str,
+    text: &Payload,
+) -> (AcquiredInstance, EventRecord) {
+    let first_event = EventRecord {
+        payload: text.clone(),
+        meta: text.clone(),
+        ..instance(id).first_event
+    };
+    let new = NewInstance {
+        first_event: first_event.clone(),
+        parent_id: text.clone(),
+        tags: text.clone(),
+        priority: -7,
+        ..instance(id)
+    };
+    store.start(new).await;
+    let name = text.clone().unwrap_or_default();
+    let mail = |mailbox| MessageBody::Mail {
+        mailbox,
+        payload: text.clone(),
+    };
+    let bodies = [
+        mail(Mailbox::Event(name.clone())),
+        mail(Mailbox::Queue(name)),
+        MessageBody::Cancel { reason: text.clone() },
+    ];
+    for body in bodies.clone() {
+        store.deliver(id, body).await;
+    }
+    let owned = store.acquire_one(worker).await;
+    assert_eq!((owned.id.as_str(), &owned.parent_id), (id, text));
+    assert_eq!(owned.history, std::slice::from_ref(&first_event));
+    let received: Vec<_> = owned
+        .messages
+        .messages
+        .iter()
+        .map(|message| message.body.clone())
+        .collect();
+    assert_eq!(received, bodies);
+    assert_eq!(store.messages(owned.key).await, owned.messages.messages);
+    (owned, first_event)
+}
+
+/// Checks the texts of a turn and of its status. Returns the event of the turn.
+async fn commit_turn(store: &Handle<'_>, worker: &WorkerId, owned: &AcquiredInstance, text: &Payload) -> EventRecord {
+    let event = EventRecord {
+        name: text.clone(),
+        payload: text.clone(),
+        meta: text.clone(),
+        ..scheduled(2)
+    };
+    store
+        .commit(TurnCommit {
+            events: vec![event.clone()],
+            custom_status: Some(StatusChange { value: text.clone() }),
+            ..turn(owned, worker)
+        })
+        .await;
+    let status = store.status(&owned.id).await;
+    assert_eq!(
+        (&status.custom_status, &status.tags, &status.parent_id, status.priority),
+        (text, text, text, -7)
+    );
+    event
+}
+
+/// Checks the texts of a report and of a terminal event.
+async fn suspend_and_terminate(store: &Handle<'_>, worker: &WorkerId, owned: &AcquiredInstance, text: &Payload) {
+    let report = text.clone().unwrap_or_default();
+    let held = TurnCommit {
+        next_event_id: EventId(3),
+        ..suspend(owned, worker, &report)
+    };
+    store.commit(held).await;
+    assert_eq!(store.status(&owned.id).await.result, Some(report));
+    store.terminate(&owned.id, text.clone()).await;
+    assert_eq!(store.status(&owned.id).await.result, *text);
+    assert_eq!(store.history(owned.key).await[2].payload, *text);
+}
+
+fn payload() -> Payload {
+    Some("{\"a\":1}".to_owned())
+}
+
+fn first_event() -> Event {
+    let parent = ParentLink {
+        instance: "p".into(),
+        execution: ExecutionId(3),
+        scheduled: EventId(9),
+    };
+    Event::Started(ExecutionStarted {
+        name: "flow".into(),
+        version: "1.0.0".into(),
+        input: payload(),
+        seed: u64::MAX - 1,
+        incarnation: None,
+        parent: Some(parent),
+        custom_status: payload(),
+        trace: None,
+    })
+}
+
+fn events_of_activities_and_timers() -> Vec<Event> {
     let options = ActivityOptions {
         retry: RetryPolicy {
             max_attempts: 7,
@@ -136,31 +167,7 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         timeout_ms: Some(u64::MAX),
         ..ActivityOptions::default()
     };
-    let parent = ParentLink {
-        instance: "p".into(),
-        execution: ExecutionId(3),
-        scheduled: EventId(9),
-    };
-    let first = Event::Started(ExecutionStarted {
-        name: "flow".into(),
-        version: "1.0.0".into(),
-        input: payload(),
-        seed: u64::MAX - 1,
-        incarnation: None,
-        parent: Some(parent),
-        custom_status: payload(),
-        trace: None,
-    });
-    let start = || InstanceStart {
-        id: "other".into(),
-        name: "flow".into(),
-        version: "1.0.0".into(),
-        input: payload(),
-        tags: payload(),
-        priority: -7,
-        trace: None,
-    };
-    let events = vec![
+    vec![
         Event::Command(CommandEvent::ActivityScheduled {
             name: "step".into(),
             input: payload(),
@@ -183,6 +190,20 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         }),
         Event::Command(CommandEvent::TimerCreated { fire_at_ms: -1 }),
         Event::Delivery(DeliveryEvent::TimerFired { timer: EventId(6) }),
+    ]
+}
+
+fn events_of_children_and_starts() -> Vec<Event> {
+    let start = || InstanceStart {
+        id: "other".into(),
+        name: "flow".into(),
+        version: "1.0.0".into(),
+        input: payload(),
+        tags: payload(),
+        priority: -7,
+        trace: None,
+    };
+    vec![
         Event::Command(CommandEvent::ChildScheduled(start())),
         Event::Delivery(DeliveryEvent::ChildCompleted {
             scheduled: EventId(8),
@@ -194,6 +215,11 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
             error: payload(),
         }),
         Event::Command(CommandEvent::InstanceStarted(start())),
+    ]
+}
+
+fn events_of_messages_and_cancellation() -> Vec<Event> {
+    vec![
         Event::Command(CommandEvent::MessageSent {
             instance: "other".into(),
             mailbox: Mailbox::Event("go".into()),
@@ -223,8 +249,20 @@ pub async fn every_kind_of_event_comes_back(store: &Store) {
         }),
         Event::Delivery(DeliveryEvent::CancelRequested { reason: payload() }),
         Event::Interruption(Interruption { reason: None }),
-    ];
-    let first = EventRecord::new(EventId::FIRST, START_MS, first);
+    ]
+}
+
+/// Each kind of event, with all its fields, is in one history.
+pub async fn every_kind_of_event_comes_back(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let events = [
+        events_of_activities_and_timers(),
+        events_of_children_and_starts(),
+        events_of_messages_and_cancellation(),
+    ]
+    .concat();
+    let first = EventRecord::new(EventId::FIRST, START_MS, first_event());
     store
         .start(NewInstance {
             first_event: first.clone(),

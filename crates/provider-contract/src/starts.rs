@@ -1,7 +1,9 @@
 //! Starts of instances.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProviderErrorKind, Status, TurnCommit};
+use perdure_provider::{
+    Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProviderErrorKind, Status, TurnCommit, WorkerId,
+};
 
 use crate::store::{START_MS, Store, custom_status, end, instance, release, scheduled, start, suspend, turn};
 
@@ -213,11 +215,9 @@ pub async fn restart_fences_off_what_was_before(store: &Store) {
     assert_eq!(store.history(key).await.len(), 1);
 }
 
-/// The start and its first turn are written together. If the id is in use, neither is.
-pub async fn a_start_brings_its_first_turn_along(store: &Store) {
-    let store = store.first();
-    let worker = store.worker("w").await;
-    let with_turn = |id: &str, first_turn: TurnCommit| NewInstance {
+/// Returns a start that a worker claims, with the first turn that it ran.
+fn with_turn(id: &str, worker: &WorkerId, first_turn: TurnCommit) -> NewInstance {
+    NewInstance {
         claim: Some(worker.clone()),
         first_turn: Some(Box::new(TurnCommit {
             key: InstanceKey(0),
@@ -225,14 +225,20 @@ pub async fn a_start_brings_its_first_turn_along(store: &Store) {
             ..first_turn
         })),
         ..instance(id)
-    };
+    }
+}
+
+/// The start and its first turn are written together. If the id is in use, neither is.
+pub async fn a_start_brings_its_first_turn_along(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
     let model = store.owned("model", &worker).await;
     let first = TurnCommit {
         events: vec![scheduled(2), scheduled(3)],
         custom_status: custom_status("1"),
         ..turn(&model, &worker)
     };
-    let outcome = store.write(start(with_turn("a", first.clone()))).await;
+    let outcome = store.write(start(with_turn("a", &worker, first.clone()))).await;
     let Outcome::Started {
         key,
         claimed: Some(epoch),
@@ -254,30 +260,43 @@ pub async fn a_start_brings_its_first_turn_along(store: &Store) {
     };
     store.commit(next).await;
 
-    assert_eq!(store.write(start(with_turn("a", first.clone()))).await, Outcome::Exists);
+    assert_eq!(
+        store.write(start(with_turn("a", &worker, first))).await,
+        Outcome::Exists
+    );
     assert_eq!(store.history(key).await.len(), 4);
+}
 
-    // The first turn may end the instance, or let it sleep.
-    store
-        .start(with_turn("ended", end(&model, &worker, Some("42".into()))))
-        .await;
+/// The instance is in the state that the turn leaves behind.
+pub async fn a_first_turn_may_end_its_instance_or_let_it_sleep(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let model = store.owned("model", &worker).await;
+    let ended = end(&model, &worker, Some("42".into()));
+    store.start(with_turn("ended", &worker, ended)).await;
     assert_eq!(store.status("ended").await.result.as_deref(), Some("42"));
-    store
-        .start(with_turn("asleep", release(&model, &worker, Some(START_MS))))
-        .await;
+    let asleep = release(&model, &worker, Some(START_MS));
+    store.start(with_turn("asleep", &worker, asleep)).await;
     let woken = store.acquire_one(&worker).await;
     assert_eq!(
         (woken.id.as_str(), woken.epoch, woken.fresh),
         ("asleep", Epoch(2), false)
     );
+}
 
-    // The first turn of a worker that is gone is dropped.
-    store
-        .provider
-        .release_worker(&worker)
-        .await
-        .expect("the worker is removed");
-    let unclaimed = store.write(start(with_turn("b", first))).await;
+/// The start is written all the same.
+pub async fn a_first_turn_of_an_unregistered_worker_is_dropped(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let model = store.owned("model", &worker).await;
+    let first = TurnCommit {
+        events: vec![scheduled(2), scheduled(3)],
+        custom_status: custom_status("1"),
+        ..turn(&model, &worker)
+    };
+    let removed = store.provider.release_worker(&worker).await;
+    removed.expect("the worker is removed");
+    let unclaimed = store.write(start(with_turn("b", &worker, first))).await;
     assert!(matches!(
         unclaimed,
         Outcome::Started {

@@ -41,101 +41,127 @@ pub(crate) fn page(tables: &Tables, request: &TextRequest) -> TextPage {
     page
 }
 
+/// The key of an event or a heartbeat in its table.
+type EventPlace = (InstanceKey, ExecutionId, EventId);
+
+/// A row, with its texts if its instance exists.
+type RowOfTexts = (TextRow, Option<StoredText>);
+
 /// Returns every row after the one of the request, with its texts.
-fn rows<'t>(
-    tables: &'t Tables,
-    request: &'t TextRequest,
-) -> Box<dyn Iterator<Item = (TextRow, Option<StoredText>)> + 't> {
-    let TextRow { key, execution, number } = request.after;
-    let text = move |row: TextRow| {
-        let instance = tables.instance(row.key)?.id.clone();
-        Some(StoredText {
-            row,
-            instance,
-            kind: None,
-            name: None,
-            execution: None,
-            ref_id: None,
-            scheduled: None,
-            text: None,
-            other: None,
-        })
-    };
-    let scheduled = move |key: InstanceKey, execution: u64, event: Option<u64>| {
-        let event = tables.history.get(&(key, ExecutionId(execution), EventId(event?)))?;
-        event.meta.clone()
-    };
-    let of_event = (
-        Bound::Excluded((key, ExecutionId(execution), EventId(number))),
-        Bound::Unbounded,
-    );
+fn rows<'t>(tables: &'t Tables, request: &'t TextRequest) -> Box<dyn Iterator<Item = RowOfTexts> + 't> {
     match request.table {
-        TextTable::Messages => {
-            let after = (Bound::Excluded((key, MessageSeq(number))), Bound::Unbounded);
-            Box::new(tables.messages.range(after).map(move |((key, seq), body)| {
-                let row = TextRow {
-                    key: *key,
-                    execution: 0,
-                    number: seq.0,
-                };
-                let kept = KeptMessage::of(body);
-                let (execution, ref_id) = (kept.execution.map(|id| id.0), kept.scheduled.map(|id| id.0));
-                let found = text(row).map(|found| StoredText {
-                    scheduled: scheduled(*key, execution.unwrap_or_default(), ref_id)
-                        .filter(|_| kept.kind.starts_with("Child")),
-                    kind: Some(kept.kind.to_string()),
-                    name: kept.name.as_deref().map(str::to_owned),
-                    text: wanted(request, kept.payload.as_deref()),
-                    execution,
-                    ref_id,
-                    ..found
-                });
-                (row, found)
-            }))
-        }
-        TextTable::Heartbeats => Box::new(tables.heartbeats.range(of_event).map(move |(at, details)| {
-            let row = row_of(*at);
-            let found = text(row).map(|found| StoredText {
-                text: wanted(request, Some(details)),
-                ..found
-            });
-            (row, found)
-        })),
-        TextTable::Instances => Box::new(tables.instances_from(key).filter(move |row| row.key > key).map(
-            move |instance| {
-                let row = TextRow {
-                    key: instance.key,
-                    execution: 0,
-                    number: 0,
-                };
-                let found = text(row).map(|found| StoredText {
-                    text: wanted(request, instance.custom_status.as_deref()),
-                    other: instance.report.clone(),
-                    ..found
-                });
-                (row, found)
-            },
-        )),
-        TextTable::History => Box::new(tables.history.range(of_event).map(move |(at, event)| {
-            let row = row_of(*at);
-            let ref_id = event.ref_id.map(|id| id.0);
-            let is_of_child = matches!(event.kind, EventKind::ChildCompleted | EventKind::ChildFailed);
-            let payload = wanted(request, event.payload.as_deref());
-            let found = text(row).map(|found| StoredText {
-                kind: Some(event.kind.as_str().to_owned()),
-                name: event.name.clone(),
-                ref_id,
-                scheduled: scheduled(row.key, row.execution, ref_id).filter(|_| is_of_child),
-                other: event
-                    .meta
-                    .clone()
-                    .filter(|meta| payload.is_some() || holds_status(row, meta)),
-                text: payload,
-                ..found
-            });
-            (row, found)
-        })),
+        TextTable::Messages => Box::new(messages(tables, request)),
+        TextTable::Heartbeats => Box::new(heartbeats(tables, request)),
+        TextTable::Instances => Box::new(instances(tables, request)),
+        TextTable::History => Box::new(history(tables, request)),
     }
+}
+
+/// Returns a row of an instance, without texts. `None`: the instance does not exist.
+fn row_without_texts(tables: &Tables, row: TextRow) -> Option<StoredText> {
+    let instance = tables.instance(row.key)?.id.clone();
+    Some(StoredText {
+        row,
+        instance,
+        kind: None,
+        name: None,
+        execution: None,
+        ref_id: None,
+        scheduled: None,
+        text: None,
+        other: None,
+    })
+}
+
+/// Returns the meta of the event that scheduled something.
+fn meta_of_schedule(tables: &Tables, key: InstanceKey, execution: u64, event: Option<u64>) -> Option<String> {
+    let event = tables.history.get(&(key, ExecutionId(execution), EventId(event?)))?;
+    event.meta.clone()
+}
+
+/// Returns the range of the events, or heartbeats, after the row of a request.
+fn range_of_events(request: &TextRequest) -> (Bound<EventPlace>, Bound<EventPlace>) {
+    let TextRow { key, execution, number } = request.after;
+    let after = Bound::Excluded((key, ExecutionId(execution), EventId(number)));
+    (after, Bound::Unbounded)
+}
+
+fn messages<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let TextRow { key, number, .. } = request.after;
+    let after = (Bound::Excluded((key, MessageSeq(number))), Bound::Unbounded);
+    tables.messages.range(after).map(move |((key, seq), body)| {
+        let row = TextRow {
+            key: *key,
+            execution: 0,
+            number: seq.0,
+        };
+        let kept = KeptMessage::of(body);
+        let (execution, ref_id) = (kept.execution.map(|id| id.0), kept.scheduled.map(|id| id.0));
+        let found = row_without_texts(tables, row).map(|found| StoredText {
+            scheduled: meta_of_schedule(tables, *key, execution.unwrap_or_default(), ref_id)
+                .filter(|_| kept.kind.starts_with("Child")),
+            kind: Some(kept.kind.to_string()),
+            name: kept.name.as_deref().map(str::to_owned),
+            text: wanted(request, kept.payload.as_deref()),
+            execution,
+            ref_id,
+            ..found
+        });
+        (row, found)
+    })
+}
+
+fn heartbeats<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let rows = tables.heartbeats.range(range_of_events(request));
+    rows.map(move |(at, details)| {
+        let row = row_of(*at);
+        let found = row_without_texts(tables, row).map(|found| StoredText {
+            text: wanted(request, Some(details)),
+            ..found
+        });
+        (row, found)
+    })
+}
+
+fn instances<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let after = request.after.key;
+    let rows = tables.instances_from(after).filter(move |row| row.key > after);
+    rows.map(move |instance| {
+        let row = TextRow {
+            key: instance.key,
+            execution: 0,
+            number: 0,
+        };
+        let found = row_without_texts(tables, row).map(|found| StoredText {
+            text: wanted(request, instance.custom_status.as_deref()),
+            other: instance.report.clone(),
+            ..found
+        });
+        (row, found)
+    })
+}
+
+fn history<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let rows = tables.history.range(range_of_events(request));
+    rows.map(move |(at, event)| {
+        let row = row_of(*at);
+        let ref_id = event.ref_id.map(|id| id.0);
+        let is_of_child = matches!(event.kind, EventKind::ChildCompleted | EventKind::ChildFailed);
+        let payload = wanted(request, event.payload.as_deref());
+        let found = row_without_texts(tables, row).map(|found| StoredText {
+            kind: Some(event.kind.as_str().to_owned()),
+            name: event.name.clone(),
+            ref_id,
+            scheduled: meta_of_schedule(tables, row.key, row.execution, ref_id).filter(|_| is_of_child),
+            other: event
+                .meta
+                .clone()
+                .filter(|meta| payload.is_some() || holds_status(row, meta)),
+            text: payload,
+            ..found
+        });
+        (row, found)
+    })
 }
 
 /// Returns true if the meta of an event may hold a custom status.
@@ -143,7 +169,7 @@ fn holds_status(row: TextRow, meta: &str) -> bool {
     row.number == EventId::FIRST.0 && meta.contains("\"customStatus\"")
 }
 
-const fn row_of((key, execution, event): (InstanceKey, ExecutionId, EventId)) -> TextRow {
+const fn row_of((key, execution, event): EventPlace) -> TextRow {
     TextRow {
         key,
         execution: execution.0,

@@ -259,11 +259,16 @@ fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
     })
 }
 
-/// Loads what is stored of instances. The connection reads from one snapshot.
-pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<Result<Loaded, Failure>>, Failure> {
-    if request.instances.is_empty() {
-        return Ok(Vec::new());
-    }
+/// The rows of instances, by the keys of the instances.
+struct LoadedRows {
+    events: Vec<Row>,
+    messages: Vec<Row>,
+    heartbeats: Vec<Row>,
+    tasks: Vec<Row>,
+}
+
+/// Reads the rows of all instances of a request.
+async fn read_rows(connection: &Connection, request: &Load) -> Result<LoadedRows, Failure> {
     let keys: Vec<i64> = request.instances.iter().map(|one| one.key.0).collect();
     let executions: Vec<i64> = request.instances.iter().map(|one| integer(one.execution.0)).collect();
     let limit = |limit: usize| P::Int(integer(limit as u64));
@@ -283,7 +288,7 @@ pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<
         {},
         a {
             key: P::Ints(&keys),
-            execution: P::Ints(&executions)
+            execution: P::Ints(&executions),
         }
     );
     let tasks = query!(
@@ -291,7 +296,7 @@ pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<
         {},
         a {
             key: P::Ints(&keys),
-            execution: P::Ints(&executions)
+            execution: P::Ints(&executions),
         }
     );
     connection.prepare(&[&events, &messages, &heartbeats, &tasks]).await?;
@@ -302,45 +307,69 @@ pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<
         connection.run(&heartbeats),
         connection.run(&tasks),
     )?;
-    let (events, mails) = (by_key(&events, 0)?, by_key(&messages, 6)?);
-    let (heartbeats, tasks) = (by_key(&heartbeats, 0)?, by_key(&tasks, 0)?);
+    Ok(LoadedRows {
+        events,
+        messages,
+        heartbeats,
+        tasks,
+    })
+}
+
+/// Loads what is stored of instances. The connection reads from one snapshot.
+pub(crate) async fn load(connection: &Connection, request: &Load) -> Result<Vec<Result<Loaded, Failure>>, Failure> {
+    if request.instances.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = read_rows(connection, request).await?;
+    let (events, messages) = (by_key(&rows.events, 0)?, by_key(&rows.messages, 6)?);
+    let (heartbeats, tasks) = (by_key(&rows.heartbeats, 0)?, by_key(&rows.tasks, 0)?);
     let mut all = Vec::with_capacity(request.instances.len());
     for one in &request.instances {
-        let read = (|| {
+        let read = read_events(one, &rows_of(&events, one), request.history_page).and_then(|history| {
             Ok(Loaded {
-                history: read_events(one, &rows_of(&events, one), history_page)?,
+                history,
                 messages: MessagePage {
-                    messages: read_messages(&rows_of(&mails, one))?,
+                    messages: read_messages(&rows_of(&messages, one))?,
                     ..MessagePage::default()
                 },
-                heartbeats: rows_of(&heartbeats, one)
-                    .into_iter()
-                    .map(|row| Ok((EventId(number(row, 1)?), text(row, 2)?)))
-                    .collect::<Result<_, Failure>>()?,
-                tasks: rows_of(&tasks, one)
-                    .into_iter()
-                    .map(|row| Ok(EventId(number(row, 1)?)))
-                    .collect::<Result<_, Failure>>()?,
+                heartbeats: read_each(&heartbeats, one, |row| Ok((EventId(number(row, 1)?), text(row, 2)?)))?,
+                tasks: read_each(&tasks, one, |row| Ok(EventId(number(row, 1)?)))?,
             })
-        })();
-        let mut read: Result<Loaded, Failure> = read;
-        if let Ok(loaded) = &mut read {
-            let messages = &loaded.messages.messages;
-            let bytes: usize = messages.iter().map(|message| message.body.bytes()).sum();
-            // The messages fill a page. Messages beyond it that are no mail belong to the page, too.
-            if messages.len() > message_page.rows || bytes >= message_page.bytes {
-                match inbox::of_instance(connection, one.key, None, message_page).await {
-                    Ok(page) => loaded.messages = page,
-                    Err(failure) => read = Err(failure),
-                }
-            }
-        }
+        });
+        let read = match read {
+            Ok(loaded) => fill_messages(connection, one, loaded, request.message_page).await,
+            Err(failure) => Err(failure),
+        };
         match read {
             Err(failure) if !failure.is_undecodable() => return Err(failure),
             read => all.push(read),
         }
     }
     Ok(all)
+}
+
+/// Reads the page of messages again if the messages fill it. Messages beyond it that are no mail belong to the page,
+/// too.
+async fn fill_messages(
+    connection: &Connection,
+    one: &LoadOne,
+    mut loaded: Loaded,
+    page: PageLimit,
+) -> Result<Loaded, Failure> {
+    let messages = &loaded.messages.messages;
+    let bytes: usize = messages.iter().map(|message| message.body.bytes()).sum();
+    if messages.len() > page.rows || bytes >= page.bytes {
+        loaded.messages = inbox::of_instance(connection, one.key, None, page).await?;
+    }
+    Ok(loaded)
+}
+
+fn read_each<T>(
+    found: &HashMap<i64, Vec<&Row>>,
+    one: &LoadOne,
+    read: impl Fn(&Row) -> Result<T, Failure>,
+) -> Result<Vec<T>, Failure> {
+    rows_of(found, one).into_iter().map(read).collect()
 }
 
 fn by_key(rows: &[Row], column: usize) -> Result<HashMap<i64, Vec<&Row>>, Failure> {

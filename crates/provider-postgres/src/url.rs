@@ -30,7 +30,6 @@ pub(crate) struct Target {
 
 /// Parses a URL. The error says what is wrong with the URL, and shows nothing of its contents.
 pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
-    let refuse = |what: &str| Err(Failure::Found(Kind::CannotOpen, what.to_owned()));
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
         return refuse("its URL does not begin with 'postgres://'");
     }
@@ -40,42 +39,85 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     }
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let place = with_one_at(place)?;
-    let (mut mode, mut roots, mut crls, mut cert, mut key) = (None, None, None, None, None);
-    let mut rest = Vec::new();
-    let (mut pooler, mut require_auth) = (None, None);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match name {
-            "sslmode" => mode = Some(mode_of(value)?),
-            "sslrootcert" => roots = Some(read_pem(name, value)?),
-            "sslcrl" => crls = Some(read_pem(name, value)?),
-            "sslcert" => cert = Some(read_pem(name, value)?),
-            "sslkey" => key = Some(read_pem(name, value)?),
-            "require_auth" => require_auth = RequireAuth::parse(&percent_decoded(value))?,
-            // The name of this parameter in other clients.
-            "pgbouncer" => match value {
-                "true" => pooler = Some(Pooler::Transaction),
-                "false" => pooler = None,
-                _ => return refuse("pgbouncer is not true or false"),
-            },
-            // The client knows only the older word.
-            "target_session_attrs" if value == "primary" => rest.push("target_session_attrs=read-write".to_owned()),
-            _ if !is_name(name) => return refuse(&format!("its URL has parameters that are none{QUOTING}")),
-            _ => rest.push(pair.replace('@', "%40")),
-        }
-    }
-    let plain = if rest.is_empty() {
+    let parameters = Parameters::parse(query)?;
+    let plain = if parameters.rest.is_empty() {
         place
     } else {
-        format!("{place}?{}", rest.join("&"))
+        format!("{place}?{}", parameters.rest.join("&"))
     };
     // The messages of the client name a parameter at most, never a value.
     let mut config: Config = plain.parse()?;
-    let client = match (cert, key) {
+    let client = match (parameters.cert, parameters.key) {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         _ => return refuse("its URL has one of sslcert and sslkey without the other"),
     };
+    configure(&mut config)?;
+    let location = location(&config);
+    Ok(Target {
+        config,
+        tls: Tls {
+            mode: parameters.mode.unwrap_or(TlsMode::Prefer),
+            roots: parameters.roots,
+            crls: parameters.crls,
+            client,
+        },
+        require_auth: parameters.require_auth,
+        pooler: parameters.pooler,
+        location,
+    })
+}
+
+fn refuse<T>(what: &str) -> Result<T, Failure> {
+    Err(Failure::Found(Kind::CannotOpen, what.to_owned()))
+}
+
+/// The parameters of a URL.
+#[derive(Default)]
+struct Parameters {
+    mode: Option<TlsMode>,
+    roots: Option<String>,
+    crls: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+    require_auth: Option<RequireAuth>,
+    pooler: Option<Pooler>,
+    /// The parameters that the client reads itself.
+    rest: Vec<String>,
+}
+
+impl Parameters {
+    fn parse(query: &str) -> Result<Self, Failure> {
+        let mut all = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "sslmode" => all.mode = Some(mode_of(value)?),
+                "sslrootcert" => all.roots = Some(read_pem(name, value)?),
+                "sslcrl" => all.crls = Some(read_pem(name, value)?),
+                "sslcert" => all.cert = Some(read_pem(name, value)?),
+                "sslkey" => all.key = Some(read_pem(name, value)?),
+                "require_auth" => all.require_auth = RequireAuth::parse(&percent_decoded(value))?,
+                // The name of this parameter in other clients.
+                "pgbouncer" => match value {
+                    "true" => all.pooler = Some(Pooler::Transaction),
+                    "false" => all.pooler = None,
+                    _ => return refuse("pgbouncer is not true or false"),
+                },
+                // The client knows only the older word.
+                "target_session_attrs" if value == "primary" => {
+                    all.rest.push("target_session_attrs=read-write".to_owned());
+                }
+                _ if !is_name(name) => return refuse(&format!("its URL has parameters that are none{QUOTING}")),
+                _ => all.rest.push(pair.replace('@', "%40")),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Completes the settings of the client.
+fn configure(config: &mut Config) -> Result<(), Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         return refuse("its URL names no host");
     }
@@ -92,19 +134,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     if config.get_application_name().is_none() {
         config.application_name("perdure");
     }
-    let location = location(&config);
-    Ok(Target {
-        config,
-        tls: Tls {
-            mode: mode.unwrap_or(TlsMode::Prefer),
-            roots,
-            crls,
-            client,
-        },
-        require_auth,
-        pooler,
-        location,
-    })
+    Ok(())
 }
 
 /// Longest name that Postgres keeps, in bytes. A location shows up to four times as much of a name.

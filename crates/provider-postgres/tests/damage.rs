@@ -9,37 +9,34 @@ use perdure_provider::{
     WorkerId, Write,
 };
 use perdure_provider_contract::{instance, new_worker};
+use perdure_provider_postgres::PostgresProvider;
 use tokio::sync::oneshot;
 
 use common::{Schema, connect, other_program};
 
 const TEN: PageLimit = PageLimit::rows(10);
 
+/// Changes of one row of the instance `bad`.
+const DAMAGES: [&str; 7] = [
+    "UPDATE {instances} SET epoch = -7 WHERE id = 'bad'",
+    "UPDATE {instances} SET execution = -1 WHERE id = 'bad'",
+    "UPDATE {instances} SET next_event_id = -9223372036854775808 WHERE id = 'bad'",
+    "UPDATE {instances} SET next_event_id = 0 WHERE id = 'bad'",
+    "UPDATE {instances} SET turns = -1 WHERE id = 'bad'",
+    "UPDATE {history} SET ref_id = -1 WHERE instance_key = (SELECT key FROM {instances} WHERE id = 'bad')",
+    "INSERT INTO {tasks} (instance_key, execution, event_id, attempt, queue, name, priority, due_at)
+       SELECT key, 1, 1, -1, 'default', 'act', 0, 0 FROM {instances} WHERE id = 'bad'",
+];
+
 #[tokio::test]
 async fn an_instance_with_an_impossible_row_is_told_of_alone() {
-    for damage in [
-        "UPDATE {instances} SET epoch = -7 WHERE id = 'bad'",
-        "UPDATE {instances} SET execution = -1 WHERE id = 'bad'",
-        "UPDATE {instances} SET next_event_id = -9223372036854775808 WHERE id = 'bad'",
-        "UPDATE {instances} SET next_event_id = 0 WHERE id = 'bad'",
-        "UPDATE {instances} SET turns = -1 WHERE id = 'bad'",
-        "UPDATE {history} SET ref_id = -1 WHERE instance_key = (SELECT key FROM {instances} WHERE id = 'bad')",
-        "INSERT INTO {tasks} (instance_key, execution, event_id, attempt, queue, name, priority, due_at)
-           SELECT key, 1, 1, -1, 'default', 'act', 0, 0 FROM {instances} WHERE id = 'bad'",
-    ] {
+    for damage in DAMAGES {
         let schema = Schema::new();
         let store = connect(&schema, Arc::new(ManualClock::new(1_000))).await;
         for id in ["bad", "good"] {
-            let (answer, answered) = oneshot::channel();
-            let writes = Arc::new(vec![Write::Start(Box::new(instance(id)))]);
-            store.commit(writes, Box::new(move |result| drop(answer.send(result))));
-            answered.await.expect("it is answered").expect("it is written");
+            start(&store, id).await;
         }
-        let mut sql = damage.to_owned();
-        for table in ["instances", "history", "tasks"] {
-            sql = sql.replace(&format!("{{{table}}}"), &format!("\"{}\".{table}", schema.0));
-        }
-        other_program().await.batch_execute(&sql).await.expect("it is let in");
+        apply(damage, &schema).await;
 
         let worker = WorkerId("w".into());
         store.register_worker(new_worker("w")).await.expect("it is registered");
@@ -51,36 +48,13 @@ async fn an_instance_with_an_impossible_row_is_told_of_alone() {
         };
         let tasks = store.acquire_tasks(tasks).await.expect("it is answered");
         assert_eq!(tasks.tasks, []);
-        let first = instance("good");
-        let work = Acquire {
-            worker,
-            registered: vec![(first.name, first.version)],
-            limit: TEN,
-            history_page: TEN,
-        };
-        let acquired = store
-            .acquire(work)
-            .await
-            .unwrap_or_else(|error| panic!("{damage}: {error}"));
-        let load = Load {
-            instances: acquired.instances.iter().map(AcquiredInstance::to_load).collect(),
-            history_page: TEN,
-            message_page: TEN,
-        };
-        let loaded = store.load(load).await.expect("it is answered");
-        let mut ids = Vec::new();
-        for (instance, loaded) in acquired.instances.iter().zip(loaded) {
-            match loaded {
-                Ok(_) => ids.push(instance.id.as_str()),
-                Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),
-            }
-        }
+        let (acquired, readable) = acquire_and_load(&store, worker, damage).await;
         if damage.contains("{tasks}") {
-            assert_eq!(ids, ["bad", "good"], "{damage}");
+            assert_eq!(readable, ["bad", "good"], "{damage}");
         } else {
-            assert_eq!(ids, ["good"], "{damage}");
+            assert_eq!(readable, ["good"], "{damage}");
         }
-        if acquired.instances.len() == 1 {
+        if acquired == 1 {
             match store.statuses(vec!["bad".into()]).await {
                 Ok(statuses) => assert_eq!(statuses[0].as_ref().map(|bad| bad.status), Some(Status::Suspended)),
                 Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),
@@ -88,4 +62,46 @@ async fn an_instance_with_an_impossible_row_is_told_of_alone() {
         }
         store.close().await;
     }
+}
+
+async fn start(store: &PostgresProvider, id: &str) {
+    let (answer, answered) = oneshot::channel();
+    let writes = Arc::new(vec![Write::Start(Box::new(instance(id)))]);
+    store.commit(writes, Box::new(move |result| drop(answer.send(result))));
+    answered.await.expect("it is answered").expect("it is written");
+}
+
+async fn apply(damage: &str, schema: &Schema) {
+    let mut sql = damage.to_owned();
+    for table in ["instances", "history", "tasks"] {
+        sql = sql.replace(&format!("{{{table}}}"), &format!("\"{}\".{table}", schema.0));
+    }
+    other_program().await.batch_execute(&sql).await.expect("it is let in");
+}
+
+/// Acquires the due instances. Returns their number, and the ids of those that can be loaded.
+async fn acquire_and_load(store: &PostgresProvider, worker: WorkerId, damage: &str) -> (usize, Vec<String>) {
+    let model = instance("good");
+    let work = Acquire {
+        worker,
+        registered: vec![(model.name, model.version)],
+        limit: TEN,
+        history_page: TEN,
+    };
+    let acquired = store.acquire(work).await;
+    let acquired = acquired.unwrap_or_else(|error| panic!("{damage}: {error}"));
+    let load = Load {
+        instances: acquired.instances.iter().map(AcquiredInstance::to_load).collect(),
+        history_page: TEN,
+        message_page: TEN,
+    };
+    let loaded = store.load(load).await.expect("it is answered");
+    let mut readable = Vec::new();
+    for (instance, loaded) in acquired.instances.iter().zip(loaded) {
+        match loaded {
+            Ok(_) => readable.push(instance.id.clone()),
+            Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),
+        }
+    }
+    (acquired.instances.len(), readable)
 }

@@ -72,12 +72,21 @@ fn instance(connection: &Connection, key: i64, row: &Row<'_>, events: &mut u64) 
         has_report: row.get(9)?,
         has_end: row.get(10)?,
     });
+    *events += examine_events(connection, key, &mut examination)?;
+    examine_attempts(connection, key, &mut examination)?;
+    examine_waits(connection, key, &mut examination)?;
+    Ok(examination.findings())
+}
+
+/// Examines the history of an instance. Returns the number of its events.
+fn examine_events(connection: &Connection, key: i64, examination: &mut Examination) -> Result<u64, Failure> {
+    let mut events = 0;
     each(
         connection,
         "SELECT execution, event_id, kind, ref_id FROM history WHERE instance_key = ?1 ORDER BY execution, event_id",
         key,
         |row| {
-            *events += 1;
+            events += 1;
             examination.event(EventFacts {
                 execution: row.get(0)?,
                 event_id: row.get(1)?,
@@ -87,6 +96,11 @@ fn instance(connection: &Connection, key: i64, row: &Row<'_>, events: &mut u64) 
             Ok(())
         },
     )?;
+    Ok(events)
+}
+
+/// Examines the messages and the children that an instance has.
+fn examine_waits(connection: &Connection, key: i64, examination: &mut Examination) -> Result<(), Failure> {
     each(
         connection,
         "SELECT execution, ref_id FROM messages WHERE instance_key = ?1",
@@ -96,6 +110,20 @@ fn instance(connection: &Connection, key: i64, row: &Row<'_>, events: &mut u64) 
             Ok(())
         },
     )?;
+    each(
+        connection,
+        "SELECT parent_execution, parent_event FROM instances INDEXED BY instances_parent
+         WHERE parent_key = ?1 AND completed_at IS NULL AND parent_execution IS NOT NULL AND parent_event IS NOT NULL",
+        key,
+        |row| {
+            examination.child(row.get(0)?, row.get(1)?);
+            Ok(())
+        },
+    )
+}
+
+/// Examines the tasks and the heartbeats of an instance.
+fn examine_attempts(connection: &Connection, key: i64, examination: &mut Examination) -> Result<(), Failure> {
     each(
         connection,
         "SELECT t.execution, t.event_id, t.owner, w.id IS NOT NULL FROM tasks t LEFT JOIN workers w ON w.id = t.owner
@@ -123,18 +151,7 @@ fn instance(connection: &Connection, key: i64, row: &Row<'_>, events: &mut u64) 
             });
             Ok(())
         },
-    )?;
-    each(
-        connection,
-        "SELECT parent_execution, parent_event FROM instances INDEXED BY instances_parent
-         WHERE parent_key = ?1 AND completed_at IS NULL AND parent_execution IS NOT NULL AND parent_event IS NOT NULL",
-        key,
-        |row| {
-            examination.child(row.get(0)?, row.get(1)?);
-            Ok(())
-        },
-    )?;
-    Ok(examination.findings())
+    )
 }
 
 fn each(
