@@ -41,7 +41,7 @@ fn main() -> Result<(), ProviderError> {
         pid: std::process::id(),
         process_start: String::new(),
         lease_ms: 60_000,
-        about: None,
+        description: None,
         newest: Newest::default(),
     }))?;
     let keys = started(

@@ -122,7 +122,7 @@ pub(crate) fn inspection_text(info: &ProviderInfo, found: &Inspection) -> String
             "isAlive": load.worker.lease_until_ms > found.now_ms,
             "instances": load.instances,
             "tasks": load.tasks,
-            "about": load.about.as_deref().and_then(WorkerDescription::read),
+            "about": load.description.as_deref().and_then(WorkerDescription::read),
         })
     };
     json!({

@@ -386,7 +386,7 @@ pub fn new_worker(id: &str) -> NewWorker {
         pid: 4_711,
         process_start: "12345".into(),
         lease_ms: LEASE_MS,
-        about: None,
+        description: None,
         newest: Newest::default(),
     }
 }

@@ -69,20 +69,20 @@ pub async fn tell_of_themselves(store: &Store) {
     let store = store.first();
     let told = async || {
         let found = store.provider.inspect().await.expect("the store answers");
-        let told: Vec<_> = found.workers.into_iter().map(|load| load.about).collect();
+        let told: Vec<_> = found.workers.into_iter().map(|load| load.description).collect();
         told
     };
     let (silent, id) = (store.worker("silent").await, WorkerId("w".into()));
     let text = |text: &str| Some(text.to_owned());
     let new = NewWorker {
-        about: text("{\"a\":1}"),
+        description: text("{\"a\":1}"),
         ..new_worker("w")
     };
     let registered = store.provider.register_worker(new).await;
     registered.expect("the worker is registered");
     assert_eq!(told().await, [None, text("{\"a\":1}")]);
-    let tell = async |worker: &WorkerId, about: Option<&str>| {
-        let renewed = store.provider.renew_worker(worker, LEASE_MS, about).await;
+    let tell = async |worker: &WorkerId, description: Option<&str>| {
+        let renewed = store.provider.renew_worker(worker, LEASE_MS, description).await;
         assert_eq!(shown(renewed), Ok(Some(store.now_ms())));
     };
     tell(&id, Some("not JSON: \0\u{1}\u{1F600}")).await;

@@ -313,9 +313,9 @@ impl Provider for Encoded {
         &self,
         worker: &WorkerId,
         lease_ms: u64,
-        about: Option<&str>,
+        description: Option<&str>,
     ) -> Result<Option<Renewal>, ProviderError> {
-        self.store.renew_worker(worker, lease_ms, about).await
+        self.store.renew_worker(worker, lease_ms, description).await
     }
 
     async fn owned_by(

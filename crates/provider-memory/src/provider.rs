@@ -132,9 +132,9 @@ impl Provider for MemoryProvider {
         &self,
         worker: &WorkerId,
         lease_ms: u64,
-        about: Option<&str>,
+        description: Option<&str>,
     ) -> Result<Option<Renewal>, ProviderError> {
-        self.call(|tables| worker::renew(tables, worker, lease_ms, about))
+        self.call(|tables| worker::renew(tables, worker, lease_ms, description))
     }
 
     async fn owned_by(

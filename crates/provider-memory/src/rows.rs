@@ -144,7 +144,7 @@ pub struct WorkerRow {
     /// The worker, with its lease.
     pub worker: Worker,
     /// The worker's description of itself.
-    pub about: Option<String>,
+    pub description: Option<String>,
     /// The newest version of each orchestration that the worker has.
     pub newest: Newest,
 }

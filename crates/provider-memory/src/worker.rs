@@ -24,7 +24,7 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         host,
         pid,
         process_start,
-        about,
+        description,
         newest,
         ..
     } = worker;
@@ -36,16 +36,16 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         process_start,
         lease_until_ms,
     };
-    tables.workers.insert(id.0, WorkerRow { worker, about, newest });
+    tables.workers.insert(id.0, WorkerRow { worker, description, newest });
     tables.now_ms
 }
 
-pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, about: Option<&str>) -> Option<Renewal> {
+pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, description: Option<&str>) -> Option<Renewal> {
     let until = lease_until(tables, lease_ms);
     tables.workers.edit(&worker.0, |row| {
         row.worker.lease_until_ms = until;
-        if let Some(about) = about {
-            row.about = Some(about.to_owned());
+        if let Some(description) = description {
+            row.description = Some(description.to_owned());
         }
     })?;
     Some(Renewal {
@@ -87,10 +87,10 @@ pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
 
 /// Returns the same workers as [`all`], each with its load.
 pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
-    let load = |WorkerRow { worker, about, .. }: &WorkerRow| WorkerLoad {
+    let load = |WorkerRow { worker, description, .. }: &WorkerRow| WorkerLoad {
         instances: tables.owned_by(&worker.id).len() as u64,
         tasks: tasks::of_worker(tables, &worker.id).len() as u64,
-        about: about.clone(),
+        description: description.clone(),
         worker: worker.clone(),
     };
     tables.workers.iter().map(|(_, row)| load(row)).collect()

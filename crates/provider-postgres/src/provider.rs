@@ -218,12 +218,12 @@ impl Provider for PostgresProvider {
         &self,
         worker: &WorkerId,
         lease_ms: u64,
-        about: Option<&str>,
+        description: Option<&str>,
     ) -> Result<Option<Renewal>, ProviderError> {
-        let (worker, about) = (worker.clone(), about.map(str::to_owned));
+        let (worker, description) = (worker.clone(), description.map(str::to_owned));
         self.write(move |session| {
-            let (worker, about) = (worker.clone(), about.clone());
-            Box::pin(async move { worker::renew(session, &worker, lease_ms, about.as_deref()).await })
+            let (worker, description) = (worker.clone(), description.clone());
+            Box::pin(async move { worker::renew(session, &worker, lease_ms, description.as_deref()).await })
         })
         .await
     }

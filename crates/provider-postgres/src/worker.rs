@@ -31,7 +31,7 @@ pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Resul
             pid: P::Int(i64::from(worker.pid)),
             process_start: P::Text(&encode(&worker.process_start)),
             lease: P::Int(lease(worker.lease_ms)),
-            description: P::MaybeText(worker.about.as_deref().map(encode).as_deref()),
+            description: P::MaybeText(worker.description.as_deref().map(encode).as_deref()),
             newest_versions: P::Text(&encode(&worker.newest.to_text())),
         }
     )
@@ -48,9 +48,9 @@ pub(crate) async fn renew(
     session: &Session<'_>,
     worker: &WorkerId,
     lease_ms: u64,
-    about: Option<&str>,
+    description: Option<&str>,
 ) -> Result<Option<Renewal>, Failure> {
-    let about = about.map(encode);
+    let description = description.map(encode);
     let renewed = named!(
         session.query_optional,
         "WITH renewed AS (
@@ -62,7 +62,7 @@ pub(crate) async fn renew(
             now: session.now(),
             id: P::Text(&worker.0),
             lease: P::Int(lease(lease_ms)),
-            description: P::MaybeText(about.as_deref()),
+            description: P::MaybeText(description.as_deref()),
             key_bits: P::Int(OwnedDigest::KEY_BITS),
         }
     )
@@ -184,7 +184,7 @@ pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Fa
             worker: worker(row)?,
             instances: number(row, 6)?,
             tasks: number(row, 7)?,
-            about: optional_text(row, 8)?,
+            description: optional_text(row, 8)?,
         })
     };
     rows.iter().map(load).collect()

@@ -222,10 +222,10 @@ impl Provider for SqliteProvider {
         &self,
         worker: &WorkerId,
         lease_ms: u64,
-        about: Option<&str>,
+        description: Option<&str>,
     ) -> Result<Option<Renewal>, ProviderError> {
-        let (worker, about) = (worker.clone(), about.map(str::to_owned));
-        self.write(move |session| worker::renew(session, &worker, lease_ms, about.as_deref()))
+        let (worker, description) = (worker.clone(), description.map(str::to_owned));
+        self.write(move |session| worker::renew(session, &worker, lease_ms, description.as_deref()))
             .await
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn register(session: &mut Session<'_>, worker: &NewWorker) -> Result<
             pid: worker.pid,
             process_start: worker.process_start,
             lease_until: lease_until(session, worker.lease_ms),
-            description: worker.about,
+            description: worker.description,
             newest_versions: worker.newest.to_text(),
         }
     )?;
@@ -46,11 +46,11 @@ pub(crate) fn renew(
     session: &mut Session<'_>,
     worker: &WorkerId,
     lease_ms: u64,
-    about: Option<&str>,
+    description: Option<&str>,
 ) -> Result<Option<Renewal>, Failure> {
     let renewed = session.execute(
         "UPDATE workers SET lease_until = ?2, description = coalesce(?3, description) WHERE id = ?1",
-        params![&*worker.0, lease_until(session, lease_ms), about],
+        params![&*worker.0, lease_until(session, lease_ms), description],
     )?;
     if renewed == 0 {
         return Ok(None);
@@ -154,7 +154,7 @@ pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure>
         let mut statement = connection.prepare_cached(sql)?;
         Ok(statement.query_row(params![&*worker.id.0], |row| number(row, 0))?)
     };
-    let about = |worker: &Worker| -> Result<Option<String>, Failure> {
+    let description = |worker: &Worker| -> Result<Option<String>, Failure> {
         let mut statement = connection.prepare_cached("SELECT description FROM workers WHERE id = ?1")?;
         Ok(statement.query_row(params![&*worker.id.0], |row| row.get(0))?)
     };
@@ -168,7 +168,7 @@ pub(crate) fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Failure>
                 "SELECT count(*) FROM tasks INDEXED BY tasks_owner WHERE owner = ?1",
                 &worker,
             )?,
-            about: about(&worker)?,
+            description: description(&worker)?,
             worker,
         })
     };

@@ -23,7 +23,7 @@ async fn acquire(store: &SqliteProvider) -> Acquired {
         pid: 1,
         process_start: "1".into(),
         lease_ms: 1_000,
-        about: None,
+        description: None,
         newest: Newest::default(),
     };
     store.register_worker(new).await.expect("the worker is registered");

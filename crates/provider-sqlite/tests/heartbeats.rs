@@ -24,7 +24,7 @@ async fn a_termination_leaves_none() {
         pid: 1,
         process_start: "1".into(),
         lease_ms: 1_000,
-        about: None,
+        description: None,
         newest: Newest::default(),
     };
     store.register_worker(new).await.expect("the worker is registered");

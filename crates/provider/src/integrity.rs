@@ -309,7 +309,7 @@ impl Examination {
         let Some(status) = self.status else { return };
         let end = last.and_then(end_of);
         let fits = if status.is_terminal() {
-            end == Some(Some(status))
+            end == Some(End::OfInstance(status))
         } else {
             end.is_none()
         };
@@ -489,15 +489,23 @@ impl Examination {
     }
 }
 
-/// Returns the result of a terminal event: the status in which the instance ends, or `Some(None)` for an execution that
-/// another one follows. `None` for any other event.
-const fn end_of(kind: Kind) -> Option<Option<Status>> {
+/// The end of an execution.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The instance ends in this status.
+    OfInstance(Status),
+    /// Another execution follows.
+    ContinuedAsNew,
+}
+
+/// Returns the end that a terminal event brings. `None`: the event is not terminal.
+const fn end_of(kind: Kind) -> Option<End> {
     match kind {
-        Kind::ExecutionCompleted => Some(Some(Status::Completed)),
-        Kind::ExecutionFailed => Some(Some(Status::Failed)),
-        Kind::ExecutionCancelled => Some(Some(Status::Cancelled)),
-        Kind::ExecutionTerminated => Some(Some(Status::Terminated)),
-        Kind::ExecutionContinuedAsNew => Some(None),
+        Kind::ExecutionCompleted => Some(End::OfInstance(Status::Completed)),
+        Kind::ExecutionFailed => Some(End::OfInstance(Status::Failed)),
+        Kind::ExecutionCancelled => Some(End::OfInstance(Status::Cancelled)),
+        Kind::ExecutionTerminated => Some(End::OfInstance(Status::Terminated)),
+        Kind::ExecutionContinuedAsNew => Some(End::ContinuedAsNew),
         _ => None,
     }
 }

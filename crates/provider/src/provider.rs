@@ -67,13 +67,13 @@ pub trait Provider: Send + Sync + 'static {
     async fn register_worker(&self, worker: NewWorker) -> Result<i64, ProviderError>;
 
     /// Starts a worker's lease again now, and returns what the worker owns at that moment. Returns `None` if the worker
-    /// is no longer registered; its instances then belong to others. `Some` as `about` replaces the worker's
+    /// is no longer registered; its instances then belong to others. `Some` as `description` replaces the worker's
     /// description of itself; `None` leaves it as it is.
     async fn renew_worker(
         &self,
         worker: &WorkerId,
         lease_ms: u64,
-        about: Option<&str>,
+        description: Option<&str>,
     ) -> Result<Option<Renewal>, ProviderError>;
 
     /// Returns up to `limit` instances that a worker owns, by key, from the first after the key `after`, each with the

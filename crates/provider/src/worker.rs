@@ -32,7 +32,7 @@ pub struct NewWorker {
     /// Time that the worker may be silent before any other worker takes its instances over, ms.
     pub lease_ms: u64,
     /// The worker's description of itself, for people. No store reads this text.
-    pub about: Option<String>,
+    pub description: Option<String>,
     /// The newest version of each orchestration that the worker has.
     pub newest: Newest,
 }
@@ -87,7 +87,7 @@ pub struct WorkerLoad {
     /// The worker.
     pub worker: Worker,
     /// The worker's latest description of itself; `None`: it gave none, as workers of former versions.
-    pub about: Option<String>,
+    pub description: Option<String>,
     /// Number of instances that the worker owns.
     pub instances: u64,
     /// Number of attempts that the worker runs for other workers' instances.

@@ -81,7 +81,7 @@ macro_rules! wrapper {
 
 wrapper! {
     register_worker(worker: NewWorker) -> i64;
-    renew_worker(worker: &WorkerId, lease_ms: u64, about: Option<&str>) -> Option<Renewal>;
+    renew_worker(worker: &WorkerId, lease_ms: u64, description: Option<&str>) -> Option<Renewal>;
     owned_by(worker: &WorkerId, after: InstanceKey, limit: usize) -> Vec<(InstanceKey, Epoch)>;
     announce_versions(worker: &WorkerId, newest: Newest) -> ();
     workers() -> Vec<Worker>;

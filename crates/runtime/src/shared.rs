@@ -235,7 +235,7 @@ impl Shared {
             "instance '{}' is suspended: it has taken down or held up its workers again and again",
             poison_pill.id
         );
-        self.log_about(&poison_pill, Level::Error, message);
+        self.log_for(&poison_pill, Level::Error, message);
         self.metrics.ended(Status::Suspended);
         self.store.watch.look(&poison_pill.id);
         if self.reports_ends.load(Ordering::Relaxed) {
@@ -255,12 +255,12 @@ impl Shared {
     }
 
     /// Logs a line about an instance, with the fields that the lines of its own code carry.
-    pub(crate) fn log_about<'a>(&self, about: impl Into<LogSubject<'a>>, level: Level, message: String) {
+    pub(crate) fn log_for<'a>(&self, subject: impl Into<LogSubject<'a>>, level: Level, message: String) {
         let LogSubject {
             instance_id,
             execution,
             orchestration,
-        } = about.into();
+        } = subject.into();
         let fields = json!({ "instanceId": instance_id, "executionId": execution, "orchestrationName": orchestration });
         self.log_with(level, message, Some(fields.to_string()));
     }

@@ -102,7 +102,7 @@ impl Activities {
             // shows which.
             Ok(_) => return,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
-            Err(error) => self.shared.log_about(
+            Err(error) => self.shared.log_for(
                 origin,
                 Level::Warn,
                 format!(

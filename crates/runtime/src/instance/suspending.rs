@@ -37,7 +37,7 @@ impl Instances {
             // The problem may come from the end of the session. Another worker will see if it remains.
             return;
         }
-        self.shared.log_about(
+        self.shared.log_for(
             &**instance,
             Level::Error,
             format!("instance '{}' is suspended: {}", instance.id, report.headline()),
@@ -119,7 +119,7 @@ impl Instances {
             "it is released, for another worker to suspend it"
         };
         let message = format!("instance '{}' could not be suspended, {then}: {error}", instance.id);
-        self.shared.log_about(&*instance, Level::Error, message);
+        self.shared.log_for(&*instance, Level::Error, message);
         if refused + 1 >= SUSPENSION_TRIES {
             return self.worker.release_instance(commit.key, commit.epoch);
         }

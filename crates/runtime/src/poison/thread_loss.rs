@@ -99,7 +99,7 @@ async fn release_suspect(instances: &Arc<Instances>, suspect: &Instance, releasi
         Ok(()) => instances.shared.store.work_was_released(),
         Err(error) => {
             let message = format!("instance '{}' is released without evidence: {error}", suspect.id);
-            instances.shared.log_about(suspect, Level::Warn, message);
+            instances.shared.log_for(suspect, Level::Warn, message);
             instances.worker.release_instance(suspect.key(), epoch);
         }
     }

@@ -110,7 +110,7 @@ mod tests {
             parks: u64::MAX,
             busy_share: 0.99,
         };
-        let about = WorkerDescription {
+        let description = WorkerDescription {
             host_name: "\0".repeat(HOST_NAME_MAX),
             node_version: "20.20.2".into(),
             perdure_version: "0.1.0".into(),
@@ -120,9 +120,9 @@ mod tests {
             loaded_instances: u64::MAX,
             lanes: vec![lane; DESCRIBED_LANES_MAX],
         };
-        let text = about.clone().into_text();
+        let text = description.clone().into_text();
         assert!(text.len() <= BYTES_MAX, "{}", text.len());
-        assert_eq!(WorkerDescription::read(&text), Some(about));
+        assert_eq!(WorkerDescription::read(&text), Some(description));
     }
 
     #[test]

@@ -173,7 +173,7 @@ impl Comparison {
                 "instance '{}' is not worker {}'s any more, as the store says; it goes on wherever it is acquired",
                 instance.id, self.instances.worker.id
             );
-            self.instances.shared.log_about(&**instance, Level::Warn, message);
+            self.instances.shared.log_for(&**instance, Level::Warn, message);
             self.instances.forget(instance, AbortReason::LeaseLost);
         }
         unlisted

@@ -25,7 +25,7 @@ pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), Run
         pid: process.pid,
         process_start: process.start,
         lease_ms: lease_ms(shared),
-        about: Some(WorkerDescription::of_runtime(shared).into_text()),
+        description: Some(WorkerDescription::of_runtime(shared).into_text()),
         newest: newest.clone(),
     };
     let asked = Instant::now();

@@ -30,14 +30,14 @@ pub(super) async fn run(session: Arc<Session>) {
         let question = shared.clock.ask();
         let description = WorkerDescription::of_session(&session.instances).into_text();
         match retry_until_end(&session, (description != written).then_some(&description)).await {
-            Some(Some(renewal)) if session.worker.lease.renew(asked) => {
+            Answer::Renewed(renewal) if session.worker.lease.renew(asked) => {
                 shared.clock.hear(question, renewal.now_ms);
                 written = description;
                 session.worker.renewed(renewal);
             }
             _ if is_planted(Bug::LeaseNotHeeded) => {}
             lost => {
-                let why = if lost == Some(None) {
+                let why = if matches!(lost, Answer::TakenOver) {
                     "another worker took it over"
                 } else {
                     "the store did not answer in time"
@@ -53,9 +53,20 @@ pub(super) async fn run(session: Arc<Session>) {
     }
 }
 
-/// Renews the lease, and tries again after each error of the store, until the lease ends. Then it returns `None`.
-async fn retry_until_end(session: &Session, description: Option<&String>) -> Option<Option<Renewal>> {
-    let end = session.worker.lease.end()?;
+/// The answer of the store to a renewal.
+enum Answer {
+    Renewed(Renewal),
+    /// The worker is no longer registered: another worker took it over.
+    TakenOver,
+    /// The lease ended, or the store was closed, before the store answered.
+    None,
+}
+
+/// Renews the lease, and tries again after each error of the store, until the lease ends.
+async fn retry_until_end(session: &Session, description: Option<&String>) -> Answer {
+    let Some(end) = session.worker.lease.end() else {
+        return Answer::None;
+    };
     let lease = lease_ms(&session.shared);
     let provider = &session.shared.store.provider;
     let renewal = async {
@@ -63,8 +74,9 @@ async fn retry_until_end(session: &Session, description: Option<&String>) -> Opt
         loop {
             let renewed = provider.renew_worker(&session.worker.id, lease, description.map(String::as_str));
             match renewed.await {
-                Ok(renewal) => return Some(renewal),
-                Err(error) if error.kind == ProviderErrorKind::Closed => return None,
+                Ok(Some(renewal)) => return Answer::Renewed(renewal),
+                Ok(None) => return Answer::TakenOver,
+                Err(error) if error.kind == ProviderErrorKind::Closed => return Answer::None,
                 Err(_) => {
                     crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(most);
@@ -74,7 +86,7 @@ async fn retry_until_end(session: &Session, description: Option<&String>) -> Opt
     };
     tokio::select! {
         biased;
-        () = tokio::time::sleep_until(end) => None,
+        () = tokio::time::sleep_until(end) => Answer::None,
         answer = renewal => answer,
     }
 }

@@ -173,7 +173,7 @@ fn fenced(instances: &Arc<Instances>, instance: &Arc<Instance>) {
         "a turn of instance '{}' was not stored: it belongs to another worker by now",
         instance.id
     );
-    instances.shared.log_about(&**instance, Level::Warn, message);
+    instances.shared.log_for(&**instance, Level::Warn, message);
     instances.shared.metrics.fenced.add(1);
     let epoch = instance.lock().epoch;
     instances.forget(instance, AbortReason::LeaseLost);

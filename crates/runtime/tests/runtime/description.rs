@@ -26,21 +26,21 @@ async fn a_heartbeat_tells_what_a_worker_does() {
     f.start("i").await;
     f.note_busy(&[0.634]);
     f.advance(1_000).await;
-    let about = told(&f).expect("it has changed");
-    assert_eq!((about.node_version.as_str(), about.activity_concurrency), ("20.1.0", 7));
+    let description = told(&f).expect("it has changed");
+    assert_eq!((description.node_version.as_str(), description.activity_concurrency), ("20.1.0", 7));
     assert_eq!(
-        (about.threads, about.running_activities, about.loaded_instances),
+        (description.threads, description.running_activities, description.loaded_instances),
         (0, 1, 1)
     );
-    assert_eq!(about.lanes.len(), 1);
-    assert_eq!(about.lanes[0].busy_share, 0.63);
+    assert_eq!(description.lanes.len(), 1);
+    assert_eq!(description.lanes[0].busy_share, 0.63);
 
     f.note_busy(&[]);
     f.complete("a").await;
     f.advance(1_000).await;
-    let about = told(&f).expect("it has changed");
-    assert_eq!((about.running_activities, about.loaded_instances), (0, 0));
-    assert_eq!(about.lanes[0].busy_share, 0.0);
+    let description = told(&f).expect("it has changed");
+    assert_eq!((description.running_activities, description.loaded_instances), (0, 0));
+    assert_eq!(description.lanes[0].busy_share, 0.0);
 }
 
 #[tokio::test(start_paused = true)]

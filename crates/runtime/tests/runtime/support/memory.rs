@@ -248,7 +248,7 @@ impl Memory {
             pid: 1,
             process_start: String::new(),
             lease_ms,
-            about: None,
+            description: None,
             newest: Newest::default(),
         };
         at_once(self.others.register_worker(worker)).expect("it is open");
@@ -282,8 +282,8 @@ impl Memory {
         self.control.lock().renewals.clone()
     }
 
-    pub(super) fn note_renewal(&self, about: Option<&str>) {
-        self.control.lock().renewals.push(about.map(str::to_owned));
+    pub(super) fn note_renewal(&self, description: Option<&str>) {
+        self.control.lock().renewals.push(description.map(str::to_owned));
     }
 
     /// Returns the number of probations that were announced.

@@ -62,12 +62,12 @@ impl ProviderWrapper for Memory {
         &self,
         worker: &WorkerId,
         lease_ms: u64,
-        about: Option<&str>,
+        description: Option<&str>,
     ) -> Result<Option<Renewal>, ProviderError> {
         self.enter(Call::Renew)?;
         self.leave(Call::Renew).await;
-        self.note_renewal(about);
-        self.provider.renew_worker(worker, lease_ms, about).await
+        self.note_renewal(description);
+        self.provider.renew_worker(worker, lease_ms, description).await
     }
 
     /// All workers are on another machine, so only their leases tell of their death.
