@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 pub use turn::Budget;
-use turn::{Stopped, Turn};
+use turn::{StopReason, Turn};
 
 use crate::inbox::Inbox;
 use crate::limits::Growth;
@@ -360,7 +360,7 @@ impl Engine {
     pub fn next_recorded(&mut self, waits: impl Into<Waits>) -> Result<Option<Step>, Fault> {
         self.wait(waits.into());
         self.has_waited = true;
-        self.turn.stopped = Stopped::Waiting;
+        self.turn.stopped = StopReason::Waiting;
         match &self.phase {
             Phase::Broken(fault) => Err(fault.as_ref().clone()),
             Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => Ok(Some(Step::Wait)),

@@ -7,7 +7,7 @@ use perdure_engine::{
     EventRecord, ExecutionId, ExecutionStarted, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Refusal,
     Settlement, Start,
 };
-use perdure_provider::KeptMessage;
+use perdure_provider::StoredMessage;
 
 use crate::history;
 use crate::rows::{self, Columns};
@@ -21,7 +21,7 @@ pub fn run(bytes: &[u8]) {
     let bodies: Vec<MessageBody> = rows::read(&text)
         .take(MESSAGES_MAX)
         .filter_map(kept)
-        .filter_map(KeptMessage::into_body)
+        .filter_map(StoredMessage::into_body)
         .collect();
     for body in &bodies {
         comes_back(body);
@@ -29,8 +29,8 @@ pub fn run(bytes: &[u8]) {
     deliver(bodies);
 }
 
-fn kept(mut columns: Columns<'_>) -> Option<KeptMessage<'_>> {
-    Some(KeptMessage {
+fn kept(mut columns: Columns<'_>) -> Option<StoredMessage<'_>> {
+    Some(StoredMessage {
         kind: columns.text()?.into(),
         name: columns.text().map(Cow::Borrowed),
         payload: columns.text().map(Cow::Borrowed),
@@ -41,7 +41,7 @@ fn kept(mut columns: Columns<'_>) -> Option<KeptMessage<'_>> {
 
 /// Checks that a message that was read can be written again and is then the same.
 pub fn comes_back(body: &MessageBody) {
-    assert_eq!(KeptMessage::of(body).into_body().as_ref(), Some(body));
+    assert_eq!(StoredMessage::of(body).into_body().as_ref(), Some(body));
 }
 
 /// Delivers the messages to an execution that waits for all of them, and has open operations of its own.
@@ -156,7 +156,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn columns(body: &MessageBody) -> [Option<String>; 5] {
-    let kept = KeptMessage::of(body);
+    let kept = StoredMessage::of(body);
     [
         Some(kept.kind.into_owned()),
         kept.name.map(Cow::into_owned),

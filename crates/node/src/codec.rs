@@ -16,7 +16,7 @@ use crate::questions::Questions;
 
 /// Answer of the driver for a text: another text, or the reason why there is none.
 #[derive(Deserialize)]
-struct Given {
+struct TextAnswer {
     text: Option<String>,
     #[serde(default)]
     why: String,
@@ -63,11 +63,11 @@ impl Bridge {
         let Some(given) = question.answer().await else {
             return failed("its thread has ended");
         };
-        let given: Vec<Given> = match serde_json::from_str(&given) {
+        let given: Vec<TextAnswer> = match serde_json::from_str(&given) {
             Ok(given) => given,
             Err(error) => return failed(&error.to_string()),
         };
-        let answer = |Given { text, why, later }| match text {
+        let answer = |TextAnswer { text, why, later }| match text {
             Some(text) => Ok(text),
             None if later => Err(CodecFailure::ForNow(why)),
             None => Err(CodecFailure::Final(why)),

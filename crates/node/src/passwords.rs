@@ -12,12 +12,12 @@ use perdure_provider_postgres::PasswordSource;
 use crate::questions::Questions;
 
 /// Answer of the driver: a password, or the reason why there is none.
-pub(crate) struct Given {
+pub(crate) struct PasswordAnswer {
     pub(crate) password: Option<String>,
     pub(crate) why_not: String,
 }
 
-static ASKED: LazyLock<Questions<Given>> = LazyLock::new(Questions::default);
+static ASKED: LazyLock<Questions<PasswordAnswer>> = LazyLock::new(Questions::default);
 
 /// A function of the driver that is called with the number of a question. It does not keep the process alive.
 pub(crate) struct Asking(ThreadsafeFunction<u32, (), u32, Status, false, true>);
@@ -33,7 +33,7 @@ impl Asking {
 }
 
 /// Takes an answer of the driver.
-pub(crate) fn answer(question: u32, given: Given) {
+pub(crate) fn answer(question: u32, given: PasswordAnswer) {
     ASKED.answer(question, given);
 }
 

@@ -14,7 +14,7 @@ use perdure_runtime::{RuntimeError, ThisMachine};
 use crate::codec::{self, Bridge};
 use crate::errors::{argument, thrown};
 use crate::frame::Frame;
-use crate::passwords::{self, Asking, Given};
+use crate::passwords::{self, Asking, PasswordAnswer};
 use crate::port::Wake;
 use crate::postgres;
 use crate::process;
@@ -187,7 +187,7 @@ impl Store {
     /// Answers a question for a password; without one, `why_not` gives the reason.
     #[napi]
     pub fn give_password(question: u32, password: Option<String>, why_not: String) {
-        passwords::answer(question, Given { password, why_not });
+        passwords::answer(question, PasswordAnswer { password, why_not });
     }
 
     /// Answers a question for texts with a JSON list: for each text `{ text }`, or `{ why, later }` if there is none.

@@ -27,9 +27,9 @@ pub struct TestStore {
 
 /// The planned crash of a runtime, if there is one.
 #[derive(Default)]
-struct Crash(Mutex<Option<Planned>>);
+struct Crash(Mutex<Option<PlannedFault>>);
 
-struct Planned {
+struct PlannedFault {
     runtime: Weak<Runtime>,
     instance: String,
     after: (ExecutionId, EventId),
@@ -39,7 +39,7 @@ impl Crash {
     /// Crashes the runtime if the planned event is in the batch that was written.
     fn look(&self, memory: &MemoryStore) {
         let mut planned = self.0.lock();
-        let is_due = |planned: &mut Planned| {
+        let is_due = |planned: &mut PlannedFault| {
             memory
                 .last_event(&planned.instance)
                 .is_some_and(|last| last >= planned.after)
@@ -124,7 +124,7 @@ impl TestStore {
     /// Crashes a runtime when an event of an instance is stored, before the event has any effect.
     #[napi]
     pub fn crash_after(&self, runtime: &NativeRuntime, instance: String, execution: f64, event: f64) {
-        *self.crash.0.lock() = Some(Planned {
+        *self.crash.0.lock() = Some(PlannedFault {
             runtime: Arc::downgrade(&runtime.inner),
             instance,
             after: (ExecutionId(execution as u64), EventId(event as u64)),

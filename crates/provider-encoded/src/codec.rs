@@ -112,13 +112,13 @@ pub(crate) async fn decode(codec: &dyn TextCodec, mut values: Vec<Value<'_>>) ->
     Ok(())
 }
 
-type Answered<'v> = Vec<(Value<'v>, Result<String, String>)>;
+type ValueAnswers<'v> = Vec<(Value<'v>, Result<String, String>)>;
 
 async fn call<'v>(
     codec: &dyn TextCodec,
     direction: Direction,
     values: Vec<Value<'v>>,
-) -> Result<Answered<'v>, ProviderError> {
+) -> Result<ValueAnswers<'v>, ProviderError> {
     let mut answered = Vec::with_capacity(values.len());
     let mut values = values.into_iter().peekable();
     while values.peek().is_some() {
@@ -137,7 +137,7 @@ async fn call_until_answered<'v>(
     codec: &dyn TextCodec,
     direction: Direction,
     mut left: Vec<Value<'v>>,
-) -> Result<Answered<'v>, ProviderError> {
+) -> Result<ValueAnswers<'v>, ProviderError> {
     let mut answered = Vec::with_capacity(left.len());
     let (mut waited, mut pause) = (Duration::ZERO, RETRY_FIRST);
     loop {

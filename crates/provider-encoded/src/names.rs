@@ -47,14 +47,14 @@ impl Names {
 
 /// The instances and children whose ids are needed.
 #[derive(Default)]
-pub(crate) struct Needs {
+pub(crate) struct NeededIds {
     keys: HashSet<InstanceKey>,
     children: HashSet<Child>,
     /// Children that the events at hand schedule. These events may not be in the store yet.
     scheduled: HashMap<Child, Arc<str>>,
 }
 
-impl Needs {
+impl NeededIds {
     pub(crate) fn instance(&mut self, key: InstanceKey) {
         self.keys.insert(key);
     }
@@ -157,7 +157,7 @@ impl Memory {
     /// # Errors
     ///
     /// Errors of the store, which is asked for the ids that are not remembered.
-    pub(crate) async fn names(&self, needs: Needs, store: &dyn Provider) -> Result<Names, ProviderError> {
+    pub(crate) async fn names(&self, needs: NeededIds, store: &dyn Provider) -> Result<Names, ProviderError> {
         let mut names = Names::default();
         let mut unknown = Vec::new();
         for key in needs.keys {

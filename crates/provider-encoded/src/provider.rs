@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::codec::{self, TextCodec};
-use crate::names::{Memory, Names, Needs};
+use crate::names::{Memory, Names, NeededIds};
 use crate::values::{self, Owner, Values};
 
 /// A store whose values go through a codec (C1 to C5).
@@ -102,7 +102,7 @@ impl Encoded {
 impl Inner {
     /// Encodes all values of a batch (C1).
     async fn encoded(&self, store: &dyn Provider, batch: &[Write]) -> Result<Vec<Write>, ProviderError> {
-        let mut needs = Needs::default();
+        let mut needs = NeededIds::default();
         for write in batch {
             needs.write(write);
         }
@@ -155,7 +155,7 @@ impl Inner {
         events: &mut [EventRecord],
     ) -> Result<(), ProviderError> {
         self.memory.note_events(key, execution, events);
-        let mut needs = Needs::default();
+        let mut needs = NeededIds::default();
         needs.instance(key);
         needs.events(key, execution, events);
         let names = self.memory.names(needs, store).await?;
@@ -176,7 +176,7 @@ impl Inner {
         asked: &[(InstanceKey, ExecutionId)],
         loaded: &mut [Result<Loaded, ProviderError>],
     ) -> Result<(), ProviderError> {
-        let mut needs = Needs::default();
+        let mut needs = NeededIds::default();
         for ((key, execution), one) in asked.iter().zip(&*loaded) {
             let Ok(one) = one else { continue };
             self.memory.note_events(*key, *execution, &one.history);
@@ -205,7 +205,7 @@ impl Inner {
         key: InstanceKey,
         page: &mut MessagePage,
     ) -> Result<(), ProviderError> {
-        let mut needs = Needs::default();
+        let mut needs = NeededIds::default();
         needs.instance(key);
         needs.messages(key, &page.messages);
         let names = self.memory.names(needs, store).await?;
@@ -215,7 +215,7 @@ impl Inner {
     }
 
     async fn decode_inbox(&self, store: &dyn Provider, inbox: &mut Inbox) -> Result<(), ProviderError> {
-        let mut needs = Needs::default();
+        let mut needs = NeededIds::default();
         for (key, message) in &inbox.messages {
             needs.instance(*key);
             needs.messages(*key, message);

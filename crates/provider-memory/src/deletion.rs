@@ -7,7 +7,7 @@ use std::ops::Bound;
 use perdure_engine::ExecutionId;
 use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
 
-use crate::tables::{OfEvent, Tables, of_execution, of_instance};
+use crate::tables::{EventKey, Tables, of_execution, of_instance};
 
 pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
     let Some(row) = tables.find(id) else {
@@ -104,8 +104,8 @@ fn oldest_execution(tables: &Tables, key: InstanceKey) -> Option<ExecutionId> {
 }
 
 /// Removes the last events of a range, at most `limit`. Returns the number of removed events.
-fn remove_last(tables: &mut Tables, range: std::ops::Range<OfEvent>, limit: usize) -> usize {
-    let last: Vec<OfEvent> = (tables.history.range(range).rev().take(limit))
+fn remove_last(tables: &mut Tables, range: std::ops::Range<EventKey>, limit: usize) -> usize {
+    let last: Vec<EventKey> = (tables.history.range(range).rev().take(limit))
         .map(|(place, _)| *place)
         .collect();
     for place in &last {

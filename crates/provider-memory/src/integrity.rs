@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perdure_provider::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
-    Examination, Finding, InstanceFacts, InstanceKey, KeptMessage, Rule,
+    Examination, Finding, InstanceFacts, InstanceKey, Rule, StoredMessage,
 };
 
 use crate::rows::InstanceRow;
@@ -64,7 +64,7 @@ fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding
         });
     }
     for (_, body) in tables.messages_after(row.key, perdure_engine::MessageSeq(0)) {
-        let kept = KeptMessage::of(body);
+        let kept = StoredMessage::of(body);
         examination.message(
             kept.execution.map(|execution| integer(execution.0)),
             kept.scheduled.map(|id| integer(id.0)),

@@ -13,7 +13,7 @@ use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
 /// scheduled.
-pub(crate) type OfEvent = (InstanceKey, ExecutionId, EventId);
+pub(crate) type EventKey = (InstanceKey, ExecutionId, EventId);
 
 /// The tables, inside of a transaction.
 #[derive(Default)]
@@ -22,12 +22,12 @@ pub(crate) struct Tables {
     pub(crate) now_ms: i64,
     instances: Table<InstanceKey, InstanceRow>,
     pub(crate) indexes: Indexes,
-    pub(crate) history: Table<OfEvent, EventRecord>,
+    pub(crate) history: Table<EventKey, EventRecord>,
     pub(crate) messages: Table<(InstanceKey, MessageSeq), MessageBody>,
     /// The same messages by number, which is the order in which they came.
     pub(crate) arrivals: Table<MessageSeq, InstanceKey>,
-    pub(crate) heartbeats: Table<OfEvent, String>,
-    pub(crate) tasks: Table<OfEvent, TaskRow>,
+    pub(crate) heartbeats: Table<EventKey, String>,
+    pub(crate) tasks: Table<EventKey, TaskRow>,
     pub(crate) workers: Table<Arc<str>, WorkerRow>,
     /// Instances that were taken from workers that have not released them yet, with the epoch in which the worker
     /// owned each (P15).
@@ -194,11 +194,11 @@ impl Tables {
 }
 
 /// Returns the range of all rows of an instance.
-pub(crate) const fn of_instance(key: InstanceKey) -> Range<OfEvent> {
+pub(crate) const fn of_instance(key: InstanceKey) -> Range<EventKey> {
     (key, ExecutionId(0), EventId(0))..(InstanceKey(key.0 + 1), ExecutionId(0), EventId(0))
 }
 
 /// Returns the range of all rows of an execution.
-pub(crate) const fn of_execution(key: InstanceKey, execution: ExecutionId) -> Range<OfEvent> {
+pub(crate) const fn of_execution(key: InstanceKey, execution: ExecutionId) -> Range<EventKey> {
     (key, execution, EventId(0))..(key, execution.next(), EventId(0))
 }

@@ -6,11 +6,11 @@ use perdure_engine::{EventId, EventRecord};
 use perdure_provider::{AcquiredTasks, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
 
 use crate::rows::TaskRow;
-use crate::tables::{OfEvent, Tables};
+use crate::tables::{EventKey, Tables};
 use crate::worker;
 
 /// Returns the key of a task's row.
-pub(crate) const fn place(task: &TaskName) -> OfEvent {
+pub(crate) const fn place(task: &TaskName) -> EventKey {
     (task.key, task.execution, task.scheduled)
 }
 

@@ -4,10 +4,10 @@ use std::ops::Bound;
 
 use perdure_engine::{EventId, EventKind, ExecutionId, MessageSeq};
 use perdure_provider::{
-    InstanceKey, KeptMessage, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable,
+    InstanceKey, StoredMessage, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable,
 };
 
-use crate::tables::Tables;
+use crate::tables::{EventKey, Tables};
 
 /// Returns a text if it is wanted, cut to the length that is wanted.
 fn wanted(request: &TextRequest, text: Option<&str>) -> Option<String> {
@@ -40,9 +40,6 @@ pub(crate) fn page(tables: &Tables, request: &TextRequest) -> TextPage {
     }
     page
 }
-
-/// The key of an event or a heartbeat in its table.
-type EventPlace = (InstanceKey, ExecutionId, EventId);
 
 /// A row, with its texts if its instance exists.
 type RowOfTexts = (TextRow, Option<StoredText>);
@@ -80,7 +77,7 @@ fn meta_of_schedule(tables: &Tables, key: InstanceKey, execution: u64, event: Op
 }
 
 /// Returns the range of the events, or heartbeats, after the row of a request.
-fn range_of_events(request: &TextRequest) -> (Bound<EventPlace>, Bound<EventPlace>) {
+fn range_of_events(request: &TextRequest) -> (Bound<EventKey>, Bound<EventKey>) {
     let TextRow { key, execution, number } = request.after;
     let after = Bound::Excluded((key, ExecutionId(execution), EventId(number)));
     (after, Bound::Unbounded)
@@ -95,7 +92,7 @@ fn messages<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<I
             execution: 0,
             number: seq.0,
         };
-        let kept = KeptMessage::of(body);
+        let kept = StoredMessage::of(body);
         let (execution, ref_id) = (kept.execution.map(|id| id.0), kept.scheduled.map(|id| id.0));
         let found = row_without_texts(tables, row).map(|found| StoredText {
             scheduled: meta_of_schedule(tables, *key, execution.unwrap_or_default(), ref_id)
@@ -169,7 +166,7 @@ fn holds_status(row: TextRow, meta: &str) -> bool {
     row.number == EventId::FIRST.0 && meta.contains("\"customStatus\"")
 }
 
-const fn row_of((key, execution, event): EventPlace) -> TextRow {
+const fn row_of((key, execution, event): EventKey) -> TextRow {
     TextRow {
         key,
         execution: execution.0,
@@ -195,7 +192,7 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
         (TextTable::Messages, TextField::Text) => {
             let at = (key, MessageSeq(number));
             let changed = tables.messages.edit(&at, |body| {
-                let mut kept = KeptMessage::of(body);
+                let mut kept = StoredMessage::of(body);
                 if kept.payload.as_deref() != Some(&change.before) {
                     return false;
                 }

@@ -36,11 +36,23 @@ pub(crate) fn register(tables: &mut Tables, worker: NewWorker) -> i64 {
         process_start,
         lease_until_ms,
     };
-    tables.workers.insert(id.0, WorkerRow { worker, description, newest });
+    tables.workers.insert(
+        id.0,
+        WorkerRow {
+            worker,
+            description,
+            newest,
+        },
+    );
     tables.now_ms
 }
 
-pub(crate) fn renew(tables: &mut Tables, worker: &WorkerId, lease_ms: u64, description: Option<&str>) -> Option<Renewal> {
+pub(crate) fn renew(
+    tables: &mut Tables,
+    worker: &WorkerId,
+    lease_ms: u64,
+    description: Option<&str>,
+) -> Option<Renewal> {
     let until = lease_until(tables, lease_ms);
     tables.workers.edit(&worker.0, |row| {
         row.worker.lease_until_ms = until;
@@ -87,7 +99,9 @@ pub(crate) fn all(tables: &Tables) -> Vec<Worker> {
 
 /// Returns the same workers as [`all`], each with its load.
 pub(crate) fn loads(tables: &Tables) -> Vec<WorkerLoad> {
-    let load = |WorkerRow { worker, description, .. }: &WorkerRow| WorkerLoad {
+    let load = |WorkerRow {
+                    worker, description, ..
+                }: &WorkerRow| WorkerLoad {
         instances: tables.owned_by(&worker.id).len() as u64,
         tasks: tasks::of_worker(tables, &worker.id).len() as u64,
         description: description.clone(),

@@ -199,7 +199,7 @@ impl ChangeNotifier {
 
     /// Runs the task that listens and notifies, until it is told to [end](Self::end).
     pub(crate) async fn run(self: Arc<Self>) {
-        let mut last = Seen::default();
+        let mut last = TransactionCounts::default();
         while !self.ending.is_cancelled() {
             // Returns when the connection breaks, or when the task is to end.
             let _ = self.live(&mut last).await;
@@ -222,7 +222,7 @@ impl ChangeNotifier {
     }
 
     /// Listens and notifies on one connection until it breaks, or the task is to end.
-    async fn live(self: &Arc<Self>, last: &mut Seen) -> Result<(), Failure> {
+    async fn live(self: &Arc<Self>, last: &mut TransactionCounts) -> Result<(), Failure> {
         let spawn: SpawnDriver<'_> = &|driver| tokio::spawn(Arc::clone(self).hear(driver));
         let connecting = self.connections.hosts.connect(spawn, "");
         let (client, _hearing) = tokio::select! {
@@ -317,12 +317,12 @@ impl ChangeNotifier {
 
     /// Compares with the last look. `own` counts transactions that had ended before this look: all of them are below
     /// the number.
-    fn saw(&self, last: &mut Seen, row: Option<&Row>, own: u64) -> Result<(), Failure> {
+    fn saw(&self, last: &mut TransactionCounts, row: Option<&Row>, own: u64) -> Result<(), Failure> {
         let next: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
         if let Some(log) = row.filter(|row| row.len() > 1) {
             self.connections.lineage.saw_log(log.try_get(1)?);
         }
-        let now = Seen {
+        let now = TransactionCounts {
             next: next.and_then(|next| next.parse().ok()).unwrap_or(0),
             own,
         };
@@ -381,7 +381,7 @@ impl ChangeNotifier {
 
 /// The result of a look.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct TransactionCounts {
     /// Number of the next transaction.
     next: u64,
     /// Number of transactions of this process that had ended.

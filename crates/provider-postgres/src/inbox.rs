@@ -13,7 +13,7 @@
 //! to read all messages of the instance instead, which are in order.
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
+use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, stored_mailbox};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -270,7 +270,7 @@ pub(crate) async fn of_instance(
         }
         Some(mailboxes) => {
             for mailbox in mailboxes {
-                let (kind, name) = kept_mailbox(mailbox);
+                let (kind, name) = stored_mailbox(mailbox);
                 let name = encode(name);
                 let rows = named!(
                     connection.query,

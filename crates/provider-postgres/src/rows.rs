@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, Message, MessageBody, MessageSeq};
-use perdure_provider::{KeptMessage, Status, WorkerId};
+use perdure_provider::{Status, StoredMessage, WorkerId};
 use tokio_postgres::Row;
 
 use crate::error::Failure;
@@ -89,7 +89,7 @@ pub(crate) fn message(row: &Row) -> Result<Message, Failure> {
 }
 
 fn body(row: &Row) -> Result<MessageBody, Failure> {
-    let kept = KeptMessage {
+    let kept = StoredMessage {
         kind: text(row, 1)?.into(),
         name: optional_text(row, 2)?.map(Cow::Owned),
         payload: optional_text(row, 3)?.map(Cow::Owned),

@@ -24,7 +24,7 @@ use crate::worker;
 
 /// A due instance, in the order in which instances are acquired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct DueInstance {
     priority: Reverse<i64>,
     wake_at_ms: i64,
     key: i64,
@@ -34,7 +34,7 @@ struct Due {
 
 /// The instances that a request may acquire, with the bytes to load for each.
 pub(crate) struct Found {
-    due: Vec<(Due, usize)>,
+    due: Vec<(DueInstance, usize)>,
     next_wake_at_ms: Option<i64>,
     now_ms: i64,
 }
@@ -182,7 +182,7 @@ impl Search<'_> {
         &self,
         connection: &Connection,
         limit: usize,
-        due: &mut Vec<Due>,
+        due: &mut Vec<DueInstance>,
         next_wake_at_ms: &mut Option<i64>,
     ) -> Result<(), Failure> {
         let mut priorities = connection.prepare_cached(
@@ -207,7 +207,7 @@ impl Search<'_> {
                     earliest(next_wake_at_ms, wake_at_ms);
                     break;
                 }
-                due.push(Due {
+                due.push(DueInstance {
                     priority: Reverse(priority),
                     wake_at_ms,
                     key,

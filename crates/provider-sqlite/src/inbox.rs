@@ -1,7 +1,7 @@
 //! Messages in the order and form in which workers read them (P5).
 
 use perdure_engine::{Mailbox, Message, MessageBody, MessageSeq};
-use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, kept_mailbox};
+use perdure_provider::{Inbox, InboxPosition, InstanceKey, MessagePage, PageLimit, WorkerId, stored_mailbox};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use crate::error::Failure;
@@ -74,7 +74,7 @@ pub(crate) fn of_instance(
         }
         Some(mailboxes) => {
             for mailbox in mailboxes {
-                let (kind, name) = kept_mailbox(mailbox);
+                let (kind, name) = stored_mailbox(mailbox);
                 let params = params![key.0, kind, name, some];
                 read(connection, OF_MAILBOX, params, limit.bytes, messages)?;
                 // The oldest messages of all mailboxes are kept, and no more than these are in memory.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, Message, MessageBody, MessageSeq};
-use perdure_provider::{Candidate, InstanceKey, KeptMessage, PageLimit, Status};
+use perdure_provider::{Candidate, InstanceKey, PageLimit, Status, StoredMessage};
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, Row, params};
 
@@ -140,7 +140,7 @@ pub(crate) fn message(row: &Row<'_>) -> Result<Message, Failure> {
 
 fn body(row: &Row<'_>) -> rusqlite::Result<MessageBody> {
     let text = |column| row.get_ref(column)?.as_str_or_null().map_err(rusqlite::Error::from);
-    let kept = KeptMessage {
+    let kept = StoredMessage {
         kind: row.get_ref(1)?.as_str()?.into(),
         name: text(2)?.map(Cow::Borrowed),
         payload: text(3)?.map(Cow::Borrowed),

@@ -13,7 +13,7 @@ use crate::worker;
 
 /// A task that can be taken, in the order in which tasks are taken.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct DueTask {
     priority: Reverse<i64>,
     due_at_ms: i64,
     task: TaskName,
@@ -48,7 +48,7 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     due.sort_unstable();
     let (mut tasks, mut bytes) = (Vec::new(), 0);
     let mut taken = 0;
-    for Due { task, due_at_ms, .. } in due {
+    for DueTask { task, due_at_ms, .. } in due {
         if request.limit.is_reached(taken, bytes) {
             is_next(due_at_ms);
             continue;
@@ -63,13 +63,13 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
 }
 
 /// Returns the due tasks of one activity in one queue: at most `limit + 1`.
-fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Result<Vec<Due>, Failure> {
+fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Result<Vec<DueTask>, Failure> {
     session.query_all(
         "SELECT priority, due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
          WHERE queue = ?1 AND name = ?2 AND owner IS NULL AND due_at <= ?3 ORDER BY priority DESC, due_at LIMIT ?4",
         params![queue, name, session.now_ms(), integer(limit as u64 + 1)],
         |row| {
-            Ok(Due {
+            Ok(DueTask {
                 priority: Reverse(row.get(0)?),
                 due_at_ms: row.get(1)?,
                 task: task_name(row, 2)?,

@@ -116,7 +116,7 @@ impl Writer<'_> {
                     answer(job, Ok(()));
                 }
             }
-            Err(Stopped::InJob(_)) if group.len() > 1 => {
+            Err(FailedStep::InJob(_)) if group.len() > 1 => {
                 for job in group {
                     let mut single = [job];
                     let result = self.attempt(&mut single).map_err(|stopped| self.named(stopped));
@@ -142,23 +142,23 @@ impl Writer<'_> {
     /// of a commit visible, to this process and to all others, only after they are synced, and the next transaction
     /// writes over them. When all processes die before that, the next one reads the log from its beginning and finds
     /// frames that were written and not synced. The writes of such a COMMIT may therefore be there after a crash.
-    fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), Stopped> {
+    fn attempt(&mut self, group: &mut [Box<dyn Job>]) -> Result<(), FailedStep> {
         self.session
             .begin(self.shared.clock.now_ms())
-            .map_err(Stopped::Around)?;
+            .map_err(FailedStep::Around)?;
         let foreign = if self.shared.file.is_some() {
             self.session.foreign_commit()
         } else {
             Ok(false)
         };
-        let result = foreign.map_err(Stopped::Around).and_then(|foreign| {
+        let result = foreign.map_err(FailedStep::Around).and_then(|foreign| {
             for job in group.iter_mut() {
                 // A panic is a defect of one job. The transaction is rolled back, so that the job has no effect.
                 catch_unwind(AssertUnwindSafe(|| job.run(&mut self.session)))
                     .unwrap_or_else(|_| Err(Failure::internal("a write panicked")))
-                    .map_err(Stopped::InJob)?;
+                    .map_err(FailedStep::InJob)?;
             }
-            self.session.commit().map_err(Stopped::InCommit)?;
+            self.session.commit().map_err(FailedStep::InCommit)?;
             Ok(foreign)
         });
         match result {
@@ -193,20 +193,20 @@ impl Writer<'_> {
         let _ = catch_unwind(AssertUnwindSafe(|| self.shared.listeners.tell()));
     }
 
-    fn named(&self, stopped: Stopped) -> ProviderError {
+    fn named(&self, stopped: FailedStep) -> ProviderError {
         let is_unknown = match &stopped {
-            Stopped::InJob(_) | Stopped::Around(_) => false,
+            FailedStep::InJob(_) | FailedStep::Around(_) => false,
             // Nothing was written to the log of a store that was locked, and a store in memory is gone after a crash.
-            Stopped::InCommit(failure) => self.shared.file.is_some() && failure.kind() != ProviderErrorKind::Busy,
+            FailedStep::InCommit(failure) => self.shared.file.is_some() && failure.kind() != ProviderErrorKind::Busy,
         };
-        let (Stopped::InJob(failure) | Stopped::Around(failure) | Stopped::InCommit(failure)) = stopped;
+        let (FailedStep::InJob(failure) | FailedStep::Around(failure) | FailedStep::InCommit(failure)) = stopped;
         let error = failure.named_of_open(&self.shared.location);
         if is_unknown { error.of_unknown_outcome() } else { error }
     }
 }
 
 /// The step at which a transaction stopped.
-enum Stopped {
+enum FailedStep {
     /// In one of its jobs: the others may succeed without it.
     InJob(Failure),
     /// Before or after the jobs.

@@ -57,11 +57,11 @@ mod housekeeping;
 mod inspection;
 mod instance;
 mod integrity;
-mod kept_message;
 mod listing;
 mod page;
 mod provider;
 mod sql;
+mod stored_message;
 mod suspicion;
 mod task;
 mod texts;
@@ -86,7 +86,6 @@ pub use integrity::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
     Examination, Finding, InstanceFacts, Rule,
 };
-pub use kept_message::{KeptMessage, kept_mailbox};
 pub use listing::{
     Candidate, Filter, IndexedSet, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,
     after_prefix,
@@ -94,6 +93,7 @@ pub use listing::{
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use sql::SqlBuilder;
+pub use stored_message::{StoredMessage, stored_mailbox};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};

@@ -29,7 +29,7 @@ mod imp {
         }
 
         /// Takes one job, and moves some more to the deque of the lane that takes it.
-        pub(crate) fn take(&self, own: &Own<J>) -> Option<J> {
+        pub(crate) fn take(&self, own: &LocalDeque<J>) -> Option<J> {
             settled(|| self.0.steal_batch_with_limit_and_pop(&own.0, 1 + TAKE_ALONG_MAX))
         }
 
@@ -39,15 +39,15 @@ mod imp {
     }
 
     /// The own deque of a lane: last in, first out; for one thread at a time.
-    pub(crate) struct Own<J>(Worker<J>);
+    pub(crate) struct LocalDeque<J>(Worker<J>);
 
-    impl<J> Default for Own<J> {
+    impl<J> Default for LocalDeque<J> {
         fn default() -> Self {
             Self(Worker::new_lifo())
         }
     }
 
-    impl<J> Own<J> {
+    impl<J> LocalDeque<J> {
         pub(crate) fn push(&self, job: J) {
             self.0.push(job);
         }
@@ -56,17 +56,17 @@ mod imp {
             self.0.pop()
         }
 
-        pub(crate) fn others(&self) -> Others<J> {
-            Others(self.0.stealer())
+        pub(crate) fn others(&self) -> StealHandle<J> {
+            StealHandle(self.0.stealer())
         }
     }
 
     /// The own deque of a lane, as other lanes see it.
-    pub(crate) struct Others<J>(Stealer<J>);
+    pub(crate) struct StealHandle<J>(Stealer<J>);
 
-    impl<J> Others<J> {
+    impl<J> StealHandle<J> {
         /// Steals half of the jobs: returns one, and moves the others to the deque of the lane that steals.
-        pub(crate) fn steal(&self, own: &Own<J>) -> Option<J> {
+        pub(crate) fn steal(&self, own: &LocalDeque<J>) -> Option<J> {
             settled(|| self.0.steal_batch_and_pop(&own.0))
         }
 
@@ -117,7 +117,7 @@ mod imp {
             lock(&self.0).pop_front()
         }
 
-        pub(crate) fn take(&self, own: &Own<J>) -> Option<J> {
+        pub(crate) fn take(&self, own: &LocalDeque<J>) -> Option<J> {
             let mut jobs = lock(&self.0);
             let job = jobs.pop_front()?;
             for _ in 0..TAKE_ALONG_MAX {
@@ -132,15 +132,15 @@ mod imp {
         }
     }
 
-    pub(crate) struct Own<J>(Arc<Mutex<VecDeque<J>>>);
+    pub(crate) struct LocalDeque<J>(Arc<Mutex<VecDeque<J>>>);
 
-    impl<J> Default for Own<J> {
+    impl<J> Default for LocalDeque<J> {
         fn default() -> Self {
             Self(Arc::new(Mutex::new(VecDeque::new())))
         }
     }
 
-    impl<J> Own<J> {
+    impl<J> LocalDeque<J> {
         pub(crate) fn push(&self, job: J) {
             lock(&self.0).push_back(job);
         }
@@ -149,15 +149,15 @@ mod imp {
             lock(&self.0).pop_back()
         }
 
-        pub(crate) fn others(&self) -> Others<J> {
-            Others(Arc::clone(&self.0))
+        pub(crate) fn others(&self) -> StealHandle<J> {
+            StealHandle(Arc::clone(&self.0))
         }
     }
 
-    pub(crate) struct Others<J>(Arc<Mutex<VecDeque<J>>>);
+    pub(crate) struct StealHandle<J>(Arc<Mutex<VecDeque<J>>>);
 
-    impl<J> Others<J> {
-        pub(crate) fn steal(&self, own: &Own<J>) -> Option<J> {
+    impl<J> StealHandle<J> {
+        pub(crate) fn steal(&self, own: &LocalDeque<J>) -> Option<J> {
             let stolen: VecDeque<J> = {
                 let mut jobs = lock(&self.0);
                 let half = jobs.len().div_ceil(2);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use crate::deque::{Others, Own};
+use crate::deque::{LocalDeque, StealHandle};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, fence};
 
 /// Id of a lane: its place among the lanes.
@@ -44,8 +44,8 @@ pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 pub(crate) struct Lane<J> {
     pub(crate) pinned: Mutex<Pinned<J>>,
     /// Own deques for the classes `First` and `Later`. Only the thread of the lane takes jobs from this side.
-    pub(crate) own: Mutex<[Own<J>; 2]>,
-    pub(crate) others: [Others<J>; 2],
+    pub(crate) own: Mutex<[LocalDeque<J>; 2]>,
+    pub(crate) others: [StealHandle<J>; 2],
     parked: AtomicBool,
     wake: Mutex<Option<Wake>>,
     /// Jobs in a row that went before new work.
@@ -83,7 +83,7 @@ impl<J> Pinned<J> {
 
 impl<J> Default for Lane<J> {
     fn default() -> Self {
-        let own = [Own::default(), Own::default()];
+        let own = [LocalDeque::default(), LocalDeque::default()];
         Self {
             pinned: Mutex::new(Pinned([VecDeque::new(), VecDeque::new(), VecDeque::new()])),
             others: [own[0].others(), own[1].others()],

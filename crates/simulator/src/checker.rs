@@ -20,8 +20,8 @@ use crate::cleanup;
 use crate::code::program_of;
 use crate::fibers::Rules;
 use crate::plan::Plan;
-use crate::program::{Feed, Kind, Origin, Program, output};
-use crate::witness::{Seen, Witness};
+use crate::program::{Kind, Origin, PlannedMessage, Program, output};
+use crate::witness::{KnownInstance, Witness};
 use crate::world::client::Requests;
 
 /// An instance with all that the store keeps of it.
@@ -62,7 +62,7 @@ const EVENTS_MAX: usize = 100_000;
 /// Reads all instances that the witness knows.
 pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Record> {
     let mut records = Vec::new();
-    for (key, Seen { id, .. }) in witness.instances() {
+    for (key, KnownInstance { id, .. }) in witness.instances() {
         let status = provider
             .statuses(vec![id.clone()])
             .await
@@ -326,7 +326,7 @@ impl Checker<'_> {
             .feeds
             .iter()
             .filter(|feed| feed.to == program && record.status.parent_id.is_none());
-        for Feed { number, .. } in fed {
+        for PlannedMessage { number, .. } in fed {
             if !received.contains(number) {
                 self.wrong(format!("S1: {id} has completed and never received {number}"));
             }

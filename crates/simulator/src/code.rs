@@ -9,7 +9,7 @@ use perdure_engine::{
 
 use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
 use crate::program::{
-    ALL_FAILED, Block, CHILD_FAILED, FATAL, Feed, Guard, Kind, Op, Program, RACE, STEP, TIMEOUT, Work,
+    ALL_FAILED, Block, CHILD_FAILED, FATAL, Guard, Kind, Op, PlannedMessage, Program, RACE, STEP, TIMEOUT, Work,
 };
 
 /// The edition of the programs that a process has.
@@ -69,7 +69,7 @@ pub(crate) fn instance_of(program: usize) -> String {
     format!("instance-{program}")
 }
 
-pub(crate) fn mailbox_of(feed: &Feed) -> Mailbox {
+pub(crate) fn mailbox_of(feed: &PlannedMessage) -> Mailbox {
     let name = feed.mailbox.to_owned();
     if feed.is_event {
         Mailbox::Event(name)
@@ -357,7 +357,7 @@ impl Context {
     }
 
     /// Sends a message again until the receiver exists. A receiver that has ended needs no message.
-    async fn send(&self, feed: &Feed) -> Outcome {
+    async fn send(&self, feed: &PlannedMessage) -> Outcome {
         for _ in 0..SENDS_MAX {
             let id = self.issue(Command::SendMessage {
                 instance: instance_of(feed.to),

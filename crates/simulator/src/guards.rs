@@ -173,7 +173,7 @@ pub(crate) struct Guards<'a> {
 
 /// A guarded block around the code that is looked at.
 #[derive(Clone, Copy)]
-struct Around<'a> {
+struct EnclosingBlock<'a> {
     guard: &'a Guard,
     is_in_cleanup: bool,
     /// True if a fiber is between the two that the outer block waits for.
@@ -187,7 +187,7 @@ impl<'a> Guards<'a> {
         guards
     }
 
-    fn look(&mut self, block: &'a Block, around: &[Around<'a>]) {
+    fn look(&mut self, block: &'a Block, around: &[EnclosingBlock<'a>]) {
         for op in block.iter() {
             match op {
                 Op::Guarded(guard) => self.found(guard, around),
@@ -214,11 +214,11 @@ impl<'a> Guards<'a> {
         }
     }
 
-    fn look_at(&mut self, blocks: &'a [Block], around: &[Around<'a>]) {
+    fn look_at(&mut self, blocks: &'a [Block], around: &[EnclosingBlock<'a>]) {
         blocks.iter().for_each(|block| self.look(block, around));
     }
 
-    fn found(&mut self, guard: &'a Guard, around: &[Around<'a>]) {
+    fn found(&mut self, guard: &'a Guard, around: &[EnclosingBlock<'a>]) {
         self.all.push(guard);
         self.nested.extend(around.iter().map(|around| Nested {
             outer: around.guard,
@@ -226,7 +226,7 @@ impl<'a> Guards<'a> {
             is_in_cleanup: around.is_in_cleanup,
         }));
         let with = |is_in_cleanup| {
-            let this = Around {
+            let this = EnclosingBlock {
                 guard,
                 is_in_cleanup,
                 is_awaited: false,
@@ -238,8 +238,8 @@ impl<'a> Guards<'a> {
     }
 }
 
-fn awaited<'a>(around: &[Around<'a>]) -> Vec<Around<'a>> {
-    let awaited = |around: &Around<'a>| Around {
+fn awaited<'a>(around: &[EnclosingBlock<'a>]) -> Vec<EnclosingBlock<'a>> {
+    let awaited = |around: &EnclosingBlock<'a>| EnclosingBlock {
         is_awaited: true,
         ..*around
     };

@@ -1,13 +1,13 @@
 //! The link from a process to its store, on which things go wrong.
 //!
-//! A link is a [provider](perdure_provider::Provider) around another one. Its faults are drawn from the seed: a call fails before it reaches the
-//! store, takes long on its way there or back, or the process dies before, in between or after. A stopped process makes
-//! no calls and hears no answers until it goes on; calls that it had sent go their way meanwhile. A dead process never
-//! hears anything again, and calls that it had sent may still be carried out a little later, as with a connection that
-//! outlives its client.
+//! A link is a [provider](perdure_provider::Provider) around another one. Its faults are drawn from the seed: a call
+//! fails before it reaches the store, takes long on its way there or back, or the process dies before, in between or
+//! after. A stopped process makes no calls and hears no answers until it goes on; calls that it had sent go their way
+//! meanwhile. A dead process never hears anything again, and calls that it had sent may still be carried out a little
+//! later, as with a connection that outlives its client.
 
-mod air;
 mod batch;
+mod faults;
 mod linked;
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::log::Log;
 use crate::plan::Moment;
 use crate::witness::Witness;
 
-pub(crate) use air::Air;
+pub(crate) use faults::LinkFaults;
 pub(crate) use linked::Linked;
 
 /// The state of a process.
@@ -44,7 +44,7 @@ pub(crate) type Death = Box<dyn Fn() + Send + Sync>;
 /// The link of one process.
 pub(crate) struct Link {
     inner: Connection,
-    air: Arc<Air>,
+    faults: Arc<LinkFaults>,
     log: Arc<Log>,
     witness: Arc<Witness>,
     name: String,
@@ -70,7 +70,7 @@ struct State {
 impl Link {
     pub(crate) fn new(
         inner: Connection,
-        air: Arc<Air>,
+        faults: Arc<LinkFaults>,
         log: Arc<Log>,
         witness: Arc<Witness>,
         name: String,
@@ -84,7 +84,7 @@ impl Link {
         };
         Arc::new(Self {
             inner,
-            air,
+            faults,
             log,
             witness,
             name,
@@ -141,7 +141,7 @@ impl Link {
 
     fn dies(&self, moment: Moment, call: &str) {
         self.log.say(&self.name, format_args!("dies {moment:?} {call}"));
-        self.air.fire(match moment {
+        self.faults.fire(match moment {
             Moment::Before => "crash before a call",
             Moment::Between => "crash before an answer",
             Moment::After => "crash after an answer",
@@ -157,23 +157,23 @@ impl Link {
         if moment == Some(Moment::Before) {
             self.die(Moment::Before, call).await;
         }
-        sleep(self.air.one_way()).await;
-        if self.state.lock().pulse == Pulse::Dead && self.air.chance(500) {
+        sleep(self.faults.one_way()).await;
+        if self.state.lock().pulse == Pulse::Dead && self.faults.chance(500) {
             // The call was lost on the way when the process died.
             std::future::pending::<()>().await;
         }
         let kinds = [ProviderErrorKind::Busy, ProviderErrorKind::Io, ProviderErrorKind::Full];
-        let weather = *self.air.weather.lock();
-        let kind = if Instant::now() < *self.air.outage_until.lock() {
-            self.air.fire("call in an outage");
-            sleep(self.air.ms(0..200)).await;
+        let rates = *self.faults.rates.lock();
+        let kind = if Instant::now() < *self.faults.outage_until.lock() {
+            self.faults.fire("call in an outage");
+            sleep(self.faults.ms(0..200)).await;
             Some(ProviderErrorKind::Io)
-        } else if let Some(kind) = self.air.refuses(call) {
-            self.air.fire("refused call");
+        } else if let Some(kind) = self.faults.refuses(call) {
+            self.faults.fire("refused call");
             Some(kind)
-        } else if self.air.chance(weather.failing) {
-            self.air.fire("failed call");
-            Some(kinds[self.air.rng.lock().usize(..3)])
+        } else if self.faults.chance(rates.failing) {
+            self.faults.fire("failed call");
+            Some(kinds[self.faults.rng.lock().usize(..3)])
         } else {
             None
         };
@@ -188,7 +188,7 @@ impl Link {
         if moment == Some(Moment::Between) {
             self.die(Moment::Between, call).await;
         }
-        sleep(self.air.one_way()).await;
+        sleep(self.faults.one_way()).await;
         self.runs().await;
         if moment == Some(Moment::After) {
             // The process hears the answer, and dies once it has acted on it.
@@ -223,13 +223,13 @@ impl Link {
 
     /// Loses the answer to a request for work, although the call was carried out.
     fn lose<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
-        let per_mille = self.air.weather.lock().unanswered;
+        let per_mille = self.faults.rates.lock().unanswered;
         self.lose_some(per_mille, "lost answer", name, answer)
     }
 
     /// Does the same as [`lose`](Self::lose) for any other call about workers and what is theirs.
     fn unconfirm<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
-        let per_mille = self.air.weather.lock().unconfirmed;
+        let per_mille = self.faults.rates.lock().unconfirmed;
         self.lose_some(per_mille, "lost confirmation", name, answer)
     }
 
@@ -240,10 +240,10 @@ impl Link {
         name: &str,
         answer: Result<T, ProviderError>,
     ) -> Result<T, ProviderError> {
-        if answer.is_err() || !self.air.chance(per_mille) {
+        if answer.is_err() || !self.faults.chance(per_mille) {
             return answer;
         }
-        self.air.fire(fault);
+        self.faults.fire(fault);
         self.log.say(&self.name, format_args!("{name} is not answered"));
         let error = ProviderError::new(ProviderErrorKind::Io, "a planned fault: the answer is lost.");
         Err(error.of_unknown_outcome())

@@ -10,11 +10,11 @@ use tokio::time::Instant;
 /// The log of a run. The same seed gives the same lines.
 pub(crate) struct Log {
     since: Instant,
-    kept: Mutex<Kept>,
+    kept: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct LogState {
     fingerprint: FxHasher,
     line: String,
     count: u64,
@@ -25,9 +25,9 @@ struct Kept {
 impl Log {
     /// Begins a log now. With `keeps`, its lines can be read. Otherwise there is only their fingerprint.
     pub(crate) fn new(keeps: bool) -> Self {
-        let kept = Kept {
+        let kept = LogState {
             lines: keeps.then(Vec::new),
-            ..Kept::default()
+            ..LogState::default()
         };
         Self {
             since: Instant::now(),
@@ -39,7 +39,7 @@ impl Log {
     pub(crate) fn say(&self, who: &str, what: fmt::Arguments<'_>) {
         let at_ms = self.since.elapsed().as_millis();
         let mut kept = self.kept.lock();
-        let Kept {
+        let LogState {
             fingerprint,
             line,
             count,

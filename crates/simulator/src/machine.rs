@@ -41,19 +41,19 @@ impl Clock for VirtualClock {
 }
 
 /// The numbers of the living processes. A number is never used again.
-pub(crate) type Living = Arc<Mutex<BTreeSet<u32>>>;
+pub(crate) type LivePids = Arc<Mutex<BTreeSet<u32>>>;
 
 /// The machine as one process sees it.
 pub(crate) struct VirtualMachine {
     clock: Arc<VirtualClock>,
     host: String,
     pid: u32,
-    living: Living,
+    living: LivePids,
     rng: Mutex<Rng>,
 }
 
 impl VirtualMachine {
-    pub(crate) fn new(clock: Arc<VirtualClock>, host: String, pid: u32, living: Living, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(clock: Arc<VirtualClock>, host: String, pid: u32, living: LivePids, seed: u64) -> Arc<Self> {
         Arc::new(Self {
             clock,
             host,

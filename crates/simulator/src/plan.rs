@@ -7,11 +7,11 @@ use perdure_provider::ProviderErrorKind;
 
 use crate::code::Edition;
 use crate::guards;
-use crate::program::{Feed, Origin, Programs, programs};
+use crate::program::{Origin, PlannedMessage, Programs, programs};
 
 /// The chance of each fault, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Weather {
+pub(crate) struct FaultRates {
     /// A call takes up to 800 ms.
     pub(crate) slow: u16,
     /// A call takes up to 12 s.
@@ -48,7 +48,7 @@ pub(crate) enum Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Start(usize),
-    Feed(Feed),
+    PlannedMessage(PlannedMessage),
     /// A message that no code waits for.
     Noise(usize, i64),
     Cancel(usize),
@@ -84,7 +84,7 @@ pub(crate) enum Fault {
     /// The thread of a lane ends, and another one comes.
     LoseThread { slot: usize, lane: usize, down_ms: u64 },
     /// The chances of faults from here on.
-    Weather(Weather),
+    Rates(FaultRates),
 }
 
 /// The way in which a store refuses its service: without a login, as a standby, with a full disk.
@@ -200,7 +200,7 @@ impl Plan {
     /// no feed.
     pub(crate) fn parts(&self) -> Vec<Vec<usize>> {
         let program_of = |act: &Act| match act {
-            Act::Request(Request::Feed(feed)) => Some(feed.to),
+            Act::Request(Request::PlannedMessage(feed)) => Some(feed.to),
             Act::Request(
                 Request::Start(program)
                 | Request::Noise(program, _)
@@ -219,7 +219,7 @@ impl Plan {
                     let its = acts.filter(|(_, (_, act))| program_of(act) == Some(*program));
                     parts.push(its.map(|(place, _)| place).collect());
                 }
-                Act::Request(Request::Start(_) | Request::Feed(_)) => {}
+                Act::Request(Request::Start(_) | Request::PlannedMessage(_)) => {}
                 _ => parts.push(vec![place]),
             }
         }
@@ -255,7 +255,7 @@ impl Plan {
         }
         for feed in &self.programs.from_clients {
             self.acts
-                .push((rng.u64(..self.quiet_ms), Act::Request(Request::Feed(*feed))));
+                .push((rng.u64(..self.quiet_ms), Act::Request(Request::PlannedMessage(*feed))));
         }
     }
 
@@ -266,9 +266,9 @@ impl Plan {
             self.acts.push((at, Act::Fault(fault)));
         }
         if rng.bool() {
-            self.acts.push((0, Act::Fault(Fault::Weather(weather(rng)))));
+            self.acts.push((0, Act::Fault(Fault::Rates(rates(rng)))));
             self.acts
-                .push((self.quiet_ms / 2, Act::Fault(Fault::Weather(weather(rng)))));
+                .push((self.quiet_ms / 2, Act::Fault(Fault::Rates(rates(rng)))));
         }
     }
 
@@ -288,7 +288,7 @@ impl Plan {
                 .push((rng.u64(..self.quiet_ms), Act::Fault(Fault::Refusal { ms, refusal })));
         }
         let (late, unanswered) = (share(rng, 100), share(rng, 50));
-        self.add_weather(|weather| (weather.late, weather.unanswered) = (late, unanswered));
+        self.add_rates(|rates| (rates.late, rates.unanswered) = (late, unanswered));
     }
 
     /// Adds a fault that was introduced after the [later ones](Self::later_faults), to a quarter of the plans.
@@ -298,7 +298,7 @@ impl Plan {
         }
         let unconfirmed = share(rng, 200);
         if unconfirmed > 0 {
-            self.add_weather(|weather| weather.unconfirmed = unconfirmed);
+            self.add_rates(|rates| rates.unconfirmed = unconfirmed);
         }
     }
 
@@ -310,7 +310,7 @@ impl Plan {
         }
         let overtaking = share(rng, 1_000);
         if overtaking > 0 {
-            self.add_weather(|weather| weather.overtaking = overtaking);
+            self.add_rates(|rates| rates.overtaking = overtaking);
         }
     }
 
@@ -343,19 +343,19 @@ impl Plan {
         }
     }
 
-    /// Adds a fault to each weather of the plan, or to the whole run if the plan has no weather.
-    fn add_weather(&mut self, change: impl Fn(&mut Weather)) {
+    /// Adds a fault to all rates of the plan, or to the whole run if the plan has no rates.
+    fn add_rates(&mut self, change: impl Fn(&mut FaultRates)) {
         let mut has_weather = false;
         for (_, act) in &mut self.acts {
-            if let Act::Fault(Fault::Weather(weather)) = act {
-                change(weather);
+            if let Act::Fault(Fault::Rates(rates)) = act {
+                change(rates);
                 has_weather = true;
             }
         }
         if !has_weather {
-            let mut weather = Weather::default();
-            change(&mut weather);
-            self.acts.push((0, Act::Fault(Fault::Weather(weather))));
+            let mut rates = FaultRates::default();
+            change(&mut rates);
+            self.acts.push((0, Act::Fault(Fault::Rates(rates))));
         }
     }
 
@@ -439,13 +439,13 @@ fn share(rng: &mut Rng, most: u16) -> u16 {
     if rng.bool() { rng.u16(..most) } else { 0 }
 }
 
-fn weather(rng: &mut Rng) -> Weather {
-    Weather {
+fn rates(rng: &mut Rng) -> FaultRates {
+    FaultRates {
         slow: share(rng, 100),
         stuck: share(rng, 10),
         failing: share(rng, 100),
         deaf: share(rng, 1_000),
         repeating: share(rng, 500),
-        ..Weather::default()
+        ..FaultRates::default()
     }
 }

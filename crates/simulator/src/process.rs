@@ -120,8 +120,8 @@ impl Process {
             }
         });
         match drive(runtime, token, running) {
-            Ok(Turned::Waits) => {}
-            Ok(Turned::Ended) => drop(codes.remove(&token)),
+            Ok(DriveOutcome::Waits) => {}
+            Ok(DriveOutcome::Ended) => drop(codes.remove(&token)),
             Err(Stop::Refused(error)) => {
                 codes.remove(&token);
                 match *error {
@@ -136,21 +136,21 @@ impl Process {
     }
 }
 
-enum Turned {
+enum DriveOutcome {
     Waits,
     Ended,
 }
 
-fn drive(runtime: &Runtime, token: Token, running: &RunningCode) -> Result<Turned, Stop> {
+fn drive(runtime: &Runtime, token: Token, running: &RunningCode) -> Result<DriveOutcome, Stop> {
     let refused = |error| Stop::Refused(Box::new(error));
     let RunningCode { code, calls } = running;
     loop {
         if let Some(end) = code.run()? {
             runtime.finish(token, end).map_err(refused)?;
-            return Ok(Turned::Ended);
+            return Ok(DriveOutcome::Ended);
         }
         let Next::Delivered(delivered) = runtime.step(token, code.awaited()).map_err(refused)? else {
-            return Ok(Turned::Waits);
+            return Ok(DriveOutcome::Waits);
         };
         calls.time_ms.set(delivered.time_ms);
         code.deliver(delivered.delivery)?;

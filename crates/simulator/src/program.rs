@@ -32,7 +32,7 @@ pub(crate) enum Op {
     /// Starts an instance whose id is in use: its own.
     Taken,
     /// Sends a message, and waits until it is durable.
-    Send(Feed),
+    Send(PlannedMessage),
     /// Waits for all of these.
     All(Vec<Block>),
     /// Waits for all of these and one more, which is the first and fails.
@@ -94,7 +94,7 @@ pub(crate) struct Guard {
 
 /// A message that a program waits for, sent once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Feed {
+pub(crate) struct PlannedMessage {
     /// The program that waits for the message.
     pub(crate) to: usize,
     /// True for an event, false for a queue.
@@ -192,7 +192,7 @@ fn value_of(block: &Block, programs: &[Program]) -> i64 {
 }
 
 /// The output of an instance that is not cancelled.
-pub(crate) fn output(program: usize, programs: &[Program], feeds: &[Feed]) -> i64 {
+pub(crate) fn output(program: usize, programs: &[Program], feeds: &[PlannedMessage]) -> i64 {
     let Program { rounds, body, .. } = &programs[program];
     let fed: i64 = feeds
         .iter()
@@ -207,9 +207,9 @@ pub(crate) fn output(program: usize, programs: &[Program], feeds: &[Feed]) -> i6
 pub(crate) struct Programs {
     pub(crate) all: Vec<Program>,
     /// Every message that some program waits for.
-    pub(crate) feeds: Vec<Feed>,
+    pub(crate) feeds: Vec<PlannedMessage>,
     /// The messages among them that no program sends.
-    pub(crate) from_clients: Vec<Feed>,
+    pub(crate) from_clients: Vec<PlannedMessage>,
     /// The last tag of any activity, message or patch.
     pub(crate) tag: u32,
 }
@@ -244,7 +244,7 @@ struct Maker<'a> {
     /// The operations that are allowed in the program that is made now.
     allowed: Allowed,
     /// Messages that earlier programs wait for and that have no sender so far.
-    open: Vec<Feed>,
+    open: Vec<PlannedMessage>,
     to: usize,
     rounds: u32,
 }
@@ -458,7 +458,7 @@ impl Maker<'_> {
         };
         for _ in 0..self.rounds {
             let number = i64::from(self.next_tag()) * 1_000_003;
-            let feed = Feed {
+            let feed = PlannedMessage {
                 to: self.to,
                 is_event,
                 mailbox,
@@ -477,7 +477,7 @@ impl Maker<'_> {
     fn send(&mut self) -> Op {
         // A program must not wait for a later operation of a program that waits for it. So messages go from later
         // programs to earlier ones that a client has started.
-        let is_earlier = |feed: &Feed| feed.to < self.to && self.made.all[feed.to].origin == Origin::Client;
+        let is_earlier = |feed: &PlannedMessage| feed.to < self.to && self.made.all[feed.to].origin == Origin::Client;
         let earlier: Vec<usize> = (0..self.open.len()).filter(|at| is_earlier(&self.open[*at])).collect();
         match earlier.is_empty() {
             true => Op::Timer(1),

@@ -131,7 +131,7 @@ async fn live(plan: &Plan, keeps_log: bool, backend: &dyn Backend) -> Report {
             .map(|(place, program)| format!("program {place}: {program:?}"))
             .collect(),
         virtual_ms,
-        fired: world.air.fired.lock().clone(),
+        fired: world.faults.fired.lock().clone(),
         instances: records.len() as u64,
         figures: world.witness.figures(),
     }

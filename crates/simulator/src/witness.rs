@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::AddAssign;
 use std::time::Duration;
 
-use attempts::{Begun, Kept, task_of};
+use attempts::{Begun, KeptWork, task_of};
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, WorkerId};
@@ -20,11 +20,11 @@ use tokio::time::Instant;
 pub(crate) type Step = (InstanceKey, ExecutionId, EventId);
 
 /// A message and its instance. The number of a message may be unique for its instance alone.
-pub(crate) type Waiting = (InstanceKey, MessageSeq);
+pub(crate) type MessageId = (InstanceKey, MessageSeq);
 
 /// The facts that are known of an instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct KnownInstance {
     pub(crate) id: String,
     pub(crate) epoch: Epoch,
     pub(crate) owner: Option<WorkerId>,
@@ -42,9 +42,9 @@ pub(crate) enum InstanceState {
 }
 
 #[derive(Default)]
-struct Known {
+struct WitnessState {
     violations: Vec<String>,
-    instances: BTreeMap<InstanceKey, Seen>,
+    instances: BTreeMap<InstanceKey, KnownInstance>,
     keys: BTreeMap<String, InstanceKey>,
     /// Steps whose completion is recorded.
     completed: BTreeSet<Step>,
@@ -52,7 +52,7 @@ struct Known {
     begun: BTreeMap<(Step, u32), Begun>,
     /// Processes that have given something back in the store and not heard of that, each with what it keeps. Until then
     /// they go on with all of it.
-    releasing: BTreeMap<String, Kept>,
+    releasing: BTreeMap<String, KeptWork>,
     /// Attempts that were taken from queues and have not begun.
     taken: BTreeMap<(Step, u32), (String, u64)>,
     /// The number of times that a suspension, an end or a give-back took the attempts of an instance back.
@@ -64,8 +64,8 @@ struct Known {
     /// and since when.
     unaware: BTreeMap<(InstanceKey, String), Instant>,
     /// Messages that clients sent, by the number in their payload.
-    messages: BTreeMap<i64, Waiting>,
-    consumed: BTreeSet<Waiting>,
+    messages: BTreeMap<i64, MessageId>,
+    consumed: BTreeSet<MessageId>,
     figures: Figures,
 }
 
@@ -105,7 +105,7 @@ impl AddAssign for Figures {
 
 /// The witness of a run.
 #[derive(Default)]
-pub(crate) struct Witness(Mutex<Known>);
+pub(crate) struct Witness(Mutex<WitnessState>);
 
 impl Witness {
     pub(crate) fn take_violations(&self) -> Vec<String> {
@@ -128,7 +128,7 @@ impl Witness {
         self.0.lock().figures
     }
 
-    pub(crate) fn instances(&self) -> Vec<(InstanceKey, Seen)> {
+    pub(crate) fn instances(&self) -> Vec<(InstanceKey, KnownInstance)> {
         self.0
             .lock()
             .instances
@@ -137,7 +137,7 @@ impl Witness {
             .collect()
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<(InstanceKey, Seen)> {
+    pub(crate) fn find(&self, id: &str) -> Option<(InstanceKey, KnownInstance)> {
         let known = self.0.lock();
         let key = *known.keys.get(id)?;
         Some((key, known.instances[&key].clone()))
@@ -149,12 +149,12 @@ impl Witness {
     }
 
     /// A message of a client as the store names it.
-    pub(crate) fn message(&self, number: i64) -> Option<Waiting> {
+    pub(crate) fn message(&self, number: i64) -> Option<MessageId> {
         self.0.lock().messages.get(&number).copied()
     }
 
     /// True if a message was consumed.
-    pub(crate) fn is_consumed(&self, message: Waiting) -> bool {
+    pub(crate) fn is_consumed(&self, message: MessageId) -> bool {
         self.0.lock().consumed.contains(&message)
     }
 
@@ -191,7 +191,7 @@ impl Witness {
             known.disown(*key);
             known.disturb_instance(*key);
         }
-        let kept = Kept {
+        let kept = KeptWork {
             instances: request.kept.iter().copied().collect(),
             tasks: request.kept_tasks.iter().copied().collect(),
         };
@@ -262,7 +262,7 @@ impl Witness {
     }
 }
 
-impl Known {
+impl WitnessState {
     /// The number of disturbances of a process and an instance. Each is a reason for attempts to begin again elsewhere.
     fn disturbed(&self, process: &str, key: InstanceKey) -> u64 {
         let of_process = self.disturbances.get(process).copied().unwrap_or(0);

@@ -24,15 +24,15 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Connection};
 use crate::checker;
 use crate::code::Edition;
-use crate::link::{Air, Pulse};
+use crate::link::{LinkFaults, Pulse};
 use crate::log::Log;
-use crate::machine::{Living, VirtualClock};
+use crate::machine::{LivePids, VirtualClock};
 use crate::plan::{Act, PATIENCE_MS, Plan, RUN_MS};
 use crate::process::{Lane, Pid, Process};
 use crate::program::{Kind, Program};
-use crate::witness::{InstanceState, Seen, Witness};
+use crate::witness::{InstanceState, KnownInstance, Witness};
 use client::{LATE_MS, Requests};
-use liveness::HeldThreads;
+use liveness::BlockedThreads;
 
 /// Signal from within tasks to the world.
 pub(crate) enum Signal {
@@ -68,7 +68,7 @@ impl Signals {
 
 /// Something that is due at a time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Due {
+pub(crate) enum WorldEvent {
     /// An act of the plan, by its place.
     Act(usize),
     AttemptOver(Pid, perdure_runtime::ActivityToken),
@@ -96,8 +96,8 @@ pub(crate) struct World<'a> {
     pub(crate) rng: Rng,
     pub(crate) log: Arc<Log>,
     pub(crate) witness: Arc<Witness>,
-    pub(crate) air: Arc<Air>,
-    living: Living,
+    pub(crate) faults: Arc<LinkFaults>,
+    living: LivePids,
     clocks: Vec<Arc<VirtualClock>>,
     /// A clock that agrees with the store's.
     pub(crate) right_clock: Arc<VirtualClock>,
@@ -105,7 +105,7 @@ pub(crate) struct World<'a> {
     pub(crate) processes: Vec<Process>,
     /// The process of each slot, unless it is down.
     slots: Vec<Option<Pid>>,
-    due: BTreeMap<(Instant, u64), Due>,
+    due: BTreeMap<(Instant, u64), WorldEvent>,
     number: u64,
     pub(crate) signals: Arc<Signals>,
     pub(crate) requests: Requests,
@@ -113,7 +113,7 @@ pub(crate) struct World<'a> {
     blocking_turns: BTreeMap<usize, u32>,
     pub(crate) is_quiet: bool,
     /// Turns that hold up their threads in quiet times.
-    pub(crate) held_threads: HeldThreads,
+    pub(crate) held_threads: BlockedThreads,
     /// Instances, with their epochs, that a worker owns in the store without knowing it, and since when.
     pub(crate) unknown: BTreeMap<(InstanceKey, Epoch), Instant>,
     /// A connection that looks at the store from outside.
@@ -135,7 +135,7 @@ pub(crate) struct World<'a> {
 impl<'a> World<'a> {
     pub(crate) fn new(plan: &'a Plan, backend: &'a dyn Backend, log: Arc<Log>) -> Self {
         let mut rng = Rng::with_seed(plan.seed ^ 0x5eed);
-        let air = Air::new(rng.fork());
+        let faults = LinkFaults::new(rng.fork());
         let mut world = Self {
             plan,
             programs: Arc::new(plan.programs.all.clone()),
@@ -144,8 +144,8 @@ impl<'a> World<'a> {
             rng,
             log,
             witness: Arc::default(),
-            air: Arc::new(air),
-            living: Living::default(),
+            faults: Arc::new(faults),
+            living: LivePids::default(),
             clocks: plan.slots.iter().map(|slot| VirtualClock::new(slot.off_ms)).collect(),
             right_clock: VirtualClock::new(0),
             processes: Vec::new(),
@@ -156,7 +156,7 @@ impl<'a> World<'a> {
             requests: Requests::default(),
             blocking_turns: BTreeMap::new(),
             is_quiet: false,
-            held_threads: HeldThreads::new(),
+            held_threads: BlockedThreads::new(),
             unknown: BTreeMap::new(),
             observer: backend.connect(),
             last_progress: (Instant::now(), 0),
@@ -168,16 +168,16 @@ impl<'a> World<'a> {
             held_answers: Vec::new(),
         };
         for (place, (at_ms, _)) in plan.acts.iter().enumerate() {
-            world.after(*at_ms, Due::Act(place));
+            world.after(*at_ms, WorldEvent::Act(place));
         }
         for (slot, edition) in plan.slots.iter().map(|slot| slot.edition).enumerate() {
-            world.after(0, Due::Begin(slot, edition));
+            world.after(0, WorldEvent::Begin(slot, edition));
         }
-        world.after(plan.quiet_ms, Due::Quiet);
+        world.after(plan.quiet_ms, WorldEvent::Quiet);
         world
     }
 
-    pub(crate) fn after(&mut self, ms: u64, due: Due) {
+    pub(crate) fn after(&mut self, ms: u64, due: WorldEvent) {
         self.number += 1;
         self.due
             .insert((Instant::now() + Duration::from_millis(ms), self.number), due);
@@ -268,7 +268,7 @@ impl<'a> World<'a> {
                     self.attach(pid, LaneId(lane));
                 }
             }
-            Signal::Started(pid, false) => self.after(500, Due::Start(pid)),
+            Signal::Started(pid, false) => self.after(500, WorldEvent::Start(pid)),
             Signal::Left(pid) => self.has_left(pid),
             Signal::Answered(pid, request, answer) => match self.process(pid).pulse {
                 Pulse::Running => self.answered(pid, request, answer),
@@ -279,9 +279,9 @@ impl<'a> World<'a> {
         }
     }
 
-    fn run_due(&mut self, due: Due) {
+    fn run_due(&mut self, due: WorldEvent) {
         match due {
-            Due::Act(place) => match self.plan.acts[place].1 {
+            WorldEvent::Act(place) => match self.plan.acts[place].1 {
                 Act::Request(request) => {
                     let number = self.requests.add(request);
                     self.send(number);
@@ -291,16 +291,16 @@ impl<'a> World<'a> {
                     self.fault(fault);
                 }
             },
-            Due::AttemptOver(pid, token) => self.attempt_over(pid, token),
-            Due::Heartbeat(pid, token) => self.heartbeat(pid, token),
-            Due::Unblock(pid, lane) => self.unblock(pid, lane),
-            Due::Continue(pid) => self.continue_process(pid),
-            Due::Begin(slot, edition) => self.begin(slot, edition),
-            Due::Start(pid) => self.start(pid),
-            Due::Attach(pid, lane) => self.attach(pid, lane),
-            Due::Request(number) => self.send(number),
-            Due::Quiet => self.quiet(),
-            Due::Check => self.check(),
+            WorldEvent::AttemptOver(pid, token) => self.attempt_over(pid, token),
+            WorldEvent::Heartbeat(pid, token) => self.heartbeat(pid, token),
+            WorldEvent::Unblock(pid, lane) => self.unblock(pid, lane),
+            WorldEvent::Continue(pid) => self.continue_process(pid),
+            WorldEvent::Begin(slot, edition) => self.begin(slot, edition),
+            WorldEvent::Start(pid) => self.start(pid),
+            WorldEvent::Attach(pid, lane) => self.attach(pid, lane),
+            WorldEvent::Request(number) => self.send(number),
+            WorldEvent::Quiet => self.quiet(),
+            WorldEvent::Check => self.check(),
         }
     }
 
@@ -312,7 +312,7 @@ impl<'a> World<'a> {
     }
 
     /// Instances that go on by themselves. A poisonous one that is suspended does not.
-    pub(crate) fn unfinished(&self) -> impl Iterator<Item = Seen> {
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = KnownInstance> {
         let instances = self.witness.instances().into_iter().map(|(_, seen)| seen);
         instances.filter(|seen| match seen.state {
             InstanceState::Ended => false,
@@ -352,7 +352,7 @@ impl<'a> World<'a> {
                 self.resume(&seen.id);
             }
         }
-        self.after(1_000, Due::Check);
+        self.after(1_000, WorldEvent::Check);
     }
 
     fn give_up(&mut self) {

@@ -1,6 +1,6 @@
 //! The engine past its history: it records completions from outside and delivers them.
 
-use super::{Engine, Phase, Stopped, Turn};
+use super::{Engine, Phase, StopReason, Turn};
 use crate::inbox::Arrival;
 use crate::limits::{ExecutionSize, Growth};
 use crate::operations::Operations;
@@ -24,7 +24,7 @@ impl Engine {
             || self.turn.bytes >= self.budget.bytes.max(1)
             || self.turn.is_long();
         if is_used_up && self.is_runnable(now_ms) {
-            return Ok(self.stop(Stopped::Budget));
+            return Ok(self.stop(StopReason::Budget));
         }
         let now_ms = self.monotonic(now_ms);
         while let Some(event) = self.take_recordable(now_ms) {

@@ -1,6 +1,6 @@
 //! The engine while it replays: every command and every wait of the code is compared with history.
 
-use super::{Engine, Phase, Stopped};
+use super::{Engine, Phase, StopReason};
 use crate::event::Role;
 use crate::mismatch::{Attempt, agree, ends_agree};
 use crate::replay_queue::Recorded;
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// A recorded event that the replay has passed.
-pub(super) struct Passed<R> {
+pub(super) struct PassedEvent<R> {
     id: EventId,
     time_ms: i64,
     pub(super) event: R,
@@ -98,7 +98,7 @@ impl Engine {
             return;
         }
         let began = self.pop_if(|note| matches!(note, NoteEvent::ExecutionBegan { .. }));
-        if let Some(Passed { time_ms, event, .. }) = began {
+        if let Some(PassedEvent { time_ms, event, .. }) = began {
             self.time_ms = time_ms;
             if let NoteEvent::ExecutionBegan { version: Some(version) } = event {
                 self.version = version;
@@ -109,7 +109,7 @@ impl Engine {
     pub(super) fn replay_command(&mut self, command: &CommandEvent) -> Result<EventId, Mismatch> {
         let attempt = Attempt::Command(command);
         match self.pass(|recorded| agree(recorded, command), attempt)? {
-            Some(Passed { id, event, .. }) => {
+            Some(PassedEvent { id, event, .. }) => {
                 self.apply_command(id, event);
                 Ok(id)
             }
@@ -130,7 +130,7 @@ impl Engine {
         &mut self,
         is_equal: impl FnOnce(&R) -> bool,
         attempt: Attempt<'_>,
-    ) -> Result<Option<Passed<R>>, Mismatch> {
+    ) -> Result<Option<PassedEvent<R>>, Mismatch> {
         let is_first = self.next_event_id == EventId::FIRST.next();
         self.skip_notes();
         if let Some(passed) = self.pop_if(is_equal) {
@@ -161,10 +161,10 @@ impl Engine {
                 self.go_live();
                 Ok(None)
             }
-            None => Ok(Some(self.stop(Stopped::NeedHistory))),
-            Some(Event::Delivery(_)) if !queue.reaches_next_wait() => Ok(Some(self.stop(Stopped::NeedHistory))),
+            None => Ok(Some(self.stop(StopReason::NeedHistory))),
+            Some(Event::Delivery(_)) if !queue.reaches_next_wait() => Ok(Some(self.stop(StopReason::NeedHistory))),
             Some(Event::Delivery(_)) if self.turn.replayed >= self.budget.replayed.max(1) || self.turn.is_long() => {
-                Ok(Some(self.stop(Stopped::Budget)))
+                Ok(Some(self.stop(StopReason::Budget)))
             }
             Some(Event::Delivery(delivery)) if self.is_awaited(delivery) => Ok(Some(self.replay_delivery())),
             Some(Event::Termination(_)) => {
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     fn replay_delivery(&mut self) -> Step {
-        let Passed { time_ms, event, .. } = self
+        let PassedEvent { time_ms, event, .. } = self
             .pop_if(|_: &DeliveryEvent| true)
             .expect("its front was just looked at");
         self.turn.replayed += 1;
@@ -212,7 +212,7 @@ impl Engine {
 
     /// Delivers the request to cancel that the code received at this point although it did not wait.
     pub(super) fn replay_interruption(&mut self) -> Option<(Delivery, i64)> {
-        let Passed { time_ms, event, .. } = self.pop_if(|_: &Interruption| true)?;
+        let PassedEvent { time_ms, event, .. } = self.pop_if(|_: &Interruption| true)?;
         self.time_ms = time_ms;
         Some((self.apply_interruption(event), time_ms))
     }
@@ -224,7 +224,7 @@ impl Engine {
     }
 
     /// Takes the next recorded event as passed, if it has the role and is wanted.
-    pub(super) fn pop_if<R: Role>(&mut self, is_wanted: impl FnOnce(&R) -> bool) -> Option<Passed<R>> {
+    pub(super) fn pop_if<R: Role>(&mut self, is_wanted: impl FnOnce(&R) -> bool) -> Option<PassedEvent<R>> {
         let Phase::Replaying(queue) = &mut self.phase else {
             return None;
         };
@@ -235,7 +235,7 @@ impl Engine {
         self.history_bytes += event.payload_bytes() as u64;
         let id = self.next_event_id;
         self.next_event_id = id.next();
-        Some(Passed {
+        Some(PassedEvent {
             id,
             time_ms,
             event: R::take(event)?,

@@ -55,7 +55,7 @@ pub(super) struct Turn {
     pub(super) replayed: u32,
     /// True if the turn has taken long ([`Engine::end_turn_soon`]).
     pub(super) was_long: bool,
-    pub(super) stopped: Stopped,
+    pub(super) stopped: StopReason,
 }
 
 impl Turn {
@@ -77,7 +77,7 @@ impl Turn {
 
 /// Reasons for the end of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum StopReason {
     #[default]
     Waiting,
     Budget,
@@ -125,8 +125,8 @@ impl Engine {
         let waiting = match (&self.phase, stopped) {
             (Phase::Ended(terminal), _) => Waiting::Ended(*terminal),
             (Phase::Continued(_), _) => Waiting::Ended(Terminal::ContinuedAsNew),
-            (Phase::Live | Phase::Replaying(_), Stopped::Budget) => Waiting::More,
-            (Phase::Replaying(queue), Stopped::NeedHistory) => Waiting::History {
+            (Phase::Live | Phase::Replaying(_), StopReason::Budget) => Waiting::More,
+            (Phase::Replaying(queue), StopReason::NeedHistory) => Waiting::History {
                 from: queue.next_page(),
             },
             (Phase::Broken(_) | Phase::Terminated, _) => Waiting::Outside {
@@ -152,12 +152,12 @@ impl Engine {
         }
     }
 
-    pub(super) fn stop(&mut self, stopped: Stopped) -> Step {
+    pub(super) fn stop(&mut self, stopped: StopReason) -> Step {
         self.turn.stopped = stopped;
         match stopped {
-            Stopped::Waiting => Step::Wait,
-            Stopped::Budget => Step::Budget,
-            Stopped::NeedHistory => Step::NeedHistory,
+            StopReason::Waiting => Step::Wait,
+            StopReason::Budget => Step::Budget,
+            StopReason::NeedHistory => Step::NeedHistory,
         }
     }
 }

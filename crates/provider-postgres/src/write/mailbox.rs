@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use perdure_engine::{MessageBody, MessageSeq, Payload};
-use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome, Receivers, Status, WorkerId};
+use perdure_provider::{InstanceKey, NewMessage, Outcome, Receivers, Status, StoredMessage, WorkerId};
 use tokio_postgres::Row;
 
 use super::found::Parent;
@@ -86,7 +86,7 @@ impl<'w> Messages<'w> {
     }
 
     fn push(&mut self, body: &'w MessageBody, time_ms: i64) {
-        let kept = KeptMessage::of(body);
+        let kept = StoredMessage::of(body);
         self.n.push(index(self.n.len()));
         self.kind.push(kept.kind);
         self.name.push(kept.name.map(encode_cow));

@@ -1,7 +1,7 @@
 //! The mailboxes of instances.
 
 use perdure_engine::{MessageBody, MessageSeq, Settlement};
-use perdure_provider::{KeptMessage, NewMessage, Receivers, Status, WorkerId};
+use perdure_provider::{NewMessage, Receivers, Status, StoredMessage, WorkerId};
 use rusqlite::params;
 
 use super::found::{Found, Parent, find_by_key};
@@ -22,13 +22,13 @@ pub(super) fn put(
     body: &MessageBody,
     time_ms: i64,
 ) -> Result<MessageSeq, Failure> {
-    let KeptMessage {
+    let StoredMessage {
         kind,
         name,
         payload,
         execution,
         scheduled,
-    } = KeptMessage::of(body);
+    } = StoredMessage::of(body);
     // Numbers rise in the order in which transactions commit, because one transaction writes at a time (P5).
     named!(session.execute, "INSERT INTO messages ({columns}) VALUES ({values})", {
         instance_key: instance.key.0,

@@ -202,15 +202,15 @@ pub struct CommitStats {
 /// A batch that is at the provider. If the provider drops the batch, the tokio runtime that the answer was to come from
 /// has ended. The writes that wait behind it are then never written, and their waiters would keep the store, and with
 /// it this committer, for ever.
-struct Unanswered(Option<Arc<Committer>>);
+struct BatchInFlight(Option<Arc<Committer>>);
 
-impl Unanswered {
+impl BatchInFlight {
     fn answered(mut self) -> Arc<Committer> {
         self.0.take().expect("a batch is answered once")
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for BatchInFlight {
     fn drop(&mut self) {
         if let Some(committer) = self.0.take() {
             let waiting = std::mem::take(&mut committer.state.lock().waiting);
@@ -338,7 +338,7 @@ impl Committer {
                 .map(|item| std::mem::replace(&mut item.write, PLACEHOLDER))
                 .collect::<Vec<_>>(),
         );
-        let unanswered = Unanswered(Some(Arc::clone(self)));
+        let unanswered = BatchInFlight(Some(Arc::clone(self)));
         let kept = Arc::clone(&batch);
         let begun = Instant::now();
         self.provider.commit(

@@ -24,7 +24,7 @@ use crate::platform::byte_budget::ByteBudget;
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::state::attempt::{AbortReason, ActivityToken, Origin};
-use crate::state::{Instance, Needs};
+use crate::state::{Instance, TurnNeed};
 use crate::worker::Worker;
 
 /// The instances that a worker owns.
@@ -126,7 +126,7 @@ impl Instances {
     /// Takes an instance that was started and claimed, or whose next execution begins.
     pub(crate) fn insert(self: &Arc<Self>, acquired: AcquiredInstance) {
         if let Some(unread) = self.add_acquired(acquired) {
-            self.follow(&unread, NextAction::Needs(Needs::Stored));
+            self.follow(&unread, NextAction::Needs(TurnNeed::Stored));
         }
     }
 
@@ -182,7 +182,7 @@ impl Instances {
             instance.start(&mut core)
         };
         drop(table);
-        if then == NextAction::Needs(Needs::Stored) {
+        if then == NextAction::Needs(TurnNeed::Stored) {
             return Some(instance);
         }
         self.follow(&instance, then);
@@ -235,7 +235,7 @@ impl Instances {
     }
 
     /// Carries out the next step of an instance. The core must not be locked.
-    pub(crate) fn follow(self: &Arc<Self>, instance: &Arc<Instance>, then: NextAction<Needs>) {
+    pub(crate) fn follow(self: &Arc<Self>, instance: &Arc<Instance>, then: NextAction<TurnNeed>) {
         match then {
             NextAction::Rest => {}
             NextAction::Step => self.shared.push(Class::First, Queued::Turn(Arc::clone(instance))),
@@ -244,13 +244,13 @@ impl Instances {
     }
 
     /// Provides the need of a blocked instance, which goes on afterwards.
-    pub(crate) fn provide(self: &Arc<Self>, instance: Arc<Instance>, needs: Needs) {
+    pub(crate) fn provide(self: &Arc<Self>, instance: Arc<Instance>, needs: TurnNeed) {
         match needs {
-            Needs::Messages => self.load_messages(instance),
-            Needs::Found => self.search(instance),
-            Needs::Stored => self.load_one(instance),
-            Needs::History(from) => self.load(instance, from),
-            Needs::Probation => self.queue_probation(instance),
+            TurnNeed::Messages => self.load_messages(instance),
+            TurnNeed::Found => self.search(instance),
+            TurnNeed::Stored => self.load_one(instance),
+            TurnNeed::History(from) => self.load(instance, from),
+            TurnNeed::Probation => self.queue_probation(instance),
         }
     }
 
@@ -281,7 +281,7 @@ impl Instances {
 
     /// Ends an attempt of an instance. The core stays locked, so that each thread that locks it sees either the attempt
     /// or its result.
-    fn completed(&self, instance: &Instance, token: ActivityToken, result: AttemptResult) -> NextAction<Needs> {
+    fn completed(&self, instance: &Instance, token: ActivityToken, result: AttemptResult) -> NextAction<TurnNeed> {
         let mut core = instance.lock();
         let attempt = self.activities.attempts.lock().remove(token);
         attempt.map_or(NextAction::Rest, |attempt| {

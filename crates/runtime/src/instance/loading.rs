@@ -11,7 +11,7 @@ use perdure_scheduler::State;
 use crate::instance::instances::Instances;
 use crate::log::Level;
 use crate::options::{HISTORY_PAGE, MESSAGE_PAGE, NO_MEMORY_PATIENCE, SEARCHED_MAX};
-use crate::platform::byte_budget::Held;
+use crate::platform::byte_budget::Reservation;
 use crate::platform::panics::caught;
 use crate::platform::retry::{is_final, reading, reading_together};
 use crate::report::Report;
@@ -99,7 +99,7 @@ impl Instances {
         if instances.is_empty() {
             return;
         }
-        let held: Vec<Held> = instances
+        let held: Vec<Reservation> = instances
             .iter()
             .map(|instance| self.loads.take(instance.lock().page_bytes))
             .collect();
@@ -118,7 +118,7 @@ impl Instances {
         });
     }
 
-    async fn read_stored(self: &Arc<Self>, instances: Vec<Arc<Instance>>, held: Vec<Held>) {
+    async fn read_stored(self: &Arc<Self>, instances: Vec<Arc<Instance>>, held: Vec<Reservation>) {
         let mut left = Vec::with_capacity(instances.len());
         let mut to_load = Vec::with_capacity(instances.len());
         for instance in &instances {
@@ -167,7 +167,7 @@ impl Instances {
     }
 
     /// Takes in the stored data of an instance.
-    fn take_stored(self: &Arc<Self>, instance: &Arc<Instance>, mut loaded: Loaded, mut held: Held, left: u64) {
+    fn take_stored(self: &Arc<Self>, instance: &Arc<Instance>, mut loaded: Loaded, mut held: Reservation, left: u64) {
         let mut core = instance.lock();
         let engine = if core.engine.is_none() {
             let history = std::mem::take(&mut loaded.history);

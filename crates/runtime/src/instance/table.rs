@@ -13,7 +13,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::lane::process::Services;
 use crate::options::EARLY_MAX;
-use crate::state::{Instance, Needs, Token};
+use crate::state::{Instance, Token, TurnNeed};
 
 /// Instances by key, and those with a live generator in the order of their last use.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(crate) struct Table {
     hot: LinkedHashMap<Token, (Arc<Instance>, i64)>,
     /// True while a look at the first of them is due.
     is_hot_watched: bool,
-    early: Early,
+    early: EarlyReceivers,
 }
 
 /// An instance under its id.
@@ -57,7 +57,7 @@ impl Hash for ById {
 /// Instances for which messages came before they were in the table. Their waiting messages must be read again when they
 /// come.
 #[derive(Default)]
-struct Early {
+struct EarlyReceivers {
     keys: FxHashSet<InstanceKey>,
     /// True if there were more than [`EARLY_MAX`]: any instance may be one of them.
     any: bool,
@@ -72,7 +72,7 @@ impl Table {
         key: InstanceKey,
         services: &Services,
         completion: Completion,
-    ) -> Option<(Arc<Instance>, NextAction<Needs>)> {
+    ) -> Option<(Arc<Instance>, NextAction<TurnNeed>)> {
         if let Some((instance, then)) = self.owned.send(&key, services, completion) {
             return Some((Arc::clone(instance), then));
         }

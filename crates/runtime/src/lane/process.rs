@@ -11,7 +11,7 @@ use crate::lane::job::Queued;
 use crate::platform::alarms::Alarms;
 use crate::platform::store_clock::StoreClock;
 use crate::state::alarm::Alarm;
-use crate::state::{Core, Instance, Needs};
+use crate::state::{Core, Instance, TurnNeed};
 
 /// The services that an instance uses as a process.
 pub(crate) struct Services {
@@ -22,7 +22,7 @@ pub(crate) struct Services {
 
 impl Process for Instance {
     type Event = Completion;
-    type Need = Needs;
+    type Need = TurnNeed;
     type Core = Core;
     type Services = Services;
 
@@ -36,7 +36,7 @@ impl Process for Instance {
 
     /// The instance has a turn regardless of what it waits for. At the end of the turn it is released again if nothing
     /// has come.
-    fn init(&self, core: &mut Core) -> Option<Needs> {
+    fn init(&self, core: &mut Core) -> Option<TurnNeed> {
         core.lacks()
     }
 
@@ -45,11 +45,11 @@ impl Process for Instance {
         !is_lost && core.keep(completion)
     }
 
-    fn next(&self, core: &mut Core, services: &Services) -> NextAction<Needs> {
+    fn next(&self, core: &mut Core, services: &Services) -> NextAction<TurnNeed> {
         core.next(services.clock.now_ms())
     }
 
-    fn step(&self, core: &mut Core, services: &Services, lane: LaneId) -> Option<Needs> {
+    fn step(&self, core: &mut Core, services: &Services, lane: LaneId) -> Option<TurnNeed> {
         if core.awaits_probation() || core.engine.is_none() {
             return core.lacks();
         }

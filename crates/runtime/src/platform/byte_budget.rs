@@ -27,7 +27,7 @@ struct State {
 }
 
 /// Bytes that are held until this is dropped.
-pub(crate) struct Held {
+pub(crate) struct Reservation {
     budget: Arc<ByteBudget>,
     bytes: usize,
 }
@@ -57,17 +57,17 @@ impl ByteBudget {
     }
 
     /// Holds a number of bytes, even if there is no room for them.
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Held {
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Reservation {
         self.state.lock().held += bytes;
-        Held {
+        Reservation {
             budget: Arc::clone(self),
             bytes,
         }
     }
 
     /// Holds a number of bytes as soon as there is room for them, or nothing else is held.
-    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Held {
-        let _waiting = Waiting::of(self);
+    pub(crate) async fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
+        let _waiting = WaitingReservation::of(self);
         let _turn = self.turnstile.lock().await;
         loop {
             let mut freed = std::pin::pin!(self.freed.notified());
@@ -76,7 +76,7 @@ impl ByteBudget {
                 let mut state = self.state.lock();
                 if state.held == 0 || state.held.saturating_add(bytes) <= self.max {
                     state.held += bytes;
-                    return Held {
+                    return Reservation {
                         budget: Arc::clone(self),
                         bytes,
                     };
@@ -88,23 +88,23 @@ impl ByteBudget {
 }
 
 /// Counts a reservation that waits, until it is served or aborted.
-struct Waiting<'b>(&'b ByteBudget);
+struct WaitingReservation<'b>(&'b ByteBudget);
 
-impl<'b> Waiting<'b> {
+impl<'b> WaitingReservation<'b> {
     fn of(budget: &'b ByteBudget) -> Self {
         budget.state.lock().waiting += 1;
         Self(budget)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingReservation<'_> {
     fn drop(&mut self) {
         self.0.state.lock().waiting -= 1;
         self.0.freed.notify_waiters();
     }
 }
 
-impl Held {
+impl Reservation {
     /// Changes the number of bytes, because another number turned out to be right or some were given back.
     pub(crate) fn set(&mut self, bytes: usize) {
         let mut state = self.budget.state.lock();
@@ -123,7 +123,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.set(0);

@@ -23,12 +23,12 @@ const JUMP_MS: u64 = 1_000;
 pub(crate) struct StoreClock {
     machine: Arc<dyn Machine>,
     since: Instant,
-    last: Mutex<Look>,
+    last: Mutex<ClockReading>,
     ahead_ms: AtomicI64,
 }
 
 /// A look at the machine's clock.
-struct Look {
+struct ClockReading {
     showed_ms: i64,
     /// The time since the first look, by a monotonic clock.
     passed_ms: i64,
@@ -42,7 +42,7 @@ pub(crate) struct Asked(i64);
 
 impl StoreClock {
     pub(crate) fn new(machine: Arc<dyn Machine>) -> Self {
-        let first = Look {
+        let first = ClockReading {
             showed_ms: machine.now_ms(),
             passed_ms: 0,
             set_by_ms: 0,
@@ -65,7 +65,7 @@ impl StoreClock {
         } else {
             last.set_by_ms + jump
         };
-        *last = Look {
+        *last = ClockReading {
             showed_ms,
             passed_ms,
             set_by_ms,

@@ -18,7 +18,7 @@ use perdure_provider::{CommitOutcome, ProviderError, ReleaseMost, ReleasedMost};
 use crate::instance::instances::Instances;
 use crate::log::Level;
 use crate::state::attempt::AbortReason;
-use crate::worker::release_requests::{Kept, OpenRequest};
+use crate::worker::release_requests::{KeptWork, OpenRequest};
 
 /// A release request. It is open until this is dropped.
 pub(crate) struct Request<'i> {
@@ -43,7 +43,7 @@ impl<'i> Request<'i> {
 
     /// Notes what the request keeps. From here on all other attempts are withheld (B1).
     pub(crate) fn keep(&self, request: &ReleaseMost) {
-        let kept = Kept {
+        let kept = KeptWork {
             instances: request.kept.clone(),
             tasks: request.kept_tasks.clone(),
         };

@@ -14,7 +14,7 @@ use perdure_scheduler::{Control, LaneId, NextAction};
 
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
-use crate::platform::byte_budget::Held;
+use crate::platform::byte_budget::Reservation;
 use crate::platform::panics::caught;
 use crate::state::backlog::Backlog;
 use crate::state::heartbeats::Heartbeats;
@@ -66,7 +66,7 @@ pub(crate) struct Core {
     /// The next page of its history for its replay, which is being read.
     pub(crate) ahead: Option<PageAhead>,
     /// Memory of the history that is loaded and not replayed yet.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<Reservation>,
     /// Bytes of the first page of its history, as far as they are known.
     pub(crate) page_bytes: usize,
     /// True if the stored data besides the history was taken in since the instance was acquired.
@@ -300,34 +300,34 @@ impl Core {
 
     /// Returns the first need of the instance before its code can run at all. Nothing of a suspect is read before its
     /// probation is announced (T1).
-    pub(crate) fn lacks(&self) -> Option<Needs> {
+    pub(crate) fn lacks(&self) -> Option<TurnNeed> {
         if self.awaits_probation() {
-            return Some(Needs::Probation);
+            return Some(TurnNeed::Probation);
         }
         match &self.engine {
             Some(engine) if self.is_read => {
-                let history = || engine.needs_history().map(Needs::History);
-                self.rereads.then_some(Needs::Messages).or_else(history)
+                let history = || engine.needs_history().map(TurnNeed::History);
+                self.rereads.then_some(TurnNeed::Messages).or_else(history)
             }
-            _ => Some(Needs::Stored),
+            _ => Some(TurnNeed::Stored),
         }
     }
 
     /// Takes in the events that have come, and returns the next step of the instance. A message or a timer that the
     /// code does not wait for does not wake the instance.
-    pub(crate) fn next(&mut self, now_ms: i64) -> NextAction<Needs> {
+    pub(crate) fn next(&mut self, now_ms: i64) -> NextAction<TurnNeed> {
         self.take_in();
         match &self.engine {
             None => NextAction::Needs(if self.awaits_probation() {
-                Needs::Probation
+                TurnNeed::Probation
             } else {
-                Needs::Stored
+                TurnNeed::Stored
             }),
-            Some(_) if self.rereads => NextAction::Needs(Needs::Messages),
+            Some(_) if self.rereads => NextAction::Needs(TurnNeed::Messages),
             Some(engine) if engine.is_runnable(now_ms) => NextAction::Step,
-            Some(_) if self.left_settled => NextAction::Needs(Needs::Messages),
+            Some(_) if self.left_settled => NextAction::Needs(TurnNeed::Messages),
             Some(engine) if engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) => {
-                NextAction::Needs(Needs::Found)
+                NextAction::Needs(TurnNeed::Found)
             }
             Some(_) => NextAction::Rest,
         }
@@ -447,7 +447,7 @@ impl Core {
 
 /// The need of an instance before its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub(crate) enum TurnNeed {
     /// All messages that wait for the instance: some came before the instance was here, or cannot be read.
     Messages,
     /// The messages of the mailboxes that the instance waits for. The store is to be searched for them (B3).

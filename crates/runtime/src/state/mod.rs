@@ -12,4 +12,4 @@ pub(crate) mod pending_start;
 pub(crate) mod remote_activities;
 
 pub use instance::Token;
-pub(crate) use instance::{Core, Instance, NO_KEY, Needs};
+pub(crate) use instance::{Core, Instance, NO_KEY, TurnNeed};

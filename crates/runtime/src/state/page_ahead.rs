@@ -4,7 +4,7 @@ use perdure_engine::{EventId, EventRecord};
 use perdure_provider::ProviderError;
 use tokio::task::JoinHandle;
 
-use crate::platform::byte_budget::Held;
+use crate::platform::byte_budget::Reservation;
 
 /// The page of an instance's history that follows the pages it has. The page is read while those are replayed. A drop
 /// aborts the read.
@@ -16,7 +16,7 @@ pub(crate) struct PageAhead {
 /// A page of a history, and the memory that it takes.
 pub(crate) struct Page {
     pub(crate) events: Vec<EventRecord>,
-    pub(crate) held: Held,
+    pub(crate) held: Reservation,
     pub(crate) is_last: bool,
 }
 

@@ -26,16 +26,16 @@ pub(crate) struct Requests {
 pub(crate) struct OpenRequest {
     pub(crate) number: u64,
     /// `None`: the request has not decided yet what it keeps.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<KeptWork>,
     pub(crate) withheld: Vec<ActivityToken>,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct KeptWork {
     pub(crate) instances: Vec<InstanceKey>,
     pub(crate) tasks: Vec<TaskName>,
 }
 
-impl Kept {
+impl KeptWork {
     pub(crate) fn has(&self, origin: &Origin) -> bool {
         match origin {
             Origin::Instance(instance) => self.instances.contains(&instance.key()),

@@ -27,9 +27,16 @@ async fn a_heartbeat_tells_what_a_worker_does() {
     f.note_busy(&[0.634]);
     f.advance(1_000).await;
     let description = told(&f).expect("it has changed");
-    assert_eq!((description.node_version.as_str(), description.activity_concurrency), ("20.1.0", 7));
     assert_eq!(
-        (description.threads, description.running_activities, description.loaded_instances),
+        (description.node_version.as_str(), description.activity_concurrency),
+        ("20.1.0", 7)
+    );
+    assert_eq!(
+        (
+            description.threads,
+            description.running_activities,
+            description.loaded_instances
+        ),
         (0, 1, 1)
     );
     assert_eq!(description.lanes.len(), 1);

@@ -26,9 +26,9 @@ impl Sent {
                 return done(Err(error));
             }
         };
-        let weather = *link.air.weather.lock();
-        if moment.is_none() && link.air.chance(weather.late) {
-            let answer = Late::send(&link, batch).resolve(&link).await;
+        let rates = *link.faults.rates.lock();
+        if moment.is_none() && link.faults.chance(rates.late) {
+            let answer = DelayedBatch::send(&link, batch).resolve(&link).await;
             drop(turn);
             return done(answer);
         }
@@ -44,9 +44,9 @@ impl Sent {
 /// is gone. With it goes a mark, as a store leaves one with each transaction. A process that has lost the answer learns
 /// from the mark if the batch was written, and takes the mark if it was not. A batch that finds its mark taken does
 /// nothing.
-struct Late(Arc<Mutex<LateMark>>);
+struct DelayedBatch(Arc<Mutex<BatchMark>>);
 
-enum LateMark {
+enum BatchMark {
     Free,
     /// The batch was written, with this answer.
     Left(Result<Vec<Outcome>, ProviderError>),
@@ -54,39 +54,43 @@ enum LateMark {
     Taken,
 }
 
-impl Late {
+impl DelayedBatch {
     fn send(link: &Arc<Link>, batch: Arc<Vec<Write>>) -> Self {
-        link.air.fire("batch that was held back");
-        let mark = Arc::new(Mutex::new(LateMark::Free));
+        link.faults.fire("batch that was held back");
+        let mark = Arc::new(Mutex::new(BatchMark::Free));
         let (store, left) = (Arc::clone(link), Arc::clone(&mark));
-        let held_back = link.air.ms(20..12_000);
+        let held_back = link.faults.ms(20..12_000);
         tokio::spawn(async move {
             sleep(held_back).await;
             let mut mark = left.lock();
-            if matches!(*mark, LateMark::Taken) {
+            if matches!(*mark, BatchMark::Taken) {
                 return store
                     .log
                     .say(&store.name, format_args!("a batch finds that it was given up"));
             }
             store.log.say(&store.name, format_args!("a batch comes late"));
-            *mark = LateMark::Left(store.write(&batch));
+            *mark = BatchMark::Left(store.write(&batch));
         });
         Self(mark)
     }
 
     /// Cuts the connection. Returns the answer of the batch if it was written, and gives it up otherwise.
     async fn resolve(self, link: &Link) -> Result<Vec<Outcome>, ProviderError> {
-        sleep(link.air.ms(20..1_000)).await;
+        sleep(link.faults.ms(20..1_000)).await;
         link.runs().await;
         let is_left_alone = is_planted(Bug::GivenUpComesToPass);
         let answer = {
             let mut mark = self.0.lock();
-            let found = if is_left_alone { LateMark::Free } else { LateMark::Taken };
+            let found = if is_left_alone {
+                BatchMark::Free
+            } else {
+                BatchMark::Taken
+            };
             std::mem::replace(&mut *mark, found)
         };
         match answer {
-            LateMark::Left(outcomes) => outcomes,
-            LateMark::Free | LateMark::Taken => {
+            BatchMark::Left(outcomes) => outcomes,
+            BatchMark::Free | BatchMark::Taken => {
                 link.log.say(&link.name, format_args!("gives a batch up"));
                 Err(ProviderError::new(
                     ProviderErrorKind::Io,
@@ -100,11 +104,11 @@ impl Late {
 impl Link {
     /// Writes some turns twice. The second time, turns that append events must be fenced off.
     fn write_again(&self, batch: &[Write]) {
-        let weather = *self.air.weather.lock();
+        let rates = *self.faults.rates.lock();
         let appends = |write: &&Write| matches!(write, Write::Turn(turn) if !turn.events.is_empty());
         let turns: Vec<Write> = batch.iter().filter(appends).cloned().collect();
-        if !turns.is_empty() && self.air.chance(weather.repeating) {
-            self.air.fire("turn that was written twice");
+        if !turns.is_empty() && self.faults.chance(rates.repeating) {
+            self.faults.fire("turn that was written twice");
             drop(self.write(&Arc::new(turns)));
         }
     }

@@ -61,17 +61,17 @@ impl ProviderWrapper for Linked {
             .provider
             .on_foreign_change(Box::new(move |change: &Change| {
                 let Some(link) = link.upgrade() else { return };
-                let weather = *link.air.weather.lock();
+                let rates = *link.faults.rates.lock();
                 let listener = Arc::clone(&listener);
-                let (change, wait) = if link.air.chance(weather.deaf) {
-                    link.air.fire("lost notification");
+                let (change, wait) = if link.faults.chance(rates.deaf) {
+                    link.faults.fire("lost notification");
                     if is_planted(Bug::NoSafetyPoll) {
                         return;
                     }
                     // The provider's own poll finds that something has changed.
                     (Change::anything(), SAFETY_POLL)
                 } else {
-                    (change.clone(), link.air.one_way())
+                    (change.clone(), link.faults.one_way())
                 };
                 tokio::spawn(async move {
                     sleep(wait).await;
@@ -209,17 +209,17 @@ impl ProviderWrapper for Linked {
         self.0
             .witness
             .hears(&self.0.name, inbox.revoked.iter().map(|revoked| revoked.key));
-        let weather = *self.0.air.weather.lock();
+        let rates = *self.0.faults.rates.lock();
         let mut state = self.0.state.lock();
         // Both are drawn in any case. A store may say some things twice by itself, and stores differ in that.
-        let overtakes = self.0.air.chance(weather.overtaking);
-        let repeats = self.0.air.chance(weather.repeating);
+        let overtakes = self.0.faults.chance(rates.overtaking);
+        let repeats = self.0.faults.chance(rates.repeating);
         let is_new = |message: &Received| !state.seen.contains(message);
         if overtakes && overtake(&mut inbox.messages, is_new) {
-            self.0.air.fire("message that overtook another");
+            self.0.faults.fire("message that overtook another");
         }
         if repeats && !state.seen.is_empty() {
-            self.0.air.fire("message that came twice");
+            self.0.faults.fire("message that came twice");
             inbox.messages.splice(0..0, state.seen.iter().cloned());
         }
         state.seen.extend(inbox.messages.iter().cloned());

@@ -25,7 +25,7 @@ pub(super) struct Begun {
 }
 
 /// The instances and tasks that a process keeps when it gives back the rest.
-pub(super) struct Kept {
+pub(super) struct KeptWork {
     pub(super) instances: BTreeSet<InstanceKey>,
     pub(super) tasks: BTreeSet<TaskName>,
 }

@@ -3,7 +3,7 @@
 use perdure_engine::{EventId, ExecutionId, MessageBody};
 use perdure_provider::{Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, Outcome, TurnCommit, WorkerId, Write};
 
-use super::{InstanceState, Known, Seen, Witness};
+use super::{InstanceState, KnownInstance, Witness, WitnessState};
 use crate::checker::is_completion;
 use crate::log::Log;
 
@@ -97,7 +97,7 @@ impl Witness {
     }
 }
 
-impl Known {
+impl WitnessState {
     fn started(&mut self, log: &Log, who: &str, new: &NewInstance, outcome: &Outcome) {
         log.say(who, format_args!("start {} {}", new.id, short_of(outcome)));
         let Outcome::Started { key, claimed, turn } = outcome else {
@@ -115,7 +115,7 @@ impl Known {
     }
 
     fn insert(&mut self, key: InstanceKey, new: &NewInstance, claimed: Option<Epoch>) {
-        let seen = Seen {
+        let seen = KnownInstance {
             id: new.id.clone(),
             epoch: claimed.unwrap_or(Epoch(0)),
             owner: claimed.and(new.claim.clone()),
@@ -166,7 +166,7 @@ impl Known {
     }
 
     /// S3, S7, S8: the turn is that of the owner, and follows the last one.
-    fn check_fence(&mut self, seen: &Seen, turn: &TurnCommit) {
+    fn check_fence(&mut self, seen: &KnownInstance, turn: &TurnCommit) {
         let id = &seen.id;
         let mut wrong = |what: String| self.violations.push(what);
         if seen.owner.as_ref() != Some(&turn.worker) || seen.epoch != turn.epoch {

@@ -16,7 +16,7 @@ use crate::plan::Request;
 use crate::process::Pid;
 use crate::program::Kind;
 use crate::witness::InstanceState;
-use crate::world::{Due, Signal, World};
+use crate::world::{Signal, World, WorldEvent};
 
 /// A request that was made.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl World<'_> {
             })
             .collect();
         if running.is_empty() {
-            return self.after(100, Due::Request(number));
+            return self.after(100, WorldEvent::Request(number));
         }
         let pid = running[self.rng.usize(..running.len())];
         let asked = &mut self.requests.asked[number];
@@ -124,7 +124,7 @@ impl World<'_> {
                 },
                 reply,
             ),
-            Request::Feed(feed) => {
+            Request::PlannedMessage(feed) => {
                 let mailbox = mailbox_of(&feed);
                 store.send(instance_of(feed.to), mail(mailbox, feed.number), None, reply);
             }
@@ -146,7 +146,7 @@ impl World<'_> {
     fn has_come_to_pass(&self, request: Request) -> bool {
         match request {
             Request::Start(program) => self.witness.find(&instance_of(program)).is_some(),
-            Request::Feed(feed) => self.witness.has_message(feed.number),
+            Request::PlannedMessage(feed) => self.witness.has_message(feed.number),
             Request::Noise(_, number) => self.witness.has_message(number),
             // Asking again does no harm.
             Request::Cancel(_) | Request::Terminate(_) | Request::Suspend(_) | Request::Resume(_) => false,
@@ -180,7 +180,7 @@ impl World<'_> {
                         .report(format!("S17: program {program} was there before it was started"));
                 }
             }
-            (Request::Feed(feed), Ok(())) => {
+            (Request::PlannedMessage(feed), Ok(())) => {
                 asked.is_over = true;
                 self.requests.acknowledged.insert(feed.number);
             }
@@ -214,7 +214,7 @@ impl World<'_> {
             }
             (_, Err(_)) => {
                 let wait = self.rng.u64(50..500);
-                self.after(wait, Due::Request(number));
+                self.after(wait, WorldEvent::Request(number));
             }
         }
     }
@@ -225,7 +225,7 @@ impl World<'_> {
             let asked = &mut self.requests.asked[number];
             if asked.via == Some(pid) && !asked.is_over {
                 (asked.via, asked.is_unknown) = (None, true);
-                self.after(LATE_MS, Due::Request(number));
+                self.after(LATE_MS, WorldEvent::Request(number));
             }
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use perdure_runtime::{Job, LaneId};
 use tokio::time::Instant;
 
-use super::{Due, World};
+use super::{World, WorldEvent};
 use crate::code::Edition;
 use crate::link::Pulse;
-use crate::plan::{Fault, Weather};
+use crate::plan::{Fault, FaultRates};
 use crate::process::Pid;
 
 impl World<'_> {
@@ -34,17 +34,17 @@ impl World<'_> {
                 }
             }
             Fault::Outage { ms } => {
-                self.air.fire("outage");
+                self.faults.fire("outage");
                 self.log.say("store", format_args!("is gone for {ms} ms"));
-                *self.air.outage_until.lock() = Instant::now() + Duration::from_millis(ms);
+                *self.faults.outage_until.lock() = Instant::now() + Duration::from_millis(ms);
             }
             Fault::Refusal { ms, refusal } => {
-                self.air.fire("refusal");
+                self.faults.fire("refusal");
                 self.log.say("store", format_args!("refuses for {ms} ms: {refusal:?}"));
-                *self.air.refusal.lock() = Some((Instant::now() + Duration::from_millis(ms), refusal));
+                *self.faults.refusal.lock() = Some((Instant::now() + Duration::from_millis(ms), refusal));
             }
             Fault::Jump { slot, ms } => {
-                self.air.fire("clock that was set");
+                self.faults.fire("clock that was set");
                 self.log.say("clock", format_args!("of slot {slot} is set by {ms} ms"));
                 self.clocks[slot].jump(ms);
             }
@@ -54,7 +54,7 @@ impl World<'_> {
                 timeout_ms,
                 down_ms,
             } => {
-                self.air.fire("deployment");
+                self.faults.fire("deployment");
                 if let Some(pid) = pid(slot) {
                     self.deploy(pid, timeout_ms, edition, down_ms);
                 }
@@ -69,7 +69,7 @@ impl World<'_> {
                     self.lose_thread(pid, LaneId(lane), down_ms);
                 }
             }
-            Fault::Weather(weather) => *self.air.weather.lock() = weather,
+            Fault::Rates(rates) => *self.faults.rates.lock() = rates,
         }
     }
 
@@ -83,12 +83,12 @@ impl World<'_> {
         let name = process.name.clone();
         self.log.say(&name, format_args!("stands still for {ms} ms"));
         self.witness.disturb(&name);
-        self.air.fire(if ms > self.plan.lease_ms {
+        self.faults.fire(if ms > self.plan.lease_ms {
             "stop beyond the lease"
         } else {
             "stop"
         });
-        self.after(ms, Due::Continue(pid));
+        self.after(ms, WorldEvent::Continue(pid));
     }
 
     pub(super) fn block(&mut self, pid: Pid, lane: LaneId, ms: u64) {
@@ -96,15 +96,15 @@ impl World<'_> {
         if process.pulse == Pulse::Running && !process.lanes[lane.0].is_blocked {
             process.lanes[lane.0].is_blocked = true;
             let name = process.name.clone();
-            self.air.fire("blocked thread");
+            self.faults.fire("blocked thread");
             self.witness.disturb(&name);
             self.log.say(&name, format_args!("lane {} is busy for {ms} ms", lane.0));
-            self.after(ms, Due::Unblock(pid, lane));
+            self.after(ms, WorldEvent::Unblock(pid, lane));
         }
     }
 
     pub(super) fn unblock(&mut self, pid: Pid, lane: LaneId) {
-        if self.defers(pid, Due::Unblock(pid, lane)) {
+        if self.defers(pid, WorldEvent::Unblock(pid, lane)) {
             return;
         }
         self.check_held_thread(pid, lane);
@@ -132,10 +132,10 @@ impl World<'_> {
         process.lanes[lane.0].lose();
         process.attempts.retain(|_, (_, of)| *of != lane);
         process.runtime.detach(lane);
-        self.air.fire("lost thread");
+        self.faults.fire("lost thread");
         self.log.say(&name, format_args!("lane {} loses its thread", lane.0));
         self.witness.disturb(&name);
-        self.after(down_ms, Due::Attach(pid, lane));
+        self.after(down_ms, WorldEvent::Attach(pid, lane));
     }
 
     /// Ends all faults, and deploys the right code everywhere.
@@ -144,9 +144,9 @@ impl World<'_> {
         self.last_progress = (Instant::now(), 0);
         self.quiet_since = Instant::now();
         self.log.say("world", format_args!("becomes quiet"));
-        *self.air.weather.lock() = Weather::default();
-        *self.air.outage_until.lock() = Instant::now();
-        *self.air.refusal.lock() = None;
+        *self.faults.rates.lock() = FaultRates::default();
+        *self.faults.outage_until.lock() = Instant::now();
+        *self.faults.refusal.lock() = None;
         for slot in 0..self.slots.len() {
             let pid = self.slots[slot];
             if let Some(pid) = pid {
@@ -160,6 +160,6 @@ impl World<'_> {
                 None => {}
             }
         }
-        self.after(1_000, Due::Check);
+        self.after(1_000, WorldEvent::Check);
     }
 }

@@ -2,7 +2,7 @@
 
 use perdure_runtime::{ActivityJob, ActivityToken, Failure, Job, LaneId, Token};
 
-use super::{Due, World};
+use super::{World, WorldEvent};
 use crate::code::work_of;
 use crate::link::Pulse;
 use crate::process::Pid;
@@ -58,7 +58,7 @@ impl World<'_> {
         };
         match self.programs[program].kind {
             Kind::Poison if !self.is_ending => {
-                self.air.fire("poison");
+                self.faults.fire("poison");
                 self.kill(pid, Some(200));
             }
             Kind::Blocking if self.blocking_turns.get(&program).is_none_or(|times| *times < 2) => {
@@ -81,14 +81,14 @@ impl World<'_> {
             work.ms
         };
         self.process(pid).attempts.insert(token, (job, lane));
-        self.after(ms, Due::AttemptOver(pid, token));
+        self.after(ms, WorldEvent::AttemptOver(pid, token));
         if work.sends_heartbeats {
-            self.after(ms / 2, Due::Heartbeat(pid, token));
+            self.after(ms / 2, WorldEvent::Heartbeat(pid, token));
         }
     }
 
     /// Puts a thing off if the process stands still. Returns true if it did.
-    pub(super) fn defers(&mut self, pid: Pid, due: Due) -> bool {
+    pub(super) fn defers(&mut self, pid: Pid, due: WorldEvent) -> bool {
         let is_stopped = self.process(pid).pulse == Pulse::Stopped;
         if is_stopped {
             self.after(50, due);
@@ -97,7 +97,7 @@ impl World<'_> {
     }
 
     /// Puts a thing off if the thread of the attempt is busy or its process stands still. Returns true if it did.
-    fn defers_attempt(&mut self, pid: Pid, token: ActivityToken, due: Due) -> bool {
+    fn defers_attempt(&mut self, pid: Pid, token: ActivityToken, due: WorldEvent) -> bool {
         let process = &self.processes[pid as usize];
         let is_busy = process
             .attempts
@@ -110,7 +110,7 @@ impl World<'_> {
     }
 
     pub(super) fn attempt_over(&mut self, pid: Pid, token: ActivityToken) {
-        if self.defers_attempt(pid, token, Due::AttemptOver(pid, token)) {
+        if self.defers_attempt(pid, token, WorldEvent::AttemptOver(pid, token)) {
             return;
         }
         let process = &mut self.processes[pid as usize];
@@ -145,7 +145,7 @@ impl World<'_> {
     }
 
     pub(super) fn heartbeat(&mut self, pid: Pid, token: ActivityToken) {
-        if self.defers_attempt(pid, token, Due::Heartbeat(pid, token)) {
+        if self.defers_attempt(pid, token, WorldEvent::Heartbeat(pid, token)) {
             return;
         }
         let process = &self.processes[pid as usize];

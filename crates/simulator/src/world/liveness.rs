@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::process::Pid;
 use crate::program::Kind;
-use crate::witness::{InstanceState, Seen, Witness};
+use crate::witness::{InstanceState, KnownInstance, Witness};
 use crate::world::World;
 
 /// The longest time that work may be due while workers are idle, with the calls that take it, ms.
@@ -28,10 +28,10 @@ const COMPARED: Duration = Duration::from_secs(2);
 const UNSTUCK: Duration = Duration::from_secs(2);
 
 /// Turns that hold up their threads in quiet times.
-pub(crate) type HeldThreads = BTreeMap<(Pid, LaneId), HeldThread>;
+pub(crate) type BlockedThreads = BTreeMap<(Pid, LaneId), BlockedThread>;
 
 /// A turn that holds up its thread.
-pub(crate) struct HeldThread {
+pub(crate) struct BlockedThread {
     instance: String,
     epoch: Epoch,
     /// Processes that could take the instance.
@@ -41,7 +41,7 @@ pub(crate) struct HeldThread {
 impl World<'_> {
     fn is_settled(&self) -> bool {
         let settles = Duration::from_millis(self.plan.lease_ms) + SETTLING;
-        self.is_quiet && self.quiet_since.elapsed() > settles && self.air.stuck_until().elapsed() > UNSTUCK
+        self.is_quiet && self.quiet_since.elapsed() > settles && self.faults.stuck_until().elapsed() > UNSTUCK
     }
 
     /// P15: each owner hears which instances were taken from it.
@@ -65,10 +65,10 @@ impl World<'_> {
 
     /// S27: a worker knows within two renewals of each instance that it owns in the store.
     pub(crate) fn check_ownership(&mut self) {
-        let calm = self.quiet_since.max(self.air.stuck_until());
+        let calm = self.quiet_since.max(self.faults.stuck_until());
         let renewals = Duration::from_millis(2 * self.plan.lease_ms / 3) + COMPARED;
         let mut unknown = BTreeMap::new();
-        for (key, Seen { id, epoch, owner, .. }) in self.witness.instances() {
+        for (key, KnownInstance { id, epoch, owner, .. }) in self.witness.instances() {
             let Some(process) = owner.as_ref().and_then(|owner| self.witness.process_of(owner)) else {
                 continue;
             };
@@ -125,8 +125,8 @@ impl World<'_> {
         let seen = facts.ok().and_then(|facts| self.witness.find(&facts.instance_id));
         let others = self.workers(Some(pid));
         let is_calm = self.is_settled() && !others.is_empty();
-        if let Some((_, Seen { id, epoch, .. })) = seen.filter(|_| is_calm) {
-            let hold = HeldThread {
+        if let Some((_, KnownInstance { id, epoch, .. })) = seen.filter(|_| is_calm) {
+            let hold = BlockedThread {
                 instance: id,
                 epoch,
                 others,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use perdure_runtime::{Host, Job, LaneId, Runtime, RuntimeError, RuntimeOptions, Store};
 use tokio::runtime::Handle;
 
-use super::{Due, Signal, Signals, World};
+use super::{Signal, Signals, World, WorldEvent};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of};
 use crate::link::{Link, Linked, Pulse, sleep};
 use crate::machine::VirtualMachine;
@@ -46,7 +46,7 @@ impl World<'_> {
         let signals = Arc::clone(&self.signals);
         let link = Link::new(
             self.backend.connect(),
-            Arc::clone(&self.air),
+            Arc::clone(&self.faults),
             Arc::clone(&self.log),
             Arc::clone(&self.witness),
             name.clone(),
@@ -124,8 +124,8 @@ impl World<'_> {
         }
         let (slot, edition) = (process.slot, process.edition);
         self.end_process(pid);
-        self.air.fire("kill");
-        self.after(down_ms, Due::Begin(slot, edition));
+        self.faults.fire("kill");
+        self.after(down_ms, WorldEvent::Begin(slot, edition));
     }
 
     /// Removes a process, of which nothing is heard any more.
@@ -204,7 +204,7 @@ impl World<'_> {
             self.left_in_order.insert(process.name.clone());
         }
         if let Some((edition, down_ms)) = process.successor {
-            self.after(down_ms, Due::Begin(process.slot, edition));
+            self.after(down_ms, WorldEvent::Begin(process.slot, edition));
         }
         let sizes = process.runtime.map_sizes();
         if sizes != perdure_runtime::MapSizes::default() {

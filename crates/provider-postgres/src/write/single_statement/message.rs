@@ -1,7 +1,7 @@
 //! One message to an instance that accepts it.
 
 use perdure_engine::MessageSeq;
-use perdure_provider::{InstanceKey, KeptMessage, NewMessage, Outcome};
+use perdure_provider::{InstanceKey, NewMessage, Outcome, StoredMessage};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -39,7 +39,7 @@ impl Message<'_> {
     /// See [`Marked::write`](super::Marked::write).
     pub(super) async fn write(&self, connection: &Connection, mark: &Mark) -> Result<Option<Outcome>, Failure> {
         let Self(message) = self;
-        let kept = KeptMessage::of(&message.body);
+        let kept = StoredMessage::of(&message.body);
         let (id, kind) = (encode(&message.instance), kept.kind);
         let [name, payload] = [kept.name, kept.payload].map(|text| text.map(encode_cow));
         let rows = named!(

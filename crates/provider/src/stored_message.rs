@@ -8,7 +8,7 @@ use perdure_engine::{
 
 /// The body of a message as a store keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptMessage<'b> {
+pub struct StoredMessage<'b> {
     /// `Event`, `Queue`, `Cancel`, `ChildCompleted`, `ChildFailed`, `ChildCancelled`, `ChildTerminated`, `Refused` or
     /// `Attempted`. Mail is of the first two kinds.
     pub kind: Cow<'b, str>,
@@ -24,14 +24,14 @@ pub struct KeptMessage<'b> {
 
 /// Returns the columns of a mailbox: the kind of its messages, and its name.
 #[must_use]
-pub fn kept_mailbox(mailbox: &Mailbox) -> (&'static str, &str) {
+pub fn stored_mailbox(mailbox: &Mailbox) -> (&'static str, &str) {
     match mailbox {
         Mailbox::Event(name) => ("Event", name),
         Mailbox::Queue(name) => ("Queue", name),
     }
 }
 
-impl<'b> KeptMessage<'b> {
+impl<'b> StoredMessage<'b> {
     /// Returns a body as columns.
     #[must_use]
     pub fn of(body: &'b MessageBody) -> Self {
@@ -44,7 +44,7 @@ impl<'b> KeptMessage<'b> {
         };
         let (execution, scheduled, settlement) = match body {
             MessageBody::Mail { mailbox, payload } => {
-                let (kind, name) = kept_mailbox(mailbox);
+                let (kind, name) = stored_mailbox(mailbox);
                 return kept(kind, Some(name.into()), payload);
             }
             MessageBody::Cancel { reason } => return kept("Cancel", None, reason),
@@ -111,10 +111,10 @@ mod tests {
 
     #[test]
     fn columns_that_are_no_message_are_told() {
-        let kept = |kind: &'static str, name: Option<&'static str>| KeptMessage {
+        let kept = |kind: &'static str, name: Option<&'static str>| StoredMessage {
             kind: kind.into(),
             name: name.map(Cow::Borrowed),
-            ..KeptMessage::default()
+            ..StoredMessage::default()
         };
         assert!(kept("Event", Some("go")).into_body().is_some());
         for bad in [

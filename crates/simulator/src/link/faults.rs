@@ -1,4 +1,4 @@
-//! The state that all links share: the weather, and chance.
+//! The faults that all links share: their rates, and the random numbers that draw them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use perdure_provider::ProviderErrorKind;
 use tokio::time::Instant;
 
-use crate::plan::{Refusal, Weather};
+use crate::plan::{FaultRates, Refusal};
 
 /// Calls that write nothing.
 const READS: [&str; 10] = [
@@ -23,9 +23,9 @@ const READS: [&str; 10] = [
     "workers",
 ];
 
-/// The state that all links share: the weather, and chance.
-pub(crate) struct Air {
-    pub(crate) weather: Mutex<Weather>,
+/// The faults that all links share: their rates, and the random numbers that draw them.
+pub(crate) struct LinkFaults {
+    pub(crate) rates: Mutex<FaultRates>,
     pub(crate) rng: Mutex<Rng>,
     /// Until then no call of any process comes through.
     pub(crate) outage_until: Mutex<Instant>,
@@ -37,10 +37,10 @@ pub(crate) struct Air {
     stuck_until: Mutex<Instant>,
 }
 
-impl Air {
+impl LinkFaults {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
-            weather: Mutex::default(),
+            rates: Mutex::default(),
             rng: Mutex::new(rng),
             outage_until: Mutex::new(Instant::now()),
             refusal: Mutex::default(),
@@ -75,12 +75,12 @@ impl Air {
     }
 
     pub(super) fn one_way(&self) -> Duration {
-        let weather = *self.weather.lock();
-        if self.chance(weather.slow) {
+        let rates = *self.rates.lock();
+        if self.chance(rates.slow) {
             self.fire("slow call");
             return self.ms(20..800);
         }
-        if self.chance(weather.stuck) {
+        if self.chance(rates.stuck) {
             self.fire("stuck call");
             let wait = self.ms(1_000..12_000);
             let mut stuck_until = self.stuck_until.lock();
