@@ -44,7 +44,7 @@ impl Replies {
         let mut state = self.0.lock();
         state.wake = Some(wake);
         state.woken = false;
-        Self::rouse(&mut state);
+        Self::call_if_answered(&mut state);
     }
 
     /// Stops waking the thread: no thread asks for replies any more.
@@ -70,7 +70,7 @@ impl Replies {
     pub(crate) fn push(&self, answer: Answer) {
         let mut state = self.0.lock();
         state.answers.push_back(answer);
-        Self::rouse(&mut state);
+        Self::call_if_answered(&mut state);
     }
 
     /// Wakes the thread before an answer is there, so that the answer may come while the thread wakes up.
@@ -89,7 +89,7 @@ impl Replies {
         self.0.lock().answers.is_empty()
     }
 
-    fn rouse(state: &mut State) {
+    fn call_if_answered(state: &mut State) {
         if !state.answers.is_empty() {
             Self::call(state);
         }

@@ -37,7 +37,7 @@ struct PlannedFault {
 
 impl Crash {
     /// Crashes the runtime if the planned event is in the batch that was written.
-    fn look(&self, memory: &MemoryStore) {
+    fn crash_if_due(&self, memory: &MemoryStore) {
         let mut planned = self.0.lock();
         let is_due = |planned: &mut PlannedFault| {
             memory
@@ -69,7 +69,7 @@ impl TestStore {
         let (looks, written) = (Arc::clone(&crash), Arc::downgrade(&memory));
         memory.before_answers(Box::new(move || {
             if let Some(memory) = written.upgrade() {
-                looks.look(&memory);
+                looks.crash_if_due(&memory);
             }
         }));
         let store = perdure_runtime::Store::new(provider, machine.clone(), time.handle().clone());
@@ -130,7 +130,7 @@ impl TestStore {
             after: (ExecutionId(execution as u64), EventId(event as u64)),
         });
         // The event may already be stored.
-        self.crash.look(&self.memory);
+        self.crash.crash_if_due(&self.memory);
     }
 
     /// True if a planned crash is still to come.

@@ -13,7 +13,7 @@ use crate::store::{
     Fixture, Handle, START_MS, Store, VERSION, end, event, instance, release, scheduled, started, suspend, turn, within,
 };
 
-/// The number of instances after [`furnish`](Handle::furnish).
+/// The number of instances after [`create_instances`](Handle::create_instances).
 const INSTANCES: u64 = 10;
 
 impl Handle<'_> {
@@ -23,7 +23,7 @@ impl Handle<'_> {
     }
 
     /// Creates instances in each state that workers leave behind between two commits.
-    async fn furnish(&self) {
+    async fn create_instances(&self) {
         let worker = self.worker("w").await;
         self.held(&worker).await;
         let owned = self.owned("completed", &worker).await;
@@ -162,7 +162,7 @@ impl Handle<'_> {
 /// The result is the same for each handle and each page size.
 pub async fn finds_nothing_where_nothing_is_wrong(store: &Store) {
     let first = store.first();
-    first.furnish().await;
+    first.create_instances().await;
     for store in [Some(first), store.second()].into_iter().flatten() {
         for limit in [1, 3, 100] {
             let (mut after, mut instances) = (None, 0);
@@ -191,7 +191,7 @@ pub async fn finds_nothing_in_an_empty_store(store: &Store) {
 /// Instances that were swept away, pruned or deleted leave no finding, and neither does a worker that is gone.
 pub async fn finds_nothing_after_housekeeping(store: &Store) {
     let store = store.first();
-    store.furnish().await;
+    store.create_instances().await;
     store
         .provider
         .release_worker(&WorkerId("w".into()))
@@ -458,7 +458,7 @@ async fn finds<F: Damage>(sql: &str, rule: Rule, says: &str) {
         provider: &provider,
         clock: &clock,
     };
-    store.furnish().await;
+    store.create_instances().await;
     fixture.damage(sql).await;
     let findings = store.check(None, 100).await.findings;
     let is_found = findings

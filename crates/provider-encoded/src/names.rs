@@ -40,7 +40,7 @@ impl Names {
     }
 
     /// Returns the key for an instance that has none yet.
-    pub(crate) fn unborn(&self) -> InstanceKey {
+    pub(crate) fn placeholder_key(&self) -> InstanceKey {
         InstanceKey(i64::MIN)
     }
 }

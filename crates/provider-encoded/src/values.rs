@@ -349,7 +349,7 @@ pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<
 fn of_start<'a>(start: &'a mut NewInstance, names: &Names, to: &mut Values<'a>) {
     let id: Arc<str> = start.id.as_str().into();
     let owner = Owner {
-        key: names.unborn(),
+        key: names.placeholder_key(),
         id: &id,
         execution: ExecutionId::FIRST,
     };
@@ -362,7 +362,7 @@ fn of_start<'a>(start: &'a mut NewInstance, names: &Names, to: &mut Values<'a>) 
 /// Adds the values of a message that is sent. The end of a child is never sent: the store itself tells it.
 fn of_message<'a>(message: &'a mut NewMessage, names: &Names, to: &mut Values<'a>) {
     let id: Arc<str> = message.instance.as_str().into();
-    of_body(names.unborn(), &id, &mut message.body, names, to);
+    of_body(names.placeholder_key(), &id, &mut message.body, names, to);
 }
 
 fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut Values<'a>) {

@@ -134,7 +134,10 @@ impl<'r> Registered<'r> {
 }
 
 /// Returns the answer to a request that would find nothing now, or `None` if the request may find something.
-pub(crate) async fn look(connection: &Connection, request: &Acquire) -> Result<Option<Acquired>, Failure> {
+pub(crate) async fn answer_if_nothing_due(
+    connection: &Connection,
+    request: &Acquire,
+) -> Result<Option<Acquired>, Failure> {
     let registered = Registered::of(request);
     let now = P::MaybeInt(connection.from.clock_ms());
     let next = registered.next(now, P::Text(&request.worker.0));

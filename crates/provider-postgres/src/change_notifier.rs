@@ -60,7 +60,7 @@ impl ChangeNotifier {
         let weak = Arc::downgrade(&notifier);
         notifier.connections.lineage.on_change(Box::new(move || {
             if let Some(notifier) = weak.upgrade() {
-                notifier.heard(&Change {
+                notifier.notify_listeners(&Change {
                     leases: true,
                     ..Change::anything()
                 });
@@ -190,7 +190,7 @@ impl ChangeNotifier {
         }
     }
 
-    fn heard(&self, change: &Change) {
+    fn notify_listeners(&self, change: &Change) {
         let listeners = self.listeners.lock().clone();
         for listener in listeners {
             listener(change);
@@ -223,7 +223,7 @@ impl ChangeNotifier {
 
     /// Listens and notifies on one connection until it breaks, or the task is to end.
     async fn live(self: &Arc<Self>, last: &mut TransactionCounts) -> Result<(), Failure> {
-        let spawn: SpawnDriver<'_> = &|driver| tokio::spawn(Arc::clone(self).hear(driver));
+        let spawn: SpawnDriver<'_> = &|driver| tokio::spawn(Arc::clone(self).receive_notifications(driver));
         let connecting = self.connections.hosts.connect(spawn, "");
         let (client, _hearing) = tokio::select! {
             connected = connecting => connected?,
@@ -234,7 +234,7 @@ impl ChangeNotifier {
             in_time(async { Ok(client.batch_execute(&listen).await?) }).await?;
         }
         // From here on no change is missed. Changes before this moment may have been, so everything is looked at.
-        self.heard(&Change::anything());
+        self.notify_listeners(&Change::anything());
         let telling = async {
             loop {
                 let is_ending = tokio::select! {
@@ -268,11 +268,11 @@ impl ChangeNotifier {
                 if matches!(asked, Err(Failure::Found(..))) {
                     self.connections.hosts.found_silent();
                 }
-                self.saw(last, asked?.first(), own)?;
+                self.compare_counts(last, asked?.first(), own)?;
                 if !self.connections.capabilities().keeps_sessions {
                     in_time(self.connections.lineage.check(&client)).await?;
                 }
-                self.see_to_slow(&client, spawn).await?;
+                self.check_slow_statements(&client, spawn).await?;
                 sleep(PULSE_EVERY).await;
             }
         };
@@ -293,18 +293,18 @@ impl ChangeNotifier {
         Ok(())
     }
 
-    async fn hear(self: Arc<Self>, mut driver: Driver) {
+    async fn receive_notifications(self: Arc<Self>, mut driver: Driver) {
         while let Some(Ok(message)) = poll_fn(|context| driver.poll_message(context)).await {
             if let AsyncMessage::Notification(told) = message
                 && let Some(change) = self.read(told.payload())
             {
-                self.heard(&change);
+                self.notify_listeners(&change);
             }
         }
     }
 
     /// Finds out why statements wait too long, if some do, and looks for a server elsewhere.
-    async fn see_to_slow(&self, client: &Client, spawn: SpawnDriver<'_>) -> Result<(), Failure> {
+    async fn check_slow_statements(&self, client: &Client, spawn: SpawnDriver<'_>) -> Result<(), Failure> {
         let mut awaits_standby = false;
         if self.connections.has_slow() {
             let asked = async { Ok(client.query_typed(AWAITS_STANDBY, &[]).await?) };
@@ -317,10 +317,10 @@ impl ChangeNotifier {
 
     /// Compares with the last look. `own` counts transactions that had ended before this look: all of them are below
     /// the number.
-    fn saw(&self, last: &mut TransactionCounts, row: Option<&Row>, own: u64) -> Result<(), Failure> {
+    fn compare_counts(&self, last: &mut TransactionCounts, row: Option<&Row>, own: u64) -> Result<(), Failure> {
         let next: Option<String> = row.map(|row| row.try_get(0)).transpose()?;
         if let Some(log) = row.filter(|row| row.len() > 1) {
-            self.connections.lineage.saw_log(log.try_get(1)?);
+            self.connections.lineage.note_log_position(log.try_get(1)?);
         }
         let now = TransactionCounts {
             next: next.and_then(|next| next.parse().ok()).unwrap_or(0),
@@ -328,7 +328,7 @@ impl ChangeNotifier {
         };
         let before = std::mem::replace(last, now);
         if now.next.wrapping_sub(before.next) != now.own - before.own {
-            self.heard(&Change::anything());
+            self.notify_listeners(&Change::anything());
         }
         Ok(())
     }

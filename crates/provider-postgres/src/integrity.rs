@@ -74,7 +74,7 @@ ORDER BY key, what, a, b"
 );
 
 /// Selects rows that refer to something that does not exist, or to something that should not exist.
-const OF_NOTHING: &str = "(SELECT DISTINCT 'worker ' || worker || ' is to hear what it has lost, and is not registered' FROM {schema}.revocations
+const DANGLING_REFERENCES: &str = "(SELECT DISTINCT 'worker ' || worker || ' is to hear what it has lost, and is not registered' FROM {schema}.revocations
   WHERE worker NOT IN (SELECT id FROM {schema}.workers) LIMIT $1)
 UNION ALL (SELECT 'instance ''' || i.id || ''' is there, and its history is to be swept away'
   FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)";
@@ -83,7 +83,7 @@ pub(crate) async fn step(connection: &Connection, request: CheckRequest) -> Resu
     let mut checked = Checked::default();
     let findings_max = integer(CHECK_FINDINGS_MAX as u64);
     if request.after.is_none() {
-        for row in connection.query(OF_NOTHING, &[P::Int(findings_max)]).await? {
+        for row in connection.query(DANGLING_REFERENCES, &[P::Int(findings_max)]).await? {
             checked.findings.push(Finding::of_store(Rule::Orphan, text(&row, 0)?));
         }
     }

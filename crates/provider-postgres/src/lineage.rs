@@ -107,7 +107,7 @@ impl Lineage {
     }
 
     /// Notes that this many bytes of the write-ahead log are on disk.
-    pub(crate) fn saw_log(&self, bytes: i64) {
+    pub(crate) fn note_log_position(&self, bytes: i64) {
         self.log.fetch_max(bytes, Ordering::AcqRel);
     }
 

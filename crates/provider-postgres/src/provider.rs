@@ -319,7 +319,7 @@ impl Provider for PostgresProvider {
         let asked = Arc::clone(&request);
         let looked = self.read(move |connection| {
             let request = Arc::clone(&asked);
-            Box::pin(async move { acquire::look(connection, &request).await })
+            Box::pin(async move { acquire::answer_if_nothing_due(connection, &request).await })
         });
         // Most often nothing is due, which needs no transaction.
         if let Some(nothing) = looked.await? {

@@ -94,7 +94,7 @@ async fn migrate_with(
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0",
             )
             .await?;
-        let migrated = bring_forward(client, schema, found, migrations).await;
+        let migrated = migrate_step(client, schema, found, migrations).await;
         let end = if migrated.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = client.batch_execute(end).await;
         migrated?;
@@ -123,7 +123,7 @@ fn not_migrated(found: u32, supported: u32) -> Failure {
 }
 
 /// Migrates to the next version, or from nothing to the newest. Does nothing if another process has migrated meanwhile.
-async fn bring_forward(
+async fn migrate_step(
     client: &Client,
     schema: &str,
     expected: u32,

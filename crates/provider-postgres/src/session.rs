@@ -88,7 +88,7 @@ async fn attempt_once<T>(
     if !from.capabilities().keeps_sessions {
         // A pooler that has no connection to the server may refuse only the `BEGIN`, and the statements after it would
         // run outside of any transaction.
-        if let Err(failure) = simply(connection, &begin).await {
+        if let Err(failure) = batch_execute(connection, &begin).await {
             connection.give_up();
             return Err(failure);
         }
@@ -100,7 +100,7 @@ async fn attempt_once<T>(
         };
         let begun = async {
             if from.capabilities().keeps_sessions {
-                simply(connection, &begin).await
+                batch_execute(connection, &begin).await
             } else {
                 Ok(())
             }
@@ -117,7 +117,7 @@ async fn attempt_once<T>(
     let ended = match marked.and(result) {
         Ok(value) => commit(connection, mark).await.map(|()| value),
         Err(failure) => {
-            match simply(connection, "ROLLBACK").await {
+            match batch_execute(connection, "ROLLBACK").await {
                 Ok(()) => from.marks.return_mark(mark),
                 Err(_) => connection.give_up(),
             }
@@ -130,7 +130,7 @@ async fn attempt_once<T>(
     ended
 }
 
-async fn simply(connection: &Connection, sql: &str) -> Result<(), Failure> {
+async fn batch_execute(connection: &Connection, sql: &str) -> Result<(), Failure> {
     let said = async { Ok(connection.client().batch_execute(sql).await?) };
     connection.from.in_time(said).await
 }
@@ -147,7 +147,7 @@ async fn leave(connection: &Connection, mark: &Mark) -> Result<(), Failure> {
 
 async fn commit(connection: &mut Connection, mark: Mark) -> Result<(), Failure> {
     let from = Arc::clone(&connection.from);
-    match simply(connection, "COMMIT").await {
+    match batch_execute(connection, "COMMIT").await {
         Ok(()) => {
             from.marks.return_mark(mark);
             Ok(())
@@ -178,10 +178,10 @@ pub(crate) async fn read_only<T>(
     let mut connection = connections.get().await?;
     let (begun, result) = tokio::join!(
         biased;
-        simply(&connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        batch_execute(&connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
         work(&connection),
     );
-    let ended = simply(&connection, "COMMIT").await;
+    let ended = batch_execute(&connection, "COMMIT").await;
     if begun.is_err() || ended.is_err() {
         connection.give_up();
     }

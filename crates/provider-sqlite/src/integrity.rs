@@ -15,7 +15,7 @@ pub(crate) fn step(connection: &Connection, request: CheckRequest) -> Result<Che
         .then(|| connection.unchecked_transaction())
         .transpose()?;
     let mut checked = Checked::default();
-    match look(connection, request, &mut checked) {
+    match walk(connection, request, &mut checked) {
         // Unreadable data is a finding of the check, and ends the walk.
         Err(failure) if failure.kind() == Kind::Corrupt => {
             checked.next = None;
@@ -27,10 +27,10 @@ pub(crate) fn step(connection: &Connection, request: CheckRequest) -> Result<Che
     Ok(checked)
 }
 
-fn look(connection: &Connection, request: CheckRequest, checked: &mut Checked) -> Result<(), Failure> {
+fn walk(connection: &Connection, request: CheckRequest, checked: &mut Checked) -> Result<(), Failure> {
     if request.after.is_none() {
         file(connection, checked)?;
-        of_nothing(connection, checked)?;
+        dangling_references(connection, checked)?;
     }
     let after = request.after.map_or(i64::MIN, |key| key.0);
     let limit = request.limit.clamp(1, CHECK_INSTANCES_MAX);
@@ -188,7 +188,7 @@ fn file(connection: &Connection, checked: &mut Checked) -> Result<(), Failure> {
 }
 
 /// Finds rows that refer to a worker that does not exist, or that contradict an instance that does.
-fn of_nothing(connection: &Connection, checked: &mut Checked) -> Result<(), Failure> {
+fn dangling_references(connection: &Connection, checked: &mut Checked) -> Result<(), Failure> {
     let mut find = |sql: &str, detail: fn(String) -> String| -> Result<(), Failure> {
         let mut statement = connection.prepare(&format!("{sql} LIMIT {CHECK_FINDINGS_MAX}"))?;
         let mut rows = statement.query([])?;

@@ -136,7 +136,7 @@ impl Shared {
         let wake = move || {
             host.wake();
             if let Some(shared) = weak.upgrade() {
-                shared.pulse(lane).stir();
+                shared.pulse(lane).note_unparked();
             }
         };
         self.lanes.attach(lane, Box::new(wake));
@@ -237,7 +237,7 @@ impl Shared {
         );
         self.log_for(&poison_pill, Level::Error, message);
         self.metrics.ended(Status::Suspended);
-        self.store.watch.look(&poison_pill.id);
+        self.store.watch.mark_changed(&poison_pill.id);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {
                 instance_id: poison_pill.id,

@@ -161,7 +161,7 @@ impl<J> Lanes<J> {
     pub fn pop(&self, id: LaneId) -> Option<J> {
         let lane = self.lane(id);
         loop {
-            if let Some(job) = self.look(id) {
+            if let Some(job) = self.pop_unparked(id) {
                 return Some(job);
             }
             lane.park();
@@ -175,7 +175,7 @@ impl<J> Lanes<J> {
 
     /// Takes a job as [`pop`](Self::pop) does, but does not park the lane if none is left: its thread looks again soon,
     /// and no push wakes it.
-    pub fn look(&self, id: LaneId) -> Option<J> {
+    pub fn pop_unparked(&self, id: LaneId) -> Option<J> {
         let job = self.next(id)?;
         self.lane(id).taken.fetch_add(1, Relaxed);
         Some(job)

@@ -255,7 +255,7 @@ impl Context {
                 self.clone().block(Arc::clone(if is_new { new } else { old })).await?;
                 Ok(0)
             }
-            Op::Slip(work) => self.slip(*work).await,
+            Op::Slip(work) => self.diverge(*work).await,
             Op::Guarded(guard) => self.guarded(guard).await,
             Op::Fiber(_) => unreachable!("a block starts its fibers itself"),
         }
@@ -293,7 +293,7 @@ impl Context {
 
     /// Does more than its edition did, in a replay. If this got into a history, no code but the wrong one would ever
     /// fit.
-    async fn slip(&self, work: Work) -> Outcome {
+    async fn diverge(&self, work: Work) -> Outcome {
         if self.facts.edition == Edition::Wrong && self.calls.is_replaying().map_err(refused)? {
             self.activity(work, None).await?;
         }

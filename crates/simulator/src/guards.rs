@@ -183,39 +183,39 @@ struct EnclosingBlock<'a> {
 impl<'a> Guards<'a> {
     pub(crate) fn of(program: &'a Program) -> Self {
         let mut guards = Self::default();
-        guards.look(&program.body, &[]);
+        guards.visit(&program.body, &[]);
         guards
     }
 
-    fn look(&mut self, block: &'a Block, around: &[EnclosingBlock<'a>]) {
+    fn visit(&mut self, block: &'a Block, around: &[EnclosingBlock<'a>]) {
         for op in block.iter() {
             match op {
                 Op::Guarded(guard) => self.found(guard, around),
-                Op::All(blocks) => self.look_at(blocks, &awaited(around)),
+                Op::All(blocks) => self.visit_all(blocks, &awaited(around)),
                 Op::Race {
                     branches,
                     cancel_losers: true,
-                } => self.look_at(branches, &awaited(around)),
-                Op::Timeout(_, block) => self.look(block, &awaited(around)),
+                } => self.visit_all(branches, &awaited(around)),
+                Op::Timeout(_, block) => self.visit(block, &awaited(around)),
                 // The block around it waits for it at its end only. But the fiber of that block does not settle before
                 // it.
                 Op::Fiber(block) => {
                     let around = around.iter().filter(|around| around.is_awaited).copied();
-                    self.look(block, &around.collect::<Vec<_>>());
+                    self.visit(block, &around.collect::<Vec<_>>());
                 }
                 // The fiber that waits goes on while others run.
                 Op::AllFails(blocks)
                 | Op::Race {
                     branches: blocks,
                     cancel_losers: false,
-                } => self.look_at(blocks, &[]),
+                } => self.visit_all(blocks, &[]),
                 _ => {}
             }
         }
     }
 
-    fn look_at(&mut self, blocks: &'a [Block], around: &[EnclosingBlock<'a>]) {
-        blocks.iter().for_each(|block| self.look(block, around));
+    fn visit_all(&mut self, blocks: &'a [Block], around: &[EnclosingBlock<'a>]) {
+        blocks.iter().for_each(|block| self.visit(block, around));
     }
 
     fn found(&mut self, guard: &'a Guard, around: &[EnclosingBlock<'a>]) {
@@ -233,8 +233,8 @@ impl<'a> Guards<'a> {
             };
             [around, &[this]].concat()
         };
-        self.look(&guard.body, &with(false));
-        self.look(&guard.cleanup, &with(true));
+        self.visit(&guard.body, &with(false));
+        self.visit(&guard.cleanup, &with(true));
     }
 }
 

@@ -107,7 +107,7 @@ impl Link {
     }
 
     /// Removes the planned crash.
-    pub(crate) fn calm_down(&self) {
+    pub(crate) fn cancel_crash(&self) {
         self.state.lock().crash = None;
     }
 
@@ -201,11 +201,11 @@ impl Link {
         name: &'static str,
         call: impl Future<Output = Result<T, ProviderError>>,
     ) -> Result<T, ProviderError> {
-        self.seen(name, call, |_| {}).await
+        self.call_observed(name, call, |_| {}).await
     }
 
     /// A [`call`](Self::call) of which the witness is told when it is carried out.
-    async fn seen<T>(
+    async fn call_observed<T>(
         &self,
         name: &'static str,
         call: impl Future<Output = Result<T, ProviderError>>,
@@ -222,13 +222,13 @@ impl Link {
     }
 
     /// Loses the answer to a request for work, although the call was carried out.
-    fn lose<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+    fn lose_answer<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
         let per_mille = self.faults.rates.lock().unanswered;
         self.lose_some(per_mille, "lost answer", name, answer)
     }
 
-    /// Does the same as [`lose`](Self::lose) for any other call about workers and what is theirs.
-    fn unconfirm<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
+    /// Does the same as [`lose_answer`](Self::lose_answer) for any other call about workers and what is theirs.
+    fn lose_confirmation<T>(&self, name: &str, answer: Result<T, ProviderError>) -> Result<T, ProviderError> {
         let per_mille = self.faults.rates.lock().unconfirmed;
         self.lose_some(per_mille, "lost confirmation", name, answer)
     }

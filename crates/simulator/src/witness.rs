@@ -229,7 +229,7 @@ impl Witness {
     }
 
     /// A process is told which instances were taken from it.
-    pub(crate) fn hears(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
+    pub(crate) fn note_revocations(&self, process: &str, keys: impl Iterator<Item = InstanceKey>) {
         let mut known = self.0.lock();
         for key in keys {
             known.unaware.remove(&(key, process.to_owned()));

@@ -125,7 +125,7 @@ impl Store {
     /// Tells the watch and the workers what another process has changed in the store.
     fn changed(&self, change: &Change) {
         if change.statuses {
-            self.watch.look_at_all();
+            self.watch.mark_all_changed();
         }
         for worker in self.workers() {
             if change.is_for(worker.worker()) {
@@ -312,7 +312,7 @@ impl Store {
             self.look_at_tasks();
         }
         // Suspended children ended with the instance.
-        self.watch.look_at_all();
+        self.watch.mark_all_changed();
     }
 
     /// Waits until an instance has ended or its custom status has changed. Replies with the status, or with
@@ -331,7 +331,7 @@ impl Store {
         // its waiters look.
         let will_be_told = awaiting == Awaiting::End && self.workers().iter().any(|worker| worker.runs(&id));
         if !will_be_told {
-            self.watch.look(&id);
+            self.watch.mark_changed(&id);
         }
     }
 
@@ -351,7 +351,7 @@ impl Store {
         self.tokio.spawn(async move {
             this.provider.close().await;
             // The remaining waits are told that the store is closed.
-            this.watch.look_at_all();
+            this.watch.mark_all_changed();
             reply(Ok(()));
         });
     }

@@ -71,7 +71,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Adds a wait. A [`look`](Self::look) must follow, unless it is known that nothing can have happened yet.
+    /// Adds a wait. A [`mark_changed`](Self::mark_changed) must follow, unless it is known that nothing can have happened yet.
     pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
         let mut state = self.state.lock();
         let number = state.added;
@@ -116,7 +116,7 @@ impl Watch {
     }
 
     /// Marks an instance that may have ended or changed its custom status.
-    pub(crate) fn look(&self, instance: &str) {
+    pub(crate) fn mark_changed(&self, instance: &str) {
         let mut state = self.state.lock();
         if state.waiters.contains_key(instance) && state.dirty.insert(instance.to_owned()) {
             drop(state);
@@ -125,7 +125,7 @@ impl Watch {
     }
 
     /// Marks all instances that have waits, because any of them may have changed.
-    pub(crate) fn look_at_all(&self) {
+    pub(crate) fn mark_all_changed(&self) {
         let mut state = self.state.lock();
         if state.waiters.is_empty() {
             return;

@@ -328,7 +328,7 @@ impl Instances {
         self.table.lock().remove(instance);
         self.activities.abort_all(instance, reason);
         self.probation_over(instance);
-        self.shared.store.watch.look(&instance.id);
+        self.shared.store.watch.mark_changed(&instance.id);
         self.worker.draining.tell();
     }
 

@@ -92,13 +92,13 @@ impl Instances {
         match answer {
             Ok(Outcome::Committed { .. }) => {
                 self.shared.ended(instance, Status::Suspended);
-                self.shared.store.watch.look(&instance.id);
+                self.shared.store.watch.mark_changed(&instance.id);
             }
             // The instance is another worker's by now, or the store has lost a write that it had acknowledged.
             Ok(_) => {
                 self.worker
                     .release_instance(suspension.commit.key, suspension.commit.epoch);
-                self.shared.store.watch.look(&instance.id);
+                self.shared.store.watch.mark_changed(&instance.id);
             }
             Err(error) if error.kind == ProviderErrorKind::Closed => {}
             Err(error) => self.suspend_again(suspension, &error),

@@ -34,7 +34,7 @@ pub(crate) struct Pulse {
     work: Mutex<CurrentWork>,
     /// True while the watchdog does not check the thread, until the lane is no longer parked.
     is_unwatched: AtomicBool,
-    stirred: Notify,
+    unparked: Notify,
 }
 
 impl Default for Pulse {
@@ -44,7 +44,7 @@ impl Default for Pulse {
             held_up_at: AtomicU64::new(NEVER),
             work: Mutex::new(CurrentWork::Other),
             is_unwatched: AtomicBool::new(false),
-            stirred: Notify::new(),
+            unparked: Notify::new(),
         }
     }
 }
@@ -56,7 +56,7 @@ impl Pulse {
     pub(crate) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::AcqRel);
         self.leave();
-        self.stir();
+        self.note_unparked();
     }
 
     /// Notes that the thread begins work.
@@ -70,9 +70,9 @@ impl Pulse {
     }
 
     /// Notes that the lane is no longer parked: the thread owes a beat. May be called from any thread.
-    pub(crate) fn stir(&self) {
+    pub(crate) fn note_unparked(&self) {
         if self.is_unwatched.load(Ordering::SeqCst) && self.is_unwatched.swap(false, Ordering::SeqCst) {
-            self.stirred.notify_one();
+            self.unparked.notify_one();
         }
     }
 
@@ -96,7 +96,7 @@ impl Pulse {
         self.held_up_at.load(Ordering::Acquire) == self.beats()
     }
 
-    /// Waits until the lane is not parked. A thread that unparks the lane does so before it calls [`stir`](Self::stir).
+    /// Waits until the lane is not parked. A thread that unparks the lane does so before it calls [`note_unparked`](Self::note_unparked).
     /// This method sets `is_unwatched` before it looks at the lane. So one of the two sees the other.
     pub(crate) async fn while_parked<J>(&self, lanes: &Lanes<J>, lane: LaneId) {
         loop {
@@ -105,7 +105,7 @@ impl Pulse {
                 self.is_unwatched.store(false, Ordering::Release);
                 return;
             }
-            self.stirred.notified().await;
+            self.unparked.notified().await;
         }
     }
 }

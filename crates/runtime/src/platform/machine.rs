@@ -57,7 +57,7 @@ impl ThisMachine {
     #[must_use]
     pub fn read() -> Self {
         let pid = std::process::id();
-        let start = match look_at(pid) {
+        let start = match visibility_of(pid) {
             Visibility::Running { start } => start,
             Visibility::Gone | Visibility::Hidden => String::new(),
         };
@@ -120,7 +120,7 @@ impl Process {
         {
             return false;
         }
-        match look_at(worker.pid) {
+        match visibility_of(worker.pid) {
             Visibility::Running { start } => !worker.process_start.is_empty() && start != worker.process_start,
             Visibility::Gone => true,
             Visibility::Hidden => false,
@@ -170,7 +170,7 @@ enum Visibility {
 }
 
 /// Looks at a process by `/proc/PID/stat` (proc(5)): field 3 is its state, field 22 its start time.
-fn look_at(pid: u32) -> Visibility {
+fn visibility_of(pid: u32) -> Visibility {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return if is_free(pid) {
             Visibility::Gone
@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn start_of(pid: u32) -> String {
-        match look_at(pid) {
+        match visibility_of(pid) {
             Visibility::Running { start } => start,
             Visibility::Gone | Visibility::Hidden => panic!("process {pid} runs and is shown"),
         }

@@ -21,7 +21,7 @@ use crate::state::{Instance, NO_KEY};
 use crate::worker::owned::{Owned, Releasing};
 
 /// Gives up what the thread of a lane had. The thread is gone.
-pub(crate) fn lose(instances: &Arc<Instances>, lane: LaneId) {
+pub(crate) fn give_up_lane(instances: &Arc<Instances>, lane: LaneId) {
     let suspect = suspect(instances, lane);
     instances.drop_starts_of(lane);
     let pinned = |instance: &&Arc<Instance>| instance.lane() == Some(lane);

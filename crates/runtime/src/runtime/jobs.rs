@@ -33,7 +33,7 @@ impl Runtime {
         pulse.beat();
         loop {
             let queued = if looks_again {
-                self.shared.lanes.look(lane)
+                self.shared.lanes.pop_unparked(lane)
             } else {
                 self.shared.lanes.pop(lane)
             };
@@ -121,7 +121,7 @@ impl Runtime {
             .session()
             .is_some_and(|session| session.instances.settle(lane, token, result));
         if drain {
-            self.shared.pulse(lane).stir();
+            self.shared.pulse(lane).note_unparked();
         }
         drain
     }

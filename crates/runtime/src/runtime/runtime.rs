@@ -150,7 +150,7 @@ impl Runtime {
         drop(self.shared.lanes.detach(lane));
         self.turns.drop_all_at(lane);
         if let Some(session) = self.session() {
-            thread_loss::lose(&session.instances, lane);
+            thread_loss::give_up_lane(&session.instances, lane);
         }
         self.shared.pulse(lane).beat();
     }

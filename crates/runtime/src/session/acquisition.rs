@@ -18,7 +18,7 @@ type Registered = Vec<(String, String)>;
 pub(super) async fn run(session: Arc<Session>) {
     let mut delay = RETRY_DELAYS.0;
     loop {
-        let Some((registered, limit)) = look(&session).await else {
+        let Some((registered, limit)) = next_request(&session).await else {
             continue;
         };
         announce_versions(&session).await;
@@ -38,7 +38,7 @@ pub(super) async fn run(session: Arc<Session>) {
 
 /// Returns what to ask for if an instance may be due and there is room for it. Otherwise waits until that may have
 /// changed, and returns `None`.
-async fn look(session: &Session) -> Option<(Registered, PageLimit)> {
+async fn next_request(session: &Session) -> Option<(Registered, PageLimit)> {
     let due = *session.worker.next_acquire_ms.lock();
     let now = session.worker.now_ms();
     let room = session.instances.room();

@@ -127,7 +127,7 @@ impl Comparison {
             self.last.unlisted = unlisted;
             return Ok(());
         }
-        instances.worker.ownership.claims.lock().look();
+        instances.worker.ownership.claims.lock().begin_era();
         let (orphans, unknown) = unknown.into_iter().partition(|owned| self.last.unknown.contains(owned));
         self.last = Differences { unknown, unlisted };
         self.release_orphans(&orphans);

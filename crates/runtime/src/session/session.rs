@@ -53,7 +53,7 @@ impl Session {
         self.drain();
         self.activities.end(reason);
         self.instances.end();
-        self.shared.store.watch.look_at_all();
+        self.shared.store.watch.mark_all_changed();
         // This comes last: the next session begins when nothing of this one can be found any more.
         self.worker.tell_over();
     }

@@ -162,7 +162,7 @@ fn committed(
     instances.shared.metrics.turns.add(1);
     match status {
         Some(status) => store.watch.changed(*status),
-        None if changes_status => store.watch.look(&instance.id),
+        None if changes_status => store.watch.mark_changed(&instance.id),
         None => {}
     }
 }

@@ -48,7 +48,7 @@ impl Claims {
     }
 
     /// Notes a look: the claims that are open now were open at it.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn begin_era(&mut self) {
         debug_assert!(self.are_settled(), "the last look is settled first");
         self.era = 1 - self.era;
     }

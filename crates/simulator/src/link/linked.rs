@@ -34,7 +34,7 @@ impl ProviderWrapper for Linked {
     async fn forward<T: Send>(&self, name: &'static str, call: InnerCall<'_, T>) -> Result<T, ProviderError> {
         let answer = self.0.call(name, call).await;
         if CONFIRMATIONS.contains(&name) {
-            self.0.unconfirm(name, answer)
+            self.0.lose_confirmation(name, answer)
         } else {
             answer
         }
@@ -89,16 +89,16 @@ impl ProviderWrapper for Linked {
             .0
             .call("register_worker", self.0.inner.provider.register_worker(worker))
             .await;
-        self.0.unconfirm("register_worker", answer)
+        self.0.lose_confirmation("register_worker", answer)
     }
 
     async fn release_worker(&self, worker: &WorkerId) -> Result<u64, ProviderError> {
         let gone = |_: &u64| self.0.witness.gone(worker);
         let answer = self
             .0
-            .seen("release_worker", self.0.inner.provider.release_worker(worker), gone)
+            .call_observed("release_worker", self.0.inner.provider.release_worker(worker), gone)
             .await;
-        self.0.unconfirm("release_worker", answer)
+        self.0.lose_confirmation("release_worker", answer)
     }
 
     async fn take_over_worker(&self, worker: &WorkerId, report: &str) -> Result<TakenOver, ProviderError> {
@@ -108,26 +108,26 @@ impl ProviderWrapper for Linked {
         };
         let answer = self
             .0
-            .seen(
+            .call_observed(
                 "take_over_worker",
                 self.0.inner.provider.take_over_worker(worker, report),
                 taken_over,
             )
             .await;
-        self.0.unconfirm("take_over_worker", answer)
+        self.0.lose_confirmation("take_over_worker", answer)
     }
 
     async fn take_over_expired_workers(&self, report: &str) -> Result<TakenOver, ProviderError> {
         let taken_over = |taken: &TakenOver| self.0.taken_over(taken);
         let answer = self
             .0
-            .seen(
+            .call_observed(
                 "take_over_expired_workers",
                 self.0.inner.provider.take_over_expired_workers(report),
                 taken_over,
             )
             .await;
-        self.0.unconfirm("take_over_expired_workers", answer)
+        self.0.lose_confirmation("take_over_expired_workers", answer)
     }
 
     async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError> {
@@ -141,9 +141,9 @@ impl ProviderWrapper for Linked {
         };
         let given = self
             .0
-            .seen("release_most", self.0.inner.provider.release_most(request), released)
+            .call_observed("release_most", self.0.inner.provider.release_most(request), released)
             .await;
-        let given = self.0.unconfirm("release_most", given);
+        let given = self.0.lose_confirmation("release_most", given);
         self.0.witness.has_released_most(&self.0.name);
         given
     }
@@ -153,9 +153,9 @@ impl ProviderWrapper for Linked {
         let acquired = |acquired: &Acquired| self.0.witness.acquired(&self.0.log, &self.0.name, &worker, acquired);
         let answer = self
             .0
-            .seen("acquire", self.0.inner.provider.acquire(request), acquired)
+            .call_observed("acquire", self.0.inner.provider.acquire(request), acquired)
             .await;
-        let answer = self.0.lose("acquire", answer);
+        let answer = self.0.lose_answer("acquire", answer);
         if let Ok(acquired) = &answer {
             let keys = acquired.instances.iter().map(|instance| instance.key);
             self.0.witness.has_again(&self.0.name, keys);
@@ -170,22 +170,22 @@ impl ProviderWrapper for Linked {
         };
         let answer = self
             .0
-            .seen("acquire_tasks", self.0.inner.provider.acquire_tasks(request), acquired)
+            .call_observed("acquire_tasks", self.0.inner.provider.acquire_tasks(request), acquired)
             .await;
-        self.0.lose("acquire_tasks", answer)
+        self.0.lose_answer("acquire_tasks", answer)
     }
 
     async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
         let resumed = |resumed: &Vec<Mismatched>| resumed.iter().for_each(|unfit| self.0.witness.resumed(unfit.key));
         let answer = self
             .0
-            .seen(
+            .call_observed(
                 "resume_mismatched",
                 self.0.inner.provider.resume_mismatched(request),
                 resumed,
             )
             .await;
-        self.0.unconfirm("resume_mismatched", answer)
+        self.0.lose_confirmation("resume_mismatched", answer)
     }
 
     async fn read_inbox(
@@ -200,7 +200,7 @@ impl ProviderWrapper for Linked {
         };
         let mut inbox = self
             .0
-            .seen(
+            .call_observed(
                 "read_inbox",
                 self.0.inner.provider.read_inbox(worker, since, limit),
                 received,
@@ -208,7 +208,7 @@ impl ProviderWrapper for Linked {
             .await?;
         self.0
             .witness
-            .hears(&self.0.name, inbox.revoked.iter().map(|revoked| revoked.key));
+            .note_revocations(&self.0.name, inbox.revoked.iter().map(|revoked| revoked.key));
         let rates = *self.0.faults.rates.lock();
         let mut state = self.0.state.lock();
         // Both are drawn in any case. A store may say some things twice by itself, and stores differ in that.

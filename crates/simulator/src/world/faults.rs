@@ -156,7 +156,7 @@ impl World<'_> {
                 Some(pid) if self.process(pid).edition != Edition::New => {
                     self.deploy(pid, 0, Edition::New, 10);
                 }
-                Some(pid) => self.process(pid).link.calm_down(),
+                Some(pid) => self.process(pid).link.cancel_crash(),
                 None => {}
             }
         }
