@@ -10,17 +10,17 @@ use perdure_runtime::{Runtime, Store};
 use crate::errors::argument;
 
 /// Objects by number, for as long as they are in use.
-pub(crate) struct Numbered<T>(LazyLock<Mutex<State<T>>>);
+pub(crate) struct ObjectRegistry<T>(LazyLock<Mutex<State<T>>>);
 
 struct State<T> {
     last: u32,
     things: HashMap<u32, Weak<T>>,
 }
 
-pub(crate) static RUNTIMES: Numbered<Runtime> = Numbered::new();
-pub(crate) static STORES: Numbered<Store> = Numbered::new();
+pub(crate) static RUNTIMES: ObjectRegistry<Runtime> = ObjectRegistry::new();
+pub(crate) static STORES: ObjectRegistry<Store> = ObjectRegistry::new();
 
-impl<T> Numbered<T> {
+impl<T> ObjectRegistry<T> {
     const fn new() -> Self {
         Self(LazyLock::new(|| {
             Mutex::new(State {

@@ -15,7 +15,7 @@ pub(crate) struct EarlyWake {
 }
 
 /// Marks an answer as awaited, until it is dropped.
-struct Awaited<'w>(&'w EarlyWake);
+struct AwaitedGuard<'w>(&'w EarlyWake);
 
 impl EarlyWake {
     pub(crate) fn add_listener(&self, listener: AnswerListener) {
@@ -25,7 +25,7 @@ impl EarlyWake {
     /// Writes a batch, of which there is one at a time.
     pub(crate) async fn awaiting<T>(&self, written: impl Future<Output = T>) -> T {
         self.is_awaited.store(true, Ordering::Release);
-        let _awaited = Awaited(self);
+        let _awaited = AwaitedGuard(self);
         written.await
     }
 
@@ -39,7 +39,7 @@ impl EarlyWake {
     }
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for AwaitedGuard<'_> {
     fn drop(&mut self) {
         self.0.is_awaited.store(false, Ordering::Release);
     }

@@ -30,7 +30,7 @@ pub(crate) use linked::Linked;
 
 /// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pulse {
+pub(crate) enum ProcessState {
     Running,
     /// The process stands still, as after SIGSTOP.
     Stopped,
@@ -59,7 +59,7 @@ pub(crate) struct Link {
 type Received = (InstanceKey, Result<Message, MessageSeq>);
 
 struct State {
-    pulse: Pulse,
+    process_state: ProcessState,
     calls: u64,
     /// The call at which the process dies.
     crash: Option<(u64, Moment)>,
@@ -77,7 +77,7 @@ impl Link {
         death: Death,
     ) -> Arc<Self> {
         let state = State {
-            pulse: Pulse::Running,
+            process_state: ProcessState::Running,
             calls: 0,
             crash: None,
             seen: VecDeque::new(),
@@ -95,8 +95,8 @@ impl Link {
         })
     }
 
-    pub(crate) fn set_pulse(&self, pulse: Pulse) {
-        self.state.lock().pulse = pulse;
+    pub(crate) fn set_process_state(&self, state: ProcessState) {
+        self.state.lock().process_state = state;
         self.changed.notify_waiters();
     }
 
@@ -115,9 +115,9 @@ impl Link {
     async fn runs(&self) {
         loop {
             let changed = self.changed.notified();
-            match self.state.lock().pulse {
-                Pulse::Running => return,
-                Pulse::Stopped | Pulse::Dead => {}
+            match self.state.lock().process_state {
+                ProcessState::Running => return,
+                ProcessState::Stopped | ProcessState::Dead => {}
             }
             changed.await;
         }
@@ -146,7 +146,7 @@ impl Link {
             Moment::Between => "crash before an answer",
             Moment::After => "crash after an answer",
         });
-        self.set_pulse(Pulse::Dead);
+        self.set_process_state(ProcessState::Dead);
         (self.death)();
     }
 
@@ -158,7 +158,7 @@ impl Link {
             self.die(Moment::Before, call).await;
         }
         sleep(self.faults.one_way()).await;
-        if self.state.lock().pulse == Pulse::Dead && self.faults.chance(500) {
+        if self.state.lock().process_state == ProcessState::Dead && self.faults.chance(500) {
             // The call was lost on the way when the process died.
             std::future::pending::<()>().await;
         }

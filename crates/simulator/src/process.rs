@@ -10,7 +10,7 @@ use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Next, Runt
 
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
 use crate::fibers::{Calls, Stop};
-use crate::link::{Link, Pulse};
+use crate::link::{Link, ProcessState};
 use crate::program::Program;
 
 /// Name of a process: the number of processes before it.
@@ -26,7 +26,7 @@ pub(crate) struct Process {
     pub(crate) link: Arc<Link>,
     pub(crate) store: Arc<Store>,
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) pulse: Pulse,
+    pub(crate) state: ProcessState,
     pub(crate) edition: Edition,
     pub(crate) is_started: bool,
     /// True if the process runs nothing.
@@ -84,7 +84,7 @@ impl Process {
         let Lane {
             is_awake, is_blocked, ..
         } = self.lanes[lane.0];
-        self.pulse == Pulse::Running && is_awake && !is_blocked
+        self.state == ProcessState::Running && is_awake && !is_blocked
     }
 
     /// The program of a turn that is to begin.

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Connection};
 use crate::checker;
 use crate::code::Edition;
-use crate::link::{LinkFaults, Pulse};
+use crate::link::{LinkFaults, ProcessState};
 use crate::log::Log;
 use crate::machine::{LivePids, VirtualClock};
 use crate::plan::{Act, PATIENCE_MS, Plan, RUN_MS};
@@ -247,7 +247,7 @@ impl<'a> World<'a> {
     /// The processes that run instances, except `but`.
     pub(crate) fn workers(&self, but: Option<Pid>) -> Vec<Pid> {
         let is_able = |process: &Process| {
-            process.pulse == Pulse::Running && process.is_started && !process.is_client && !process.is_leaving
+            process.state == ProcessState::Running && process.is_started && !process.is_client && !process.is_leaving
         };
         let pids = (0..).zip(&self.processes);
         let able = pids.filter(|(pid, process)| Some(*pid) != but && is_able(process));
@@ -270,11 +270,11 @@ impl<'a> World<'a> {
             }
             Signal::Started(pid, false) => self.after(500, WorldEvent::Start(pid)),
             Signal::Left(pid) => self.has_left(pid),
-            Signal::Answered(pid, request, answer) => match self.process(pid).pulse {
-                Pulse::Running => self.answered(pid, request, answer),
+            Signal::Answered(pid, request, answer) => match self.process(pid).state {
+                ProcessState::Running => self.answered(pid, request, answer),
                 // The answer reaches the client once the process goes on.
-                Pulse::Stopped => self.held_answers.push((pid, request, answer)),
-                Pulse::Dead => {}
+                ProcessState::Stopped => self.held_answers.push((pid, request, answer)),
+                ProcessState::Dead => {}
             },
         }
     }
@@ -356,7 +356,10 @@ impl<'a> World<'a> {
     }
 
     fn give_up(&mut self) {
-        let living = self.processes.iter().filter(|process| process.pulse != Pulse::Dead);
+        let living = self
+            .processes
+            .iter()
+            .filter(|process| process.state != ProcessState::Dead);
         for process in living {
             for line in process.lanes.iter().flat_map(Lane::pending) {
                 self.log.say(&process.name, format_args!("{line}"));
@@ -366,7 +369,7 @@ impl<'a> World<'a> {
         let left: Vec<&str> = self
             .processes
             .iter()
-            .filter(|p| p.pulse != Pulse::Dead)
+            .filter(|p| p.state != ProcessState::Dead)
             .map(|p| p.name.as_str())
             .collect();
         self.witness.report(format!(

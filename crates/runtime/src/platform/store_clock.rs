@@ -36,9 +36,9 @@ struct ClockReading {
     set_by_ms: i64,
 }
 
-/// The time at which a question was asked, before any difference is added.
+/// The time at which a request was sent, before any difference is added.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked(i64);
+pub(crate) struct RequestTime(i64);
 
 impl StoreClock {
     pub(crate) fn new(machine: Arc<dyn Machine>) -> Self {
@@ -73,17 +73,17 @@ impl StoreClock {
         showed_ms - set_by_ms
     }
 
-    /// Notes the time of a question that goes to the store now.
-    pub(crate) fn ask(&self) -> Asked {
-        Asked(self.machine_ms())
+    /// Returns the time of a request that goes to the store now.
+    pub(crate) fn request_time(&self) -> RequestTime {
+        RequestTime(self.machine_ms())
     }
 
-    /// Notes the store's time, which the answer to a question told.
-    pub(crate) fn hear(&self, asked: Asked, store_ms: i64) {
+    /// Notes the time of the store, which the answer to a request told.
+    pub(crate) fn synchronize(&self, requested: RequestTime, store_ms: i64) {
         // The store is ahead by at least this much. Otherwise `now_ms` would still be before the time that the store
         // told.
         let least = store_ms - self.machine_ms();
-        let most = (store_ms - asked.0).max(least);
+        let most = (store_ms - requested.0).max(least);
         let narrowed = |ahead: i64| Some(ahead.clamp(least, most));
         let _ = self
             .ahead_ms
@@ -126,10 +126,10 @@ mod tests {
 
     /// Returns the time that the clock shows after an answer that told `store_ms` and took `took_ms`.
     async fn shown(clock: &StoreClock, machine: &ManualClock, took_ms: i64, store_ms: i64) -> i64 {
-        let asked = clock.ask();
+        let asked = clock.request_time();
         machine.advance(took_ms);
         tokio::time::advance(Duration::from_millis(took_ms.unsigned_abs())).await;
-        clock.hear(asked, store_ms);
+        clock.synchronize(asked, store_ms);
         clock.now_ms()
     }
 

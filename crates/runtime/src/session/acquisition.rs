@@ -97,12 +97,12 @@ async fn acquire(session: &Session, registered: Registered, limit: PageLimit) ->
         limit,
         history_page: HISTORY_PAGE,
     };
-    let asked = shared.clock.ask();
+    let requested = shared.clock.request_time();
     let claim = worker.claim();
     session.instances.acquire();
     let acquired = shared.store.provider.acquire(request).await?;
     // The clock is set first: an instance that is due for the store must be due for its engine.
-    shared.clock.hear(asked, acquired.now_ms);
+    shared.clock.synchronize(requested, acquired.now_ms);
     let is_full = acquired.instances.len() == limit.rows;
     session.instances.acquired(acquired.instances);
     drop(claim);

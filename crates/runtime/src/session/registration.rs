@@ -29,7 +29,7 @@ pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), Run
         newest: newest.clone(),
     };
     let asked = Instant::now();
-    let question = shared.clock.ask();
+    let requested = shared.clock.request_time();
     let now_ms = match shared.store.provider.register_worker(row).await {
         Ok(now_ms) => now_ms,
         Err(error) => {
@@ -39,7 +39,7 @@ pub(crate) async fn register(shared: &Shared) -> Result<(WorkerId, Instant), Run
             return Err(error.into());
         }
     };
-    shared.clock.hear(question, now_ms);
+    shared.clock.synchronize(requested, now_ms);
     *shared.announced_versions.lock() = newest;
     Ok((worker, asked))
 }

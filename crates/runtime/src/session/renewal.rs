@@ -27,11 +27,11 @@ pub(super) async fn run(session: Arc<Session>) {
         }
         let asked = Instant::now();
         last_asked = asked;
-        let question = shared.clock.ask();
+        let requested = shared.clock.request_time();
         let description = WorkerDescription::of_session(&session.instances).into_text();
         match retry_until_end(&session, (description != written).then_some(&description)).await {
             Answer::Renewed(renewal) if session.worker.lease.renew(asked) => {
-                shared.clock.hear(question, renewal.now_ms);
+                shared.clock.synchronize(requested, renewal.now_ms);
                 written = description;
                 session.worker.renewed(renewal);
             }

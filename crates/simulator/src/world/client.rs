@@ -11,7 +11,7 @@ use perdure_provider::Clock;
 use perdure_runtime::{Conflict, Reply, RuntimeError, StartRequest};
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
-use crate::link::Pulse;
+use crate::link::ProcessState;
 use crate::plan::Request;
 use crate::process::Pid;
 use crate::program::Kind;
@@ -85,7 +85,7 @@ impl World<'_> {
         let running: Vec<Pid> = (0..self.processes.len() as Pid)
             .filter(|pid| {
                 let process = &self.processes[*pid as usize];
-                process.pulse == Pulse::Running && (!only_clients || self.plan.slots[process.slot].is_client)
+                process.state == ProcessState::Running && (!only_clients || self.plan.slots[process.slot].is_client)
             })
             .collect();
         if running.is_empty() {
@@ -235,7 +235,7 @@ impl World<'_> {
         let running = self
             .processes
             .iter()
-            .find(|process| process.pulse == Pulse::Running && process.is_started);
+            .find(|process| process.state == ProcessState::Running && process.is_started);
         if let Some(process) = running {
             self.log.say("client", format_args!("resumes {id}"));
             process.store.resume(id.to_owned(), Box::new(|_| {}));

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{World, WorldEvent};
 use crate::code::Edition;
-use crate::link::Pulse;
+use crate::link::ProcessState;
 use crate::plan::{Fault, FaultRates};
 use crate::process::Pid;
 
@@ -75,11 +75,11 @@ impl World<'_> {
 
     fn stop(&mut self, pid: Pid, ms: u64) {
         let process = self.process(pid);
-        if process.pulse != Pulse::Running {
+        if process.state != ProcessState::Running {
             return;
         }
-        process.pulse = Pulse::Stopped;
-        process.link.set_pulse(Pulse::Stopped);
+        process.state = ProcessState::Stopped;
+        process.link.set_process_state(ProcessState::Stopped);
         let name = process.name.clone();
         self.log.say(&name, format_args!("stands still for {ms} ms"));
         self.witness.disturb(&name);
@@ -93,7 +93,7 @@ impl World<'_> {
 
     pub(super) fn block(&mut self, pid: Pid, lane: LaneId, ms: u64) {
         let process = self.process(pid);
-        if process.pulse == Pulse::Running && !process.lanes[lane.0].is_blocked {
+        if process.state == ProcessState::Running && !process.lanes[lane.0].is_blocked {
             process.lanes[lane.0].is_blocked = true;
             let name = process.name.clone();
             self.faults.fire("blocked thread");
@@ -109,7 +109,7 @@ impl World<'_> {
         }
         self.check_held_thread(pid, lane);
         let process = &mut self.processes[pid as usize];
-        if process.pulse != Pulse::Running || !process.lanes[lane.0].is_blocked {
+        if process.state != ProcessState::Running || !process.lanes[lane.0].is_blocked {
             return;
         }
         process.lanes[lane.0].is_blocked = false;
@@ -125,7 +125,7 @@ impl World<'_> {
 
     fn lose_thread(&mut self, pid: Pid, lane: LaneId, down_ms: u64) {
         let process = self.process(pid);
-        if process.pulse != Pulse::Running || process.is_leaving {
+        if process.state != ProcessState::Running || process.is_leaving {
             return;
         }
         let name = process.name.clone();

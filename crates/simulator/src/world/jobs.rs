@@ -4,7 +4,7 @@ use perdure_runtime::{ActivityJob, ActivityToken, Failure, Job, LaneId, Token};
 
 use super::{World, WorldEvent};
 use crate::code::work_of;
-use crate::link::Pulse;
+use crate::link::ProcessState;
 use crate::process::Pid;
 use crate::program::Kind;
 
@@ -89,7 +89,7 @@ impl World<'_> {
 
     /// Puts a thing off if the process stands still. Returns true if it did.
     pub(super) fn defers(&mut self, pid: Pid, due: WorldEvent) -> bool {
-        let is_stopped = self.process(pid).pulse == Pulse::Stopped;
+        let is_stopped = self.process(pid).state == ProcessState::Stopped;
         if is_stopped {
             self.after(50, due);
         }

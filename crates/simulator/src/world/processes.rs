@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 
 use super::{Signal, Signals, World, WorldEvent};
 use crate::code::{ACTIVITY, Edition, QUEUE, VERSION, name_of};
-use crate::link::{Link, Linked, Pulse, sleep};
+use crate::link::{Link, Linked, ProcessState, sleep};
 use crate::machine::VirtualMachine;
 use crate::process::{Lane, MAIN, Pid, Process};
 
@@ -79,7 +79,7 @@ impl World<'_> {
             link,
             store,
             runtime,
-            pulse: Pulse::Running,
+            state: ProcessState::Running,
             edition,
             is_started: false,
             is_client: plan.is_client,
@@ -96,7 +96,7 @@ impl World<'_> {
 
     pub(super) fn start(&mut self, pid: Pid) {
         let process = &self.processes[pid as usize];
-        if process.pulse == Pulse::Dead {
+        if process.state == ProcessState::Dead {
             return;
         }
         let (runtime, signals) = (Arc::clone(&process.runtime), Arc::clone(&self.signals));
@@ -109,7 +109,7 @@ impl World<'_> {
 
     pub(super) fn attach(&mut self, pid: Pid, lane: LaneId) {
         let process = &self.processes[pid as usize];
-        if process.pulse != Pulse::Dead && !process.is_leaving {
+        if process.state != ProcessState::Dead && !process.is_leaving {
             let host = Arc::new(Waker(Arc::clone(&self.signals), pid, lane));
             process.runtime.attach(lane, host).expect("there is such a lane");
         }
@@ -119,7 +119,7 @@ impl World<'_> {
     pub(super) fn kill(&mut self, pid: Pid, down_ms: Option<u64>) {
         let down_ms = down_ms.unwrap_or_else(|| self.rng.u64(1..3_000));
         let process = self.process(pid);
-        if process.pulse == Pulse::Dead {
+        if process.state == ProcessState::Dead {
             return;
         }
         let (slot, edition) = (process.slot, process.edition);
@@ -131,8 +131,8 @@ impl World<'_> {
     /// Removes a process, of which nothing is heard any more.
     pub(super) fn end_process(&mut self, pid: Pid) {
         let process = self.process(pid);
-        process.pulse = Pulse::Dead;
-        process.link.set_pulse(Pulse::Dead);
+        process.state = ProcessState::Dead;
+        process.link.set_process_state(ProcessState::Dead);
         process.attempts.clear();
         process.lanes.iter_mut().for_each(Lane::lose);
         let (slot, name) = (process.slot, process.name.clone());
@@ -160,7 +160,7 @@ impl World<'_> {
     /// Shuts a process down in good order.
     pub(super) fn shut_down(&mut self, pid: Pid, timeout: Duration) {
         let process = self.process(pid);
-        if process.is_leaving || process.pulse == Pulse::Dead {
+        if process.is_leaving || process.state == ProcessState::Dead {
             return;
         }
         if process.is_client {
@@ -185,7 +185,7 @@ impl World<'_> {
     }
 
     pub(super) fn has_left(&mut self, pid: Pid) {
-        if self.process(pid).pulse == Pulse::Dead {
+        if self.process(pid).state == ProcessState::Dead {
             return;
         }
         // Runs the jobs that the host is still to be told of.
@@ -219,9 +219,9 @@ impl World<'_> {
 
     pub(super) fn continue_process(&mut self, pid: Pid) {
         let process = self.process(pid);
-        if process.pulse == Pulse::Stopped {
-            process.pulse = Pulse::Running;
-            process.link.set_pulse(Pulse::Running);
+        if process.state == ProcessState::Stopped {
+            process.state = ProcessState::Running;
+            process.link.set_process_state(ProcessState::Running);
             let name = process.name.clone();
             self.log.say(&name, format_args!("goes on"));
             for (pid, request, answer) in self.held_answers.extract_if(.., |(of, _, _)| *of == pid) {
