@@ -3,7 +3,7 @@
 import { SqliteProvider } from 'perdure';
 
 import { isKept, keep, RELEASE } from './fixtures.ts';
-import { PROGRAMS } from './programs.ts';
+import { PROGRAMS } from './programs/index.ts';
 import { perform } from './stage.ts';
 
 let count = 0;

@@ -1,0 +1,121 @@
+import { defineOrchestration } from 'perdure';
+
+import type { Program } from '../stage.ts';
+import { odd, TEXTS } from './sample-values.ts';
+import { child, ended, listener, outcome } from './shared.ts';
+
+export const children: Program = {
+  name: 'children',
+  code: [
+    defineOrchestration('children', function* (ctx) {
+      const told: unknown[] = [];
+      const start = (how: string, name: string) =>
+        ctx.scheduleSubOrchestration('child', how, { id: `children-${name}` });
+      told.push(
+        yield ctx.scheduleSubOrchestration('child', 'returns', {
+          id: 'children-first',
+          version: '1.0.0',
+          tags: { colour: 'red' },
+          priority: 2,
+        }),
+      );
+      told.push(yield* ctx.callOrchestration(child, 'returns'));
+      told.push(yield* outcome(start('throws', 'throws')));
+      told.push(yield* outcome(start('returns', 'first')));
+      const cancelled = start('waits', 'cancelled');
+      ctx.setCustomStatus('cancel it');
+      told.push(yield* outcome(cancelled));
+      const terminated = start('waits', 'terminated');
+      ctx.setCustomStatus('terminate it');
+      told.push(yield* outcome(terminated));
+      const left = start('waits', 'left');
+      // The child exists by then. A child that is given up in the turn that asked for it would never exist.
+      yield* ctx.run('a turn', () => 1);
+      left.cancel('not needed');
+      told.push(yield* outcome(left));
+      return told;
+    }),
+    child,
+  ],
+  instances: {
+    children: ended,
+    'children-first': ended,
+    'children-throws': { outcomes: ['failed'] },
+    'children-cancelled': { outcomes: ['cancelled'] },
+    'children-terminated': { outcomes: ['terminated'] },
+    'children-left': { outcomes: ['cancelled'] },
+  },
+  async record(stage) {
+    const { client } = stage;
+    await stage.start(children.code);
+    await client.startOrchestration('children', 'children');
+    await stage.status('children', 'cancel it');
+    await stage.status('children-cancelled', 'runs');
+    await client.cancelInstance('children-cancelled', 'by hand');
+    await stage.status('children', 'terminate it');
+    await stage.status('children-terminated', 'runs');
+    await client.terminateInstance('children-terminated', 'by force');
+    await stage.end('children');
+    await stage.end('children-left');
+  },
+};
+
+export const others: Program = {
+  name: 'others',
+  code: [
+    defineOrchestration('others', function* (ctx) {
+      const id = yield* ctx.startOrchestration('listener', 'others-listener', 'Ada', {
+        version: '1.0.0',
+        tags: { by: 'others' },
+        priority: -2,
+      });
+      yield* ctx.raiseEvent(id, 'greeting', { texts: TEXTS });
+      yield* ctx.enqueueEvent(id, 'jobs', odd);
+      // Sent even if the instance does not wait for it.
+      ctx.startOrchestration('listener', 'others-unheard');
+      ctx.raiseEvent('others-unheard', 'greeting');
+      const told: unknown[] = [id];
+      told.push(yield* outcome(ctx.startOrchestration('listener', 'others-listener')));
+      told.push(yield* outcome(ctx.raiseEvent('others-nobody', 'greeting')));
+      told.push(yield* outcome(ctx.enqueueEvent('others-ended', 'jobs', 1)));
+      return told;
+    }),
+    listener,
+  ],
+  instances: {
+    others: ended,
+    'others-listener': ended,
+    'others-unheard': { outcomes: ['waiting'], pending: [{ kind: 'queue', name: 'jobs' }] },
+  },
+  async record(stage) {
+    const { client } = stage;
+    await stage.start(others.code);
+    await client.startOrchestration('others-ended', 'listener', 'ended');
+    await client.raiseEvent('others-ended', 'greeting', 1);
+    await client.enqueueEvent('others-ended', 'jobs', 1);
+    await stage.end('others-ended');
+    await client.startOrchestration('others', 'others');
+    await stage.end('others');
+    await stage.end('others-listener');
+    await stage.status('others-unheard', 'greeted');
+  },
+};
+
+export const full: Program = {
+  name: 'full',
+  code: [
+    defineOrchestration('full', function* (ctx) {
+      return [
+        yield* outcome(ctx.raiseEvent('full-mailbox', 'one')),
+        yield* outcome(ctx.raiseEvent('full-mailbox', 'two')),
+      ];
+    }),
+  ],
+  instances: { full: ended },
+  async record(stage) {
+    await stage.start(full.code, { limits: { mailboxMessages: 1 } });
+    await stage.client.startOrchestration('full-mailbox', 'nobody registers this');
+    await stage.client.startOrchestration('full', 'full');
+    await stage.end('full');
+  },
+};
