@@ -45,7 +45,16 @@ export function urls(place: Place): (readonly [url: string, outcome: Outcome])[]
 type Each = (outcome: Outcome, ...list: string[]) => [string, Outcome][];
 
 function shapes(at: string, right: string, app: string, each: Each): [string, Outcome][] {
-  const long = 'x'.repeat(1_000_000);
+  return [
+    ...schemes(at, right, each),
+    ...bytes(at, right, app, each),
+    ...hosts(at, app, each),
+    ...lengths(at, right, app, each),
+  ];
+}
+
+/** URLs with the right scheme, another one, or none. */
+function schemes(at: string, right: string, each: Each): [string, Outcome][] {
   return [
     ...each('opens', right, right.replace('postgres:', 'postgresql:')),
     ...each(
@@ -81,6 +90,12 @@ function shapes(at: string, right: string, app: string, each: Each): [string, Ou
       `postgres://app:${CANARY}@`,
       `postgres://app:${CANARY}@/shop`,
     ),
+  ];
+}
+
+/** URLs with bytes that no name contains. */
+function bytes(at: string, right: string, app: string, each: Each): [string, Outcome][] {
+  return [
     ...each(
       'refused',
       `${right}\0`,
@@ -89,6 +104,12 @@ function shapes(at: string, right: string, app: string, each: Each): [string, Ou
       `postgres://app%00:${CANARY}@${at}/shop`,
     ),
     ...each('refused', `${app}${at}/shop%00`, `${app}${at}/%FF%FE`, `postgres://%C3%28:${CANARY}@${at}/shop`),
+  ];
+}
+
+/** URLs with hosts and ports in every shape. */
+function hosts(at: string, app: string, each: Each): [string, Outcome][] {
+  return [
     ...each('refused', ...['[::1', '[', '[::1]x', '[::1]:x', '::1', 'a:b:c'].map((host) => `${app}${host}/shop`)),
     ...each(
       'refused',
@@ -105,6 +126,13 @@ function shapes(at: string, right: string, app: string, each: Each): [string, Ou
     ),
     // Hosts that are listed after one that lets us in are not tried.
     ...each('opens', `${app}${at},/shop`),
+  ];
+}
+
+/** URLs with a part of a million characters, and with hosts that have no address. */
+function lengths(at: string, right: string, app: string, each: Each): [string, Outcome][] {
+  const long = 'x'.repeat(1_000_000);
+  return [
     ...each('refused', `${right}?${long}=${CANARY}`),
     // The server closes the connection at so long a startup message.
     ...each(
@@ -172,12 +200,28 @@ function credentials(at: string, each: Each): [string, Outcome][] {
 }
 
 function parameters(right: string, at: string, each: Each): [string, Outcome][] {
-  const withAll = (...queries: string[]): string[] => queries.map((query) => `${right}?${query}`);
-  const secret = `=${CANARY}`;
+  return [
+    ...session(right, each),
+    ...authentication(right, each),
+    ...login(at, each),
+    ...encryption(right, each),
+    ...wrong(right, each),
+  ];
+}
+
+const secret = `=${CANARY}`;
+
+function withAll(right: string, ...queries: string[]): string[] {
+  return queries.map((query) => `${right}?${query}`);
+}
+
+/** Parameters that are accepted. */
+function session(right: string, each: Each): [string, Outcome][] {
   return [
     ...each(
       'opens',
       ...withAll(
+        right,
         '',
         '&&',
         'sslmode=disable',
@@ -193,9 +237,16 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
         'application_name=a%20%F0%9F%98%80',
       ),
     ),
+  ];
+}
+
+/** The parameter `require_auth`, which restricts how the server may ask for the password. */
+function authentication(right: string, each: Each): [string, Outcome][] {
+  return [
     ...each(
       'opens',
       ...withAll(
+        right,
         'require_auth=',
         'require_auth=scram-sha-256',
         'require_auth=md5%2Cscram-sha-256',
@@ -207,6 +258,7 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
     ...each(
       'refused',
       ...withAll(
+        right,
         `require_auth${secret}`,
         `require_auth=md5,${CANARY}`,
         'require_auth=none',
@@ -220,14 +272,27 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
         'sslnegotiation=direct',
       ),
     ),
+  ];
+}
+
+/** Parameters in place of the user, the password and the database. */
+function login(at: string, each: Each): [string, Outcome][] {
+  return [
     ...each(
       'opens',
       `postgres://${at}/shop?user=app&password=${CANARY}`,
       `postgres://x:y@${at}/z?user=app&password=${CANARY}&dbname=shop`,
     ),
+  ];
+}
+
+/** Parameters of TLS, which this server does not offer. */
+function encryption(right: string, each: Each): [string, Outcome][] {
+  return [
     ...each(
       'refused',
       ...withAll(
+        right,
         `sslmode${secret}`,
         'sslmode=',
         'sslmode',
@@ -240,6 +305,7 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
     ...each(
       'refused',
       ...withAll(
+        right,
         'sslrootcert=/no/such/file',
         'sslrootcert=/',
         'sslrootcert=/dev/zero',
@@ -250,9 +316,16 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
         'sslmode=verify-full&sslrootcert=/etc/hostname',
       ),
     ),
+  ];
+}
+
+/** Unknown parameters, and wrong values. */
+function wrong(right: string, each: Each): [string, Outcome][] {
+  return [
     ...each(
       'refused',
       ...withAll(
+        right,
         `no_such_parameter${secret}`,
         `${CANARY}${secret}`,
         `${CANARY}`,
@@ -276,7 +349,7 @@ function parameters(right: string, at: string, each: Each): [string, Outcome][] 
         '#fragment',
       ),
     ),
-    ...each('refused', ...withAll(`dbname=${CANARY.toLowerCase()}%00`, `user=app@x&password=${CANARY}`)),
+    ...each('refused', ...withAll(right, `dbname=${CANARY.toLowerCase()}%00`, `user=app@x&password=${CANARY}`)),
   ];
 }
 
