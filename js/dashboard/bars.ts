@@ -118,7 +118,7 @@ export class Bars {
 
   /** Adds the next event of the history. */
   add(event: EventRow): void {
-    const { id, atMs, kind, name = '', fiber = 0 } = event;
+    const { id, atMs, kind, name = '' } = event;
     const before = this.#lastMs;
     this.#rows = undefined;
     // The clock of a machine may be set back. The timeline never goes back.
@@ -127,19 +127,7 @@ export class Bars {
     if (end !== undefined) return this.#endAll(id, end);
     switch (kind) {
       case 'ExecutionStarted':
-        this.#lastMs = atMs;
-        this.#execution = {
-          kind: 'execution',
-          state: 'open',
-          label: name,
-          fiber: 0,
-          row: 0,
-          fromMs: atMs,
-          toMs: undefined,
-          event: id,
-        };
-        this.count += 1;
-        return;
+        return this.#beginExecution(event);
       case 'ActivityScheduled':
         return this.#begin('activity', event, name, 1);
       case 'ActivityAttemptFailed':
@@ -160,38 +148,61 @@ export class Bars {
         return this.#end(event, 'cancelled');
       case 'EventReceived':
       case 'QueueReceived':
-        // The history does not record the beginning of the wait. The fiber waited at least since the previous event.
-        this.#add({
-          kind: 'wait',
-          state: 'ok',
-          label: name,
-          fiber,
-          row: 0,
-          fromMs: before,
-          toMs: this.#lastMs,
-          event: id,
-        });
-        return;
+        return this.#addWait(event, before);
       case 'EventSent':
       case 'QueueSent':
       case 'InstanceStarted':
       case 'CancelRequested':
-      case 'PatchApplied': {
-        const state = kind === 'CancelRequested' ? 'cancelled' : 'ok';
-        this.#add({
-          kind: 'other',
-          state,
-          label: name || 'cancel requested',
-          fiber,
-          row: 0,
-          fromMs: this.#lastMs,
-          toMs: this.#lastMs,
-          event: id,
-        });
-        return;
-      }
+      case 'PatchApplied':
+        return this.#addMoment(event);
       default:
     }
+  }
+
+  #beginExecution({ id, atMs, name = '' }: EventRow): void {
+    this.#lastMs = atMs;
+    this.#execution = {
+      kind: 'execution',
+      state: 'open',
+      label: name,
+      fiber: 0,
+      row: 0,
+      fromMs: atMs,
+      toMs: undefined,
+      event: id,
+    };
+    this.count += 1;
+  }
+
+  /**
+   * Adds a wait for a message. The history does not record the beginning of the wait. The fiber waited at least since
+   * the previous event.
+   */
+  #addWait({ id, name = '', fiber = 0 }: EventRow, beforeMs: number): void {
+    this.#add({
+      kind: 'wait',
+      state: 'ok',
+      label: name,
+      fiber,
+      row: 0,
+      fromMs: beforeMs,
+      toMs: this.#lastMs,
+      event: id,
+    });
+  }
+
+  /** Adds an event without a duration. */
+  #addMoment({ id, kind, name = '', fiber = 0 }: EventRow): void {
+    this.#add({
+      kind: 'other',
+      state: kind === 'CancelRequested' ? 'cancelled' : 'ok',
+      label: name || 'cancel requested',
+      fiber,
+      row: 0,
+      fromMs: this.#lastMs,
+      toMs: this.#lastMs,
+      event: id,
+    });
   }
 
   #begin(kind: BarKind, { id, fiber = 0 }: EventRow, label: string, attempt?: number): void {
