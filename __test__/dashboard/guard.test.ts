@@ -301,7 +301,7 @@ describe.each(STORES)('on $name', (kind) => {
         expect(await verdict(closed.ask(`api/v1/${path}`)), path).toBe('403 NOT_AUTHORIZED');
       expect(await verdict(closed.post('resume', { id }))).toBe('403 NOT_AUTHORIZED');
     }
-    expect(new Set(lines)).toEqual(new Set(['the authorize hook of a dashboard threw']));
+    expect(new Set(lines)).toEqual(new Set(['the authorize hook of the dashboard threw an error']));
   });
 
   it('with token: false leaves everything to authorize, where there is one', async () => {
@@ -385,7 +385,7 @@ describe.each(STORES)('on $name', (kind) => {
     const { madeToken = '' } = handler;
     expect(madeToken).toMatch(/^[\w-]{32}$/);
     expect(lines).toEqual([
-      `a dashboard was given no token, so one was made: open /perdure/?token=${madeToken} below the URL of its server`,
+      `the dashboard generated a token, because it was given none: open /perdure/?token=${madeToken} on the URL of its server`,
     ]);
     expect(await verdict(new Asker(handler).ask('perdure/api/v1/about'))).toBe('401 TOKEN');
     expect(
@@ -446,7 +446,7 @@ describe.each(STORES)('on $name', (kind) => {
       logger,
     });
     for (const path of paths) expect(JSON.stringify(await broken.get(path)), path).not.toContain('visa-4111');
-    expect(new Set(lines)).toEqual(new Set(['the redact hook of a dashboard threw']));
+    expect(new Set(lines)).toEqual(new Set(['the redact hook of the dashboard threw an error']));
     // An instance that is started again gets its true input.
     const again = store.id('again');
     expect(await verdict(there.post('start', { id, newId: again }))).toBe('200');
@@ -499,7 +499,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(made({ token: 'short' })).toThrow(/token must be a string of 16 to 256 visible ASCII characters, or false$/);
     expect(made({ token: true })).toThrow(TypeError);
     expect(made({ token: false, allowedHosts: ['ops.example.com'] })).toThrow(
-      /allowedHosts needs a token, or an authorize/,
+      /allowedHosts needs a token or authorize/,
     );
     for (const host of ['http://ops', 'ops/', '*', 'a b', '', 7])
       expect(made({ token: TOKEN, allowedHosts: [host] }), String(host)).toThrow(

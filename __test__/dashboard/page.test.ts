@@ -79,8 +79,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   describe('the overview', () => {
     it('says that there is nothing, and shows what comes', async () => {
       const page = await open(await served());
-      await shown(page, 'There are no instances yet.');
-      await shown(page, 'No runtime is started on this store.');
+      await shown(page, 'No instances yet.');
+      await shown(page, 'No workers. Start a runtime on this store.');
       await store.client.startOrchestration('first', 'nobody registers it');
       await page.getByRole('link', { name: 'Pending 1' }).click();
       await page.getByRole('link', { name: 'first' }).waitFor();
@@ -97,7 +97,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.client.waitForOrchestration(id, SOON);
       const page = await open(await served({ runtime }));
       await page.getByRole('link', { name: 'Failed 1' }).waitFor();
-      await page.getByRole('region', { name: 'Failed or suspended' }).getByRole('link', { name: id }).waitFor();
+      await page.getByRole('region', { name: 'Recent failed and suspended' }).getByRole('link', { name: id }).waitFor();
       await shown(page, /activity 'ship' failed at its first attempt: no such address/);
       await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: 'alive' }).waitFor();
       await page
@@ -137,7 +137,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('button', { name: 'Older' }).click();
       await page.getByRole('link', { name: 'listed/000' }).waitFor();
       expect(await page.getByRole('button', { name: 'Older' }).isDisabled()).toBe(true);
-      await shown(page, 'Page 3, 20 instances');
+      await shown(page, 'Page 3: 20 instances');
       await page.getByRole('button', { name: 'Newer' }).click();
       await page.getByRole('link', { name: 'listed/069' }).waitFor();
       // The browser's back button leads to the previous page.
@@ -153,10 +153,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('link', { name: 'listed/119' }).waitFor({ state: 'detached' });
       expect(await ids(page)).toEqual(Array.from({ length: 10 }, (_, n) => `listed/01${9 - n}`));
       await page.keyboard.type('x');
-      await shown(page, 'No instance matches all of these conditions.');
+      await shown(page, 'No instances match these filters.');
       await page.getByRole('link', { name: 'Clear' }).click();
       await page.getByRole('link', { name: 'listed/119' }).waitFor();
-      expect(await page.getByLabel('Id begins with').inputValue()).toBe('');
+      expect(await page.getByLabel('ID starts with').inputValue()).toBe('');
     });
 
     it('is filtered by state and tag, which stand in the URL', async () => {
@@ -170,11 +170,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await ids(page)).toEqual(['listed/004']);
       await shown(page, 'cancelled: terminated: a reason');
       await page.getByLabel('Tag').fill('even:false');
-      await shown(page, 'No instance matches all of these conditions.');
+      await shown(page, 'No instances match these filters.');
       expect(new URLSearchParams(new URL(page.url()).hash.split('?')[1]).getAll('status')).toEqual(['Terminated']);
       // Another browser with the token and the same URL shows the same.
       const other = await open(`${url}${new URL(page.url()).hash}`);
-      await shown(other, 'No instance matches all of these conditions.');
+      await shown(other, 'No instances match these filters.');
       expect(await other.getByLabel('Tag').inputValue()).toBe('even:false');
       expect(await other.getByLabel('Terminated').isChecked()).toBe(true);
     });
@@ -253,7 +253,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await page.title()).toBe(`${id} · Perdure`);
       const value = page.getByRole('group', { name: 'Value of event 1' });
       expect((await value.textContent())?.length).toBeLessThan(300);
-      await page.getByRole('button', { name: 'Show whole' }).click();
+      await page.getByRole('button', { name: 'Show full value' }).click();
       await page.getByText('y'.repeat(30_000)).waitFor();
       await list.focus();
       await page.keyboard.press('ArrowDown');
@@ -272,16 +272,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         .click();
       await page.getByRole('heading', { name: `${id}/packing`, level: 1 }).waitFor();
       // Up again, to the parent.
-      await page
-        .getByRole('navigation', { name: 'Where this is' })
-        .getByRole('link', { name: id, exact: true })
-        .click();
+      await page.getByRole('navigation', { name: 'Breadcrumb' }).getByRole('link', { name: id, exact: true }).click();
       await page
         .getByRole('region', { name: 'Children' })
         .getByRole('link', { name: `${id}/packing` })
         .waitFor();
       await page.getByRole('button', { name: `Children of ${id}/packing` }).click();
-      await shown(page, 'no children');
+      await shown(page, 'No children');
     });
 
     it('is live: its status, its history and its end', async () => {
@@ -309,7 +306,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await dialog(page).getByRole('button', { name: 'Raise event' }).click();
       await dialog(page)
         .getByRole('alert')
-        .getByText(/^Data is no JSON/)
+        .getByText(/^Data is not JSON/)
         .waitFor();
       await dialog(page).getByLabel('Data').fill('{"by": "ada"}');
       await page.keyboard.press('Tab');
@@ -341,22 +338,22 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect((await store.client.getStatus(id))?.status).toBe('Cancelled');
 
       // Started again under its own id: everything is read anew.
-      await action(page, 'Start again…');
-      await dialog(page).getByRole('button', { name: 'Start again' }).click();
+      await action(page, 'Restart…');
+      await dialog(page).getByRole('button', { name: 'Restart' }).click();
       await page.locator('.head').getByText('Running').waitFor();
-      await action(page, 'Start again…');
-      await dialog(page).getByLabel('New id').fill(`${id}/2`);
-      await dialog(page).getByRole('button', { name: 'Start again' }).click();
+      await action(page, 'Restart…');
+      await dialog(page).getByLabel('New ID').fill(`${id}/2`);
+      await dialog(page).getByRole('button', { name: 'Restart' }).click();
       await page.getByRole('heading', { name: `${id}/2`, level: 1 }).waitFor();
       expect((await store.client.getHistory(`${id}/2`))[0]?.payload).toEqual({ isAlone: true });
       // A refusal of the server is shown in the dialog.
-      await action(page, 'Start again…');
-      await dialog(page).getByRole('button', { name: 'Start again' }).click();
+      await action(page, 'Restart…');
+      await dialog(page).getByRole('button', { name: 'Restart' }).click();
       await dialog(page)
         .getByRole('alert')
         .getByText(/already/)
         .waitFor();
-      await dialog(page).getByRole('button', { name: 'Leave it' }).click();
+      await dialog(page).getByRole('button', { name: 'Close' }).click();
       await action(page, 'Terminate…');
       await dialog(page).getByLabel('Reason').fill('broken');
       await dialog(page).getByRole('button', { name: 'Terminate' }).click();
@@ -426,12 +423,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const ground = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor');
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     expect(await ground()).toBe('rgb(20, 23, 26)');
-    await page.getByRole('button', { name: 'Colours: system' }).click();
+    await page.getByRole('button', { name: 'Theme: system' }).click();
     expect(await ground()).toBe('rgb(246, 247, 248)');
     await page.reload();
-    await page.getByRole('button', { name: 'Colours: light' }).click();
+    await page.getByRole('button', { name: 'Theme: light' }).click();
     expect(await ground()).toBe('rgb(20, 23, 26)');
-    await page.getByRole('button', { name: 'Colours: dark' }).click();
+    await page.getByRole('button', { name: 'Theme: dark' }).click();
     await page.emulateMedia({ colorScheme: 'light' });
     await page.locator('html[data-theme=light]').waitFor();
     expect(await ground()).toBe('rgb(246, 247, 248)');
@@ -490,11 +487,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const token = 'a-token-that-nobody-guesses';
     const url = await served({ token });
     const page = await open(url);
-    await page.getByLabel('Token of this dashboard').fill('wrong');
+    await page.getByLabel('Dashboard token').fill('wrong');
     await page.keyboard.press('Enter');
     await page.getByRole('alert').getByText('the token is wrong').waitFor();
     expect(await obstacles(page)).toEqual([]);
-    await page.getByLabel('Token of this dashboard').fill(token);
+    await page.getByLabel('Dashboard token').fill(token);
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     expect(await page.evaluate('document.cookie')).toBe('');
@@ -525,7 +522,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await first.close();
     const again = await serveDashboard(store.client, { port: first.port });
     onTestFinished(() => again.close());
-    await page.getByLabel('Token of this dashboard').fill(again.url.split('?token=')[1] ?? '');
+    await page.getByLabel('Dashboard token').fill(again.url.split('?token=')[1] ?? '');
     await page.keyboard.press('Enter');
     await page.getByRole('status').getByText('live').waitFor();
   });

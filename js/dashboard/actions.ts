@@ -44,7 +44,7 @@ async function startAgain(
     events: [first],
   } = await client.historyPage(id, { limit: 1, ...(executionId === undefined ? {} : { executionId }) });
   if (first?.kind !== 'ExecutionStarted' || first.name === undefined)
-    throw badRequest('the history of that execution is gone');
+    throw badRequest('the history of that execution was deleted');
   // If no version was ever settled, it stays open.
   const same = version ?? ((first.meta as { version?: string } | undefined)?.version || status.version);
   await client.startOrchestration(newId ?? id, first.name, first.payload, {

@@ -38,7 +38,7 @@ export function isAsset(path: string): boolean {
 export async function assetAnswer(path: string, request: Request): Promise<Response> {
   assets ??= readAssets();
   const asset = (await assets).get(path);
-  if (asset === undefined) throw new Refusal(404, 'NOT_FOUND', 'there is nothing here');
+  if (asset === undefined) throw new Refusal(404, 'NOT_FOUND', 'not found');
   const { type, etag, isPage, bytes, zipped } = asset;
   const headers: Record<string, string> = {
     etag,

@@ -245,7 +245,7 @@ export class Bars {
       {
         kind: 'retry',
         state: 'ok',
-        label: `waits to try ${label} again`,
+        label: `retry delay of ${label}`,
         fiber,
         row: 0,
         fromMs: this.#lastMs,

@@ -59,7 +59,7 @@ export class Guard {
         throw new Refusal(
           403,
           'HOST',
-          "this host name is not one of the dashboard's: name it in the option `allowedHosts`",
+          'the dashboard does not allow this host name: add it to the option `allowedHosts`',
         );
       }
     }
@@ -70,17 +70,17 @@ export class Guard {
       throw new Refusal(
         403,
         'TOKEN_NEEDED',
-        `with \`token: false\` the dashboard answers nobody but this machine${why}`,
+        `with \`token: false\` the dashboard answers only requests from this machine${why}`,
       );
     }
     const site = request.headers.get('sec-fetch-site');
     const isForeign = site !== null && site !== 'same-origin' && site !== 'none';
     // A link on another site may lead to the page.
     const isVisit = isPage && request.headers.get('sec-fetch-mode') === 'navigate';
-    if (isForeign && !isVisit) throw new Refusal(403, 'CROSS_SITE', 'other sites may not ask');
+    if (isForeign && !isVisit) throw new Refusal(403, 'CROSS_SITE', 'cross-site requests are not allowed');
     const origin = request.headers.get('origin');
     if (origin !== null && !(URL.canParse(origin) && hosts.includes(new URL(origin).host))) {
-      throw new Refusal(403, 'ORIGIN', 'pages of other origins may not ask');
+      throw new Refusal(403, 'ORIGIN', 'requests from other origins are not allowed');
     }
   }
 
@@ -90,7 +90,7 @@ export class Guard {
       throw new Refusal(403, 'ACTION_HEADER', `an action needs the header ${ACTION_HEADER}: 1`);
     const [type = ''] = (request.headers.get('content-type') ?? '').split(';');
     if (type.trim().toLowerCase() !== 'application/json')
-      throw new Refusal(415, 'CONTENT_TYPE', 'an action is application/json');
+      throw new Refusal(415, 'CONTENT_TYPE', 'an action needs a body of type application/json');
   }
 
   /** Checks G3, by header or cookie. */

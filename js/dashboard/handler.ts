@@ -76,7 +76,7 @@ export function dashboardHandler(client: Client, options?: DashboardOptions): Da
   if (token === false || token === checked.token) return answer;
   logger.warn(
     {},
-    `a dashboard was given no token, so one was made: open ${basePath.replace(/\/?$/, '/')}?token=${token} below the URL of its server`,
+    `the dashboard generated a token, because it was given none: open ${basePath.replace(/\/?$/, '/')}?token=${token} on the URL of its server`,
   );
   return Object.assign(answer, { madeToken: token });
 }
@@ -114,7 +114,8 @@ class Dashboard {
     try {
       return await this.#route(request, caller);
     } catch (error) {
-      const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not answer');
+      const refusal =
+        refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'an internal error occurred: see the log of the server');
       this.#report(refusal, error);
       return Response.json(answerOf(refusal), { status: refusal.status, headers: refusal.headers });
     }
@@ -124,7 +125,7 @@ class Dashboard {
     if (status >= 500)
       this.#logger.error(
         { error: error instanceof Error ? (error.stack ?? error.message) : String(error) },
-        'a dashboard could not answer',
+        'a request to the dashboard failed',
       );
   }
 
@@ -209,7 +210,7 @@ class Dashboard {
     try {
       mayDo = await authorize(request, action, instanceId);
     } catch (error) {
-      this.#logger.error({ action, error: String(error) }, 'the authorize hook of a dashboard threw');
+      this.#logger.error({ action, error: String(error) }, 'the authorize hook of the dashboard threw an error');
     }
     if (mayDo !== true) throw new Refusal(403, 'NOT_AUTHORIZED', `not allowed: ${action}`);
   }
@@ -229,11 +230,11 @@ const EVENTS = {
 
 function only(request: Request, ...methods: readonly string[]): void {
   if (!methods.includes(request.method))
-    throw new Refusal(405, 'METHOD', `only ${methods.join(' and ')} here`, { allow: methods.join(', ') });
+    throw new Refusal(405, 'METHOD', `method not allowed: use ${methods.join(' or ')}`, { allow: methods.join(', ') });
 }
 
 function nothing(): Refusal {
-  return new Refusal(404, 'NOT_FOUND', 'there is nothing here');
+  return new Refusal(404, 'NOT_FOUND', 'not found');
 }
 
 function redirect(status: number, location: string): Response {

@@ -37,7 +37,9 @@ export class Live {
   open(query: Query, signal: AbortSignal): ReadableStream<Uint8Array> {
     const run = this.#runOf(query);
     if (this.#open >= STREAMS_MAX)
-      throw new Refusal(429, 'STREAMS', `there are ${STREAMS_MAX} streams open already`, { 'retry-after': '5' });
+      throw new Refusal(429, 'STREAMS', `too many live streams: at most ${STREAMS_MAX} may be open`, {
+        'retry-after': '5',
+      });
     this.#open += 1;
     const ending = new AbortController();
     const end = (): void => ending.abort();
@@ -55,7 +57,9 @@ export class Live {
           ending.signal.addEventListener('abort', () => to.taken(), { once: true });
           void run(to, ending.signal)
             .catch((error: unknown) => {
-              const refusal = refusalOf(error) ?? new Refusal(500, 'INTERNAL', 'the server could not go on');
+              const refusal =
+                refusalOf(error) ??
+                new Refusal(500, 'INTERNAL', 'an internal error ended the stream: see the log of the server');
               this.#site.report(refusal, error);
               to.send('failed', answerOf(refusal));
             })
@@ -77,7 +81,7 @@ export class Live {
   #runOf(query: Query): (stream: EventStream, signal: AbortSignal) => Promise<void> {
     query.only('id', 'execution', 'from');
     if (query.text('id') === undefined) {
-      if (query.text('from') !== undefined) throw badRequest('the parameter from needs an id');
+      if (query.text('from') !== undefined) throw badRequest('the parameter from needs the parameter id');
       return (stream, signal) => this.#everything(stream, signal);
     }
     const part = query.part();

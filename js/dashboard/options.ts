@@ -144,7 +144,7 @@ export function checkDashboardOptions<T extends DashboardOptions>(
   const { token, allowedHosts = [], authorize } = options;
   if (allowedHosts.length > 0 && token === false && authorize === undefined) {
     throw new TypeError(
-      `${where}: allowedHosts needs a token, or an authorize that decides instead, because others than this machine can come by them`,
+      `${where}: allowedHosts needs a token or authorize, because other machines can send requests to these hosts`,
     );
   }
   return options;

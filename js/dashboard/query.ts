@@ -42,7 +42,7 @@ export class Query {
   only(...names: readonly string[]): this {
     for (const name of this.#params.keys()) {
       if (!names.includes(name))
-        throw badRequest(`there is no parameter '${name.slice(0, 60)}' here; there are ${names.join(', ')}`);
+        throw badRequest(`unknown parameter '${name.slice(0, 60)}'; the parameters are ${names.join(', ')}`);
     }
     return this;
   }
@@ -129,7 +129,7 @@ export function bodyOf<A extends ChangingAction>(action: A, body: unknown): Acti
   if (!isRecord(body)) throw badRequest('the body must be a JSON object');
   return checked(() => {
     const options = checkOptions(body as Record<string, unknown>, table, action);
-    for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: there is no ${name}`);
+    for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: ${name} is missing`);
     return options as unknown as ActionBodies[A];
   });
 }
@@ -153,6 +153,6 @@ export async function jsonOf(request: Request): Promise<unknown> {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)));
   } catch (error) {
     if (error instanceof Refusal) throw error;
-    throw badRequest('the body cannot be read as JSON');
+    throw badRequest('the body is not valid JSON');
   }
 }

@@ -76,12 +76,12 @@ async function value({ client, shower }: Site, query: Query): Promise<Shown> {
       ...(executionId === undefined ? {} : { executionId }),
     });
     const shown = event && shower.eventValue(event, id, SHOWN_MAX.whole);
-    if (shown === undefined) throw badRequest('there is no such event, or it has no value');
+    if (shown === undefined) throw badRequest('the event does not exist, or has no value');
     return shown;
   }
   if (eventId !== undefined || (of !== 'output' && of !== 'error' && of !== 'customStatus')) {
     throw badRequest(
-      'the parameter event must be the number of an event, or the parameter of one of output, error, customStatus',
+      'the parameter event must be the number of an event, or the parameter of must be output, error or customStatus',
     );
   }
   const status = await statusOf(client, id);

@@ -29,7 +29,8 @@ export function nodeListener(handler: DashboardHandler): (request: IncomingMessa
     // The handler does not throw. An error means that the input was not a valid request, for example because of its
     // URL.
     {
-      onError: () => Response.json({ error: { code: 'BAD_REQUEST', message: 'this is no request' } }, { status: 400 }),
+      onError: () =>
+        Response.json({ error: { code: 'BAD_REQUEST', message: 'the request is malformed' } }, { status: 400 }),
     },
   );
   return (incoming, outgoing) => {
@@ -106,7 +107,7 @@ export async function serveDashboard(client: Client, options?: ServeOptions): Pr
   const { host = '127.0.0.1', port = 0, ...others } = checkDashboardOptions(options, SERVE_OPTIONS, 'serveDashboard');
   const isLocal = isLocalHost(host);
   if (!isLocal && others.token === false && others.authorize === undefined)
-    throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines, which needs a token`);
+    throw new TypeError(`serveDashboard: the host '${host}' can be reached from other machines: pass a token`);
   const token = others.token ?? makeToken();
   const allowedHosts = [...(others.allowedHosts ?? []), ...(isLocal ? [] : namesOf(host))];
   const server = createServer(

@@ -105,7 +105,7 @@ export class Shower {
     } catch (error) {
       this.#logger.error(
         { instanceId: place.instanceId, error: String(error) },
-        'the redact hook of a dashboard threw',
+        'the redact hook of the dashboard threw an error',
       );
       return '(the redact hook threw)';
     }

@@ -34,8 +34,13 @@ interface FieldOf {
   readonly note?: string;
 }
 
-const REASON: FieldOf = { name: 'reason', label: 'Reason', kind: 'text', note: 'Stored, and shown with the instance.' };
-const DATA: FieldOf = { name: 'data', label: 'Data', kind: 'json', note: 'JSON; empty for none.' };
+const REASON: FieldOf = {
+  name: 'reason',
+  label: 'Reason',
+  kind: 'text',
+  note: 'The reason is stored with the instance.',
+};
+const DATA: FieldOf = { name: 'data', label: 'Data', kind: 'json', note: 'JSON. An empty field sends no data.' };
 
 function formOf(
   action: ChangingAction,
@@ -47,7 +52,7 @@ function formOf(
     case 'raise':
       return {
         title: 'Raise an event',
-        text: 'The instance gets it when it waits for an event of this name.',
+        text: 'The instance receives the event when it waits for an event of this name.',
         fields: [
           { name: 'name', label: 'Name', kind: 'text', isNeeded: true, known: namesOf(events, 'EventReceived') },
           DATA,
@@ -56,7 +61,7 @@ function formOf(
     case 'enqueue':
       return {
         title: 'Enqueue a message',
-        text: 'It goes to exactly one dequeue of this queue, first in, first out.',
+        text: 'One dequeue of this queue receives the message. Messages are delivered in order.',
         fields: [
           { name: 'queue', label: 'Queue', kind: 'text', isNeeded: true, known: namesOf(events, 'QueueReceived') },
           DATA,
@@ -64,36 +69,36 @@ function formOf(
       };
     case 'cancel':
       return {
-        title: 'Cancel it?',
-        text: 'Its pending steps throw CancelledError, which it may catch to clean up; if it is suspended it ends at once, without cleanup. Its children are cancelled, too.',
+        title: 'Cancel this instance?',
+        text: 'Its pending steps throw CancelledError, and its code may clean up. A suspended instance ends at once, without cleanup. Its children are cancelled too.',
         fields: [REASON],
         isHarmful: true,
       };
     case 'terminate':
       return {
-        title: 'Terminate it?',
-        text: 'It ends at once. None of its code runs any more: nothing is cleaned up.',
+        title: 'Terminate this instance?',
+        text: 'The instance ends at once, without cleanup.',
         fields: [REASON],
         isHarmful: true,
       };
     case 'suspend':
       return {
-        title: 'Suspend it?',
-        text: 'None of its code runs until it is resumed. Activities of it that run are aborted, and run again then.',
+        title: 'Suspend this instance?',
+        text: 'Its code stops until the instance is resumed. Its running activities are aborted, and start again after the resume.',
         fields: [REASON],
       };
     case 'resume':
-      return { title: 'Resume it?', text: 'It goes on from what is stored.', fields: [] };
+      return { title: 'Resume this instance?', text: 'The instance continues from its history.', fields: [] };
     case 'start':
       return {
-        title: 'Start it again?',
-        text: `The same orchestration begins anew, with its tags and the input of execution ${execution ?? 1}. Under the same id its histories so far are deleted.`,
+        title: 'Restart this instance?',
+        text: `The orchestration starts from the beginning, with the same tags and the input of execution ${execution ?? 1}. A restart under the same id deletes the existing histories.`,
         fields: [
           {
             name: 'newId',
-            label: 'New id',
+            label: 'New ID',
             kind: 'text',
-            note: `Empty: under its own, ${id}, which is possible when it has ended.`,
+            note: `Empty: the same ID, ${id}. The instance must have ended.`,
           },
           { name: 'version', label: 'Version', kind: 'text', note: `Empty: ${version}.` },
         ],
@@ -116,7 +121,7 @@ const LABELS: Readonly<Record<ChangingAction, string>> = {
   terminate: 'Terminate',
   suspend: 'Suspend',
   resume: 'Resume',
-  start: 'Start again',
+  start: 'Restart',
 };
 
 function possible({ status }: InstanceAnswer): readonly ChangingAction[] {
@@ -253,7 +258,7 @@ function Ask({
         )}
         <p class="tools">
           <button type="button" onClick={() => dialog.current?.close()}>
-            Leave it
+            Close
           </button>
           <button type="submit" class={isHarmful ? 'harm main' : 'main'} disabled={isBusy}>
             {LABELS[action]}
@@ -276,6 +281,6 @@ function json(text: string, label: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw new SyntaxError(`${label} is no JSON: ${(error as Error).message}`);
+    throw new SyntaxError(`${label} is not JSON: ${(error as Error).message}`);
   }
 }

@@ -22,11 +22,11 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
     response = await fetch(path, { ...init, credentials: 'same-origin', redirect: 'error' });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Refused(0, 'UNREACHABLE', 'The server does not answer.');
+    throw new Refused(0, 'UNREACHABLE', 'The server does not respond.');
   }
   const body = (await response.json().catch(() => null)) as (T & Partial<ErrorAnswer>) | null;
   if (response.ok && body !== null) return body;
-  const { code = 'UNKNOWN', message = `The server answered ${response.status}.` } = body?.error ?? {};
+  const { code = 'UNKNOWN', message = `The server responded with status ${response.status}.` } = body?.error ?? {};
   if (response.status === 401) dispatchEvent(new Event('signedout'));
   throw new Refused(response.status, code, message);
 }

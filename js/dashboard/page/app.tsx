@@ -123,7 +123,7 @@ function ThemeSwitch(): JSX.Element {
     setIs(NEXT_THEME[is]);
   };
   return (
-    <button type="button" class="quiet" onClick={next} aria-label={`Colours: ${is}`}>
+    <button type="button" class="quiet" onClick={next} aria-label={`Theme: ${is}`}>
       {{ system: '◐', light: '☀', dark: '☾' }[is]}
       <span class="wide"> {is}</span>
     </button>

@@ -71,7 +71,7 @@ function Part({
   if (answer === undefined) return <li class="faint">Loading…</li>;
   const next = answer.cursor;
   if (answer.items.length === 0 && cursor === '')
-    return <li class="faint">{isRoot ? 'It has started no children.' : 'no children'}</li>;
+    return <li class="faint">{isRoot ? 'This instance has no children.' : 'No children'}</li>;
   return (
     <>
       {answer.items.map(({ id, name, status, createdAtMs, completedAtMs }) => (
@@ -86,7 +86,7 @@ function Part({
       {next === null || onMore === undefined ? null : (
         <li>
           <button type="button" onClick={() => onMore(next)}>
-            More
+            Load more
           </button>
         </li>
       )}

@@ -42,7 +42,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
         </div>
         {schedule === undefined ? null : (
           <div>
-            <dt>After</dt>
+            <dt>Since scheduled</dt>
             <dd>{duration(event.atMs - schedule.atMs)}</dd>
           </div>
         )}
@@ -60,7 +60,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
         )}
         {event.untilMs === undefined ? null : (
           <div>
-            <dt>{event.kind === 'TimerCreated' ? 'Due' : 'Again at'}</dt>
+            <dt>{event.kind === 'TimerCreated' ? 'Due' : 'Retry at'}</dt>
             <dd>{time(event.untilMs)}</dd>
           </div>
         )}
@@ -80,7 +80,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
         )}
       </dl>
       {event.value === undefined ? (
-        <p class="faint">It has no value.</p>
+        <p class="faint">This event has no value.</p>
       ) : (
         <Value
           label={`Value of event ${event.id}`}
@@ -90,7 +90,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
       )}
       {related.length === 0 ? null : (
         <>
-          <h4>Belongs to it</h4>
+          <h4>Related events</h4>
           <ul class="lines">
             {related.map((one) => (
               <li key={one.id}>

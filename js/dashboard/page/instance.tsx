@@ -33,7 +33,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
   return (
     <>
       <div class="head">
-        <nav aria-label="Where this is">
+        <nav aria-label="Breadcrumb">
           <a href={linkTo('instances')}>Instances</a>
           {instance.parentId === undefined ? null : (
             <>
@@ -68,14 +68,14 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
           <span class="faint">{count(events.length)} events</span>
           {more === undefined ? null : (
             <button type="button" onClick={more}>
-              Load more of them
+              Load more
             </button>
           )}
         </div>
         <div class="split">
           <EventList events={events} version={version} selected={selected} onSelect={setSelected} />
           {shown === undefined ? (
-            <p class="empty details">Choose an event, or a bar of the timeline, to see its values.</p>
+            <p class="empty details">Select an event or a bar of the timeline to see its value.</p>
           ) : (
             <EventDetails
               key={shown.id}
@@ -187,7 +187,7 @@ function Report({ report: { code, message, fields } }: { report: ReportAnswer })
       <h2 id="report">
         Suspended <span class="faint">{code}</span>
       </h2>
-      <pre class="message" tabIndex={0} role="group" aria-label="Report of the suspension">
+      <pre class="message" tabIndex={0} role="group" aria-label="Reason of the suspension">
         {message}
       </pre>
       {fields.length === 0 ? null : (

@@ -74,7 +74,7 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
         <span role="status">
           {isLoading && answer === undefined
             ? ''
-            : `Page ${cursors.length + 1}, ${count(answer?.items.length ?? 0)} instances`}
+            : `Page ${cursors.length + 1}: ${count(answer?.items.length ?? 0)} instances`}
         </span>
         <button type="button" disabled={next == null} onClick={() => go({ ...filter, page: [...cursors, next ?? ''] })}>
           Older →
@@ -120,11 +120,11 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
   return (
     <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
       <div class="fields">
-        <Field label="Id begins with" name="idPrefix" filter={filter} onChange={onChange} field={search} hint="/" />
+        <Field label="ID starts with" name="idPrefix" filter={filter} onChange={onChange} field={search} hint="/" />
         <Field label="Orchestration" name="name" filter={filter} onChange={onChange} />
         <Field label="Tag" name="tag" filter={filter} onChange={onChange} placeholder="name:value" />
         <details open={more.some((name) => filter[name] !== '')}>
-          <summary>More</summary>
+          <summary>More filters</summary>
           <div class="fields">
             <Field label="Version" name="version" filter={filter} onChange={onChange} />
             <Field label="Children of" name="parentId" filter={filter} onChange={onChange} />
@@ -146,7 +146,7 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
         </details>
       </div>
       <fieldset class="chips">
-        <legend>State</legend>
+        <legend>Status</legend>
         {STATES.map((state) => (
           <label key={state} class={`chip ${state.toLowerCase()}`}>
             <input type="checkbox" checked={filter.status.includes(state)} onChange={() => toggle(state)} />
@@ -214,8 +214,8 @@ function Rows({ rows, isFiltered }: { rows: readonly InstanceRow[]; isFiltered: 
     return (
       <p class="panel empty">
         {isFiltered
-          ? 'No instance matches all of these conditions.'
-          : 'There are no instances yet. Those that a client starts appear here.'}
+          ? 'No instances match these filters.'
+          : 'No instances yet. Instances appear here when a client starts them.'}
       </p>
     );
   return (
@@ -223,10 +223,10 @@ function Rows({ rows, isFiltered }: { rows: readonly InstanceRow[]; isFiltered: 
       <table class="rows">
         <thead>
           <tr>
-            <th scope="col">State</th>
-            <th scope="col">Id</th>
+            <th scope="col">Status</th>
+            <th scope="col">ID</th>
             <th scope="col">Orchestration</th>
-            <th scope="col">Custom status, or error</th>
+            <th scope="col">Custom status or error</th>
             <th scope="col">Tags</th>
             <th scope="col">Started</th>
             <th scope="col" class="right">

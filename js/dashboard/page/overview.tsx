@@ -79,8 +79,8 @@ function Counts({ sample: { stats } }: { sample: Sample }): JSX.Element {
   const isEmpty = STATES.every((state) => instances[state] === 0);
   return (
     <>
-      {isEmpty ? <p class="panel empty">There are no instances yet. Those that a client starts appear here.</p> : null}
-      <ul class="tiles" aria-label="Instances by state">
+      {isEmpty ? <p class="panel empty">No instances yet. Instances appear here when a client starts them.</p> : null}
+      <ul class="tiles" aria-label="Instances by status">
         {STATES.map((state) => (
           <li key={state}>
             <a class="tile" href={linkTo('instances', { status: state })}>
@@ -91,21 +91,24 @@ function Counts({ sample: { stats } }: { sample: Sample }): JSX.Element {
         ))}
       </ul>
       <section class="panel" aria-labelledby="waiting">
-        <h2 id="waiting">Waiting work</h2>
+        <h2 id="waiting">Backlog</h2>
         <dl class="facts">
           <Fact
-            name="Oldest that waits for a worker"
+            name="Oldest due instance"
             value={due.instances === 0 ? 'none' : duration(due.oldestMs)}
             isBad={due.overdue > 0}
           />
           <Fact name="Instances due" value={count(due.instances)} />
-          <Fact name="Due for more than 10 s" value={count(due.overdue)} isBad={due.overdue > 0} />
-          <Fact name="Tasks that wait" value={count(tasks.waiting)} />
-          <Fact name="Tasks that run" value={count(tasks.running)} />
+          <Fact name="Overdue instances (10 s)" value={count(due.overdue)} isBad={due.overdue > 0} />
+          <Fact name="Waiting activity tasks" value={count(tasks.waiting)} />
+          <Fact name="Running activity tasks" value={count(tasks.running)} />
           <Fact name="Unread messages" value={count(messages)} />
         </dl>
         {due.overdue > 0 ? (
-          <p class="note">Either no worker has registered what these run, or all that have are too busy.</p>
+          <p class="note">
+            No worker takes the overdue instances: no worker has registered their orchestration and version, or all that
+            have are too busy.
+          </p>
         ) : null}
       </section>
     </>
@@ -135,7 +138,7 @@ function Newest({ status }: { status: readonly string[] }): JSX.Element | null {
   if (answer === undefined || answer.items.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="troubled">
-      <h2 id="troubled">Failed or suspended, the newest</h2>
+      <h2 id="troubled">Recent failed and suspended instances</h2>
       <ul class="lines">
         {answer.items.map(({ id, name, status, error, updatedAtMs }) => (
           <li key={id}>
@@ -163,7 +166,7 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
     <section class="panel" aria-labelledby="workers">
       <h2 id="workers">Workers</h2>
       {workers.length === 0 ? (
-        <p class="empty">No runtime is started on this store.</p>
+        <p class="empty">No workers. Start a runtime on this store.</p>
       ) : (
         <div class="scroll" tabIndex={0} role="group" aria-labelledby="workers">
           <table>
@@ -172,7 +175,7 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
                 <th scope="col">Worker</th>
                 <th scope="col">Host</th>
                 <th scope="col" class="right">
-                  Process
+                  PID
                 </th>
                 <th scope="col">Versions</th>
                 <th scope="col" class="right">
@@ -205,7 +208,7 @@ function Workers({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element
                     {isAlive ? (
                       <span class="good">alive</span>
                     ) : (
-                      <span class="bad">gone for {duration(Math.max(0, now - leaseUntilMs))}</span>
+                      <span class="bad">lease expired {duration(Math.max(0, now - leaseUntilMs))} ago</span>
                     )}
                   </td>
                 </tr>
@@ -242,13 +245,13 @@ function Lanes({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element |
                 Pinned jobs
               </th>
               <th scope="col" class="right">
-                Taken jobs
+                Queued jobs
               </th>
               <th scope="col" class="right">
-                Steals
+                Stolen
               </th>
               <th scope="col" class="right">
-                Parks
+                Parked
               </th>
             </tr>
           </thead>
@@ -258,7 +261,7 @@ function Lanes({ workers }: { workers: readonly WorkerAnswer[] }): JSX.Element |
                 <td>{worker}</td>
                 <td>{n === 0 ? 'main thread' : `thread ${n}`}</td>
                 <td>
-                  <meter min={0} max={1} value={busyShare} aria-label={`How busy lane ${n} of ${worker} is`} />{' '}
+                  <meter min={0} max={1} value={busyShare} aria-label={`Load of lane ${n} of ${worker}`} />{' '}
                   {Math.round(busyShare * 100)} %
                 </td>
                 <td class="right">{count(pinnedJobs)}</td>

@@ -14,10 +14,10 @@ const NOW = 5;
 type Counter = 'instances' | 'ended' | 'turns' | 'attempts';
 
 const LINES: readonly { of: Counter; name: string; note: string }[] = [
-  { of: 'instances', name: 'Started', note: 'instances per second; fewer where some are deleted meanwhile' },
-  { of: 'ended', name: 'Ended', note: 'instances per second; fewer where some are deleted meanwhile' },
-  { of: 'turns', name: 'Turns', note: 'per second, of this process' },
-  { of: 'attempts', name: 'Attempts', note: 'of activities per second, of this process' },
+  { of: 'instances', name: 'Started', note: 'instances per second; instances deleted in between are not counted' },
+  { of: 'ended', name: 'Ended', note: 'instances per second; instances deleted in between are not counted' },
+  { of: 'turns', name: 'Turns', note: 'turns per second, of this process' },
+  { of: 'attempts', name: 'Attempts', note: 'activity attempts per second, of this process' },
 ];
 
 export function Rates({ ticks }: { ticks: readonly Tick[] }): JSX.Element {
@@ -26,7 +26,7 @@ export function Rates({ ticks }: { ticks: readonly Tick[] }): JSX.Element {
     <section class="panel" aria-labelledby="rates">
       <h2 id="rates">Rates</h2>
       {ticks.length < 2 ? (
-        <p class="empty">A rate takes two looks at the store, which are two seconds apart.</p>
+        <p class="empty">Rates appear after two samples of the store, in about two seconds.</p>
       ) : (
         <ul class="rates">
           {lines.map(({ of, name, note }) => {

@@ -17,7 +17,7 @@ export function SignIn({ onDone }: { onDone(): void }): JSX.Element {
   return (
     <form class="panel sign-in" onSubmit={submit}>
       <h1>Sign in</h1>
-      <label for="token">Token of this dashboard</label>
+      <label for="token">Dashboard token</label>
       <input
         id="token"
         ref={field}

@@ -233,7 +233,7 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
         class="picture"
         role="application"
         aria-roledescription="timeline"
-        aria-label={`Timeline of ${bars.count} bars in ${bars.rows.length} rows. Arrow keys go from bar to bar, plus and minus zoom, 0 shows all of it.`}
+        aria-label={`Timeline of ${bars.count} bars in ${bars.rows.length} rows. Arrow keys move from bar to bar, plus and minus zoom, 0 shows the whole timeline.`}
         aria-describedby="bar"
         tabIndex={0}
         style={{ height: `${height}px` }}
@@ -288,7 +288,7 @@ function describe({ kind, label, fiber, state, fromMs, toMs, attempt, event }: B
   const what = kind === 'retry' ? label : `${kind === 'other' ? '' : `${kind} `}${label}`;
   const how =
     toMs === undefined
-      ? `goes on for ${duration(Math.max(0, Date.now() - fromMs))}`
+      ? `running for ${duration(Math.max(0, Date.now() - fromMs))}`
       : `${state === 'ok' ? '' : `${state} `}after ${duration(toMs - fromMs)}`;
   const which = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
   return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), ${fiber === 0 ? '' : `fiber ${fiber}, `}event ${event}`;

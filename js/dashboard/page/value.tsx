@@ -35,10 +35,10 @@ export function Value({ label, shown, whole }: ValueProps): JSX.Element {
       <p class="tools">
         {!isWhole && whole !== undefined && all === undefined ? (
           <button type="button" onClick={load} disabled={isLoading}>
-            {isLoading ? 'Loading…' : 'Show whole'}
+            {isLoading ? 'Loading…' : 'Show full value'}
           </button>
         ) : null}
-        {!isWhole && all !== undefined ? 'This is longer than a page can show.' : null}
+        {!isWhole && all !== undefined ? 'The value is too long to show it all.' : null}
         {error === undefined ? null : (
           <span role="alert" class="problem">
             {error.message}
