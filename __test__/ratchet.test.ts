@@ -37,7 +37,6 @@ const LONG_FUNCTIONS: readonly string[] = [
   'js/dashboard/page/actions.tsx Ask',
   'js/dashboard/page/event-details.tsx EventDetails',
   'js/dashboard/page/event-list.tsx EventList',
-  'js/dashboard/page/timeline.tsx Timeline',
 ];
 
 const root = fileURLToPath(new URL('..', import.meta.url));
