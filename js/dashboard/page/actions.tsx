@@ -20,11 +20,11 @@ interface ActionsProps {
 interface Form {
   readonly title: string;
   readonly text: string;
-  readonly fields: readonly FieldOf[];
+  readonly fields: readonly FieldDefinition[];
   readonly isHarmful?: boolean;
 }
 
-interface FieldOf {
+interface FieldDefinition {
   readonly name: string;
   readonly label: string;
   readonly kind: 'text' | 'json';
@@ -34,13 +34,18 @@ interface FieldOf {
   readonly note?: string;
 }
 
-const REASON: FieldOf = {
+const REASON: FieldDefinition = {
   name: 'reason',
   label: 'Reason',
   kind: 'text',
   note: 'The reason is stored with the instance.',
 };
-const DATA: FieldOf = { name: 'data', label: 'Data', kind: 'json', note: 'JSON. An empty field sends no data.' };
+const DATA: FieldDefinition = {
+  name: 'data',
+  label: 'Data',
+  kind: 'json',
+  note: 'JSON. An empty field sends no data.',
+};
 
 function formOf(
   action: ChangingAction,
@@ -156,7 +161,7 @@ export function Actions({ instance, execution, events, again }: ActionsProps): J
         {done}
       </span>
       {action === undefined ? null : (
-        <Ask
+        <ActionDialog
           action={action}
           form={formOf(action, instance, execution, events)}
           id={instance.id}
@@ -169,7 +174,7 @@ export function Actions({ instance, execution, events, again }: ActionsProps): J
   );
 }
 
-interface AskProps {
+interface ActionDialogProps {
   readonly action: ChangingAction;
   readonly form: Form;
   readonly id: string;
@@ -178,14 +183,14 @@ interface AskProps {
   onDone(id: string): void;
 }
 
-function Ask({
+function ActionDialog({
   action,
   form: { title, text, fields, isHarmful = false },
   id,
   execution,
   onClose,
   onDone,
-}: AskProps): JSX.Element {
+}: ActionDialogProps): JSX.Element {
   const dialog = useRef<HTMLDialogElement>(null);
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [problem, setProblem] = useState('');
@@ -219,37 +224,13 @@ function Ask({
           <code class="id">{id}</code>
         </p>
         <p>{text}</p>
-        {fields.map(({ name, label, kind, isNeeded = false, known = [], note }) => (
-          <label key={name} class="field">
-            <span>{label}</span>
-            {kind === 'json' ? (
-              <textarea
-                rows={5}
-                spellcheck={false}
-                value={texts[name] ?? ''}
-                onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })}
-              />
-            ) : (
-              <input
-                type="text"
-                required={isNeeded}
-                maxLength={256}
-                list={`known-${name}`}
-                autocomplete="off"
-                spellcheck={false}
-                value={texts[name] ?? ''}
-                onInput={({ currentTarget: { value } }) => setTexts({ ...texts, [name]: value })}
-              />
-            )}
-            {known.length === 0 ? null : (
-              <datalist id={`known-${name}`}>
-                {known.map((one) => (
-                  <option key={one} value={one} />
-                ))}
-              </datalist>
-            )}
-            {note === undefined ? null : <span class="faint">{note}</span>}
-          </label>
+        {fields.map((field) => (
+          <Field
+            key={field.name}
+            field={field}
+            text={texts[field.name] ?? ''}
+            onText={(value) => setTexts({ ...texts, [field.name]: value })}
+          />
         ))}
         {problem === '' ? null : (
           <p role="alert" class="problem">
@@ -269,8 +250,51 @@ function Ask({
   );
 }
 
+interface FieldProps {
+  readonly field: FieldDefinition;
+  readonly text: string;
+  onText(text: string): void;
+}
+
+function Field({
+  field: { name, label, kind, isNeeded = false, known = [], note },
+  text,
+  onText,
+}: FieldProps): JSX.Element {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      {kind === 'json' ? (
+        <textarea rows={5} spellcheck={false} value={text} onInput={({ currentTarget: { value } }) => onText(value)} />
+      ) : (
+        <input
+          type="text"
+          required={isNeeded}
+          maxLength={256}
+          list={`known-${name}`}
+          autocomplete="off"
+          spellcheck={false}
+          value={text}
+          onInput={({ currentTarget: { value } }) => onText(value)}
+        />
+      )}
+      {known.length === 0 ? null : (
+        <datalist id={`known-${name}`}>
+          {known.map((one) => (
+            <option key={one} value={one} />
+          ))}
+        </datalist>
+      )}
+      {note === undefined ? null : <span class="faint">{note}</span>}
+    </label>
+  );
+}
+
 /** @throws SyntaxError when a text is not JSON */
-function valuesOf(fields: readonly FieldOf[], texts: Readonly<Record<string, string>>): Record<string, unknown> {
+function valuesOf(
+  fields: readonly FieldDefinition[],
+  texts: Readonly<Record<string, string>>,
+): Record<string, unknown> {
   const given = fields.filter(({ name }) => (texts[name] ?? '') !== '');
   return Object.fromEntries(
     given.map(({ name, kind, label }) => [name, kind === 'json' ? json(texts[name] ?? '', label) : texts[name]]),

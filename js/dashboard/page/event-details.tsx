@@ -29,56 +29,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
       <h3>
         {words(event.kind)} <span class="faint">#{event.id}</span>
       </h3>
-      <dl class="facts">
-        {event.name === undefined ? null : (
-          <div>
-            <dt>Name</dt>
-            <dd>{event.name}</dd>
-          </div>
-        )}
-        <div>
-          <dt>Recorded</dt>
-          <dd>{time(event.atMs)}</dd>
-        </div>
-        {schedule === undefined ? null : (
-          <div>
-            <dt>Since scheduled</dt>
-            <dd>{duration(event.atMs - schedule.atMs)}</dd>
-          </div>
-        )}
-        {event.fiber === undefined ? null : (
-          <div>
-            <dt>Fiber</dt>
-            <dd>{event.fiber}</dd>
-          </div>
-        )}
-        {event.attempt === undefined ? null : (
-          <div>
-            <dt>Attempt</dt>
-            <dd>{event.attempt}</dd>
-          </div>
-        )}
-        {event.untilMs === undefined ? null : (
-          <div>
-            <dt>{event.kind === 'TimerCreated' ? 'Due' : 'Retry at'}</dt>
-            <dd>{time(event.untilMs)}</dd>
-          </div>
-        )}
-        {event.instance === undefined ? null : (
-          <div>
-            <dt>Instance</dt>
-            <dd>
-              <a href={linkTo('instance', { id: event.instance })}>{event.instance}</a>
-            </dd>
-          </div>
-        )}
-        {event.note === undefined ? null : (
-          <div>
-            <dt>Note</dt>
-            <dd>{event.note}</dd>
-          </div>
-        )}
-      </dl>
+      <Facts event={event} schedule={schedule} />
       {event.value === undefined ? (
         <p class="faint">This event has no value.</p>
       ) : (
@@ -88,22 +39,92 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
           whole={`value?${queryOf({ id, execution, event: event.id })}`}
         />
       )}
-      {related.length === 0 ? null : (
-        <>
-          <h4>Related events</h4>
-          <ul class="lines">
-            {related.map((one) => (
-              <li key={one.id}>
-                <button type="button" class="link" onClick={() => onSelect(one.id)}>
-                  #{one.id} {words(one.kind)}
-                  {one.attempt === undefined ? '' : `, attempt ${one.attempt}`}
-                </button>
-                <span class="grow mono">{one.value?.text}</span>
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
+      {related.length === 0 ? null : <RelatedEvents events={related} onSelect={onSelect} />}
     </article>
+  );
+}
+
+interface FactsProps {
+  readonly event: EventRow;
+  /** The event that began the operation. */
+  readonly schedule: EventRow | undefined;
+}
+
+function Facts({ event, schedule }: FactsProps): JSX.Element {
+  return (
+    <dl class="facts">
+      {event.name === undefined ? null : (
+        <div>
+          <dt>Name</dt>
+          <dd>{event.name}</dd>
+        </div>
+      )}
+      <div>
+        <dt>Recorded</dt>
+        <dd>{time(event.atMs)}</dd>
+      </div>
+      {schedule === undefined ? null : (
+        <div>
+          <dt>Since scheduled</dt>
+          <dd>{duration(event.atMs - schedule.atMs)}</dd>
+        </div>
+      )}
+      {event.fiber === undefined ? null : (
+        <div>
+          <dt>Fiber</dt>
+          <dd>{event.fiber}</dd>
+        </div>
+      )}
+      {event.attempt === undefined ? null : (
+        <div>
+          <dt>Attempt</dt>
+          <dd>{event.attempt}</dd>
+        </div>
+      )}
+      {event.untilMs === undefined ? null : (
+        <div>
+          <dt>{event.kind === 'TimerCreated' ? 'Due' : 'Retry at'}</dt>
+          <dd>{time(event.untilMs)}</dd>
+        </div>
+      )}
+      {event.instance === undefined ? null : (
+        <div>
+          <dt>Instance</dt>
+          <dd>
+            <a href={linkTo('instance', { id: event.instance })}>{event.instance}</a>
+          </dd>
+        </div>
+      )}
+      {event.note === undefined ? null : (
+        <div>
+          <dt>Note</dt>
+          <dd>{event.note}</dd>
+        </div>
+      )}
+    </dl>
+  );
+}
+
+interface RelatedEventsProps {
+  readonly events: readonly EventRow[];
+  onSelect(event: number): void;
+}
+
+function RelatedEvents({ events, onSelect }: RelatedEventsProps): JSX.Element {
+  return (
+    <>
+      <h4>Related events</h4>
+      <ul class="lines">
+        {events.map((one) => (
+          <li key={one.id}>
+            <button type="button" class="link" onClick={() => onSelect(one.id)}>
+              #{one.id} {words(one.kind)}
+              {one.attempt === undefined ? '' : `, attempt ${one.attempt}`}
+            </button>
+            <span class="grow mono">{one.value?.text}</span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
