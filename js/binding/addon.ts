@@ -5,9 +5,7 @@ import { createRequire } from 'node:module';
 import { PerdureError } from '../errors/errors.ts';
 import { addonError, checkVersion } from './addon-error.ts';
 import type { RawLane, RawReplay } from './calls.ts';
-import type { NativeRuntime } from './runtime.ts';
-import type { NativeStore, NativeStoreClass } from './store.ts';
-import type { NativeTestStore } from './test-store.ts';
+import type { NativeRuntime, NativeStore, NativeStoreClass, NativeTestStore } from './native-classes.ts';
 
 interface NativeModule {
   readonly ADDON_VERSION?: string;

@@ -4,6 +4,7 @@ import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import type { CodecBridge } from '../values/async-codec.ts';
 import { addon } from './addon.ts';
 import { Frame } from './frame.ts';
+import type { NativeCodec, NativeStore } from './native-classes.ts';
 import { guard, guarded } from './native-error.ts';
 
 /** A request to a store. `crates/node/src/request.rs` says what each replies. */
@@ -69,45 +70,6 @@ export interface NativeReply {
   readonly ok: boolean;
   /** JSON or `null`; when not ok, JSON of an error. */
   readonly text: string | null;
-}
-
-/** An opened store. Each request is answered by one reply, unless it is abandoned. */
-export interface NativeStore {
-  /** Returns a warning for the user about the connection to the store, if there is one. */
-  warning(): string | null;
-  /** Returns the store's number, by which other threads of this process find it. */
-  number(): number;
-  /**
-   * Attaches the replies. Called once, by {@link attachReplies}. Returns a function that gives the next reply as text,
-   * or `null`.
-   */
-  attach(wake: () => void, numbers: Float64Array): () => string | null;
-  /** Called after the last reply was taken. */
-  detach(): void;
-  /**
-   * Makes a request. `question` is JSON of a {@link StoreRequest}. `value` is the codec text of the input, the message
-   * or the reason that goes with it, or JSON of the texts to replace.
-   */
-  ask(request: number, question: string, value: string | null): void;
-  /** Abandons a wait. Its reply does not come. */
-  abandon(request: number): void;
-}
-
-/** The codec in front of a store, as arguments: `[null, false]` for none. */
-type NativeCodec = [ask: ((question: string) => void) | null, required: boolean];
-
-export interface NativeStoreClass {
-  openSqlite(path: string, durability: string, migrate: boolean, ...codec: NativeCodec): Promise<NativeStore>;
-  sqliteInMemory(...codec: NativeCodec): Promise<NativeStore>;
-  connectPostgres(
-    url: string,
-    options: string,
-    ask: ((question: number) => void) | null,
-    ...codec: NativeCodec
-  ): Promise<NativeStore>;
-  giveTexts(question: number, texts: string): void;
-  givePassword(question: number, password: string | null, whyNot: string): void;
-  join(number: number): NativeStore;
 }
 
 /** Settings of a connection to a Postgres store, complete and checked. */

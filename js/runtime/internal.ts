@@ -1,6 +1,6 @@
 // Internals for the tests and the benchmark of this package only: sizes of the maps, and the driver by itself.
 
-import type { NativeMapSizes } from '../binding/runtime.ts';
+import type { NativeMapSizes } from '../binding/native-classes.ts';
 import { customStatusCount } from '../driver/status.ts';
 import { traceCount } from '../tracing/trace.ts';
 import { Runtime } from './runtime.ts';

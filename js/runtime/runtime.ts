@@ -4,8 +4,9 @@ import { performance } from 'node:perf_hooks';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
 import { acquireRejections, releaseRejections } from '../activity/rejections.ts';
+import type { NativeMapSizes, NativeRuntime } from '../binding/native-classes.ts';
 import { nativeError } from '../binding/native-error.ts';
-import { createRuntime, type NativeMapSizes, type NativeRuntime } from '../binding/runtime.ts';
+import { createRuntime } from '../binding/runtime.ts';
 import { Client } from '../client/client.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import {

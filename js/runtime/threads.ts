@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Worker } from 'node:worker_threads';
 
-import type { NativeRuntime } from '../binding/runtime.ts';
+import type { NativeRuntime } from '../binding/native-classes.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import type { Measured } from './busy-shares.ts';

@@ -1,11 +1,11 @@
 // Providers: opened stores, and the one reply port of each.
 
 import { laneOf, type NativeLane } from '../binding/lane.ts';
+import type { NativeStore } from '../binding/native-classes.ts';
 import { nativeError, replyError } from '../binding/native-error.ts';
 import {
   attachReplies,
   type NativeReply,
-  type NativeStore,
   openSqlite,
   openSqliteInMemory,
   type StoreRequest,

@@ -4,8 +4,8 @@
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityJob } from '../activity/activity-context.ts';
 import type { NativeLane } from '../binding/lane.ts';
+import type { NativeStore } from '../binding/native-classes.ts';
 import type { NativeRuntimeOptions } from '../binding/runtime.ts';
-import type { NativeStore } from '../binding/store.ts';
 import type { Timers } from '../util/timers.ts';
 
 export interface Stage {

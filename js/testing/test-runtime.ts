@@ -2,8 +2,8 @@
 
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
-import type { NativeStore } from '../binding/store.ts';
-import { createTestStore, type NativeTestStore } from '../binding/test-store.ts';
+import type { NativeStore, NativeTestStore } from '../binding/native-classes.ts';
+import { createTestStore } from '../binding/test-store.ts';
 import { Client } from '../client/client.ts';
 import type { TypedStartOptions } from '../client/client-options.ts';
 import type { InstanceHandle } from '../client/handle.ts';

@@ -6,7 +6,8 @@ import { type ActivityContext, type ActivityJob, currentActivity } from '../acti
 import type { AttemptFailure } from '../activity/attempt.ts';
 import { ABORT } from '../binding/jobs.ts';
 import type { NativeLane } from '../binding/lane.ts';
-import type { NativeStore, StoreRequest } from '../binding/store.ts';
+import type { NativeStore } from '../binding/native-classes.ts';
+import type { StoreRequest } from '../binding/store.ts';
 import type { Stage } from '../store/stage.ts';
 import type { TestActivities } from './test-activities.ts';
 import type { TestTime } from './test-time.ts';

@@ -9,7 +9,7 @@
 //       the test could make another request.
 //   T4. Between two looks nothing is polled: each possible change calls `stir`.
 
-import type { NativeTestStore } from '../binding/test-store.ts';
+import type { NativeTestStore } from '../binding/native-classes.ts';
 import type { Timer, Timers } from '../util/timers.ts';
 
 /** The facts about a test runtime that its time needs. */
