@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { ActivityFunction } from '../../js/activity/activity.ts';
-import type { ActivityContext, AttemptExtras } from '../../js/activity/activity-context.ts';
+import type { ActivityContext } from '../../js/activity/activity-context.ts';
+import type { AttemptExtras } from '../../js/activity/activity-job.ts';
 import type { AttemptFailure } from '../../js/activity/attempt.ts';
 import { Frame } from '../../js/binding/frame.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, TURN } from '../../js/binding/jobs.ts';

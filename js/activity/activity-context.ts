@@ -5,61 +5,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Client } from '../client/client.ts';
 import { CancelledError, RuntimeStateError, TimeoutError } from '../errors/errors.ts';
 import { lineText, readFields, type TraceFields, type TraceLevel } from '../logging/fields.ts';
-import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import { Place } from '../values/codec-context.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import { fromPayload, toPayload } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import type { ActivityFunction } from './activity.ts';
-import type { AttemptLimits } from './attempt.ts';
-
-/** Reason for which the addon aborts an attempt. */
-export type AbortReason = 'cancelled' | 'shutdown' | 'leaseLost';
-
-/** The timeout that an attempt has exceeded. */
-export type TimeoutReason = 'timeout' | 'totalTimeout' | 'heartbeatTimeout';
-
-/** One attempt to run, as the runtime passes it. */
-export interface ActivityJob {
-  readonly token: number;
-  readonly name: string;
-  readonly input: string | null;
-  readonly attempt: number;
-  /** Longest time of the attempt, ms; -1 for no limit. */
-  readonly timeoutMs: number;
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly orchestrationName: string;
-  readonly operation: number;
-  /**
-   * The incarnation of the instance: a number of 64 bits, drawn when its id was started, as two signed numbers of 32
-   * bits, which are read without an allocation. Both are 0 when the instance's history is older than incarnations.
-   */
-  readonly incarnationHigh: number;
-  readonly incarnationLow: number;
-  /** `null` for most attempts. */
-  readonly extras: AttemptExtras | null;
-}
-
-/** Fields that only some attempts have. */
-export interface AttemptExtras {
-  /** Longest time of all attempts and the waits between them, ms. */
-  readonly totalTimeoutMs?: number;
-  /** The rest of the total timeout, ms. If it is not positive, the attempt does not run. */
-  readonly totalLeftMs?: number;
-  /** Longest time between two heartbeats, ms. */
-  readonly heartbeatTimeoutMs?: number;
-  /** Codec text of the last heartbeat details of an earlier attempt. */
-  readonly lastHeartbeat?: string;
-  /** The instance whose code holds the function, for an inline activity. */
-  readonly inline?: number;
-  /** Trace context in which the activity was scheduled. */
-  readonly trace?: TraceContext;
-  /** For a traced attempt: the instance that scheduled it, if this worker owns that instance. */
-  readonly owner?: number;
-  /** For a traced attempt: its queue, if it is not the default one. */
-  readonly queue?: string;
-}
+import type { AbortReason, ActivityJob, TimeoutReason } from './activity-job.ts';
+import type { AttemptLimits } from './attempt-limits.ts';
 
 /** The parts of a runtime that attempts use. */
 export interface ActivityHost {

@@ -5,7 +5,8 @@ import type { Timers } from '../util/timers.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import type { ActivityFunction } from './activity.ts';
-import type { ActivityContext, ActivityJob } from './activity-context.ts';
+import type { ActivityContext } from './activity-context.ts';
+import type { ActivityJob } from './activity-job.ts';
 import { type ActivitySink, runActivity } from './attempt.ts';
 
 /** Ends the span of an attempt with the reported result. */

@@ -1,6 +1,6 @@
 // Jobs for a lane, decoded. `crates/node/src/job.rs` encodes them.
 
-import type { AbortReason, AttemptExtras } from '../activity/activity-context.ts';
+import type { AbortReason, AttemptExtras } from '../activity/activity-job.ts';
 import type { TraceLevel } from '../logging/fields.ts';
 import type { Frame } from './frame.ts';
 

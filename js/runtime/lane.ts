@@ -13,7 +13,8 @@
 //       A lane without others waits for the store, which takes longer.
 
 import type { ActivityFunction } from '../activity/activity.ts';
-import { ActivityContext, type ActivityHost, type ActivityJob } from '../activity/activity-context.ts';
+import { ActivityContext, type ActivityHost } from '../activity/activity-context.ts';
+import type { ActivityJob } from '../activity/activity-job.ts';
 import { type ActivitySink, type AttemptFailure, failActivity, runActivity } from '../activity/attempt.ts';
 import { runTraced } from '../activity/traced-attempt.ts';
 import type { InstanceDescription } from '../binding/answers.ts';

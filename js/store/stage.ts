@@ -2,7 +2,7 @@
 // test-runtime.ts.
 
 import type { ActivityFunction } from '../activity/activity.ts';
-import type { ActivityJob } from '../activity/activity-context.ts';
+import type { ActivityJob } from '../activity/activity-job.ts';
 import type { NativeLane } from '../binding/lane.ts';
 import type { NativeStore } from '../binding/native-classes.ts';
 import type { NativeRuntimeOptions } from '../binding/runtime.ts';

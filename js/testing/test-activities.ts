@@ -1,7 +1,8 @@
 // Activities of a test runtime: their replacements, the attempts that fail or hang, and a record of the calls.
 
 import type { ActivityFunction } from '../activity/activity.ts';
-import type { ActivityContext, ActivityJob } from '../activity/activity-context.ts';
+import type { ActivityContext } from '../activity/activity-context.ts';
+import type { ActivityJob } from '../activity/activity-job.ts';
 
 /** An attempt of an activity that a test runtime has called. */
 export interface ActivityCall<I = any, O = any> {

@@ -2,7 +2,8 @@
 // record of the waits of clients.
 
 import type { ActivityFunction } from '../activity/activity.ts';
-import { type ActivityContext, type ActivityJob, currentActivity } from '../activity/activity-context.ts';
+import { type ActivityContext, currentActivity } from '../activity/activity-context.ts';
+import type { ActivityJob } from '../activity/activity-job.ts';
 import type { AttemptFailure } from '../activity/attempt.ts';
 import { ABORT } from '../binding/jobs.ts';
 import type { NativeLane } from '../binding/lane.ts';

@@ -1,0 +1,51 @@
+// One attempt of an activity as the runtime passes it, and the reasons that end it early.
+
+import type { TraceContext } from '../tracing/telemetry-hooks.ts';
+
+/** Reason for which the addon aborts an attempt. */
+export type AbortReason = 'cancelled' | 'shutdown' | 'leaseLost';
+
+/** The timeout that an attempt has exceeded. */
+export type TimeoutReason = 'timeout' | 'totalTimeout' | 'heartbeatTimeout';
+
+/** One attempt to run, as the runtime passes it. */
+export interface ActivityJob {
+  readonly token: number;
+  readonly name: string;
+  readonly input: string | null;
+  readonly attempt: number;
+  /** Longest time of the attempt, ms; -1 for no limit. */
+  readonly timeoutMs: number;
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly orchestrationName: string;
+  readonly operation: number;
+  /**
+   * The incarnation of the instance: a number of 64 bits, drawn when its id was started, as two signed numbers of 32
+   * bits, which are read without an allocation. Both are 0 when the instance's history is older than incarnations.
+   */
+  readonly incarnationHigh: number;
+  readonly incarnationLow: number;
+  /** `null` for most attempts. */
+  readonly extras: AttemptExtras | null;
+}
+
+/** Fields that only some attempts have. */
+export interface AttemptExtras {
+  /** Longest time of all attempts and the waits between them, ms. */
+  readonly totalTimeoutMs?: number;
+  /** The rest of the total timeout, ms. If it is not positive, the attempt does not run. */
+  readonly totalLeftMs?: number;
+  /** Longest time between two heartbeats, ms. */
+  readonly heartbeatTimeoutMs?: number;
+  /** Codec text of the last heartbeat details of an earlier attempt. */
+  readonly lastHeartbeat?: string;
+  /** The instance whose code holds the function, for an inline activity. */
+  readonly inline?: number;
+  /** Trace context in which the activity was scheduled. */
+  readonly trace?: TraceContext;
+  /** For a traced attempt: the instance that scheduled it, if this worker owns that instance. */
+  readonly owner?: number;
+  /** For a traced attempt: its queue, if it is not the default one. */
+  readonly queue?: string;
+}
