@@ -5,11 +5,11 @@
 
 import { CancelledError, TimeoutError } from '../errors/errors.ts';
 import { Cleanup } from './cleanup.ts';
-import { Fiber, UncancellableBlock } from './fiber.ts';
+import type { EnginePort } from './engine.ts';
+import { Fiber, type SchedulerForFibers, UncancellableBlock } from './fiber.ts';
 import { reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
-import { TimerFuture } from './operation.ts';
-import type { FiberScheduler } from './scheduler.ts';
+import { type SchedulerForOperations, TimerFuture } from './operation.ts';
 
 /**
  * The patch of an execution that follows S5 to S10. An execution without the patch reached such a place before these
@@ -42,6 +42,14 @@ interface ToCancel {
   readonly reason: string | undefined;
 }
 
+/** The part of the scheduler that cancelling uses. */
+export interface SchedulerForCancelling extends SchedulerForFibers, SchedulerForOperations {
+  readonly port: EnginePort;
+  readonly main: Fiber<unknown>;
+  /** The fibers that have not ended, in order of creation. */
+  readonly liveFibers: Fiber<unknown>[];
+}
+
 export class Cancelling {
   /** True once a cancellation of the instance was delivered. */
   isRequested = false;
@@ -54,7 +62,7 @@ export class Cancelling {
   onEnd: OnEnd = 'drop';
   /** The error that the instance ends with once the time of {@link graceMs} is over; `null` before. */
   overdue: CancelledError | null = null;
-  private readonly scheduler: FiberScheduler;
+  private readonly scheduler: SchedulerForCancelling;
   private readonly toCancel: ToCancel[] = [];
   private readonly held: Held[] = [];
   private isRunning = false;
@@ -63,7 +71,7 @@ export class Cancelling {
   /** True if the execution has {@link SCOPES_PATCH}; `null` until that was asked. */
   private isPatched: boolean | null = null;
 
-  constructor(scheduler: FiberScheduler) {
+  constructor(scheduler: SchedulerForCancelling) {
     this.scheduler = scheduler;
   }
 

@@ -12,6 +12,7 @@ import type { Mailbox } from './waits.ts';
  * consumed all the same, and the wait fails with the `PayloadError`.
  */
 export class CheckedEventFuture<T> extends MailboxFuture<T> {
+  declare readonly scheduler: FiberScheduler;
   private readonly schema: StandardSchema;
   private readonly what: string;
 

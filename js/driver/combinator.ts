@@ -49,6 +49,7 @@ interface Decision {
 const NONE: readonly BaseFuture<unknown>[] = [];
 
 export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
+  declare readonly scheduler: FiberScheduler;
   protected readonly branches: readonly BaseFuture<unknown>[];
   /** While watching: the number of branches that are still awaited. Each counts once, however often it is listed. */
   protected remaining = 0;

@@ -4,17 +4,23 @@
 // Waiting for the future ends the execution: the main fiber leaves its function, through its `finally` blocks.
 
 import { CancelledError } from '../errors/errors.ts';
-import { BaseFuture, FAILED } from './future.ts';
-import type { FiberScheduler } from './scheduler.ts';
+import { BaseFuture, FAILED, type SchedulerForFutures } from './future.ts';
+
+/** The part of the scheduler that a continuation uses. */
+export interface SchedulerForContinuations extends SchedulerForFutures {
+  readonly main: { leave(): void };
+  continuation: Continuation | null;
+}
 
 /** The next execution, which this one never sees. */
 export class Continuation extends BaseFuture<never> {
+  declare readonly scheduler: SchedulerForContinuations;
   /** Codec text. */
   readonly input: string | null;
   /** `null` for the version of this execution. */
   readonly version: string | null;
 
-  constructor(scheduler: FiberScheduler, input: string | null, version: string | null) {
+  constructor(scheduler: SchedulerForContinuations, input: string | null, version: string | null) {
     super(scheduler);
     this.input = input;
     this.version = version;

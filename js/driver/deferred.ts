@@ -2,6 +2,7 @@
 
 import { CancelledError } from '../errors/errors.ts';
 import { BaseFuture, FAILED, type Future, OK, PENDING, type State } from './future.ts';
+import type { FiberScheduler } from './scheduler.ts';
 
 /**
  * A future that the orchestration settles itself, once, for any number of fibers, as `ctx.deferred` makes it. The
@@ -36,6 +37,7 @@ export interface Deferred<T> extends Future<T> {
 }
 
 export class DeferredFuture<T> extends BaseFuture<T> implements Deferred<T> {
+  declare readonly scheduler: FiberScheduler;
   get isSettled(): boolean {
     return this.state !== PENDING;
   }

@@ -38,10 +38,18 @@ import { CancelledError } from '../errors/errors.ts';
 import { Cleanup } from './cleanup.ts';
 import { enter, leave } from './current.ts';
 import type { TreeNode } from './fiber-tree.ts';
-import { BaseFuture, FAILED, type FiberFuture, OK, PENDING, type State, type Waiter } from './future.ts';
+import {
+  BaseFuture,
+  FAILED,
+  type FiberFuture,
+  OK,
+  PENDING,
+  type SchedulerForFutures,
+  type State,
+  type Waiter,
+} from './future.ts';
 import { describeValue, GENERATOR, isGenerator, isPlain } from './generator.ts';
 import { notAFuture } from './refused-yield.ts';
-import type { FiberScheduler } from './scheduler.ts';
 
 /** The code that a fiber runs: a generator, or a function that makes one when the fiber starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
@@ -61,7 +69,31 @@ interface Result {
 /** The phases of a fiber: see the table above. */
 type Phase = 'new' | 'running' | 'waiting' | 'held' | 'woken' | 'leaving' | 'ending' | 'ended' | 'released' | 'settled';
 
+/** The part of the scheduler that fibers use. */
+export interface SchedulerForFibers extends SchedulerForFutures {
+  /** Set once a call into the engine was refused. */
+  readonly refusal: object | null;
+  readonly isPressed: boolean;
+  blocks: number;
+  readonly cancelling: CancellingForFibers;
+  ready(fiber: Fiber<unknown>): void;
+  ended(fiber: Fiber<unknown>): void;
+  runCancels(): boolean;
+}
+
+/** The part of the scheduler's `Cancelling` that fibers use. */
+interface CancellingForFibers {
+  soon(future: BaseFuture<unknown>, reason: string | undefined): void;
+  tell(root: Fiber<unknown>, reason: string | undefined): void;
+  interrupt(root: Fiber<unknown>, error: Error): void;
+  hasCleanup(under: readonly BaseFuture<unknown>[]): boolean;
+  holdFiber(fiber: Fiber<unknown>, waited: BaseFuture<unknown>): void;
+  unfinished(fiber: Fiber<unknown>): Fiber<unknown>[];
+  isFailing(fiber: Fiber<unknown>): boolean;
+}
+
 export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, TreeNode<Fiber<unknown>> {
+  declare readonly scheduler: SchedulerForFibers;
   /** The fiber's number within the instance, in order of creation, from 0 (the main fiber). */
   readonly id: number;
   /** True if the fiber runs within an `uncancellable` block: a cancellation of the instance passes it by. */
@@ -88,7 +120,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   /** Thrown at the `yield` where the fiber is, or at the next one that would wait. */
   interruption: Error | null = null;
 
-  constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>, isShielded: boolean) {
+  constructor(scheduler: SchedulerForFibers, id: number, body: FiberBody<T>, isShielded: boolean) {
     super(scheduler);
     this.id = id;
     this.body = body;
@@ -380,7 +412,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
 
 /** A block of `uncancellable`: no cancellation reaches it, and its waiters wait until it is done. */
 export class UncancellableBlock<T> extends Fiber<T> {
-  constructor(scheduler: FiberScheduler, id: number, body: FiberBody<T>) {
+  constructor(scheduler: SchedulerForFibers, id: number, body: FiberBody<T>) {
     super(scheduler, id, body, true);
   }
 

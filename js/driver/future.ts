@@ -15,8 +15,6 @@
 import { show } from '../util/show.ts';
 import { WorkList } from '../util/work-list.ts';
 import { fromPayload } from '../values/payload.ts';
-import { currentFiber } from './current.ts';
-import type { FiberScheduler } from './scheduler.ts';
 import type { SourceMark } from './source.ts';
 
 declare const brand: unique symbol;
@@ -108,10 +106,19 @@ interface Wake {
 
 const wakes = new WorkList<Wake>(({ waiter, source }) => waiter.wake(source));
 
+/** The part of the scheduler that futures use. */
+export interface SchedulerForFutures {
+  /** True while a fiber of the instance runs. */
+  readonly isRunning: boolean;
+  assertRunning(method: string, of?: 'ctx' | 'future'): void;
+  cancel(future: BaseFuture<unknown>, reason: string | undefined): void;
+  nextOrder(): number;
+}
+
 /** The base of all futures. */
 export abstract class BaseFuture<T> implements Future<T> {
   declare readonly [brand]?: T;
-  readonly scheduler: FiberScheduler;
+  readonly scheduler: SchedulerForFutures;
   /** The place where the orchestration asked for the future, if that is recorded. */
   declare readonly source?: SourceMark | undefined;
   state: State = PENDING;
@@ -125,7 +132,7 @@ export abstract class BaseFuture<T> implements Future<T> {
    */
   private waiters: Waiter | Set<Waiter> | null = null;
 
-  constructor(scheduler: FiberScheduler) {
+  constructor(scheduler: SchedulerForFutures) {
     this.scheduler = scheduler;
   }
 
@@ -229,7 +236,7 @@ export abstract class BaseFuture<T> implements Future<T> {
 
   /**
    * Abandons a pending future. Only `Cancelling.run` calls this, one future at a time; see
-   * {@link FiberScheduler.cancel}.
+   * {@link SchedulerForFutures.cancel}.
    */
   abstract abandon(reason: string | undefined): void;
 
@@ -254,7 +261,7 @@ class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {
     const future = this.future;
     // A value that is there needs no round through the fiber. Everything else takes that round, because the fiber
     // decides about errors and about futures of another instance.
-    if (future.state === OK && currentFiber()?.scheduler === future.scheduler) {
+    if (future.state === OK && future.scheduler.isRunning) {
       return { done: true, value: future.value as T };
     }
     this.asked = true;

@@ -8,19 +8,24 @@ import { CancelledError } from '../errors/errors.ts';
 import { AwaitedChanges } from '../util/awaited-changes.ts';
 import { Line, type Place } from '../util/line.ts';
 import { currentFiber } from './current.ts';
-import { BaseFuture, FAILED } from './future.ts';
-import type { FiberScheduler } from './scheduler.ts';
+import { BaseFuture, FAILED, type SchedulerForFutures } from './future.ts';
 import type { Mailbox, WaitChanges } from './waits.ts';
+
+/** The part of the scheduler that waits for messages use. */
+export interface SchedulerForMailboxes extends SchedulerForFutures {
+  readonly mailboxes: AwaitedMailboxes;
+}
 
 /** The next message of one mailbox. */
 export class MailboxFuture<T> extends BaseFuture<T> {
+  declare readonly scheduler: SchedulerForMailboxes;
   readonly mailbox: Mailbox;
   /** The id of the fiber that asked for it; 0 is the main fiber. */
   readonly fiber = currentFiber()?.id ?? 0;
   /** The future's place among those that wait for the mailbox, while it does. */
   place: Place<MailboxFuture<unknown>> | null = null;
 
-  constructor(scheduler: FiberScheduler, mailbox: Mailbox) {
+  constructor(scheduler: SchedulerForMailboxes, mailbox: Mailbox) {
     super(scheduler);
     this.mailbox = mailbox;
   }

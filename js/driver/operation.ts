@@ -7,12 +7,19 @@ import { fromErrorPayload } from '../values/payload.ts';
 import type { Issued } from './command.ts';
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, type Delivery } from './delivery.ts';
-import { BaseFuture, FAILED, OK, PENDING } from './future.ts';
-import type { FiberScheduler } from './scheduler.ts';
+import { BaseFuture, FAILED, OK, PENDING, type SchedulerForFutures } from './future.ts';
 import { type SourceMark, withCallerStack } from './source.ts';
+
+/** The part of the scheduler that operations use. */
+export interface SchedulerForOperations extends SchedulerForFutures {
+  readonly operations: Map<number, OperationFuture<unknown>>;
+  readonly onDemand: AwaitedOperations;
+  cancelOperation(operation: number): void;
+}
 
 /** An operation that the engine works on under an id. Pending until it is delivered or cancelled. */
 export abstract class OperationFuture<T> extends BaseFuture<T> {
+  declare readonly scheduler: SchedulerForOperations;
   /** The id that the engine gave it. */
   readonly operation: number;
   /** True if history says that it succeeded, before anything else happened. */
@@ -21,7 +28,7 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
   /** The fiber that asked for it. */
   readonly fiber = currentFiber();
 
-  constructor(scheduler: FiberScheduler, { operation, succeedsNext }: Issued) {
+  constructor(scheduler: SchedulerForOperations, { operation, succeedsNext }: Issued) {
     super(scheduler);
     this.operation = operation;
     this.succeedsNext = succeedsNext;
@@ -57,7 +64,7 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
 export class ActivityFuture<T> extends OperationFuture<T> {
   readonly name: string;
 
-  constructor(scheduler: FiberScheduler, issued: Issued, name: string) {
+  constructor(scheduler: SchedulerForOperations, issued: Issued, name: string) {
     super(scheduler, issued);
     this.name = name;
   }
@@ -94,7 +101,7 @@ export class ActivityFuture<T> extends OperationFuture<T> {
 export class InlineFuture<T> extends ActivityFuture<T> {
   readonly fn: ActivityFunction;
 
-  constructor(scheduler: FiberScheduler, issued: Issued, name: string, fn: ActivityFunction) {
+  constructor(scheduler: SchedulerForOperations, issued: Issued, name: string, fn: ActivityFunction) {
     super(scheduler, issued, name);
     this.fn = fn;
   }
@@ -102,7 +109,7 @@ export class InlineFuture<T> extends ActivityFuture<T> {
 
 /** An operation that settles only while a fiber waits for it. The engine is told which of these are awaited. */
 export abstract class OnDemandFuture<T> extends OperationFuture<T> {
-  constructor(scheduler: FiberScheduler, issued: Issued) {
+  constructor(scheduler: SchedulerForOperations, issued: Issued) {
     super(scheduler, issued);
     scheduler.onDemand.pending += 1;
   }

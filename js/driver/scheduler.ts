@@ -31,16 +31,16 @@
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from '../errors/errors.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from '../values/limits.ts';
 import { fromPayload } from '../values/payload.ts';
-import { byAge, Cancelling } from './cancelling.ts';
+import { byAge, Cancelling, type SchedulerForCancelling } from './cancelling.ts';
 import { CANCEL_OPERATION, type Command, type Issued } from './command.ts';
-import type { Continuation } from './continuation.ts';
+import type { Continuation, SchedulerForContinuations } from './continuation.ts';
 import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, MESSAGE, REFUSED, SUCCEEDED } from './delivery.ts';
 import type { EnginePort } from './engine.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { join, leave, reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
-import { AwaitedMailboxes } from './mailbox.ts';
+import { AwaitedMailboxes, type SchedulerForMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import { sourceHere } from './source.ts';
 
@@ -59,7 +59,7 @@ export interface Runnable {
 /** The number of taken entries from which the queue is compacted, if they also make up half of it. */
 const COMPACT_AT = 1_024;
 
-export class FiberScheduler {
+export class FiberScheduler implements SchedulerForCancelling, SchedulerForContinuations, SchedulerForMailboxes {
   readonly port: EnginePort;
   readonly limits: Required<RuntimeLimits>;
   /** The `OrchestrationContext` of the instance's code, which sets itself. */
@@ -80,7 +80,7 @@ export class FiberScheduler {
   isPressed = false;
   /** Set once a call into the engine was refused: the instance is to be suspended. */
   refusal: Refusal | null = null;
-  readonly cancelling = new Cancelling(this);
+  readonly cancelling: Cancelling = new Cancelling(this);
   /** The continuation that follows this execution, if there is one. */
   continuation: Continuation | null = null;
   channelsMade = 0;
@@ -101,6 +101,11 @@ export class FiberScheduler {
     this.now = now;
     this.limits = limits;
     this.main = this.spawn(main);
+  }
+
+  /** True while a fiber of this instance runs. */
+  get isRunning(): boolean {
+    return currentFiber()?.scheduler === this;
   }
 
   /** Starts a fiber. The fiber runs after those that are ready before it. */

@@ -22,6 +22,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import timers from 'node:timers';
 
 import { currentFiber } from '../driver/current.ts';
+import { currentScheduler } from '../driver/current-scheduler.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { DeterminismError, RuntimeStateError } from '../errors/errors.ts';
 import type { OrchestrationFunction, RunnableOrchestration } from './definition.ts';
@@ -78,8 +79,8 @@ export function releaseGuard(): void {
 export function withoutGuard({ fn, ...rest }: RunnableOrchestration): RunnableOrchestration {
   const unguarded: OrchestrationFunction = (ctx, input) => {
     // The main fiber calls this function when it begins.
-    const fiber = currentFiber();
-    if (fiber !== null) exempt.add(fiber.scheduler);
+    const scheduler = currentScheduler();
+    if (scheduler !== null) exempt.add(scheduler);
     return fn(ctx, input);
   };
   return { ...rest, fn: unguarded };
@@ -87,8 +88,8 @@ export function withoutGuard({ fn, ...rest }: RunnableOrchestration): RunnableOr
 
 /** Returns the scheduler of the running guarded fiber; `null` if none is running. */
 function guarded(): FiberScheduler | null {
-  const fiber = currentFiber();
-  return fiber === null || exempt.has(fiber.scheduler) ? null : fiber.scheduler;
+  const scheduler = currentScheduler();
+  return scheduler === null || exempt.has(scheduler) ? null : scheduler;
 }
 
 /** The remedy for each forbidden call. */

@@ -5,7 +5,7 @@
  * is running, so that helpers need no `ctx` handed down. Outside of one they throw `DeterminismError`.
  */
 
-import { currentFiber } from '../driver/current.ts';
+import { currentScheduler } from '../driver/current-scheduler.ts';
 import { DeterminismError } from '../errors/errors.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
@@ -36,7 +36,7 @@ export function currentContext(): OrchestrationContext {
 }
 
 function contextFor(name: string): OrchestrationContext {
-  const context = currentFiber()?.scheduler.context as OrchestrationContext | null | undefined;
+  const context = currentScheduler()?.context as OrchestrationContext | null | undefined;
   if (context) return context;
   throw new DeterminismError(
     `${name}() was called while no orchestration was running: the functions of 'perdure/orchestration' work only in the function* ` +
