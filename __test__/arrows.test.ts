@@ -7,6 +7,7 @@ import { describe, expect, it, vi } from 'vitest';
 import {
   type CargoPackage,
   CRATE_ARROWS,
+  circles,
   crateViolations,
   importsOf,
   importViolations,
@@ -91,17 +92,31 @@ describe('the rooms of the runtime', () => {
 });
 
 describe('the files of js/', () => {
+  const imports = readdirSync(join(root, 'js'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .flatMap((file) => importsOf(relative(join(root, 'js'), file).split(sep).join('/'), readFileSync(file, 'utf8')));
+
   it('import each other as the architecture allows', () => {
     const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
       string,
       object
     >;
-    const imports = readdirSync(join(root, 'js'), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
-      .map((entry) => join(entry.parentPath, entry.name))
-      .flatMap((file) => importsOf(relative(join(root, 'js'), file).split(sep).join('/'), readFileSync(file, 'utf8')));
     expect(imports.length).toBeGreaterThan(0);
     expect(importViolations(imports, Object.keys({ ...dependencies, ...peerDependencies }))).toEqual([]);
+  });
+
+  it('form no circle of more than two files, types included', () => {
+    expect(circles(imports)).toEqual([]);
+  });
+
+  it('would be told of a circle', () => {
+    const plant = (files: Record<string, string>): string[][] =>
+      circles(Object.entries(files).flatMap(([file, text]) => importsOf(file, text)));
+    const two = { 'a.ts': "import type { B } from './b.ts';", 'b.ts': "import type { A } from './a.ts';" };
+    expect(plant(two)).toEqual([]);
+    const three = { 'b.ts': "import type { C } from './c.ts';", 'c.ts': "let a: import('./a.js').A;" };
+    expect(plant({ ...two, ...three, 'd.ts': "import './a.ts';" })).toEqual([['a.ts', 'b.ts', 'c.ts']]);
   });
 
   it('would be told of a wrong arrow', () => {

@@ -244,9 +244,13 @@ function violationsOf({ from, to, isType }: Import, packages: readonly string[])
     ({ who, except = [], only, never = [] }) =>
       isAmong(who, source) && !isAmong(except, source) && ((only && !isAmong(only, used)) || isAmong(never, used)),
   ).map(({ because }) => because);
-  const isException = isType && EXCEPTIONS.some((arrow) => arrow.from === source && arrow.to === used);
-  const upwards = isException ? undefined : upwardsOf(folderOf(source), folderOf(used));
+  const upwards = isException(from, target, isType) ? undefined : upwardsOf(folderOf(source), folderOf(used));
   return [...broken, ...(upwards === undefined ? [] : [upwards])].map((because) => `${from} -> ${target}: ${because}`);
+}
+
+/** True for an import that {@link EXCEPTIONS} lists. */
+function isException(from: string, target: string, isType: boolean): boolean {
+  return isType && EXCEPTIONS.some((arrow) => arrow.from === nameOf(from) && arrow.to === nameOf(target));
 }
 
 /**
@@ -284,6 +288,37 @@ function cycles(imports: readonly Import[]): string[] {
     done.add(file);
   };
   for (const file of next.keys()) visit(file, []);
+  return found;
+}
+
+/**
+ * Returns the circles of more than two files whose imports lead from each of them to each other one, types included:
+ * the strongly connected components of the imports. The exceptions above do not count.
+ */
+export function circles(imports: readonly Import[]): string[][] {
+  const next = new Map<string, Set<string>>();
+  for (const { from, to, isType } of imports)
+    if (to.startsWith('.') && !isException(from, resolve(from, to), isType))
+      next.set(from, (next.get(from) ?? new Set()).add(resolve(from, to)));
+  const reached = new Map([...next.keys()].map((file) => [file, reachedFrom(file, next)]));
+  const found = new Map<string, string[]>();
+  for (const [file, others] of reached) {
+    const circle = [...others].filter((other) => reached.get(other)?.has(file)).sort();
+    if (circle.length > 2) found.set(circle.join(), circle);
+  }
+  return [...found.values()];
+}
+
+/** Returns the files that the imports of a file lead to. */
+function reachedFrom(file: string, next: ReadonlyMap<string, ReadonlySet<string>>): Set<string> {
+  const found = new Set<string>();
+  const open = [file];
+  for (let at = open.pop(); at !== undefined; at = open.pop())
+    for (const target of next.get(at) ?? [])
+      if (!found.has(target)) {
+        found.add(target);
+        open.push(target);
+      }
   return found;
 }
 
