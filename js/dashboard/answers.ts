@@ -12,7 +12,7 @@ export interface ErrorAnswer {
 }
 
 /** A value as text. The value is arbitrary user data, so it is only ever shown as text. */
-export interface Shown {
+export interface ValueText {
   readonly text: string;
   /** True if `text` is the whole value. */
   readonly isWhole: boolean;
@@ -46,14 +46,14 @@ export interface RuntimeAnswer {
 
 /** One sample of the store: an event `sample` of `GET api/v1/live`. */
 export interface Sample {
-  readonly tick: Tick;
+  readonly tick: SampleCounts;
   readonly stats: StoreStats;
   readonly workers: readonly WorkerAnswer[];
   readonly runtime: RuntimeAnswer | null;
 }
 
 /** The counts from which rates are computed. Nothing else is kept of past samples. */
-export interface Tick {
+export interface SampleCounts {
   readonly atMs: number;
   /** Number of instances in the store. */
   readonly instances: number;
@@ -65,7 +65,7 @@ export interface Tick {
 }
 
 /** Data of `past`, the first event of `GET api/v1/live`. */
-export type PastAnswer = readonly Tick[];
+export type PastAnswer = readonly SampleCounts[];
 
 /** A row of the list. */
 export interface InstanceRow {
@@ -74,7 +74,7 @@ export interface InstanceRow {
   readonly version: string;
   readonly status: InstanceState;
   readonly executionId: number;
-  readonly customStatus?: Shown;
+  readonly customStatus?: ValueText;
   /** First line of the error message. */
   readonly error?: string;
   readonly createdAtMs: number;
@@ -95,14 +95,14 @@ export interface InstancesAnswer {
 export interface ReportAnswer {
   readonly code: string;
   readonly message: string;
-  readonly fields: readonly { readonly name: string; readonly value: Shown }[];
+  readonly fields: readonly { readonly name: string; readonly value: ValueText }[];
 }
 
 /** `GET api/v1/instance`, and an event `instance` of `GET api/v1/live?id=`. */
 export interface InstanceAnswer extends Omit<InstanceRow, 'error'> {
   readonly customStatusVersion: number;
-  readonly output?: Shown;
-  readonly error?: Shown;
+  readonly output?: ValueText;
+  readonly error?: ValueText;
   readonly report?: ReportAnswer;
 }
 
@@ -117,7 +117,7 @@ export interface EventRow {
   /** Number of the fiber that requested the operation or received the message; absent for the main fiber. */
   readonly fiber?: number;
   /** Value of the event, if it has one. */
-  readonly value?: Shown;
+  readonly value?: ValueText;
   readonly attempt?: number;
   /** Time at which the next attempt may start, or the timer is due. */
   readonly untilMs?: number;

@@ -8,13 +8,13 @@ import { act, isChanging } from './actions.ts';
 import type { ActionBodies, ChangingAction } from './answers.ts';
 import { assetAnswer, isAsset } from './assets.ts';
 import { type Caller, Guard, makeToken } from './guard.ts';
-import { Live } from './live.ts';
+import { LiveStreams } from './live.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
+import { Presenter } from './presenter.ts';
 import { bodyOf, jsonOf, Query, URL_MAX } from './query.ts';
-import { READS, type Site } from './reads.ts';
+import { READS, type RouteContext } from './reads.ts';
 import { answerOf, Refusal, refusalOf } from './refusal.ts';
 import { Sampler } from './sampler.ts';
-import { Shower } from './shower.ts';
 
 /** Answers the requests of a dashboard; {@link dashboardHandler} returns it. */
 export interface DashboardHandler {
@@ -82,9 +82,9 @@ export function dashboardHandler(client: Client, options?: DashboardOptions): Da
 }
 
 class Dashboard {
-  readonly #site: Site;
+  readonly #context: RouteContext;
   readonly #guard: Guard;
-  readonly #live: Live;
+  readonly #live: LiveStreams;
   readonly #logger: Logger;
   /** Base path, with a slash at its end. */
   readonly #base: string;
@@ -93,14 +93,14 @@ class Dashboard {
     const { basePath = '/', redact, runtime, logger = consoleLogger } = options;
     this.#logger = logger;
     this.#base = basePath.replace(/\/?$/, '/');
-    this.#site = {
+    this.#context = {
       client,
       options,
-      shower: new Shower(redact, logger),
+      presenter: new Presenter(redact, logger),
       report: (refusal, error) => this.#report(refusal, error),
     };
     this.#guard = new Guard(options, token);
-    this.#live = new Live(this.#site, new Sampler(client, runtime));
+    this.#live = new LiveStreams(this.#context, new Sampler(client, runtime));
   }
 
   async answer(request: Request, caller: Caller | undefined): Promise<Response> {
@@ -157,7 +157,7 @@ class Dashboard {
     this.#guard.checkToken(request);
     new Query(url).only();
     await this.#authorize(request, 'read', undefined);
-    const { client, options } = this.#site;
+    const { client, options } = this.#context;
     const { status, headers, body } = await metricsResponse(client, options.runtime ?? []);
     return new Response(body, { status, headers });
   }
@@ -178,17 +178,17 @@ class Dashboard {
       only(request, 'POST');
       this.#guard.checkAction(request);
       this.#guard.checkToken(request);
-      if (this.#site.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
+      if (this.#context.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
       query.only();
       const body = bodyOf(path, await jsonOf(request));
       for (const id of new Set([body.id, newIdOf(body)])) await this.#authorize(request, path, id);
-      return Response.json(await act(this.#site.client, path, body));
+      return Response.json(await act(this.#context.client, path, body));
     }
     if (read === undefined && path !== 'live') throw nothing();
     only(request, 'GET', 'HEAD');
     this.#guard.checkToken(request);
     await this.#authorize(request, 'read', query.text('id'));
-    if (read !== undefined) return Response.json(await read(this.#site, query));
+    if (read !== undefined) return Response.json(await read(this.#context, query));
     if (request.method === 'HEAD') return new Response(null, { headers: EVENTS });
     return new Response(this.#live.open(query, request.signal), { headers: EVENTS });
   }
@@ -204,7 +204,7 @@ class Dashboard {
   }
 
   async #authorize(request: Request, action: DashboardAction, instanceId: string | undefined): Promise<void> {
-    const { authorize } = this.#site.options;
+    const { authorize } = this.#context.options;
     if (authorize === undefined) return;
     let mayDo: unknown = false;
     try {

@@ -4,7 +4,7 @@
 import type { HistoryPage } from '../client/history.ts';
 import { hasEnded } from '../client/instance-status.ts';
 import type { Query } from './query.ts';
-import { instanceOf, type Site, shownPage } from './reads.ts';
+import { instanceOf, type RouteContext, shownPage } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -23,13 +23,13 @@ const HEARTBEAT_MS = 15_000;
 /** Most bytes that are buffered for a slow listener. Above that its stream ends, and the listener may reconnect. */
 const WAITING_MAX = 4 * 1024 * 1024;
 
-export class Live {
-  readonly #site: Site;
+export class LiveStreams {
+  readonly #context: RouteContext;
   readonly #sampler: Sampler;
   #open = 0;
 
-  constructor(site: Site, sampler: Sampler) {
-    this.#site = site;
+  constructor(context: RouteContext, sampler: Sampler) {
+    this.#context = context;
     this.#sampler = sampler;
   }
 
@@ -60,7 +60,7 @@ export class Live {
               const refusal =
                 refusalOf(error) ??
                 new Refusal(500, 'INTERNAL', 'an internal error ended the stream: see the log of the server');
-              this.#site.report(refusal, error);
+              this.#context.report(refusal, error);
               to.send('failed', answerOf(refusal));
             })
             .finally(() => {
@@ -114,7 +114,7 @@ export class Live {
     let seen = '';
     let execution = part.executionId;
     while (!signal.aborted) {
-      const instance = await instanceOf(this.#site, id);
+      const instance = await instanceOf(this.#context, id);
       const { executionId = instance.executionId } = part;
       // Without an execution number, the stream follows the instance into its next execution.
       if (execution !== undefined && execution !== executionId) next = 1;
@@ -125,7 +125,7 @@ export class Live {
         // Reading a long history takes a moment, so the instance is sent first.
         stream.send('instance', instance);
         const read = (limit: number): Promise<HistoryPage> => {
-          const page = this.#site.client.historyPage(id, { executionId, from: next, limit });
+          const page = this.#context.client.historyPage(id, { executionId, from: next, limit });
           // The page may fail after the listener has gone. That rejection is handled here.
           page.catch(() => {});
           return page;
@@ -136,13 +136,13 @@ export class Live {
           next += page.events.length;
           // The store reads the next page while this one is written.
           ahead = page.next === null || page.events.length === 0 ? undefined : read(part.limit);
-          if (page.events.length > 0) stream.send('history', shownPage(this.#site, id, page));
+          if (page.events.length > 0) stream.send('history', shownPage(this.#context, id, page));
           await stream.room(signal);
         }
       }
       if (hasEnded(instance.status)) return stream.send('end', {});
       if (!signal.aborted)
-        await this.#site.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
+        await this.#context.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
     }
   }
 }

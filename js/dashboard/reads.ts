@@ -3,26 +3,26 @@
 import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
-import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, Shown } from './answers.ts';
+import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, ValueText } from './answers.ts';
 import type { DashboardOptions } from './options.ts';
+import { type Presenter, SHOWN_MAX } from './presenter.ts';
 import type { Query } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
-import { SHOWN_MAX, type Shower } from './shower.ts';
 
 /** The parts of a dashboard that all routes use. */
-export interface Site {
+export interface RouteContext {
   readonly client: Client;
-  readonly shower: Shower;
+  readonly presenter: Presenter;
   readonly options: DashboardOptions;
   /** Logs an error, if its refusal stands for a failure of the server. */
   report(refusal: Refusal, error: unknown): void;
 }
 
-type Read = (site: Site, query: Query) => Promise<unknown>;
+type Read = (context: RouteContext, query: Query) => Promise<unknown>;
 
 export const READS: Readonly<Record<string, Read>> = { about, instances, instance, history, value };
 
-async function about({ client, options }: Site, query: Query): Promise<AboutAnswer> {
+async function about({ client, options }: RouteContext, query: Query): Promise<AboutAnswer> {
   query.only();
   return {
     store: { ...(await client.describeStore()) },
@@ -31,13 +31,13 @@ async function about({ client, options }: Site, query: Query): Promise<AboutAnsw
   };
 }
 
-async function instances({ client, shower }: Site, query: Query): Promise<InstancesAnswer> {
+async function instances({ client, presenter }: RouteContext, query: Query): Promise<InstancesAnswer> {
   const { items, cursor } = await client.listInstances(query.filter()).page();
-  return { items: items.map((item) => shower.row(item)), cursor };
+  return { items: items.map((item) => presenter.row(item)), cursor };
 }
 
-async function instance(site: Site, query: Query): Promise<InstanceAnswer> {
-  return instanceOf(site, query.only('id').id());
+async function instance(context: RouteContext, query: Query): Promise<InstanceAnswer> {
+  return instanceOf(context, query.only('id').id());
 }
 
 /** @throws Refusal when there is no instance of that id */
@@ -48,21 +48,25 @@ export async function statusOf(client: Client, id: string): Promise<InstanceStat
 }
 
 /** @throws Refusal when there is no instance of that id */
-export async function instanceOf({ client, shower }: Site, id: string): Promise<InstanceAnswer> {
-  return shower.instance(await statusOf(client, id));
+export async function instanceOf({ client, presenter }: RouteContext, id: string): Promise<InstanceAnswer> {
+  return presenter.instance(await statusOf(client, id));
 }
 
-async function history(site: Site, query: Query): Promise<HistoryAnswer> {
+async function history(context: RouteContext, query: Query): Promise<HistoryAnswer> {
   const { id, ...part } = query.only('id', 'execution', 'from', 'limit').part();
-  return shownPage(site, id, await site.client.historyPage(id, part));
+  return shownPage(context, id, await context.client.historyPage(id, part));
 }
 
-export function shownPage({ shower }: Site, id: string, { executionId, events, next }: HistoryPage): HistoryAnswer {
-  return { executionId, events: events.map((event) => shower.event(event, id)), next };
+export function shownPage(
+  { presenter }: RouteContext,
+  id: string,
+  { executionId, events, next }: HistoryPage,
+): HistoryAnswer {
+  return { executionId, events: events.map((event) => presenter.event(event, id)), next };
 }
 
 /** Returns a whole value: that of an event, or a current one of an instance. */
-async function value({ client, shower }: Site, query: Query): Promise<Shown> {
+async function value({ client, presenter }: RouteContext, query: Query): Promise<ValueText> {
   const id = query.only('id', 'execution', 'event', 'of').id();
   const executionId = query.number('execution', 1);
   const eventId = query.number('event', 1);
@@ -75,7 +79,7 @@ async function value({ client, shower }: Site, query: Query): Promise<Shown> {
       limit: 1,
       ...(executionId === undefined ? {} : { executionId }),
     });
-    const shown = event && shower.eventValue(event, id, SHOWN_MAX.whole);
+    const shown = event && presenter.eventValue(event, id, SHOWN_MAX.whole);
     if (shown === undefined) throw badRequest('the event does not exist, or has no value');
     return shown;
   }
@@ -87,8 +91,8 @@ async function value({ client, shower }: Site, query: Query): Promise<Shown> {
   const status = await statusOf(client, id);
   const shown =
     of === 'error'
-      ? shower.error(status, SHOWN_MAX.whole)
-      : shower.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
+      ? presenter.error(status, SHOWN_MAX.whole)
+      : presenter.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
   if (shown === undefined) throw badRequest(`the instance has no ${of}`);
   return shown;
 }

@@ -1,4 +1,4 @@
-// Samples the store repeatedly while it has watchers, for the overview and its rates.
+// Samples the store repeatedly while it has listeners, for the overview and its rates.
 
 import { performance } from 'node:perf_hooks';
 
@@ -7,7 +7,7 @@ import { ENDED_STATES } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { DurationHistogram } from '../tracing/metrics.ts';
-import type { PastAnswer, RuntimeAnswer, Sample, Tick } from './answers.ts';
+import type { PastAnswer, RuntimeAnswer, Sample, SampleCounts } from './answers.ts';
 
 /** Least interval between two samples, ms. A store that takes long to count is sampled less often. */
 const LOOK_MS = 2_000;
@@ -19,17 +19,17 @@ const SHARE = 20;
 const TICKS_MAX = 150;
 
 /** Receives samples. */
-export interface Watcher {
+export interface SampleListener {
   sample(sample: Sample): void;
   failed(error: unknown): void;
 }
 
-/** Samples the store for all watchers. It rests while there are none. */
+/** Samples the store for all listeners. It rests while there are none. */
 export class Sampler {
   readonly #client: Client;
   readonly #runtime: Runtime | undefined;
-  readonly #watchers = new Set<Watcher>();
-  readonly #past: Tick[] = [];
+  readonly #listeners = new Set<SampleListener>();
+  readonly #past: SampleCounts[] = [];
   #timer: NodeJS.Timeout | undefined;
   #isLooking = false;
 
@@ -44,16 +44,16 @@ export class Sampler {
     return this.#past.filter(({ atMs }) => atMs > since);
   }
 
-  /** Sends each sample to `watcher`, the first at once, until the returned function is called. */
-  watch(watcher: Watcher): () => void {
-    this.#watchers.add(watcher);
+  /** Sends each sample to `listener`, the first at once, until the returned function is called. */
+  watch(listener: SampleListener): () => void {
+    this.#listeners.add(listener);
     if (!this.#isLooking) {
       clearTimeout(this.#timer);
       void this.#look();
     }
     return () => {
-      this.#watchers.delete(watcher);
-      if (this.#watchers.size === 0) clearTimeout(this.#timer);
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) clearTimeout(this.#timer);
     };
   }
 
@@ -64,13 +64,13 @@ export class Sampler {
       const sample = await this.#sample();
       this.#past.push(sample.tick);
       if (this.#past.length > TICKS_MAX) this.#past.shift();
-      for (const watcher of this.#watchers) watcher.sample(sample);
+      for (const listener of this.#listeners) listener.sample(sample);
     } catch (error) {
-      for (const watcher of this.#watchers) watcher.failed(error);
+      for (const listener of this.#listeners) listener.failed(error);
     } finally {
       this.#isLooking = false;
     }
-    if (this.#watchers.size === 0) return;
+    if (this.#listeners.size === 0) return;
     const took = performance.now() - before;
     this.#timer = setTimeout(() => void this.#look(), Math.max(LOOK_MS, took * SHARE));
   }
@@ -100,7 +100,7 @@ function meanMs({ count, sumMs }: DurationHistogram): number {
   return count === 0 ? 0 : Math.round((10 * sumMs) / count) / 10;
 }
 
-function tickOf({ instances }: StoreStats, runtime: RuntimeAnswer | null): Tick {
+function tickOf({ instances }: StoreStats, runtime: RuntimeAnswer | null): SampleCounts {
   const count = (states: readonly (keyof typeof instances)[]): number =>
     states.reduce((sum, state) => sum + instances[state], 0);
   const { turns, attempts } = runtime?.counters ?? {};

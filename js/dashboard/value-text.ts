@@ -2,7 +2,7 @@
 
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isRecord, property } from '../util/show.ts';
-import type { Shown } from './answers.ts';
+import type { ValueText } from './answers.ts';
 
 /** Depth at which nested values are cut. */
 const DEPTH_MAX = 200;
@@ -20,8 +20,8 @@ const DEEPER = /\[(?:Object|Array|Map|Set)\b/;
  * Returns the text of a value: indented JSON, or the output of `util.inspect` for a value that is not JSON; cut after
  * `max` characters.
  */
-export function valueText(value: unknown, max: number): Shown {
-  const text = new Text(max);
+export function valueText(value: unknown, max: number): ValueText {
+  const text = new BoundedText(max);
   const error = errorText(value);
   if (error !== undefined) text.add(error);
   else write(value, '', [], text);
@@ -29,7 +29,7 @@ export function valueText(value: unknown, max: number): Shown {
 }
 
 /** A text of at most so many characters. */
-class Text {
+class BoundedText {
   #parts: string[] = [];
   #left: number;
   #isWhole = true;
@@ -57,13 +57,13 @@ class Text {
     this.#left -= part.length;
   }
 
-  get shown(): Shown {
+  get shown(): ValueText {
     // The cut may have left half of a surrogate pair.
     return { text: this.#parts.join('').toWellFormed(), isWhole: this.#isWhole };
   }
 }
 
-function write(value: unknown, indent: string, around: readonly object[], text: Text): void {
+function write(value: unknown, indent: string, around: readonly object[], text: BoundedText): void {
   if (text.isFull) return text.cut();
   if (typeof value === 'string')
     return text.add(JSON.stringify(value.length > text.left ? value.slice(0, text.left) : value));
@@ -94,7 +94,7 @@ function write(value: unknown, indent: string, around: readonly object[], text: 
   text.add(`${indent}${close}`);
 }
 
-function writeOther(value: object, indent: string, text: Text): void {
+function writeOther(value: object, indent: string, text: BoundedText): void {
   const isBrief = text.left <= BRIEF;
   const size = property(value, 'size') ?? property(value, 'length');
   const { text: shown, isWhole } = boundedInspect(value, {

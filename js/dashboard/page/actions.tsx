@@ -4,9 +4,9 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { ActionBodies, ChangingAction, EventRow, InstanceAnswer } from '../answers.ts';
-import { useAbout } from './about.ts';
-import { act, type Refused } from './api.ts';
+import { act, type RequestError } from './api.ts';
 import { linkTo } from './route.ts';
+import { useServerInfo } from './server-info.ts';
 import { hasEnded } from './status.tsx';
 
 interface ActionsProps {
@@ -135,7 +135,7 @@ function possible({ status }: InstanceAnswer): readonly ChangingAction[] {
 }
 
 export function Actions({ instance, execution, events, again }: ActionsProps): JSX.Element | null {
-  const about = useAbout();
+  const about = useServerInfo();
   const [action, setAction] = useState<ChangingAction>();
   const [done, setDone] = useState('');
   if (about?.readOnly) return null;
@@ -212,7 +212,7 @@ function ActionDialog({
       };
       onDone((await act(action, body as ActionBodies[typeof action])).id);
     } catch (error) {
-      setProblem((error as Refused | SyntaxError).message);
+      setProblem((error as RequestError | SyntaxError).message);
       setBusy(false);
     }
   };

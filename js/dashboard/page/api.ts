@@ -5,7 +5,7 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { ActionAnswer, ActionBodies, ChangingAction, ErrorAnswer } from '../answers.ts';
 
 /** A refused request. */
-export class Refused extends Error {
+export class RequestError extends Error {
   readonly status: number;
   readonly code: string;
 
@@ -22,13 +22,13 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
     response = await fetch(path, { ...init, credentials: 'same-origin', redirect: 'error' });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Refused(0, 'UNREACHABLE', 'The server does not respond.');
+    throw new RequestError(0, 'UNREACHABLE', 'The server does not respond.');
   }
   const body = (await response.json().catch(() => null)) as (T & Partial<ErrorAnswer>) | null;
   if (response.ok && body !== null) return body;
   const { code = 'UNKNOWN', message = `The server responded with status ${response.status}.` } = body?.error ?? {};
   if (response.status === 401) dispatchEvent(new Event('signedout'));
-  throw new Refused(response.status, code, message);
+  throw new RequestError(response.status, code, message);
 }
 
 export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
@@ -49,16 +49,16 @@ export function signIn(token: string): Promise<unknown> {
 }
 
 /** The state of a request. The last answer stays until the next one arrives. */
-export interface Asked<T> {
+export interface RequestState<T> {
   readonly answer: T | undefined;
-  readonly error: Refused | undefined;
+  readonly error: RequestError | undefined;
   readonly isLoading: boolean;
   reload(): void;
 }
 
 /** Sends a request when the path changes, and at each reload. */
-export function useAnswer<T>(path: string): Asked<T> {
-  const [state, setState] = useState<{ path?: string; answer?: T; error?: Refused; isLoading: boolean }>({
+export function useAnswer<T>(path: string): RequestState<T> {
+  const [state, setState] = useState<{ path?: string; answer?: T; error?: RequestError; isLoading: boolean }>({
     isLoading: true,
   });
   const asking = useRef<AbortController | undefined>(undefined);
@@ -68,7 +68,7 @@ export function useAnswer<T>(path: string): Asked<T> {
     setState((was) => ({ ...was, isLoading: true }));
     get<T>(path, signal).then(
       (answer) => signal.aborted || setState({ path, answer, isLoading: false }),
-      (error: Refused) => signal.aborted || setState({ path, error, isLoading: false }),
+      (error: RequestError) => signal.aborted || setState({ path, error, isLoading: false }),
     );
   }, [path]);
   useEffect(() => {

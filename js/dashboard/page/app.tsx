@@ -4,13 +4,13 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 import type { AboutAnswer } from '../answers.ts';
-import { About } from './about.ts';
 import { useAnswer } from './api.ts';
 import { Instance } from './instance.tsx';
 import { Instances } from './instances.tsx';
 import { Overview } from './overview.tsx';
 import { Problem } from './problem.tsx';
 import { linkTo, type Route, useRoute } from './route.ts';
+import { ServerInfo } from './server-info.ts';
 import { SignIn } from './sign-in.tsx';
 import { NEXT_THEME, setTheme, theme } from './theme.ts';
 
@@ -29,7 +29,7 @@ export function App(): JSX.Element {
   };
   useTitle(route);
   return (
-    <About.Provider value={about}>
+    <ServerInfo.Provider value={about}>
       <a class="skip" href="#main" onClick={skip}>
         Skip to content
       </a>
@@ -62,7 +62,7 @@ export function App(): JSX.Element {
           <Page route={route} />
         )}
       </main>
-    </About.Provider>
+    </ServerInfo.Provider>
   );
 }
 

@@ -4,13 +4,13 @@ import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
 import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer } from '../answers.ts';
 import { Bars } from '../bars.ts';
-import { get, listen, Refused } from './api.ts';
+import { get, listen, RequestError } from './api.ts';
 import { queryOf } from './route.ts';
 
 /** Events that the page keeps, and by which the limit grows on request. */
 const EVENTS_STEP = 50_000;
 
-export interface Watched {
+export interface WatchedInstance {
   readonly instance: InstanceAnswer | undefined;
   /** Number of the shown execution. */
   readonly execution: number | undefined;
@@ -20,42 +20,42 @@ export interface Watched {
   /** Grows with each change of `events` and `bars`. */
   readonly version: number;
   readonly isLive: boolean;
-  readonly error: Refused | undefined;
+  readonly error: RequestError | undefined;
   /** Raises the limit of kept events. Present when there may be more events. */
   readonly more: (() => void) | undefined;
 }
 
-interface Kept {
+interface LoadedHistory {
   events: EventRow[];
   bars: Bars;
   execution: number | undefined;
 }
 
 /** @param execution - without it the current execution, followed by the next one when that begins */
-export function useHistory(id: string, execution: number | undefined): Watched {
-  const kept = useRef<Kept>({ events: [], bars: new Bars(), execution });
+export function useHistory(id: string, execution: number | undefined): WatchedInstance {
+  const loaded = useRef<LoadedHistory>({ events: [], bars: new Bars(), execution });
   const [instance, setInstance] = useState<InstanceAnswer>();
   const [version, setVersion] = useState(0);
   const [isLive, setLive] = useState(false);
-  const [error, setError] = useState<Refused>();
+  const [error, setError] = useState<RequestError>();
   const [most, setMost] = useState(EVENTS_STEP);
   const [isFull, setFull] = useState(false);
   useEffect(() => {
     setFull(false);
     const stop = listen(
-      () => `live?${queryOf({ id, execution, from: kept.current.events.length + 1 })}`,
+      () => `live?${queryOf({ id, execution, from: loaded.current.events.length + 1 })}`,
       {
         history: ({ executionId, events }: HistoryAnswer) => {
-          if (kept.current.execution !== executionId)
-            kept.current = { events: [], bars: new Bars(), execution: executionId };
+          if (loaded.current.execution !== executionId)
+            loaded.current = { events: [], bars: new Bars(), execution: executionId };
           for (const event of events) {
             // Events that are repeated after a lost connection are skipped.
-            if (event.id !== kept.current.events.length + 1) continue;
-            kept.current.events.push(event);
-            kept.current.bars.add(event);
+            if (event.id !== loaded.current.events.length + 1) continue;
+            loaded.current.events.push(event);
+            loaded.current.bars.add(event);
           }
           setVersion((version) => version + 1);
-          if (kept.current.events.length < most) return;
+          if (loaded.current.events.length < most) return;
           setFull(true);
           stop();
         },
@@ -64,7 +64,7 @@ export function useHistory(id: string, execution: number | undefined): Watched {
           setInstance(instance);
         },
         failed: ({ error }: ErrorAnswer) => {
-          setError(new Refused(0, error.code, error.message));
+          setError(new RequestError(0, error.code, error.message));
           if (error.code === 'INSTANCE_NOT_FOUND') stop();
         },
         end: () => setLive(false),
@@ -78,6 +78,6 @@ export function useHistory(id: string, execution: number | undefined): Watched {
     return stop;
   }, [id, execution, most]);
   const more = useCallback(() => setMost((most) => most + EVENTS_STEP), []);
-  const { events, bars, execution: shown } = kept.current;
+  const { events, bars, execution: shown } = loaded.current;
   return { instance, execution: shown, events, bars, version, isLive, error, more: isFull ? more : undefined };
 }

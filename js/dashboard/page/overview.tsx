@@ -9,10 +9,10 @@ import type {
   PastAnswer,
   RuntimeAnswer,
   Sample,
-  Tick,
+  SampleCounts,
   WorkerAnswer,
 } from '../answers.ts';
-import { listen, Refused, useAnswer } from './api.ts';
+import { listen, RequestError, useAnswer } from './api.ts';
 import { ago, count, duration, time, words } from './format.ts';
 import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
@@ -26,15 +26,15 @@ const TICKS_MAX = 150;
 /** Most characters of a host that are shown, because it may be long. */
 const HOST_SHOWN = 24;
 
-interface Seen {
+interface SampleState {
   readonly sample?: Sample;
-  readonly ticks: readonly Tick[];
+  readonly ticks: readonly SampleCounts[];
   readonly isLost: boolean;
-  readonly error?: Refused;
+  readonly error?: RequestError;
 }
 
-function useSamples(): Seen {
-  const [seen, setSeen] = useState<Seen>({ ticks: [], isLost: false });
+function useSamples(): SampleState {
+  const [seen, setSeen] = useState<SampleState>({ ticks: [], isLost: false });
   useEffect(
     () =>
       listen(
@@ -44,7 +44,7 @@ function useSamples(): Seen {
           sample: (sample: Sample) =>
             setSeen(({ ticks, isLost }) => ({ sample, ticks: [...ticks, sample.tick].slice(-TICKS_MAX), isLost })),
           failed: ({ error }: ErrorAnswer) =>
-            setSeen((was) => ({ ...was, error: new Refused(0, error.code, error.message) })),
+            setSeen((was) => ({ ...was, error: new RequestError(0, error.code, error.message) })),
         },
         (isLost) => setSeen((was) => ({ ...was, isLost })),
       ),

@@ -2,9 +2,9 @@
 
 import type { JSX } from 'preact';
 
-import type { Refused } from './api.ts';
+import type { RequestError } from './api.ts';
 
-export function Problem({ error, again }: { error: Refused; again?: () => void }): JSX.Element {
+export function Problem({ error, again }: { error: RequestError; again?: () => void }): JSX.Element {
   return (
     <div class="panel empty" role="alert">
       <p class="problem">{error.message}</p>

@@ -2,7 +2,7 @@
 
 import type { JSX } from 'preact';
 
-import type { Tick } from '../answers.ts';
+import type { SampleCounts } from '../answers.ts';
 import { rate } from './format.ts';
 
 const WIDTH = 240;
@@ -20,7 +20,7 @@ const LINES: readonly { of: Counter; name: string; note: string }[] = [
   { of: 'attempts', name: 'Attempts', note: 'activity attempts per second, of this process' },
 ];
 
-export function Rates({ ticks }: { ticks: readonly Tick[] }): JSX.Element {
+export function Rates({ ticks }: { ticks: readonly SampleCounts[] }): JSX.Element {
   const lines = LINES.filter(({ of }) => ticks.at(-1)?.[of] !== undefined);
   return (
     <section class="panel" aria-labelledby="rates">
@@ -62,7 +62,7 @@ interface Point {
   readonly value: number;
 }
 
-function pointsOf(ticks: readonly Tick[], of: Counter): Point[] {
+function pointsOf(ticks: readonly SampleCounts[], of: Counter): Point[] {
   return ticks.slice(1).map((tick, i) => ({ atMs: tick.atMs, value: perSecond(ticks[i], tick, of) }));
 }
 
@@ -70,7 +70,7 @@ function pointsOf(ticks: readonly Tick[], of: Counter): Point[] {
  * Returns a rate of a counter, at least 0: a counter falls when instances are deleted, or when a runtime is started
  * anew.
  */
-function perSecond(from: Tick | undefined, to: Tick | undefined, of: Counter): number {
+function perSecond(from: SampleCounts | undefined, to: SampleCounts | undefined, of: Counter): number {
   const seconds = ((to?.atMs ?? 0) - (from?.atMs ?? 0)) / 1_000;
   return seconds <= 0 ? 0 : Math.max(0, ((to?.[of] ?? 0) - (from?.[of] ?? 0)) / seconds);
 }

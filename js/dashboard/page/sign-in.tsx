@@ -3,11 +3,11 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import { type Refused, signIn } from './api.ts';
+import { type RequestError, signIn } from './api.ts';
 
 export function SignIn({ onDone }: { onDone(): void }): JSX.Element {
   const [token, setToken] = useState('');
-  const [error, setError] = useState<Refused>();
+  const [error, setError] = useState<RequestError>();
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);
   const submit = (event: Event): void => {

@@ -3,24 +3,24 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
-import type { Shown } from '../answers.ts';
-import { get, type Refused } from './api.ts';
+import type { ValueText } from '../answers.ts';
+import { get, type RequestError } from './api.ts';
 
 interface ValueProps {
   readonly label: string;
-  readonly shown: Shown;
+  readonly shown: ValueText;
   /** Path of the whole value, below `api/v1/`. */
   readonly whole?: string;
 }
 
 export function Value({ label, shown, whole }: ValueProps): JSX.Element {
-  const [all, setAll] = useState<Shown>();
-  const [error, setError] = useState<Refused>();
+  const [all, setAll] = useState<ValueText>();
+  const [error, setError] = useState<RequestError>();
   const [isLoading, setLoading] = useState(false);
   const load = (): void => {
     setLoading(true);
     setError(undefined);
-    get<Shown>(whole ?? '')
+    get<ValueText>(whole ?? '')
       .then(setAll, setError)
       .finally(() => setLoading(false));
   };

@@ -5,9 +5,9 @@ import { useContext } from 'preact/hooks';
 
 import type { AboutAnswer } from '../answers.ts';
 
-export const About = createContext<AboutAnswer | undefined>(undefined);
+export const ServerInfo = createContext<AboutAnswer | undefined>(undefined);
 
 /** Returns the description; `undefined` until the server has answered. */
-export function useAbout(): AboutAnswer | undefined {
-  return useContext(About);
+export function useServerInfo(): AboutAnswer | undefined {
+  return useContext(ServerInfo);
 }

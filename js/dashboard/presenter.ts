@@ -4,7 +4,7 @@ import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type { Logger } from '../logging/logger.ts';
 import { property } from '../util/show.ts';
-import type { EventRow, InstanceAnswer, InstanceRow, ReportAnswer, Shown } from './answers.ts';
+import type { EventRow, InstanceAnswer, InstanceRow, ReportAnswer, ValueText } from './answers.ts';
 import { factsOf } from './event-facts.ts';
 import type { DashboardOptions, ValuePlace } from './options.ts';
 import { valueText } from './value-text.ts';
@@ -19,7 +19,7 @@ export const SHOWN_MAX = {
   whole: 16 * 1024 * 1024,
 } as const;
 
-export class Shower {
+export class Presenter {
   readonly #redact: DashboardOptions['redact'];
   readonly #logger: Logger;
 
@@ -29,7 +29,7 @@ export class Shower {
   }
 
   /** Returns a value as text; `undefined` when there is none. */
-  value(value: unknown, place: ValuePlace, max: number): Shown | undefined {
+  value(value: unknown, place: ValuePlace, max: number): ValueText | undefined {
     if (value === undefined) return undefined;
     const shown = this.#redacted(value, place);
     return shown === undefined ? undefined : valueText(shown, max);
@@ -77,7 +77,7 @@ export class Shower {
     };
   }
 
-  error({ id, name, status, error }: InstanceStatus, max: number): Shown | undefined {
+  error({ id, name, status, error }: InstanceStatus, max: number): ValueText | undefined {
     if (error === undefined) return undefined;
     const shown = this.#redacted(error, { instanceId: id, orchestration: name, kind: 'error' });
     // The errors of these two states are made when the status is read, so their stacks say nothing.
@@ -90,7 +90,7 @@ export class Shower {
     return { ...factsOf(event), ...(value === undefined ? {} : { value }) };
   }
 
-  eventValue({ eventId, kind, name, payload }: HistoryEvent, instanceId: string, max: number): Shown | undefined {
+  eventValue({ eventId, kind, name, payload }: HistoryEvent, instanceId: string, max: number): ValueText | undefined {
     return this.value(
       payload,
       { instanceId, kind: VALUE_OF[kind] ?? 'message', eventId, ...(name === undefined ? {} : { name }) },
