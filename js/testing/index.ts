@@ -19,6 +19,6 @@ export {
   replay,
   replayFiles,
 } from './replays.ts';
-export { StuckError } from './stuck.ts';
+export { StuckError } from './stuck-error.ts';
 export type { ActivityCall, Hang } from './test-activities.ts';
 export { type ActivityName, TestRuntime, type TestRuntimeOptions } from './test-runtime.ts';

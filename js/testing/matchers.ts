@@ -6,8 +6,8 @@ import type { HistoryEvent } from '../client/history.ts';
 import { NondeterminismError } from '../errors/errors.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { isInstance, isRecord, show } from '../util/show.ts';
+import { type ExecutionState, MatcherSubject, stepOf } from './matcher-subject.ts';
 import { type ReplayDefinitions, type ReplayOptions, replay } from './replays.ts';
-import { type Standing, Subject, stepOf } from './subject.ts';
 
 /**
  * The expected error of {@link PerdureMatchers.toHaveFailed}: a part of its message, its class, or some of its fields.
@@ -86,7 +86,7 @@ export interface PerdureMatchers<R = Promise<void>> {
  */
 async function result(
   state: State,
-  subject: Subject,
+  subject: MatcherSubject,
   pass: boolean,
   expected: string,
   received: string,
@@ -101,7 +101,7 @@ async function result(
 
 export const matchers = {
   async toHaveCompleted(this: State, received: unknown, ...expected: [unknown?]): Promise<Result> {
-    const subject = new Subject(received, 'toHaveCompleted');
+    const subject = new MatcherSubject(received, 'toHaveCompleted');
     const standing = await subject.end();
     const pass = standing.state === 'Completed' && (expected.length === 0 || this.equals(standing.output, expected[0]));
     const what = expected.length === 0 ? 'to have completed' : `to have completed with ${shown(this, expected[0])}`;
@@ -109,7 +109,7 @@ export const matchers = {
   },
 
   async toHaveFailed(this: State, received: unknown, ...expected: [ExpectedError?]): Promise<Result> {
-    const subject = new Subject(received, 'toHaveFailed');
+    const subject = new MatcherSubject(received, 'toHaveFailed');
     const standing = await subject.end();
     const [error] = expected;
     const pass =
@@ -123,7 +123,7 @@ export const matchers = {
   },
 
   async toHaveHistory(this: State, received: unknown, steps: readonly string[]): Promise<Result> {
-    const subject = new Subject(received, 'toHaveHistory');
+    const subject = new MatcherSubject(received, 'toHaveHistory');
     const events = await subject.events();
     const isAt = (step: string | undefined, event: HistoryEvent | undefined): boolean =>
       step !== undefined && event !== undefined && (step === event.kind || step === stepOf(event));
@@ -137,7 +137,7 @@ export const matchers = {
   },
 
   async toHaveScheduled(this: State, received: unknown, work: unknown, ...expected: [unknown?]): Promise<Result> {
-    const subject = new Subject(received, 'toHaveScheduled');
+    const subject = new MatcherSubject(received, 'toHaveScheduled');
     const name = typeof work === 'string' ? work : isActivity(work) || isOrchestration(work) ? work.name : undefined;
     if (name === undefined) throw new TypeError(`toHaveScheduled takes a name or a definition, got ${show(work)}`);
     const kinds = typeof work === 'string' ? SCHEDULES : isActivity(work) ? SCHEDULES.slice(0, 1) : SCHEDULES.slice(1);
@@ -158,7 +158,7 @@ export const matchers = {
     definitions: ReplayDefinitions,
     options?: ReplayOptions,
   ): Promise<Result> {
-    const subject = new Subject(received, 'toFit');
+    const subject = new MatcherSubject(received, 'toFit');
     try {
       replay(await subject.exported(), definitions, options);
     } catch (error) {
@@ -182,7 +182,7 @@ const SHOWN_DEPTH = 6;
 
 const SCHEDULES = ['ActivityScheduled', 'ChildScheduled', 'InstanceStarted'];
 
-function shownEnd(matcher: State, { state, output, error }: Standing): string {
+function shownEnd(matcher: State, { state, output, error }: ExecutionState): string {
   if (state === 'Completed') return `is Completed with ${shown(matcher, output)}`;
   return error === undefined ? `is ${state}` : `is ${state} with ${chainOf(error).map(String).join(', caused by ')}`;
 }

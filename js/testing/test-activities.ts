@@ -30,7 +30,7 @@ export interface ActivityCall<I = any, O = any> {
 type Recorded = { -readonly [K in keyof ActivityCall]: ActivityCall[K] };
 
 /** An attempt that hangs, and its function. */
-interface Hanging {
+interface HangingAttempt {
   readonly run: () => unknown;
   settle(work: () => unknown): void;
 }
@@ -48,7 +48,7 @@ interface Hanging {
  * ```
  */
 export class Hang<O = any> {
-  readonly #hanging = new Set<Hanging>();
+  readonly #hanging = new Set<HangingAttempt>();
   readonly #over: () => void;
 
   /** @internal */
@@ -81,7 +81,7 @@ export class Hang<O = any> {
   /** @internal */
   hold(context: ActivityContext, run: () => unknown): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      const hanging: Hanging = {
+      const hanging: HangingAttempt = {
         run,
         settle(work) {
           try {

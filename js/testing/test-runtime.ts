@@ -26,13 +26,13 @@ import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
-import { Explanation, StuckError } from './stuck.ts';
+import { StuckError, WaitExplanation } from './stuck-error.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
 import { TestStage } from './test-stage.ts';
 import { TestTime } from './test-time.ts';
 
 /** Options of a {@link Runtime} that make a difference in a test. */
-type Kept =
+type TestedOption =
   | 'activityConcurrency'
   | 'queues'
   | 'cachedInstancesMax'
@@ -47,7 +47,7 @@ type Kept =
  * meaning. With `cachedInstancesMax: 0` each turn begins with a replay, which finds code that does not behave the same
  * again. The default of `logLevel` is `'error'` here.
  */
-export interface TestRuntimeOptions extends Pick<RuntimeOptions, Kept> {
+export interface TestRuntimeOptions extends Pick<RuntimeOptions, TestedOption> {
   /** Codec, as of a provider. Default: none. */
   codec?: Codec;
   /**
@@ -512,7 +512,7 @@ export class TestRuntime {
       texts: this.#port.texts.ofExports,
       isGuarded: this.#isGuarded,
     };
-    const why = await new Explanation(this.client, host, this.#activities.calls)
+    const why = await new WaitExplanation(this.client, host, this.#activities.calls)
       .of(waits.map(({ instanceId }) => instanceId))
       .catch((error: unknown) => `\n  what instances wait for cannot be told: ${String(error)}`);
     // Work has begun meanwhile.

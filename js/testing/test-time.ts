@@ -27,18 +27,18 @@ export interface TimeHost {
 }
 
 /** A wait for time itself. */
-interface Waiting {
+interface TimeWaiter {
   resolve(): void;
   reject(error: Error): void;
 }
 
 /** The target of `advance`. */
-interface Goal extends Waiting {
+interface AdvanceTarget extends TimeWaiter {
   readonly atMs: number;
 }
 
 /** A timer by this clock. */
-interface Due extends Timer {
+interface TestTimer extends Timer {
   atMs: number;
   readonly number: number;
   readonly then: () => void;
@@ -54,11 +54,11 @@ export class TestTime implements Timers {
   private readonly host: TimeHost;
   private readonly skips: boolean;
   private readonly patienceMs: number;
-  private readonly due = new Set<Due>();
+  private readonly due = new Set<TestTimer>();
   private timers = 0;
-  private goal: Goal | null = null;
+  private target: AdvanceTarget | null = null;
   /** The waits until all is at rest. */
-  private resting: Waiting[] = [];
+  private resting: TimeWaiter[] = [];
   private isStirred = false;
   private isOver = false;
   private patience: NodeJS.Timeout | undefined;
@@ -83,7 +83,7 @@ export class TestTime implements Timers {
 
   after(ms: number, then: () => void): Timer {
     this.timers += 1;
-    const due: Due = {
+    const due: TestTimer = {
       atMs: this.nowMs + ms,
       number: this.timers,
       then,
@@ -110,14 +110,14 @@ export class TestTime implements Timers {
   /** Sets the clock forward, step by step. */
   advance(toMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.goal = { atMs: toMs, resolve, reject };
+      this.target = { atMs: toMs, resolve, reject };
       this.stir();
     });
   }
 
   /** True while the clock is being advanced. */
   get isAdvancing(): boolean {
-    return this.goal !== null;
+    return this.target !== null;
   }
 
   /** Rejects the waits of `advance` and `rest`, which cannot end. */
@@ -149,21 +149,21 @@ export class TestTime implements Timers {
     // Work in progress arrives through the event loop, before the next look.
     if (!this.host.settle()) this.stir();
     else if (!this.host.isBusy()) this.atRest();
-    else if (this.goal !== null || this.resting.length > 0) this.wait();
+    else if (this.target !== null || this.resting.length > 0) this.wait();
   };
 
   private atRest(): void {
-    const { goal, resting } = this;
+    const { target, resting } = this;
     this.resting = [];
     for (const { resolve } of resting) resolve();
     // These waits come first, and their code may make requests.
     if (resting.length > 0) return this.stir();
     const next = this.nextDueMs;
-    if (goal !== null) {
-      if (next !== null && next <= goal.atMs) return this.leap(next);
-      this.goal = null;
-      this.leap(goal.atMs);
-      goal.resolve();
+    if (target !== null) {
+      if (next !== null && next <= target.atMs) return this.leap(next);
+      this.target = null;
+      this.leap(target.atMs);
+      target.resolve();
     } else if (this.host.isAwaited()) {
       if (next !== null && this.skips) this.leap(next);
       else this.wait();
@@ -184,15 +184,15 @@ export class TestTime implements Timers {
     this.patience = start(() => this.host.stuck(), this.patienceMs);
   }
 
-  private takeWaiting(): Waiting[] {
-    const waiting = this.goal === null ? this.resting : [...this.resting, this.goal];
-    this.goal = null;
+  private takeWaiting(): TimeWaiter[] {
+    const waiting = this.target === null ? this.resting : [...this.resting, this.target];
+    this.target = null;
     this.resting = [];
     return waiting;
   }
 
-  private first(): Due | undefined {
-    let first: Due | undefined;
+  private first(): TestTimer | undefined {
+    let first: TestTimer | undefined;
     for (const due of this.due) {
       if (first === undefined || due.atMs < first.atMs || (due.atMs === first.atMs && due.number < first.number))
         first = due;

@@ -34,7 +34,7 @@ const STATES: Partial<Record<ActivityCall['outcome'], string>> = {
 const TOLD_MAX = 20;
 
 /** The waits of instances, and of the children that they wait for. */
-export class Explanation {
+export class WaitExplanation {
   private readonly client: Client;
   private readonly host: ReplayHost;
   private readonly calls: readonly ActivityCall[];

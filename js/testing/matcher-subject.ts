@@ -10,7 +10,7 @@ import { StoredTexts } from '../values/stored-text.ts';
 import { exportsOf } from './exported.ts';
 
 /** State of an execution. */
-export interface Standing {
+export interface ExecutionState {
   /** `Completed`, `Failed` and so on; `Running` for an execution that has not ended. */
   readonly state: string;
   /** The output of a Completed execution. */
@@ -32,7 +32,7 @@ const ENDS: Readonly<Record<string, string>> = {
   ExecutionContinuedAsNew: 'ContinuedAsNew',
 };
 
-export class Subject {
+export class MatcherSubject {
   /** Name of the subject in messages. */
   readonly name: string;
   private readonly given: InstanceHandle | HistoryExport;
@@ -62,7 +62,7 @@ export class Subject {
   }
 
   /** Returns the state at the end. For a handle it waits until the instance has ended. */
-  async end(): Promise<Standing> {
+  async end(): Promise<ExecutionState> {
     if (this.client !== undefined) {
       const { status, output, error } = await this.client.waitForOrchestration((this.given as InstanceHandle).id);
       return { state: status, output, error };
