@@ -14,12 +14,12 @@ import { currentActivity } from './activity-context.ts';
 /** Number of started runtimes. */
 let users = 0;
 
-interface Wrapped {
+interface WrappedEmit {
   readonly original: PropertyDescriptor | undefined;
   readonly emit: typeof process.emit;
 }
 
-let wrapped: Wrapped | null = null;
+let wrapped: WrappedEmit | null = null;
 
 /** Wraps `process.emit` for a runtime that starts. Each call must be matched by one of {@link releaseRejections}. */
 export function acquireRejections(): void {
@@ -39,7 +39,7 @@ export function releaseRejections(): void {
   else Object.defineProperty(process, 'emit', original);
 }
 
-function wrap(): Wrapped {
+function wrap(): WrappedEmit {
   const original = Object.getOwnPropertyDescriptor(process, 'emit');
   const before = process.emit as (this: unknown, ...args: unknown[]) => boolean;
   const emit = function (this: unknown, ...args: unknown[]): boolean {

@@ -1,6 +1,6 @@
 // all, allSettled and any: combinators that may need every branch.
 
-import { branchList, combineOptions, contestOf, requireSome } from './branches.ts';
+import { branchList, combinatorBranches, combineOptions, requireSome } from './branches.ts';
 import { Combinator, outcomeOf } from './combinator.ts';
 import { type BaseFuture, FAILED, OK, PENDING } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -86,12 +86,12 @@ class Any extends Combinator<unknown> {
 /** @throws TypeError when `branches` is no list of branches, or `options` holds anything but its options */
 export function all(scheduler: FiberScheduler, branches: unknown, options?: unknown): BaseFuture<unknown[]> {
   const checked = combineOptions('all', options, branches);
-  return new All(scheduler, contestOf(scheduler, branchList(scheduler, 'all', branches), checked));
+  return new All(scheduler, combinatorBranches(scheduler, branchList(scheduler, 'all', branches), checked));
 }
 
 /** @throws TypeError as {@link all} */
 export function allSettled(scheduler: FiberScheduler, branches: unknown): BaseFuture<PromiseSettledResult<unknown>[]> {
-  return new AllSettled(scheduler, contestOf(scheduler, branchList(scheduler, 'allSettled', branches)));
+  return new AllSettled(scheduler, combinatorBranches(scheduler, branchList(scheduler, 'allSettled', branches)));
 }
 
 /** @throws TypeError as {@link all}, and when the list is empty */
@@ -99,5 +99,5 @@ export function any(scheduler: FiberScheduler, branches: unknown, options?: unkn
   const checked = combineOptions('any', options, branches);
   const list = branchList(scheduler, 'any', branches);
   requireSome('any', list);
-  return new Any(scheduler, contestOf(scheduler, list, checked));
+  return new Any(scheduler, combinatorBranches(scheduler, list, checked));
 }

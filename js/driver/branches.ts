@@ -3,7 +3,7 @@
 import { checkKeys } from '../util/options.ts';
 import { disregardPromises, isInstance, isList, isRecord, show } from '../util/show.ts';
 import type { CombineOptions } from './branch.ts';
-import type { Contest } from './combinator.ts';
+import type { CombinatorBranches } from './combinator.ts';
 import { BaseFuture } from './future.ts';
 import { claim, describeValue, isGenerator, unclaim } from './generator.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -23,11 +23,11 @@ export function branchList(
 }
 
 /** Turns checked branches into futures, and selects the losers. */
-export function contestOf(
+export function combinatorBranches(
   scheduler: FiberScheduler,
   values: readonly unknown[],
   { cancelLosers }: CombineOptions = {},
-): Contest {
+): CombinatorBranches {
   const branches = values.map((value) => futureOf(scheduler, value));
   if (cancelLosers === 'blocks') return { branches, losers: branches.filter((branch, i) => branch !== values[i]) };
   return { branches, losers: cancelLosers === true ? branches : [] };

@@ -24,16 +24,16 @@ export type OnEnd = 'drop' | 'cancel' | 'join';
  * A fiber or a combinator that is held until a cleanup has ended. A fiber then gets its error, a combinator its
  * outcome.
  */
-export interface Holder {
-  /** @param cleanup - the cleanup to wait for; `null` if there is none, and the holder goes on at once */
+export interface CleanupWaiter {
+  /** @param cleanup - the cleanup to wait for; `null` if there is none, and the waiter goes on at once */
   hold(cleanup: Cleanup | null): void;
 }
 
-interface Held {
-  readonly holder: Holder;
+interface CleanupWait {
+  readonly waiter: CleanupWaiter;
   /** The futures at or under which the awaited fibers are. */
   readonly under: readonly BaseFuture<unknown>[];
-  /** True for each of these fibers that the holder waits for. */
+  /** True for each of these fibers that the waiter waits for. */
   readonly awaits: (fiber: Fiber<unknown>) => boolean;
 }
 
@@ -64,7 +64,7 @@ export class Cancelling {
   overdue: CancelledError | null = null;
   private readonly scheduler: SchedulerForCancelling;
   private readonly toCancel: ToCancel[] = [];
-  private readonly held: Held[] = [];
+  private readonly held: CleanupWait[] = [];
   private isRunning = false;
   /** The timer of {@link graceMs}. */
   private grace: TimerFuture | null = null;
@@ -130,12 +130,12 @@ export class Cancelling {
    * and the blocks there, have ended.
    */
   holdFiber(fiber: Fiber<unknown>, waited: BaseFuture<unknown>): void {
-    this.held.push({ holder: fiber, under: [waited], awaits: awaitedBy(fiber) });
+    this.held.push({ waiter: fiber, under: [waited], awaits: awaitedBy(fiber) });
   }
 
   /** Holds a combinator. The combinator settles when the told fibers at or under its losers have ended. */
-  holdCombinator(holder: Holder, losers: readonly BaseFuture<unknown>[]): void {
-    this.held.push({ holder, under: losers, awaits: isTold });
+  holdCombinator(waiter: CleanupWaiter, losers: readonly BaseFuture<unknown>[]): void {
+    this.held.push({ waiter, under: losers, awaits: isTold });
   }
 
   /**
@@ -268,10 +268,10 @@ export class Cancelling {
     }
   }
 
-  private holdOrGoOn(held: readonly Held[]): void {
+  private holdOrGoOn(held: readonly CleanupWait[]): void {
     // Many fibers may have waited for one combinator with many branches.
     const found = new Map<BaseFuture<unknown> | undefined, Cleanup | null>();
-    for (const { holder, under, awaits } of held) {
+    for (const { waiter, under, awaits } of held) {
       const isCommon = awaits === isToldOrShielded;
       let cleanup = isCommon ? found.get(under[0]) : undefined;
       if (cleanup === undefined) {
@@ -279,7 +279,7 @@ export class Cancelling {
         cleanup = fiber === undefined ? null : new Cleanup([fiber, ...others]);
         if (isCommon) found.set(under[0], cleanup);
       }
-      holder.hold(cleanup);
+      waiter.hold(cleanup);
     }
   }
 }

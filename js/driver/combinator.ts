@@ -22,13 +22,13 @@
 
 import { CancelledError } from '../errors/errors.ts';
 import { WorkList } from '../util/work-list.ts';
-import type { Holder } from './cancelling.ts';
+import type { CleanupWaiter } from './cancelling.ts';
 import type { Cleanup } from './cleanup.ts';
 import { BaseFuture, FAILED, OK, PENDING, type State, type Waiter } from './future.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** Branches as futures, and those of them that are cancelled when the outcome is decided. */
-export interface Contest {
+export interface CombinatorBranches {
   readonly branches: readonly BaseFuture<unknown>[];
   readonly losers: readonly BaseFuture<unknown>[];
 }
@@ -48,7 +48,7 @@ interface Decision {
 
 const NONE: readonly BaseFuture<unknown>[] = [];
 
-export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Holder {
+export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, CleanupWaiter {
   declare readonly scheduler: FiberScheduler;
   protected readonly branches: readonly BaseFuture<unknown>[];
   /** While watching: the number of branches that are still awaited. Each counts once, however often it is listed. */
@@ -62,7 +62,7 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Hol
   /** The last pass of {@link refresh} that visited this combinator. */
   private seenIn = 0;
 
-  constructor(scheduler: FiberScheduler, { branches, losers }: Contest) {
+  constructor(scheduler: FiberScheduler, { branches, losers }: CombinatorBranches) {
     super(scheduler);
     this.branches = branches;
     this.losers = losers;

@@ -14,17 +14,17 @@
 // A codec belongs to the store and not to the orchestration, so it runs apart from fibers: it has the real clock and
 // randomness.
 
-import { setRunning, whatRuns } from '../util/running.ts';
+import { runningWork, setRunning } from '../util/running.ts';
 import type { Fiber } from './fiber.ts';
 
 /** Returns the fiber whose code is running; `null` if none is. */
 export function currentFiber(): Fiber<unknown> | null {
-  return whatRuns() as Fiber<unknown> | null;
+  return runningWork() as Fiber<unknown> | null;
 }
 
 /** Puts a fiber into the slot: its code is about to run. */
 export function enter(fiber: Fiber<unknown>): void {
-  if (whatRuns() !== null) throw new Error('a fiber was advanced inside another one: this is a bug in Perdure');
+  if (runningWork() !== null) throw new Error('a fiber was advanced inside another one: this is a bug in Perdure');
   setRunning(fiber);
 }
 

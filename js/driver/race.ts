@@ -1,8 +1,16 @@
 // race and select: combinators that the first settled branch decides.
 
 import { isList } from '../util/show.ts';
-import { branchList, checkBranches, combineOptions, contestOf, entriesOf, isOptions, requireSome } from './branches.ts';
-import { Combinator, type Contest, outcomeOf } from './combinator.ts';
+import {
+  branchList,
+  checkBranches,
+  combinatorBranches,
+  combineOptions,
+  entriesOf,
+  isOptions,
+  requireSome,
+} from './branches.ts';
+import { Combinator, type CombinatorBranches, outcomeOf } from './combinator.ts';
 import { type BaseFuture, FAILED, OK, PENDING } from './future.ts';
 import { describeValue } from './generator.ts';
 import type { FiberScheduler } from './scheduler.ts';
@@ -14,8 +22,8 @@ import type { FiberScheduler } from './scheduler.ts';
 abstract class FirstSettled extends Combinator<object> {
   private readonly tellsFailure: boolean;
 
-  constructor(scheduler: FiberScheduler, contest: Contest, tellsFailure: boolean) {
-    super(scheduler, contest);
+  constructor(scheduler: FiberScheduler, branches: CombinatorBranches, tellsFailure: boolean) {
+    super(scheduler, branches);
     this.tellsFailure = tellsFailure;
   }
 
@@ -66,8 +74,8 @@ class Select extends FirstSettled {
     return 'select';
   }
 
-  constructor(scheduler: FiberScheduler, tags: readonly string[], contest: Contest, tellsFailure: boolean) {
-    super(scheduler, contest, tellsFailure);
+  constructor(scheduler: FiberScheduler, tags: readonly string[], branches: CombinatorBranches, tellsFailure: boolean) {
+    super(scheduler, branches, tellsFailure);
     this.tags = tags;
   }
 
@@ -103,7 +111,7 @@ export function race(
   const checked = combineOptions(method, options, args);
   const list = branchList(scheduler, method, branches, args);
   requireSome(method, list);
-  return new Race(scheduler, contestOf(scheduler, list, checked), method === 'raceSettled');
+  return new Race(scheduler, combinatorBranches(scheduler, list, checked), method === 'raceSettled');
 }
 
 /** @throws TypeError as `all`, and when there is no branch */
@@ -123,5 +131,5 @@ export function select(
   const whereOf = (n: number) => `${method}: branch '${tags[n]}'`;
   checkBranches(scheduler, values, whereOf, values);
   requireSome(method, values);
-  return new Select(scheduler, tags, contestOf(scheduler, values, checked), method === 'selectSettled');
+  return new Select(scheduler, tags, combinatorBranches(scheduler, values, checked), method === 'selectSettled');
 }

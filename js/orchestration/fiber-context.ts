@@ -36,7 +36,7 @@ import type { FiberFuture, Future } from '../driver/future.ts';
 import { describeValue } from '../driver/generator.ts';
 import { MailboxFuture } from '../driver/mailbox.ts';
 import { ActivityFuture, InlineFuture, type OperationFuture, TimerFuture } from '../driver/operation.ts';
-import { ChildFuture, SentFuture } from '../driver/others.ts';
+import { ChildFuture, SentFuture } from '../driver/other-instances.ts';
 import { race, select } from '../driver/race.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { captureSource } from '../driver/source.ts';

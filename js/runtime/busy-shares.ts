@@ -3,14 +3,14 @@
 import type { EventLoopUtilityFunction, EventLoopUtilization } from 'node:perf_hooks';
 
 /** A thread that can be measured from the first thread. */
-export interface Measured {
+export interface MeasuredThread {
   readonly eventLoopUtilization: EventLoopUtilityFunction;
 }
 
 /** Measures the threads of the lanes at an interval, until it is stopped. It does not keep the process alive. */
 export class BusyShares {
   private readonly timer: NodeJS.Timeout;
-  private last = new Map<Measured, EventLoopUtilization>();
+  private last = new Map<MeasuredThread, EventLoopUtilization>();
 
   /**
    * @param threads - returns the present threads, by lane
@@ -18,11 +18,11 @@ export class BusyShares {
    */
   constructor(
     intervalMs: number,
-    threads: () => readonly (Measured | undefined)[],
+    threads: () => readonly (MeasuredThread | undefined)[],
     note: (shares: readonly number[]) => void,
   ) {
     const look = (): void => {
-      const now = new Map<Measured, EventLoopUtilization>();
+      const now = new Map<MeasuredThread, EventLoopUtilization>();
       const shares = threads().map((thread) => {
         if (thread === undefined) return 0;
         const used = thread.eventLoopUtilization();

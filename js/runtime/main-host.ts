@@ -11,7 +11,7 @@ import { Host } from './host.ts';
 import type { InstanceEvent } from './lane.ts';
 import type { Registry } from './registry.ts';
 import type { RuntimeOptions } from './runtime-options.ts';
-import type { Listener } from './threads.ts';
+import type { ThreadListener } from './threads.ts';
 
 /** Listeners of `runtime.on`, by event. */
 export interface RuntimeEvents {
@@ -27,7 +27,7 @@ export interface RuntimeEvents {
 }
 
 /** The runtime, seen from the lane of its own thread. */
-export class MainHost extends Host implements Listener {
+export class MainHost extends Host implements ThreadListener {
   private readonly logger: Logger;
   private readonly listeners: { [E in keyof RuntimeEvents]: Set<RuntimeEvents[E]> } = {
     error: new Set(),

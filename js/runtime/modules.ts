@@ -26,7 +26,7 @@ export interface Registrar {
 }
 
 /** The exports of the loaded modules. */
-export interface Loaded {
+export interface LoadedModules {
   readonly definitions: readonly (ActivityDefinition | OrchestrationDefinition)[];
   /** The export `codec` of one of the modules. */
   readonly codec: Codec | AsyncCodec | undefined;
@@ -62,7 +62,7 @@ export function specifiersOf(modules: readonly (string | URL)[]): string[] {
  *
  * @throws RuntimeStateError when one cannot be loaded, or defines nothing
  */
-export async function loadModules(specifiers: readonly string[]): Promise<Loaded> {
+export async function loadModules(specifiers: readonly string[]): Promise<LoadedModules> {
   const definitions = new Set<ActivityDefinition | OrchestrationDefinition>();
   let codec: Codec | AsyncCodec | undefined;
   let telemetry: Telemetry | undefined;

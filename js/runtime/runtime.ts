@@ -24,7 +24,7 @@ import { checkOptions } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver } from '../values/limits.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
-import { BusyShares, type Measured } from './busy-shares.ts';
+import { BusyShares, type MeasuredThread } from './busy-shares.ts';
 import { Lane } from './lane.ts';
 import { MainHost, type RuntimeEvents } from './main-host.ts';
 import { loadModules, specifiersOf } from './modules.ts';
@@ -337,7 +337,7 @@ export class Runtime {
     if (this.#port.stage !== null) return;
     const { threads = 0 } = this.#options;
     const lanes = Array.from({ length: threads }, (_, i) => i + 1);
-    const measured = (): (Measured | undefined)[] => [
+    const measured = (): (MeasuredThread | undefined)[] => [
       performance,
       ...lanes.map((lane) => this.#threads?.measured(lane)),
     ];

@@ -6,7 +6,7 @@ import type { Worker } from 'node:worker_threads';
 import type { NativeRuntime } from '../binding/native-classes.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
-import type { Measured } from './busy-shares.ts';
+import type { MeasuredThread } from './busy-shares.ts';
 import type { HostOptions } from './host.ts';
 
 /** The data that a thread is started with. */
@@ -30,7 +30,7 @@ export type ThreadMessage =
   | { readonly type: 'warn'; readonly what: string; readonly fields: TraceFields; readonly error: unknown };
 
 /** Receives the messages of threads. */
-export interface Listener {
+export interface ThreadListener {
   line(level: TraceLevel, message: string, fields: TraceFields): void;
   report(error: unknown, what: string): void;
   warn(what: string, fields: TraceFields, error: unknown): void;
@@ -49,12 +49,12 @@ const LIVED_MS = 10_000;
 export class Threads {
   private readonly native: NativeRuntime;
   private readonly data: Omit<ThreadData, 'lane'>;
-  private readonly listener: Listener;
+  private readonly listener: ThreadListener;
   private readonly workers = new Map<number, Worker>();
   private readonly restarts = new Set<NodeJS.Timeout>();
   private isStopping = false;
 
-  constructor(native: NativeRuntime, data: Omit<ThreadData, 'lane'>, listener: Listener) {
+  constructor(native: NativeRuntime, data: Omit<ThreadData, 'lane'>, listener: ThreadListener) {
     this.native = native;
     this.data = data;
     this.listener = listener;
@@ -90,7 +90,7 @@ export class Threads {
   }
 
   /** Returns the measurements of the thread of a lane, if that thread is there. */
-  measured(lane: number): Measured | undefined {
+  measured(lane: number): MeasuredThread | undefined {
     return this.workers.get(lane)?.performance;
   }
 

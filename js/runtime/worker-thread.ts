@@ -11,7 +11,7 @@ import { fieldsText, type TraceFields, type TraceLevel } from '../logging/fields
 import { isLogged } from '../logging/logger.ts';
 import { acquireGuard } from '../orchestration/determinism.ts';
 import { Provider, StorePort, textsOf } from '../store/providers.ts';
-import { LaterTexts } from '../values/async-codec.ts';
+import { AsyncCodecTexts } from '../values/async-codec.ts';
 import { DEFAULT_LIMITS, limitsOver } from '../values/limits.ts';
 import { Host } from './host.ts';
 import { Lane } from './lane.ts';
@@ -82,7 +82,7 @@ for (const definition of definitions) {
   if (definition.kind === 'activity') registry.addActivity(definition);
   else registry.addOrchestration(definition);
 }
-const port = new StorePort(joinStore(data.store), data.codec === 'async' ? new LaterTexts() : textsOf(codec));
+const port = new StorePort(joinStore(data.store), data.codec === 'async' ? new AsyncCodecTexts() : textsOf(codec));
 port.limits = limitsOver(data.options.limits, port.limits);
 const { payloadBytes, mailboxMessages } = limitsOver(data.options.limits, DEFAULT_LIMITS);
 const client = new Client(new JoinedProvider(port), { limits: { payloadBytes, mailboxMessages }, ...tracing });

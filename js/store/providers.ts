@@ -15,13 +15,13 @@ import { TIMER_MAX_MS } from '../util/duration.ts';
 import { bool, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import { NODE_TIMERS, type Timers } from '../util/timers.ts';
-import { type AsyncCodec, LaterTexts } from '../values/async-codec.ts';
+import { type AsyncCodec, AsyncCodecTexts } from '../values/async-codec.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from '../values/limits.ts';
 import { type Codec, checkCodec, StoredTexts } from '../values/stored-text.ts';
 import type { Stage } from './stage.ts';
 
 /** The waiting caller of a request. */
-interface Waiting {
+interface PendingRequest {
   resolve(text: string | null): void;
   reject(error: unknown): void;
 }
@@ -45,7 +45,7 @@ export class StorePort {
   /** The test's stage in place of this process's parts; `null` outside of tests. */
   readonly stage: Stage | null;
   private readonly nextReply: () => NativeReply | null;
-  private readonly waiting = new Map<number, Waiting>();
+  private readonly waiting = new Map<number, PendingRequest>();
   private lastRequest = 0;
   private holds = 0;
   /** A timer that does nothing but keep the process alive while it is ref'd: the addon's callbacks do not. */
@@ -176,7 +176,7 @@ export class StorePort {
     if (this.forget(request) !== undefined && this.state === 'open') this.store.abandon(request);
   }
 
-  private forget(request: number): Waiting | undefined {
+  private forget(request: number): PendingRequest | undefined {
     const waiting = this.waiting.get(request);
     if (waiting !== undefined) {
       this.waiting.delete(request);
@@ -262,7 +262,7 @@ export interface ProviderOptions {
 
 /** Returns the texts of a store with this codec, or with none. */
 export function textsOf(codec: Codec | AsyncCodec | undefined): StoredTexts {
-  return isAsync(codec) ? new LaterTexts(codec) : new StoredTexts(codec);
+  return isAsync(codec) ? new AsyncCodecTexts(codec) : new StoredTexts(codec);
 }
 
 function isAsync(codec: Codec | AsyncCodec | undefined): codec is AsyncCodec {

@@ -9,7 +9,7 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
  */
 export const MAX_DEPTH = 500;
 
-interface Walk {
+interface WalkState {
   /** Characters that the value may still take up. */
   left: number;
   /** The objects around the value that the walk is at. */
@@ -27,7 +27,7 @@ export function isPlain(value: unknown, maxChars: number): value is Json {
   return walk(value, { left: maxChars, ancestors: [] });
 }
 
-function walk(value: unknown, state: Walk): boolean {
+function walk(value: unknown, state: WalkState): boolean {
   switch (typeof value) {
     case 'string':
       return (state.left -= value.length + 2) >= 0;
@@ -42,7 +42,7 @@ function walk(value: unknown, state: Walk): boolean {
   }
 }
 
-function walkObject(value: object, state: Walk): boolean {
+function walkObject(value: object, state: WalkState): boolean {
   const { ancestors } = state;
   if (ancestors.length >= MAX_DEPTH || ancestors.includes(value)) return false;
   // JSON.stringify would read other content from these objects than the walk sees.
@@ -54,7 +54,7 @@ function walkObject(value: object, state: Walk): boolean {
   return plain;
 }
 
-function walkItems(list: unknown[], state: Walk): boolean {
+function walkItems(list: unknown[], state: WalkState): boolean {
   if (Object.getPrototypeOf(list) !== Array.prototype || (state.left -= list.length + 2) < 0) return false;
   // A hole reads as undefined, which is not plain either.
   for (let i = 0; i < list.length; i += 1) {
@@ -63,7 +63,7 @@ function walkItems(list: unknown[], state: Walk): boolean {
   return Object.keys(list).length === list.length;
 }
 
-function walkProperties(object: object, state: Walk): boolean {
+function walkProperties(object: object, state: WalkState): boolean {
   if (Object.getPrototypeOf(object) !== Object.prototype) return false;
   for (const key of Object.keys(object)) {
     const property = Object.getOwnPropertyDescriptor(object, key);

@@ -3,7 +3,7 @@
 
 let running: object | null = null;
 
-export function whatRuns(): object | null {
+export function runningWork(): object | null {
   return running;
 }
 
@@ -12,7 +12,7 @@ export function setRunning(next: object | null): void {
 }
 
 /** Runs work as if nothing else were running. */
-export function apart<T>(work: () => T): T {
+export function withNothingRunning<T>(work: () => T): T {
   const before = running;
   running = null;
   try {

@@ -73,7 +73,7 @@ export interface CodecBridge {
 }
 
 /** Texts of a store with an async codec in front of it. They arrive decoded, except those that could not be decoded. */
-export class LaterTexts extends StoredTexts {
+export class AsyncCodecTexts extends StoredTexts {
   private readonly asyncCodec: AsyncCodec | undefined;
   private readonly failures = new Map<string, PayloadError>();
 

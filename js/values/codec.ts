@@ -84,7 +84,7 @@ export function decode(text: string | undefined, path = 'value'): unknown {
 }
 
 /** Returns true if a text of {@link encode} may hold an error. A string that equals the tag of errors counts, too. */
-export function holdsErrors(text: string): boolean {
+export function containsErrors(text: string): boolean {
   return text.startsWith(RICH) && text.includes(`"${ERROR_EXTENSION.name}"`);
 }
 
@@ -94,7 +94,7 @@ export function holdsErrors(text: string): boolean {
  */
 export function isSameButForStacks(recorded: string | null, text: string): boolean {
   if (recorded === text) return true;
-  if (recorded === null || !holdsErrors(recorded) || !holdsErrors(text)) return false;
+  if (recorded === null || !containsErrors(recorded) || !containsErrors(text)) return false;
   try {
     return withoutStacks(recorded) === withoutStacks(text);
   } catch {

@@ -1,10 +1,10 @@
 // The texts that a store keeps of values and errors, behind the codec of the provider.
 
 import { PayloadError } from '../errors/errors.ts';
-import { apart } from '../util/running.ts';
+import { withNothingRunning } from '../util/running.ts';
 import { property } from '../util/show.ts';
 import type { CodecBridge } from './async-codec.ts';
-import { holdsErrors, isSameButForStacks } from './codec.ts';
+import { containsErrors, isSameButForStacks } from './codec.ts';
 import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
 
 /** A text that a codec made, with the id of the key that it is to be read with. */
@@ -138,7 +138,7 @@ export class StoredTexts {
 
   /** Returns true if {@link rewrite} always returns the text unchanged. */
   leaves(text: string | null): boolean {
-    return !this.hasCodec && (text === null || !holdsErrors(text));
+    return !this.hasCodec && (text === null || !containsErrors(text));
   }
 
   /** Returns true if {@link read} returns the text itself, in any place. */
@@ -158,7 +158,7 @@ export class StoredTexts {
     if (codec === undefined || text === null) return text;
     let encoded: unknown;
     try {
-      encoded = apart(() => codec.encode(text, place as Place));
+      encoded = withNothingRunning(() => codec.encode(text, place as Place));
     } catch (cause) {
       throw new PayloadError(`${path} cannot be stored: the codec's encode threw`, { path, cause });
     }
@@ -223,7 +223,7 @@ export class StoredTexts {
     const { keyId, sealed } = sealedIn(text);
     let decoded: unknown;
     try {
-      decoded = apart(() => codec.decode(sealed, (place as Place).withKey(keyId)));
+      decoded = withNothingRunning(() => codec.decode(sealed, (place as Place).withKey(keyId)));
     } catch (cause) {
       throw new PayloadError(`${path} cannot be read: the codec's decode threw`, { path, cause });
     }

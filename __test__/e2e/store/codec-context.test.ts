@@ -15,7 +15,7 @@ import {
 import { crashEverywhere, replay, TestRuntime } from 'perdure/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-import { LaterTexts } from '../../../js/values/async-codec.ts';
+import { AsyncCodecTexts } from '../../../js/values/async-codec.ts';
 import { Place } from '../../../js/values/codec-context.ts';
 import { StoredTexts, UNSTORABLE } from '../../../js/values/stored-text.ts';
 import { rejection } from '../../support/async.ts';
@@ -359,9 +359,11 @@ describe('the texts of a codec', () => {
     expect(() => new StoredTexts(codec).read(UNSTORABLE, 'value', at)).toThrow(
       'value cannot be read: it is stored as plain text',
     );
-    const error = await rejection<Error>(new LaterTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'value', at));
+    const error = await rejection<Error>(
+      new AsyncCodecTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'value', at),
+    );
     expect(error.message).toContain('value cannot be read: it is stored as plain text');
     const ofError = Place.end('i', 'error');
-    expect(await new LaterTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'error', ofError)).toBe(UNSTORABLE);
+    expect(await new AsyncCodecTexts({ ...codec, async: true }).decoded(UNSTORABLE, 'error', ofError)).toBe(UNSTORABLE);
   });
 });

@@ -106,7 +106,7 @@ describe('children', () => {
     });
     script.turn();
     script.engine.refuse(open + 2, INSTANCE_EXISTS);
-    expect((script.output() as string).includes('others.test.ts')).toBe(isShown);
+    expect((script.output() as string).includes('other-instances.test.ts')).toBe(isShown);
   });
 
   test('whose id is in use fail', () => {
@@ -195,7 +195,7 @@ describe('what is sent to others', () => {
         yield sent;
       } catch (error) {
         expect(error).toBeInstanceOf(type);
-        return [(error as { code?: string }).code, (error as Error).stack?.includes('others.test.ts')];
+        return [(error as { code?: string }).code, (error as Error).stack?.includes('other-instances.test.ts')];
       }
     });
     script.turn();
