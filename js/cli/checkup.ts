@@ -28,7 +28,7 @@ const SUSPENDED_MAX = 1_000;
 const NAMED = 3;
 
 /** Checks a store that could be opened. */
-export async function lookAt(client: Client): Promise<Finding[]> {
+export async function examineStore(client: Client): Promise<Finding[]> {
   const asked = Date.now();
   const store = await client.describeStore();
   const answered = Date.now();
@@ -45,7 +45,7 @@ export async function lookAt(client: Client): Promise<Finding[]> {
 }
 
 /** Returns the finding for a store that could not be opened. */
-export function lookAtFailure(error: unknown): Finding {
+export function findingOfFailure(error: unknown): Finding {
   // An error in the arguments is not a finding.
   if (error instanceof Exit || !(error instanceof PerdureError)) throw error;
   if (error instanceof SchemaVersionError) {

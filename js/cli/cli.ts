@@ -12,18 +12,18 @@ export interface GlobalFlags extends StoreOptions {
 }
 
 /** The environment of a command's work. */
-export interface On {
+export interface CommandContext {
   readonly terminal: Terminal;
   readonly flags: GlobalFlags;
 }
 
 /** The environment of a command's work on the store. */
-export interface OnStore extends On {
+export interface StoreCommandContext extends CommandContext {
   readonly client: Client;
 }
 
 /** The work of a command. Its parameters are the arguments, then the flags. */
-type Work<T, A extends unknown[]> = (on: T, ...args: A) => Promise<void>;
+type CommandHandler<T, A extends unknown[]> = (context: T, ...args: A) => Promise<void>;
 
 /** The callback of commander: the arguments, the flags, and the command itself. */
 type Action = (...args: any[]) => Promise<void>;
@@ -42,10 +42,10 @@ export class Cli {
   }
 
   /** Wraps work that opens the store itself, or needs none. */
-  on<A extends unknown[]>(work: Work<On, A>): Action {
+  action<A extends unknown[]>(handle: CommandHandler<CommandContext, A>): Action {
     return (...args) => {
       const flags = (args.pop() as Command).optsWithGlobals<GlobalFlags>();
-      return work({ terminal: this.terminal(flags.json === true), flags }, ...(args as A));
+      return handle({ terminal: this.terminal(flags.json === true), flags }, ...(args as A));
     };
   }
 
@@ -53,10 +53,10 @@ export class Cli {
    * Wraps work on the store: opens the store for it and closes it afterwards. Modules that a command does not need are
    * not loaded, so that help appears at once.
    */
-  onStore<A extends unknown[]>(work: Work<OnStore, A>): Action {
-    return this.on(async (on, ...args: A) => {
+  storeAction<A extends unknown[]>(handle: CommandHandler<StoreCommandContext, A>): Action {
+    return this.action(async (context, ...args: A) => {
       const { withStore } = await import('./store.ts');
-      await withStore(on.flags, (client) => work({ ...on, client }, ...args));
+      await withStore(context.flags, (client) => handle({ ...context, client }, ...args));
     });
   }
 }

@@ -49,10 +49,10 @@ export function filterOf(flags: FilterFlags): InstanceFilter {
     after: createdAfter,
     before: createdBefore,
   } = flags;
-  return given({ status, name, version, tags, parentId, idPrefix, createdAfter, createdBefore });
+  return withoutUndefined({ status, name, version, tags, parentId, idPrefix, createdAfter, createdBefore });
 }
 
 /** Returns the options without `undefined` values, which the client's types do not allow. */
-export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+export function withoutUndefined<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as never;
 }

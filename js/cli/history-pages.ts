@@ -2,7 +2,7 @@
 
 import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
-import { given } from './filter.ts';
+import { withoutUndefined } from './filter.ts';
 
 /** Most events that are read at once. */
 const PAGE = 500;
@@ -23,7 +23,7 @@ export async function* historyPages(
   let next: number | null = from;
   for (let left = limit; left > 0 && next !== null; ) {
     const page: HistoryPage = await client.historyPage(id, {
-      ...given({ executionId: execution }),
+      ...withoutUndefined({ executionId: execution }),
       from: next,
       limit: Math.min(left, PAGE),
     });

@@ -30,7 +30,7 @@ import { errorData, errorText, exitCodeOf, withoutPassword } from './exit.ts';
 import { type Stream, Terminal } from './terminal.ts';
 
 /** The environment of a command line. */
-export interface Surroundings {
+export interface CliEnvironment {
   readonly stdout: Stream;
   readonly stderr: Stream;
   /** True if the user can answer a question. */
@@ -48,7 +48,7 @@ tables as they are.
   PERDURE_DB=postgres://app@db/shop perdure show order-1`;
 
 /** Runs one command line, and returns its exit code: see {@link EXIT}. */
-export async function run(args: readonly string[], { stdout, stderr, isInteractive }: Surroundings): Promise<number> {
+export async function run(args: readonly string[], { stdout, stderr, isInteractive }: CliEnvironment): Promise<number> {
   const isJson = args.includes('--json');
   const tell = (error: object, text: string): void => {
     stderr.write(isJson ? `${JSON.stringify({ error })}\n` : text);

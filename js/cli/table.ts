@@ -41,7 +41,7 @@ export function tableLines<T>(
       .map((text, at) => {
         const { align, dress } = columns[at] as Column<T>;
         const isLast = at === columns.length - 1;
-        const cell = padded(cut(text, widths[at] as number), widths[at] as number, align, isLast);
+        const cell = padded(truncate(text, widths[at] as number), widths[at] as number, align, isLast);
         return row === undefined || dress === undefined ? cell : dress(cell, row);
       })
       .join(GAP)
@@ -64,7 +64,7 @@ function shrink<T>(columns: readonly Column<T>[], widths: number[], width: numbe
 }
 
 /** Cuts a text to a width. */
-export function cut(text: string, width: number): string {
+export function truncate(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   let short = '';
   let used = 0;

@@ -2,21 +2,21 @@
 // shown, not sent.
 
 import { boundedInspect } from '../util/bounded-inspect.ts';
-import { harmless, printable } from '../util/printable.ts';
+import { escapeControls, printable } from '../util/printable.ts';
 import { isList } from '../util/show.ts';
 
 export { printable, printableLines } from '../util/printable.ts';
 
 /** Formats a user value as JavaScript shows it, over several lines if it is long. */
 export function valueText(value: unknown, width: number, colors: boolean): string {
-  return harmless(
+  return escapeControls(
     boundedInspect(value, { depth: 12, breakLength: width, colors, maxArrayLength: 200, maxStringLength: 10_000 }).text,
   );
 }
 
 /** Returns a value as JSON text that is as harmless to print, and has the same meaning. */
 export function jsonText(value: unknown, indent?: number): string {
-  return harmless(JSON.stringify(value, null, indent) ?? 'null');
+  return escapeControls(JSON.stringify(value, null, indent) ?? 'null');
 }
 
 /** Formats a user value in one line of limited length. */

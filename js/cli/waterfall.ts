@@ -3,7 +3,7 @@
 import stringWidth from 'string-width';
 
 import type { Bar, Bars } from '../dashboard/bars.ts';
-import { cut } from './table.ts';
+import { truncate } from './table.ts';
 import type { Style, Terminal } from './terminal.ts';
 import { printable, spanText } from './text.ts';
 
@@ -38,7 +38,7 @@ export function waterfall(terminal: Terminal, bars: Bars, nowMs: number): string
 
 function nameOf({ kind, label, attempt = 1 }: Bar): string {
   const what = kind === 'wait' ? `${label} awaited` : label;
-  return cut(printable(what), NAME_MAX) + (attempt === 1 ? '' : ` #${attempt}`);
+  return truncate(printable(what), NAME_MAX) + (attempt === 1 ? '' : ` #${attempt}`);
 }
 
 /** Returns the duration of a bar: so far, if it is open; until it is due, if it has not begun. */

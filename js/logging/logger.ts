@@ -1,6 +1,6 @@
 // Loggers: the destinations of log lines.
 
-import { harmless, printableLines } from '../util/printable.ts';
+import { escapeControls, printableLines } from '../util/printable.ts';
 import { property } from '../util/show.ts';
 import { fieldsText, type TraceFields, type TraceLevel } from './fields.ts';
 
@@ -31,7 +31,7 @@ export const consoleLogger: Logger = {
 };
 
 function print(level: string, fields: TraceFields, message: string): void {
-  const text = Object.keys(fields).length === 0 ? '' : ` ${harmless(fieldsText(fields))}`;
+  const text = Object.keys(fields).length === 0 ? '' : ` ${escapeControls(fieldsText(fields))}`;
   console.error(`${new Date().toISOString()} ${level} perdure: ${printableLines(message, '    ')}${text}`);
 }
 

@@ -25,6 +25,6 @@ export function printableLines(text: string, indent = ''): string {
 }
 
 /** Makes the output of JSON or `inspect` harmless to look at. JSON keeps its meaning. */
-export function harmless(text: string): string {
+export function escapeControls(text: string): string {
   return text.replace(LEFT, escaped);
 }

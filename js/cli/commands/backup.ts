@@ -14,7 +14,7 @@ export function backup(cli: Cli): void {
     .argument('<file>', 'path of the copy')
     .option('-f, --force', 'replace a file that is there')
     .action(
-      cli.on(async ({ terminal, flags }, path: string, { force }: Flags) => {
+      cli.action(async ({ terminal, flags }, path: string, { force }: Flags) => {
         const [{ openStore }, { SqliteProvider }] = await Promise.all([
           import('../store.ts'),
           import('../../store/providers.ts'),

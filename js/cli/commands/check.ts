@@ -7,7 +7,7 @@ import { countText, printable } from '../text.ts';
 
 export function check(cli: Cli): void {
   cli.command('check', 'look for damage and for rows that are not as they must be; workers may go on').action(
-    cli.onStore(async ({ client, terminal }) => {
+    cli.storeAction(async ({ client, terminal }) => {
       const findings: StoreFinding[] = [];
       let [instances, events] = [0, 0];
       let cursor: string | null = null;

@@ -53,7 +53,7 @@ export function control(cli: Cli): void {
     const command = cli.command(name, description).argument('<id...>', 'the instances');
     if (takesReason) command.option('-r, --reason <text>', 'why: it is kept with the instance');
     command.action(
-      cli.onStore(async ({ client, terminal }, ids: string[], { reason }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, ids: string[], { reason }: Flags) => {
         for (const id of ids) {
           await act(client, id, reason);
           terminal.note(`${printable(id)}: ${done}`);

@@ -6,7 +6,7 @@ import { Option } from 'commander';
 
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
-import { given } from '../filter.ts';
+import { withoutUndefined } from '../filter.ts';
 
 interface Flags {
   readonly host: string;
@@ -37,9 +37,13 @@ export function dashboard(cli: Cli): void {
       (name: string, before: string[] = []) => [...before, name],
     )
     .action(
-      cli.onStore(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
         const { serveDashboard } = await import('../../dashboard/server.ts');
-        const served = await serveDashboard(client, { host, port, ...given({ token, readOnly, allowedHosts }) });
+        const served = await serveDashboard(client, {
+          host,
+          port,
+          ...withoutUndefined({ token, readOnly, allowedHosts }),
+        });
         if (terminal.isJson) terminal.data({ url: served.url, readOnly: readOnly === true });
         else terminal.line(served.url);
         terminal.note(`${readOnly === true ? 'it changes nothing; ' : ''}end it with Ctrl-C`);

@@ -1,6 +1,6 @@
 // `perdure doctor`
 
-import { type Finding, lookAt, lookAtFailure } from '../checkup.ts';
+import { examineStore, type Finding, findingOfFailure } from '../checkup.ts';
 import type { Cli } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { countText } from '../text.ts';
@@ -9,13 +9,13 @@ const MARKS = { well: ['green', '✓'], doubtful: ['yellow', '!'], unwell: ['red
 
 export function doctor(cli: Cli): void {
   cli.command('doctor', 'check the store and its settings, leases, and what is overdue or suspended, and why').action(
-    cli.on(async ({ terminal, flags }) => {
+    cli.action(async ({ terminal, flags }) => {
       const { withStore } = await import('../store.ts');
       let findings: Finding[];
       try {
-        findings = await withStore(flags, lookAt);
+        findings = await withStore(flags, examineStore);
       } catch (error) {
-        findings = [lookAtFailure(error)];
+        findings = [findingOfFailure(error)];
       }
       for (const finding of findings) {
         const { subject, state, detail, advice } = finding;

@@ -34,7 +34,7 @@ export function exporting(cli: Cli): void {
     )
     .option('-n, --limit <count>', 'at most so many of those that match', wholeNumber(1), 1_000)
     .action(
-      cli.onStore(async ({ client, terminal }, ids: string[], flags: Flags) => {
+      cli.storeAction(async ({ client, terminal }, ids: string[], flags: Flags) => {
         const { directory, execution } = flags;
         const filter = filterOf(flags);
         if (ids.length > 0 && Object.keys(filter).length > 0)

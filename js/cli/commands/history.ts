@@ -27,7 +27,7 @@ export function history(cli: Cli): void {
     .option('-n, --limit <count>', 'at most so many events', wholeNumber(1), 1_000)
     .option('--values', 'values whole, over several lines')
     .action(
-      cli.onStore(async ({ client, terminal }, id: string, { execution, from, limit, values }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, id: string, { execution, from, limit, values }: Flags) => {
         let next: number | null = null;
         let begin: Date | undefined;
         for await (const page of historyPages(client, id, execution, from, limit)) {

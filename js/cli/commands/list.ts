@@ -23,7 +23,7 @@ export function list(cli: Cli): void {
     .option('--cursor <cursor>', 'go on where a list ended')
     .option('-a, --all', 'all of them, whatever the limit')
     .action(
-      cli.onStore(async ({ client, terminal }, flags: Flags) => {
+      cli.storeAction(async ({ client, terminal }, flags: Flags) => {
         let { cursor } = flags;
         for (let left = flags.all === true ? Infinity : flags.limit; left > 0; ) {
           const limit = Math.min(left, PAGE);

@@ -13,7 +13,7 @@ export function messages(cli: Cli): void {
     .argument('<event>', 'its name')
     .argument('[data]', DATA)
     .action(
-      cli.onStore(async ({ client, terminal }, id: string, event: string, data: string | undefined) => {
+      cli.storeAction(async ({ client, terminal }, id: string, event: string, data: string | undefined) => {
         await client.raiseEvent(id, event, await valueOf(data));
         terminal.note(`raised ${printable(event)} for ${printable(id)}`);
       }),
@@ -24,7 +24,7 @@ export function messages(cli: Cli): void {
     .argument('<queue>', 'its name')
     .argument('[data]', DATA)
     .action(
-      cli.onStore(async ({ client, terminal }, id: string, queue: string, data: string | undefined) => {
+      cli.storeAction(async ({ client, terminal }, id: string, queue: string, data: string | undefined) => {
         await client.enqueueEvent(id, queue, await valueOf(data));
         terminal.note(`put into ${printable(queue)} of ${printable(id)}`);
       }),

@@ -17,7 +17,7 @@ export function migrate(cli: Cli): void {
     )
     .option('--check', 'change nothing: fail when there is something to do')
     .action(
-      cli.on(async ({ terminal, flags }, { check }: Flags) => {
+      cli.action(async ({ terminal, flags }, { check }: Flags) => {
         const { withStore } = await import('../store.ts');
         const from = await versionOf(flags, check === true);
         const { location, schemaVersion } = await withStore(flags, (client) => client.describeStore(), check !== true);

@@ -8,7 +8,7 @@ import type { PruneOptions } from '../../client/listing.ts';
 import { timeArgument, wholeNumber, wordsOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { usageError } from '../exit.ts';
-import { given } from '../filter.ts';
+import { withoutUndefined } from '../filter.ts';
 import type { Terminal } from '../terminal.ts';
 import { countText, printable } from '../text.ts';
 
@@ -50,7 +50,7 @@ export function prune(cli: Cli): void {
     .option('--dry-run', 'delete nothing: say how many those are')
     .option('-y, --yes', 'ask nothing')
     .action(
-      cli.onStore(async ({ client, terminal }, flags: Flags) => {
+      cli.storeAction(async ({ client, terminal }, flags: Flags) => {
         const { status, name, prefix: idPrefix, completedBefore, limit, executions: keep } = flags;
         if (keep !== undefined) {
           if (flags.dryRun === true || limit !== undefined || completedBefore !== undefined) {
@@ -61,11 +61,11 @@ export function prune(cli: Cli): void {
             flags,
             `delete the histories of former executions, but the last ${keep} of each instance?`,
           );
-          const { deleted } = await client.pruneExecutions({ keep, ...given({ status, name, idPrefix }) });
+          const { deleted } = await client.pruneExecutions({ keep, ...withoutUndefined({ status, name, idPrefix }) });
           told(terminal, deleted, 'history of a former execution', 'histories of former executions');
           return;
         }
-        const options = given({ status, name, idPrefix, completedBefore }) as PruneOptions;
+        const options = withoutUndefined({ status, name, idPrefix, completedBefore }) as PruneOptions;
         if (flags.dryRun === true) {
           const count = await matching(client, terminal, options, limit ?? Infinity);
           if (terminal.isJson) terminal.data({ wouldDelete: count });
@@ -82,7 +82,7 @@ export function prune(cli: Cli): void {
     .argument('<id...>', 'the instances')
     .option('-y, --yes', 'ask nothing')
     .action(
-      cli.onStore(async ({ client, terminal }, ids: string[], flags: Flags) => {
+      cli.storeAction(async ({ client, terminal }, ids: string[], flags: Flags) => {
         await confirm(
           terminal,
           flags,

@@ -21,7 +21,7 @@ export function recoding(cli: Cli): void {
     )
     .option('--dry-run', 'change nothing: count the texts of each key')
     .action(
-      cli.on(async ({ terminal, flags }, { to, dryRun: isDryRun }: Flags) => {
+      cli.action(async ({ terminal, flags }, { to, dryRun: isDryRun }: Flags) => {
         const dryRun = isDryRun === true;
         const codec = to ?? flags.codec;
         if (codec === undefined) throw usageError('say which codec: --to with the module that exports it');

@@ -34,7 +34,7 @@ export function replaying(cli: Cli): void {
     .argument('<module...>', 'modules that export the orchestrations, as defineOrchestration returned them')
     .option('--no-determinism', 'without the guard against clocks and randomness')
     .action(
-      cli.on(async ({ terminal }, path: string, modules: string[], { determinism }: { determinism: boolean }) => {
+      cli.action(async ({ terminal }, path: string, modules: string[], { determinism }: { determinism: boolean }) => {
         const { replayEach } = await import('../../testing/replays.ts');
         const { orchestrationsOf } = await import('../modules.ts');
         const rows: Row[] = [];

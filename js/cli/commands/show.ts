@@ -17,7 +17,7 @@ export function show(cli: Cli): void {
     .command('show', 'show an instance: its status, what it waits for, what came of it')
     .argument('<id>', 'the instance')
     .action(
-      cli.onStore(async ({ client, terminal }, id: string) => {
+      cli.storeAction(async ({ client, terminal }, id: string) => {
         const instance = await statusOf(client, id);
         const [first] = (await client.historyPage(id, { executionId: instance.executionId, limit: 1 })).events;
         const open =

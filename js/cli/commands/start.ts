@@ -7,7 +7,7 @@ import { Option } from 'commander';
 import type { StartOptions } from '../../client/client-options.ts';
 import { spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
-import { given } from '../filter.ts';
+import { withoutUndefined } from '../filter.ts';
 import { printable } from '../text.ts';
 import { endWith } from './watch.ts';
 
@@ -37,9 +37,14 @@ export function start(cli: Cli): void {
     )
     .option('-w, --wait [duration]', 'until it has ended; for so long at most', spanArgument)
     .action(
-      cli.onStore(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {
+      cli.storeAction(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {
         const { id = randomUUID(), orchestrationVersion: version, tag: tags, priority, onConflict, wait } = flags;
-        await client.startOrchestration(id, name, await valueOf(input), given({ version, tags, priority, onConflict }));
+        await client.startOrchestration(
+          id,
+          name,
+          await valueOf(input),
+          withoutUndefined({ version, tags, priority, onConflict }),
+        );
         if (wait === undefined) {
           if (terminal.isJson) terminal.data({ id });
           else terminal.line(printable(id));

@@ -10,7 +10,7 @@ import { writeWorkers } from './workers.ts';
 
 export function stats(cli: Cli): void {
   cli.command('stats', 'count what the store holds, and what waits').action(
-    cli.onStore(async ({ client, terminal }) => {
+    cli.storeAction(async ({ client, terminal }) => {
       writeStats(terminal, await client.stats());
     }),
   );

@@ -19,7 +19,7 @@ export function timeline(cli: Cli): void {
     .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
     .option('-n, --limit <count>', 'at most so many events', wholeNumber(1), 1_000)
     .action(
-      cli.onStore(async ({ client, terminal }, id: string, { execution, limit }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, id: string, { execution, limit }: Flags) => {
         const bars = new Bars();
         let next: number | null = null;
         for await (const page of historyPages(client, id, execution, 1, limit)) {

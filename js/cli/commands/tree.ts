@@ -32,7 +32,7 @@ export function tree(cli: Cli): void {
     .option('-d, --depth <levels>', 'so many levels below it', wholeNumber(0), 10)
     .option('-n, --limit <count>', 'at most so many children of each', wholeNumber(1), 50)
     .action(
-      cli.onStore(async ({ client, terminal }, id: string, { depth, limit }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, id: string, { depth, limit }: Flags) => {
         const top = await grow(client, await statusOf(client, id), depth, limit);
         if (terminal.isJson) terminal.data(plain(top));
         else write(terminal, top, '', '');

@@ -27,7 +27,7 @@ export function watch(cli: Cli): void {
     .argument('[id]', 'the instance')
     .option('-i, --interval <duration>', 'how often to look', spanArgument, 500)
     .action(
-      cli.onStore(async ({ client, terminal }, id: string | undefined, { interval }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, id: string | undefined, { interval }: Flags) => {
         if (id === undefined) await watchStore(client, terminal, interval);
         else await watchInstance(client, terminal, id, interval);
       }),

@@ -7,7 +7,7 @@ import { agoText, countText, printable } from '../text.ts';
 
 export function workers(cli: Cli): void {
   cli.command('workers', 'list the started runtimes of all processes, and what each of them has').action(
-    cli.onStore(async ({ client, terminal }) => {
+    cli.storeAction(async ({ client, terminal }) => {
       const found = await client.workers();
       if (terminal.isJson) for (const worker of found) terminal.data(worker);
       else writeWorkers(terminal, found);
