@@ -6,7 +6,7 @@ export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/ac
 export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';
 export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
-export type { StoreDescription, WorkerAbout, WorkerInfo } from './client/description.ts';
+export type { StoreDescription, WorkerDescription, WorkerInfo } from './client/description.ts';
 export type { InstanceHandle } from './client/handle.ts';
 export type {
   ExportedEvent,

@@ -1,6 +1,6 @@
 // A traced attempt of an activity: its function runs in a span, which ends with the attempt.
 
-import type { AttemptSpan, Stretch, Telemetry } from '../tracing/telemetry-hooks.ts';
+import type { AttemptSpan, Segment, Telemetry } from '../tracing/telemetry-hooks.ts';
 import type { Timers } from '../util/timers.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
@@ -41,7 +41,7 @@ class TracedSink implements ActivitySink {
 }
 
 /**
- * Runs one attempt as {@link runActivity} does, in a span. The span's parent is `stretch`, if that is in memory, or
+ * Runs one attempt as {@link runActivity} does, in a span. The span's parent is `segment`, if that is in memory, or
  * else the context in which the activity was scheduled.
  */
 export function runTraced(
@@ -50,7 +50,7 @@ export function runTraced(
   context: ActivityContext,
   sink: ActivitySink,
   telemetry: Telemetry,
-  stretch: Stretch | null,
+  segment: Segment | null,
 ): void {
   const { instanceId, executionId, orchestrationName, name, attempt, extras } = job;
   const isInline = extras?.inline !== undefined;
@@ -65,7 +65,7 @@ export function runTraced(
     isInline,
     isBorrowed,
   };
-  const span = telemetry.attempt(facts, stretch ?? extras?.trace ?? null);
+  const span = telemetry.attempt(facts, segment ?? extras?.trace ?? null);
   // An aborted attempt may never settle, so its span ends here.
   context.signal.addEventListener('abort', () => span.failed(context.signal.reason), { once: true });
   runActivity((below, input) => span.run(() => fn(below, input)), job, context, new TracedSink(sink, span));

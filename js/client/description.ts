@@ -25,7 +25,7 @@ export interface StoreDescription {
  * A started runtime's report on itself. The runtime reports when it is started and at each renewal of its lease, every
  * third part of `lease` (5 s by default). The report may be as old as that.
  */
-export interface WorkerAbout {
+export interface WorkerDescription {
   /** Name of the machine; empty when it cannot be determined. */
   readonly hostName: string;
   /** Version of Node that the runtime runs in. */
@@ -48,7 +48,7 @@ export interface WorkerAbout {
 }
 
 /** Returns the mean busy share of the threads, 0 to 1. */
-export function busyShareOf({ lanes }: WorkerAbout): number {
+export function busyShareOf({ lanes }: WorkerDescription): number {
   return lanes.reduce((sum, { busyShare }) => sum + busyShare, 0) / Math.max(1, lanes.length);
 }
 
@@ -73,7 +73,7 @@ export interface WorkerInfo {
   /** Activity attempts that the runtime runs for instances of other workers. */
   readonly tasks: number;
   /** The runtime's report on itself; absent when it sends none, as runtimes of an older Perdure do. */
-  readonly about?: WorkerAbout;
+  readonly about?: WorkerDescription;
 }
 
 /** Data of the store and its workers, as the addon returns it. */
@@ -82,7 +82,7 @@ export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settin
   readonly settings: readonly (readonly [string, string])[];
   readonly workers: readonly (Omit<WorkerInfo, 'leaseUntil' | 'about'> & {
     readonly leaseUntil: number;
-    readonly about: WorkerAbout | null;
+    readonly about: WorkerDescription | null;
   })[];
 }
 

@@ -1,6 +1,6 @@
 // Answers of the dashboard's server to its page, as JSON. This file holds only types, because both sides import it.
 
-import type { WorkerAbout } from '../client/description.ts';
+import type { WorkerDescription } from '../client/description.ts';
 import type { HistoryEventKind } from '../client/history.ts';
 import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
@@ -36,7 +36,7 @@ export interface WorkerAnswer {
   readonly instances: number;
   readonly tasks: number;
   /** The worker's report on itself; absent when it sends none. */
-  readonly about?: WorkerAbout;
+  readonly about?: WorkerDescription;
 }
 
 /** The counters of `runtime.metrics()`, if there is a runtime: numbers by name; for a histogram its mean, in ms. */

@@ -272,8 +272,8 @@ export class Lane implements ActivitySink {
     const { telemetry } = this.host;
     if (telemetry === undefined) return runActivity(fn, job, context, this);
     const owner = job.extras?.owner;
-    const stretch = owner === undefined ? null : (this.traced.get(owner)?.stretch ?? null);
-    runTraced(fn, job, context, this, telemetry, stretch);
+    const segment = owner === undefined ? null : (this.traced.get(owner)?.segment ?? null);
+    runTraced(fn, job, context, this, telemetry, segment);
   }
 
   private turn(token: number): void {

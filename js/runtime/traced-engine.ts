@@ -2,7 +2,7 @@
 //
 // Invariants:
 //
-//   X1. A stretch is open while the execution is in memory and belongs to this worker: from its first turn until it
+//   X1. A segment is open while the execution is in memory and belongs to this worker: from its first turn until it
 //       ends, sleeps or is dropped.
 //   X2. A replay makes one span, however many turns it takes, and provides no context.
 //   X3. The code runs below no span: a span that it could read would differ in a replay.
@@ -20,7 +20,7 @@ import {
 } from '../driver/command.ts';
 import { type Delivery, TURN_OVER, type TurnOver } from '../driver/delivery.ts';
 import type { WaitChanges } from '../driver/waits.ts';
-import type { Stretch, Telemetry, TraceContext, TracedError, TracedTurn } from '../tracing/telemetry-hooks.ts';
+import type { Segment, Telemetry, TraceContext, TracedError, TracedTurn } from '../tracing/telemetry-hooks.ts';
 import type { ErrorData } from '../values/error-data.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import type { TurnEnd } from './instance.ts';
@@ -28,7 +28,7 @@ import type { TurnEnd } from './instance.ts';
 export class TracedEngine extends NativeEngine {
   private readonly telemetry: Telemetry;
   private description: InstanceDescription | null = null;
-  private open: Stretch | null = null;
+  private open: Segment | null = null;
   private span: TracedTurn | null = null;
   private isReplay = false;
   private hasRun = false;
@@ -43,36 +43,36 @@ export class TracedEngine extends NativeEngine {
     this.telemetry = telemetry;
   }
 
-  /** Stretch below which its attempts nest. */
-  get stretch(): Stretch | null {
+  /** Segment below which its attempts nest. */
+  get segment(): Segment | null {
     return this.open;
   }
 
   /** Runs a turn of the described execution. */
   turn(run: () => TurnEnd): TurnEnd {
     const isReplay = this.isReplaying();
-    const stretch = (this.open ??= this.begin(isReplay || this.hasRun));
+    const segment = (this.open ??= this.begin(isReplay || this.hasRun));
     this.hasRun = true;
     // A replay of several pages is several turns (X2).
-    if (!this.isReplay) this.beginTurn(stretch, isReplay);
+    if (!this.isReplay) this.beginTurn(segment, isReplay);
     let end: TurnEnd;
     try {
       end = this.telemetry.outside(run);
     } catch (error) {
       this.error = error instanceof Error ? error : { name: 'Error', message: String(error) };
-      this.endStretch('suspended');
+      this.endSegment('suspended');
       throw error;
     }
     if (end === 'waiting' && this.isReplay && !this.isReleased) return end;
     this.endTurn();
-    if (end !== 'waiting') this.endStretch(end);
-    else if (this.isReleased) this.endStretch('sleeping');
+    if (end !== 'waiting') this.endSegment(end);
+    else if (this.isReleased) this.endSegment('sleeping');
     return end;
   }
 
-  /** Ends the stretch, because the instance is no longer in memory. */
+  /** Ends the segment, because the instance is no longer in memory. */
   release(): void {
-    this.endStretch('dropped');
+    this.endSegment('dropped');
   }
 
   override describe(): InstanceDescription {
@@ -112,9 +112,9 @@ export class TracedEngine extends NativeEngine {
     super.suspend(source, report);
   }
 
-  private begin(isResumed: boolean): Stretch {
+  private begin(isResumed: boolean): Segment {
     const { instanceId, executionId, name, version, trace } = this.description ?? this.describe();
-    return this.telemetry.stretch({ instanceId, executionId, name, version, isResumed }, trace);
+    return this.telemetry.segment({ instanceId, executionId, name, version, isResumed }, trace);
   }
 
   /** Counts a command of the code. Returns the context below which its work nests. */
@@ -136,10 +136,10 @@ export class TracedEngine extends NativeEngine {
     this.beginTurn(this.open, false);
   }
 
-  private beginTurn(stretch: Stretch, isReplay: boolean): void {
+  private beginTurn(segment: Segment, isReplay: boolean): void {
     this.isReplay = isReplay;
     this.deliveries = this.commands = 0;
-    this.span = stretch.turn(isReplay);
+    this.span = segment.turn(isReplay);
   }
 
   private endTurn(): void {
@@ -148,7 +148,7 @@ export class TracedEngine extends NativeEngine {
     this.span = null;
   }
 
-  private endStretch(how: Parameters<Stretch['end']>[0]): void {
+  private endSegment(how: Parameters<Segment['end']>[0]): void {
     this.endTurn();
     this.open?.end(how, this.error);
     this.open = null;

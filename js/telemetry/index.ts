@@ -25,8 +25,8 @@ import {
 import type {
   AttemptSpan,
   ClientCall,
-  Stretch,
-  StretchEnd,
+  Segment,
+  SegmentEnd,
   Telemetry,
   TraceContext,
   TracedAttempt,
@@ -171,10 +171,10 @@ class Traces implements Telemetry {
     }
   }
 
-  stretch(
+  segment(
     { instanceId, executionId, name, version, isResumed }: TracedExecution,
     context: TraceContext | null,
-  ): Stretch {
+  ): Segment {
     const attributes = {
       'perdure.instance.id': instanceId,
       'perdure.execution.id': executionId,
@@ -184,10 +184,10 @@ class Traces implements Telemetry {
     };
     const below = this.carriers.read(context);
     const span = this.tracer.startSpan(name, { kind: SpanKind.CONSUMER, attributes }, below);
-    return new OpenStretch(this.tracer, this.carriers, span, trace.setSpan(below, span));
+    return new OpenSegment(this.tracer, this.carriers, span, trace.setSpan(below, span));
   }
 
-  attempt(facts: TracedAttempt, below: Stretch | TraceContext | null): AttemptSpan {
+  attempt(facts: TracedAttempt, below: Segment | TraceContext | null): AttemptSpan {
     const attributes = {
       'perdure.instance.id': facts.instanceId,
       'perdure.execution.id': facts.executionId,
@@ -197,7 +197,7 @@ class Traces implements Telemetry {
       'perdure.activity.queue': facts.queue,
       'perdure.activity.inline': facts.isInline,
     };
-    const around = below instanceof OpenStretch ? below.around : this.carriers.read(below as TraceContext | null);
+    const around = below instanceof OpenSegment ? below.around : this.carriers.read(below as TraceContext | null);
     const kind = facts.isBorrowed ? SpanKind.CONSUMER : SpanKind.INTERNAL;
     const span = this.tracer.startSpan(facts.activityName, { kind, attributes }, around);
     return new OpenAttempt(span, trace.setSpan(around, span));
@@ -215,7 +215,7 @@ const TARGETS: Readonly<Record<string, string>> = {
   enqueue: 'perdure.queue.name',
 };
 
-class OpenStretch implements Stretch {
+class OpenSegment implements Segment {
   /** Context below which its turns and attempts nest. */
   readonly around: Context;
   private readonly tracer: Tracer;
@@ -245,7 +245,7 @@ class OpenStretch implements Stretch {
     };
   }
 
-  end(how: StretchEnd, error?: TracedError): void {
+  end(how: SegmentEnd, error?: TracedError): void {
     this.span.setAttribute('perdure.outcome', how);
     if (error !== undefined) fail(this.span, error);
     this.span.end();

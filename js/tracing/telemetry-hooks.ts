@@ -45,8 +45,8 @@ export interface TracedAttempt {
   readonly isBorrowed: boolean;
 }
 
-/** Reason for the end of a stretch: the execution ended, or it is no longer in memory. */
-export type StretchEnd = 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended' | 'sleeping' | 'dropped';
+/** Reason for the end of a segment: the execution ended, or it is no longer in memory. */
+export type SegmentEnd = 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended' | 'sleeping' | 'dropped';
 
 /** Known facts about a failure. */
 export interface TracedError {
@@ -56,15 +56,15 @@ export interface TracedError {
 }
 
 /**
- * The time from the first turn that an execution has in memory to the last one. Between two stretches no worker has the
+ * The time from the first turn that an execution has in memory to the last one. Between two segments no worker has the
  * execution.
  */
-export interface Stretch {
-  /** Context for operations that are scheduled in the stretch; `null` if it is not traced. */
+export interface Segment {
+  /** Context for operations that are scheduled in the segment; `null` if it is not traced. */
   readonly context: TraceContext | null;
   /** Begins a turn of the code, or a replay. */
   turn(isReplay: boolean): TracedTurn;
-  end(how: StretchEnd, error?: TracedError): void;
+  end(how: SegmentEnd, error?: TracedError): void;
 }
 
 export interface TracedTurn {
@@ -84,20 +84,20 @@ export interface AttemptSpan {
 export interface Telemetry {
   /** @internal Runs `run` with the context for the work that it starts. */
   call<T>(call: ClientCall, run: (context: TraceContext | null) => Promise<T>): Promise<T>;
-  /** @internal Begins a stretch. `context` is that of the execution's start. */
-  stretch(execution: TracedExecution, context: TraceContext | null): Stretch;
+  /** @internal Begins a segment. `context` is that of the execution's start. */
+  segment(execution: TracedExecution, context: TraceContext | null): Segment;
   /**
-   * @internal Begins an attempt. `below` is the stretch that scheduled it, if that is in memory here, or else the
+   * @internal Begins an attempt. `below` is the segment that scheduled it, if that is in memory here, or else the
    *   context of the schedule.
    */
-  attempt(attempt: TracedAttempt, below: Stretch | TraceContext | null): AttemptSpan;
+  attempt(attempt: TracedAttempt, below: Segment | TraceContext | null): AttemptSpan;
   /** @internal Runs code of orchestrations below no span, regardless of the caller's span. */
   outside<T>(fn: () => T): T;
 }
 
 /** @throws TypeError when `value` is no `Telemetry` */
 export function checkTelemetry(value: unknown, path: string): void {
-  for (const method of ['call', 'stretch', 'attempt', 'outside'] satisfies (keyof Telemetry)[]) {
+  for (const method of ['call', 'segment', 'attempt', 'outside'] satisfies (keyof Telemetry)[]) {
     if (typeof property(value, method) !== 'function')
       throw new TypeError(`${path} must be what openTelemetry of perdure/telemetry returned`);
   }
