@@ -18,11 +18,11 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
-import { Boom, badError, CANARY, ODD } from '../../support/odd.ts';
 import { watchPrototypes } from '../../support/prototypes.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 import { callablesOf, method, methodsOf, optionsIn, UNKNOWN } from '../../support/surface.ts';
+import { Boom, badError, CANARY, WRONG_VALUES } from '../../support/wrong-values.ts';
 
 /** A call that takes this long hangs: no call here has to wait. */
 const WITHIN_MS = 5_000;
@@ -70,7 +70,7 @@ async function* callsOf(row: Row): AsyncGenerator<readonly [what: string, args: 
   const count = row.args().length;
   const with_ = (at: number, value: unknown): unknown[] => row.args().map((arg, n) => (n === at ? value : arg));
   for (let at = 0; at < count; at += 1)
-    for (const [what, make] of ODD) yield [`argument ${at}: ${what}`, with_(at, make())];
+    for (const [what, make] of WRONG_VALUES) yield [`argument ${at}: ${what}`, with_(at, make())];
   const place = row.options;
   if (place === undefined) return;
   const base = row.args()[place] as object;
@@ -78,12 +78,15 @@ async function* callsOf(row: Row): AsyncGenerator<readonly [what: string, args: 
     optionsIn(await rejection((async () => given(UNKNOWN))()));
   const names = await optionsBy((unknown) => row.call(...with_(place, unknown)));
   for (const name of names) {
-    const odd = name === row.called ? ODD.filter(([what]) => what !== 'a function behind a proxy that throws') : ODD;
+    const odd =
+      name === row.called
+        ? WRONG_VALUES.filter(([what]) => what !== 'a function behind a proxy that throws')
+        : WRONG_VALUES;
     for (const [what, make] of odd) yield [`option ${name}: ${what}`, with_(place, { ...base, [name]: make() })];
   }
   for (const name of row.nested ?? []) {
     for (const inner of await optionsBy((unknown) => row.call(...with_(place, { ...base, [name]: unknown })))) {
-      for (const [what, make] of ODD)
+      for (const [what, make] of WRONG_VALUES)
         yield [`option ${name}.${inner}: ${what}`, with_(place, { ...base, [name]: { [inner]: make() } })];
     }
   }

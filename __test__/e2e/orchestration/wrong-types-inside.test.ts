@@ -11,12 +11,11 @@ import {
 } from 'perdure';
 import * as free from 'perdure/orchestration';
 import { beforeEach, describe, expect, it } from 'vitest';
-
-import { badError, CANARY, ODD } from '../../support/odd.ts';
 import { watchPrototypes } from '../../support/prototypes.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 import { callablesOf, method, methodsOf, optionsOf } from '../../support/surface.ts';
+import { badError, CANARY, WRONG_VALUES } from '../../support/wrong-values.ts';
 
 const noop = defineActivity('noop', () => {});
 const child = defineOrchestration('child', function* () {});
@@ -100,7 +99,7 @@ function problemsOf(
       if (problem !== undefined) problems.push(`${what}: ${problem}`);
     }
   };
-  for (const [what, make] of ODD) {
+  for (const [what, make] of WRONG_VALUES) {
     for (let at = 0; at < argsOf().length; at += 1) attempt(`argument ${at}: ${what}`, at, make());
     for (const [name, within] of place === undefined ? [] : names) {
       attempt(

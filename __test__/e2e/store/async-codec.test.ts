@@ -17,8 +17,8 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
+import { delayed } from '../../support/delayed-codec.ts';
 import { keyRing } from '../../support/keys.mjs';
-import { later } from '../../support/later.ts';
 import { SHARED_STORES, type StoreSite } from '../../support/providers.ts';
 import { change } from '../../support/rows.ts';
 import { SOON } from '../../support/store.ts';
@@ -130,7 +130,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
     await first.client.start(waiting, 'input', { id: 'i' });
     await first.client.waitForStatusChange('i', 0, undefined, SOON);
     await first.stop();
-    const second = await deploy(later(ring), waiting);
+    const second = await deploy(delayed(ring), waiting);
     await second.client.raiseEvent('i', 'go', 'event');
     expect((await second.client.waitForOrchestration('i', SOON)).output).toBe('event back');
     await second.stop();
@@ -172,7 +172,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
 
   it('tells a client that a value cannot be encoded, and nothing is stored', async () => {
     const refusing: AsyncCodec = {
-      ...later(keyRing('key')),
+      ...delayed(keyRing('key')),
       encode: async () => {
         throw new Error('no key');
       },
@@ -182,7 +182,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
     expect(error).toBeInstanceOf(PayloadError);
     expect(error).toMatchObject({ message: "input cannot be stored: the codec's encode threw", path: 'input' });
     expect(await client.getStatus('i')).toBeNull();
-    const wrong: AsyncCodec = { ...later(keyRing('key')), encode: async () => 'a\0' };
+    const wrong: AsyncCodec = { ...delayed(keyRing('key')), encode: async () => 'a\0' };
     await expect((await provide(wrong)).client.startOrchestration('i', 'waiting', 'input')).rejects.toThrow(
       'did not return',
     );
@@ -191,7 +191,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
   it('suspends the instance whose value it cannot encode, and no other', async () => {
     const ring = keyRing('key');
     let isBroken = true;
-    const codec = later({
+    const codec = delayed({
       ...ring,
       encode(text, context) {
         if (isBroken && context.place.endsWith(':output') && text.includes('bad')) throw new Error('cannot');
@@ -245,22 +245,22 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
       return { client: new Client(provider) };
     })();
     await old.start(waiting, 'plain', { id: 'i' });
-    const strict = await deploy(later({ ...ring, required: true }), waiting);
+    const strict = await deploy(delayed({ ...ring, required: true }), waiting);
     await suspended(old, 'i');
     const error = await rejection(strict.client.getHistory('i'));
     expect(error).toMatchObject({ code: 'PAYLOAD', message: expect.stringContaining('it is stored as plain text') });
     await strict.stop();
     expect((await old.getHistory('i'))[0]?.payload).toBe('plain');
     expect((await plain.getHistory('i'))[0]?.payload).toBe('plain');
-    const lax = await deploy(later(ring), waiting);
+    const lax = await deploy(delayed(ring), waiting);
     await lax.client.resume('i');
     await lax.client.raiseEvent('i', 'go', 'event');
     expect((await lax.client.waitForOrchestration('i', SOON)).output).toBe('event back');
   });
 
   it('serves worker threads, which need none of their own', async () => {
-    const { provider, client } = await provide(later({ ...keyRing('key'), required: true }));
-    const modules = [fileURLToPath(new URL('../../support/shout.mjs', import.meta.url))];
+    const { provider, client } = await provide(delayed({ ...keyRing('key'), required: true }));
+    const modules = [fileURLToPath(new URL('../../support/uppercase.mjs', import.meta.url))];
     const runtime = new Runtime(provider, { threads: 2, modules, logLevel: 'silent', cachedInstancesMax: 0 });
     open.push(() => runtime.shutdown(0));
     await runtime.start();
@@ -273,7 +273,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
 describe('a codec that answers later', () => {
   it('is not taken where nothing can wait for it', async () => {
     const { TestRuntime } = await import('perdure/testing');
-    const codec = later(keyRing('key')) as never;
+    const codec = delayed(keyRing('key')) as never;
     await expect(TestRuntime.create({ codec })).rejects.toThrow(/codec must answer at once/);
   });
 });

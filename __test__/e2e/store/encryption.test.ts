@@ -21,8 +21,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fromErrorPayload } from '../../../js/values/payload.ts';
 import { StoredTexts } from '../../../js/values/stored-text.ts';
 import { rejection } from '../../support/async.ts';
+import { WAYS } from '../../support/delayed-codec.ts';
 import { historyViolations } from '../../support/history.ts';
-import { WAYS } from '../../support/later.ts';
 import { temporaryFolder } from '../../support/providers.ts';
 import { SOON } from '../../support/store.ts';
 

@@ -14,8 +14,8 @@ import {
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
+import { WAYS } from '../../support/delayed-codec.ts';
 import { keyRing } from '../../support/keys.mjs';
-import { WAYS } from '../../support/later.ts';
 import { Process } from '../../support/process.ts';
 import { SHARED_STORES, type StoreAddress, type StoreSite } from '../../support/providers.ts';
 import { change, query } from '../../support/rows.ts';

@@ -2,7 +2,7 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import type { AsyncCodec, Codec } from 'perdure';
 
 /** Returns a codec that does the same and answers later. */
-export function later(codec: Codec): AsyncCodec {
+export function delayed(codec: Codec): AsyncCodec {
   return {
     async: true,
     ...(codec.required === undefined ? {} : { required: codec.required }),
@@ -20,5 +20,5 @@ export function later(codec: Codec): AsyncCodec {
 /** Both ways in which a codec may answer. */
 export const WAYS: readonly { way: string; of(codec: Codec): AsyncCodec | Codec }[] = [
   { way: 'at once', of: (codec) => codec },
-  { way: 'later', of: later },
+  { way: 'later', of: delayed },
 ];

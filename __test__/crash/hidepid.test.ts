@@ -5,7 +5,7 @@ import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 
-import { behindHidepid, isShownTo, noHidepid } from '../support/hidden.ts';
+import { behindHidepid, isShownTo, noHidepid } from '../support/hidepid.ts';
 import { POSTGRES_URL, postgresAt, temporaryFolder } from '../support/providers.ts';
 import { query } from '../support/rows.ts';
 import { SOON, useStore } from '../support/store.ts';

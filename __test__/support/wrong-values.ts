@@ -51,7 +51,7 @@ function revoked(): object {
 }
 
 /** Each value is made anew for each call. */
-export const ODD: readonly (readonly [what: string, make: () => unknown])[] = [
+export const WRONG_VALUES: readonly (readonly [what: string, make: () => unknown])[] = [
   ['undefined', () => undefined],
   ['null', () => null],
   ['true', () => true],
