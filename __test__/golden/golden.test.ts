@@ -21,7 +21,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const kept = fixtures();
 
 /** The status that `historyViolations` expects for each outcome. */
-const STANDING = {
+const STATES = {
   waiting: 'Running',
   notBegun: 'Pending',
   completed: 'Completed',
@@ -61,7 +61,7 @@ describe.each(kept)('$instanceId of $release', ({ instanceId, text, exports }) =
   it('keeps the rules of a history, and names nothing of the machine that wrote it', () => {
     for (const [i, { events }] of exports.entries()) {
       const history = events.map((event) => ({ ...event, time: new Date(event.timeMs) }));
-      expect(historyViolations(history, STANDING[programOf(instanceId).expected.outcomes[i] ?? 'waiting'])).toEqual([]);
+      expect(historyViolations(history, STATES[programOf(instanceId).expected.outcomes[i] ?? 'waiting'])).toEqual([]);
     }
     expect(text).not.toMatch(/file:|node:|node_modules|golden\/programs| at \//);
   });

@@ -3,9 +3,9 @@
 import type { HistoryEvent, InstanceStatus } from 'perdure';
 
 /** The state of an execution: the instance's status, or `ContinuedAsNew` if another execution followed. */
-type Standing = InstanceStatus['status'] | 'ContinuedAsNew';
+type ExecutionState = InstanceStatus['status'] | 'ContinuedAsNew';
 
-const TERMINAL: Readonly<Record<string, Standing>> = {
+const TERMINAL: Readonly<Record<string, ExecutionState>> = {
   ExecutionCompleted: 'Completed',
   ExecutionFailed: 'Failed',
   ExecutionCancelled: 'Cancelled',
@@ -55,7 +55,7 @@ export function kinds(history: readonly HistoryEvent[]): string[] {
  * at the beginning, one terminal event that agrees with the status is at the end, and each completion refers to one
  * earlier schedule.
  */
-export function historyViolations(history: readonly HistoryEvent[], status: Standing): string[] {
+export function historyViolations(history: readonly HistoryEvent[], status: ExecutionState): string[] {
   const violations: string[] = [];
   const settled = new Set<number>();
   for (const [i, event] of history.entries()) {
