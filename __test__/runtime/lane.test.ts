@@ -109,7 +109,7 @@ function setUp(
     looksMax: 4,
     workerId: 'w',
     client: null as never,
-    stage: null,
+    testDoubles: null,
     telemetry: undefined,
     sourceStacks: false,
     texts: new StoredTexts(),

@@ -7,7 +7,7 @@ import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { isLogged, type LogLevel } from '../logging/logger.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import { withoutGuard } from '../orchestration/determinism.ts';
-import type { Stage } from '../store/stage.ts';
+import type { TestDoubles } from '../store/test-doubles.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
@@ -31,7 +31,7 @@ const LOOKS_MAX = 4;
 export abstract class Host implements LaneHost {
   readonly client: Client;
   readonly texts: StoredTexts;
-  readonly stage: Stage | null;
+  readonly testDoubles: TestDoubles | null;
   readonly limits: Required<RuntimeLimits>;
   readonly sourceStacks: boolean;
   readonly turnSliceMs: number;
@@ -49,13 +49,13 @@ export abstract class Host implements LaneHost {
     texts: StoredTexts,
     telemetry: Telemetry | undefined,
     options: HostOptions,
-    stage: Stage | null = null,
+    testDoubles: TestDoubles | null = null,
   ) {
     this.registry = registry;
     this.client = client;
     this.texts = texts;
     this.telemetry = telemetry;
-    this.stage = stage;
+    this.testDoubles = testDoubles;
     this.limits = limitsOver(options.limits, DEFAULT_LIMITS);
     this.turnSliceMs = options.turnSliceMs ?? 5;
     this.looksMax = (options.threads ?? 0) > 0 ? LOOKS_MAX : 0;

@@ -25,7 +25,7 @@ import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { TraceLevel } from '../logging/fields.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import type { OrchestrationHost } from '../orchestration/fiber-context.ts';
-import type { Stage } from '../store/stage.ts';
+import type { TestDoubles } from '../store/test-doubles.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { NODE_TIMERS, type Timers } from '../util/timers.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
@@ -47,8 +47,8 @@ export interface InstanceEvent {
 export interface LaneHost extends ActivityHost, OrchestrationHost {
   /** Converts texts on their way to the store and back. */
   readonly texts: StoredTexts;
-  /** A test's stage in place of this process's parts; `null` outside of tests. */
-  readonly stage: Stage | null;
+  /** Replaces parts of this process in a test; `null` outside of tests. */
+  readonly testDoubles: TestDoubles | null;
   /** Time after which a drain yields to the event loop, ms. */
   readonly turnSliceMs: number;
   /** The most times that a lane that ran dry looks again before it parks. */
@@ -98,7 +98,7 @@ export class Lane implements ActivitySink {
     this.host = host;
     this.texts = host.texts;
     this.limits = host.limits;
-    this.timers = host.stage?.timers ?? NODE_TIMERS;
+    this.timers = host.testDoubles?.timers ?? NODE_TIMERS;
   }
 
   /** Called by the addon when it has jobs for a parked lane. */
@@ -255,7 +255,7 @@ export class Lane implements ActivitySink {
       inline === undefined
         ? this.host.activityFunction(job.name)
         : this.instances.get(inline)?.inlineFunction(job.operation);
-    const fn = this.host.stage === null ? own : this.host.stage.played(job, own);
+    const fn = this.host.testDoubles === null ? own : this.host.testDoubles.functionFor(job, own);
     if (fn === undefined) {
       if (inline === undefined) failActivity(job, this.unknownActivity(job.name), this, true);
       // The instance has just left this worker, and its attempts with it: no caller receives this error.

@@ -4,7 +4,7 @@ import type { Client } from '../client/client.ts';
 import { PerdureError } from '../errors/errors.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { consoleLogger, type Logger } from '../logging/logger.ts';
-import type { Stage } from '../store/stage.ts';
+import type { TestDoubles } from '../store/test-doubles.ts';
 import { oneOf } from '../util/options.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import { Host } from './host.ts';
@@ -35,8 +35,14 @@ export class MainHost extends Host implements ThreadListener {
     instance: new Set(),
   };
 
-  constructor(registry: Registry, client: Client, texts: StoredTexts, options: RuntimeOptions, stage: Stage | null) {
-    super(registry, client, texts, options.telemetry, options, stage);
+  constructor(
+    registry: Registry,
+    client: Client,
+    texts: StoredTexts,
+    options: RuntimeOptions,
+    testDoubles: TestDoubles | null,
+  ) {
+    super(registry, client, texts, options.telemetry, options, testDoubles);
     this.logger = options.logger ?? consoleLogger;
   }
 

@@ -88,7 +88,7 @@ export class Runtime {
       clientOf(provider, this.#options),
       this.#port.texts,
       this.#options,
-      this.#port.stage,
+      this.#port.testDoubles,
     );
     this.#native = this.#createNative();
   }
@@ -334,7 +334,7 @@ export class Runtime {
 
   /** Measures the threads for heartbeats. Not under a test's clock, where no thread uses any time. */
   #measure(native: NativeRuntime): void {
-    if (this.#port.stage !== null) return;
+    if (this.#port.testDoubles !== null) return;
     const { threads = 0 } = this.#options;
     const lanes = Array.from({ length: threads }, (_, i) => i + 1);
     const measured = (): (MeasuredThread | undefined)[] => [
@@ -413,7 +413,7 @@ export class Runtime {
       turnBytes: this.#host.limits.turnBytes,
       pendingActivities: this.#host.limits.pendingActivities,
       mailboxMessages: this.#host.limits.mailboxMessages,
-      ...this.#port.stage?.runtime,
+      ...this.#port.testDoubles?.runtime,
     });
     for (const { kind, name, version, fingerprint } of this.#registry.entries())
       native.register(kind, name, version, fingerprint);

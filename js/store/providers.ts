@@ -18,7 +18,7 @@ import { NODE_TIMERS, type Timers } from '../util/timers.ts';
 import { type AsyncCodec, AsyncCodecTexts } from '../values/async-codec.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from '../values/limits.ts';
 import { type Codec, checkCodec, StoredTexts } from '../values/stored-text.ts';
-import type { Stage } from './stage.ts';
+import type { TestDoubles } from './test-doubles.ts';
 
 /** The waiting caller of a request. */
 interface PendingRequest {
@@ -42,8 +42,8 @@ export class StorePort {
   readonly texts: StoredTexts;
   /** Limits of clients that were given none. */
   limits: Required<ClientLimits> = DEFAULT_LIMITS;
-  /** The test's stage in place of this process's parts; `null` outside of tests. */
-  readonly stage: Stage | null;
+  /** Replaces parts of this process in a test; `null` outside of tests. */
+  readonly testDoubles: TestDoubles | null;
   private readonly nextReply: () => NativeReply | null;
   private readonly waiting = new Map<number, PendingRequest>();
   private lastRequest = 0;
@@ -54,9 +54,9 @@ export class StorePort {
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 
-  constructor(store: NativeStore, texts: StoredTexts, stage: Stage | null = null) {
-    this.store = stage === null ? store : stage.store(store);
-    this.stage = stage;
+  constructor(store: NativeStore, texts: StoredTexts, testDoubles: TestDoubles | null = null) {
+    this.store = testDoubles === null ? store : testDoubles.store(store);
+    this.testDoubles = testDoubles;
     this.texts = texts;
     this.nextReply = attachReplies(store, this.takeReplies);
   }
@@ -85,18 +85,18 @@ export class StorePort {
       this.forget(request);
       reject(nativeError(error));
     }
-    this.stage?.requested();
+    this.testDoubles?.requested();
     return { reply, abandon: () => this.abandon(request) };
   }
 
   get timers(): Timers {
-    return this.stage?.timers ?? NODE_TIMERS;
+    return this.testDoubles?.timers ?? NODE_TIMERS;
   }
 
   /** Returns the lane of this thread, of a runtime on the store. */
   laneOf(runtime: number): NativeLane {
     const lane = laneOf(runtime, 0);
-    return this.stage?.lane(lane) ?? lane;
+    return this.testDoubles?.lane(lane) ?? lane;
   }
 
   /** True while a request is not answered. */

@@ -148,7 +148,7 @@ export class TestActivities {
   }
 
   /** Returns the function to call for a job in place of `own`. */
-  played(job: ActivityJob, own: ActivityFunction | undefined): ActivityFunction | undefined {
+  functionFor(job: ActivityJob, own: ActivityFunction | undefined): ActivityFunction | undefined {
     const fn = this.replaced.get(job.name) ?? own;
     // The lane refuses an activity that is registered nowhere.
     return fn && ((context, input) => this.call(job, context, input, fn));

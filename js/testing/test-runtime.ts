@@ -26,9 +26,9 @@ import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
+import { RuntimeDoubles } from './runtime-doubles.ts';
 import { StuckError, WaitExplanation } from './stuck-error.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
-import { TestStage } from './test-stage.ts';
 import { TestTime } from './test-time.ts';
 
 /** Options of a {@link Runtime} that make a difference in a test. */
@@ -116,7 +116,7 @@ export class TestRuntime {
   readonly #runtime: Runtime;
   readonly #time: TestTime;
   readonly #activities: TestActivities;
-  readonly #stage: TestStage;
+  readonly #doubles: RuntimeDoubles;
   readonly #limits: RuntimeLimits | undefined;
   readonly #isGuarded: boolean;
   /** Number of instances started without an id, by orchestration. */
@@ -135,20 +135,20 @@ export class TestRuntime {
         settle: () => this.#native.settle(this.#store, this.#parts.native),
         nextDueMs: () => this.#native.nextDueMs(this.#parts.native),
         isBusy: () => this.#atWork().length > 0,
-        isAwaited: () => this.#stage.waits().length > 0,
+        isAwaited: () => this.#doubles.waits().length > 0,
         stuck: () => void this.#stuck(),
       },
       clock === 'skips',
       parseDuration(patience, 'patience'),
     );
     this.#activities = new TestActivities(() => this.#time.nowMs);
-    this.#stage = new TestStage(
+    this.#doubles = new RuntimeDoubles(
       this.#time,
       this.#activities,
       (request) => this.#port.isOpen(request),
       () => this.#native.crash(this.#parts.native),
     );
-    this.#port = new StorePort(this.#store, new StoredTexts(codec), this.#stage);
+    this.#port = new StorePort(this.#store, new StoredTexts(codec), this.#doubles);
     const provider = new TestProvider(this.#port);
     this.client = new Client(provider);
     this.#runtime = new Runtime(provider, { ...others, logLevel, workerName: 'test' });
@@ -477,7 +477,7 @@ export class TestRuntime {
   }
 
   #atWork(): ActivityCall[] {
-    const waiting = new Set(this.#stage.waits().map(({ activity }) => activity));
+    const waiting = new Set(this.#doubles.waits().map(({ activity }) => activity));
     return this.#activities.atWork((context) => waiting.has(context));
   }
 
@@ -499,7 +499,7 @@ export class TestRuntime {
       );
       return;
     }
-    const waits = this.#stage.waits();
+    const waits = this.#doubles.waits();
     const due = this.#time.nextDueMs;
     const what =
       due === null

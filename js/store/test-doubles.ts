@@ -1,5 +1,5 @@
-// A stage: the parts that a test puts in place of a process's own, for a store and everything that uses it. See
-// test-runtime.ts.
+// Test doubles: the parts that a test puts in place of a process's own, for a store and everything that uses it. See
+// testing/runtime-doubles.ts.
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityJob } from '../activity/activity-job.ts';
@@ -8,7 +8,7 @@ import type { NativeStore } from '../binding/native-classes.ts';
 import type { NativeRuntimeOptions } from '../binding/runtime.ts';
 import type { Timers } from '../util/timers.ts';
 
-export interface Stage {
+export interface TestDoubles {
   readonly timers: Timers;
   /** Runtime options that override those of the runtime's user. */
   readonly runtime: Partial<NativeRuntimeOptions>;
@@ -22,5 +22,5 @@ export interface Stage {
    * Returns the function to call for an attempt, in place of the registered function or of the one that was passed
    * inline.
    */
-  played(job: ActivityJob, fn: ActivityFunction | undefined): ActivityFunction | undefined;
+  functionFor(job: ActivityJob, fn: ActivityFunction | undefined): ActivityFunction | undefined;
 }

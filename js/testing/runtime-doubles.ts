@@ -9,7 +9,7 @@ import { ABORT } from '../binding/jobs.ts';
 import type { NativeLane } from '../binding/lane.ts';
 import type { NativeStore } from '../binding/native-classes.ts';
 import type { StoreRequest } from '../binding/store.ts';
-import type { Stage } from '../store/stage.ts';
+import type { TestDoubles } from '../store/test-doubles.ts';
 import type { TestActivities } from './test-activities.ts';
 import type { TestTime } from './test-time.ts';
 
@@ -24,7 +24,7 @@ export interface Wait {
 /** A time longer than any test lasts, by any clock: 1 000 years. */
 const FOR_EVER_MS = 1_000 * 365 * 86_400_000;
 
-export class TestStage implements Stage {
+export class RuntimeDoubles implements TestDoubles {
   readonly timers: TestTime;
   /** A leap of the clock costs no lease, and an instance keeps its place however long it sleeps. */
   readonly runtime = { leaseMs: FOR_EVER_MS, turnDeadlineMs: FOR_EVER_MS, holdTimerMs: FOR_EVER_MS };
@@ -92,8 +92,8 @@ export class TestStage implements Stage {
     });
   }
 
-  played(job: ActivityJob, fn: ActivityFunction | undefined): ActivityFunction | undefined {
-    return this.activities.played(job, fn);
+  functionFor(job: ActivityJob, fn: ActivityFunction | undefined): ActivityFunction | undefined {
+    return this.activities.functionFor(job, fn);
   }
 
   private ended(activity: number): void {
