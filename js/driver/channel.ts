@@ -13,7 +13,7 @@
 //       fiber has gone on until it waits, and waiters that have given up meanwhile have left the line.
 
 import { CancelledError, PerdureError } from '../errors/errors.ts';
-import { Line, type Place } from '../util/line.ts';
+import { LinkedList, type ListNode } from '../util/linked-list.ts';
 import { BaseFuture, FAILED, type Future, OK } from './future.ts';
 import { describeValue, isGenerator } from './generator.ts';
 import type { FiberScheduler, Runnable } from './scheduler.ts';
@@ -111,9 +111,9 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
   /** The channel's number within the instance, from 1. */
   readonly id: number;
   readonly scheduler: FiberScheduler;
-  readonly receivers = new Line<ReceiveFuture<T>>();
-  readonly senders = new Line<SendFuture<T>>();
-  private readonly buffer = new Line<T>();
+  readonly receivers = new LinkedList<ReceiveFuture<T>>();
+  readonly senders = new LinkedList<SendFuture<T>>();
+  private readonly buffer = new LinkedList<T>();
   private readonly capacity: number;
   /** The place where the channel was made. A stack for each value would cost more than handing the value over. */
   private readonly source: SourceMark | undefined;
@@ -144,10 +144,10 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
     const hasRoom = this.buffer.size < this.capacity;
     const future = new SendFuture(this, value);
     if (hasRoom) {
-      this.buffer.join(value);
+      this.buffer.append(value);
       future.settle(OK, undefined);
     } else {
-      future.place = this.senders.join(future);
+      future.node = this.senders.append(future);
     }
     this.handOverSoon();
     return future;
@@ -196,9 +196,9 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
       const sender = senders.first;
       let value: T | Closed;
       if (buffered !== null) {
-        buffer.leave(buffered);
+        buffer.remove(buffered);
         value = buffered.item;
-        if (sender !== null) buffer.join(sender.item.message);
+        if (sender !== null) buffer.append(sender.item.message);
       } else if (sender !== null) {
         value = sender.item.message;
       } else if (this.closed) {
@@ -227,7 +227,7 @@ function* forEach<T>(channel: Channel<T>, body: (value: T) => Generator<any, unk
 /** The next value of a channel. */
 class ReceiveFuture<T> extends BaseFuture<T | Closed> {
   private readonly channel: FiberChannel<T>;
-  private place: Place<ReceiveFuture<T>> | null = null;
+  private node: ListNode<ReceiveFuture<T>> | null = null;
 
   constructor(channel: FiberChannel<T>) {
     super(channel.scheduler);
@@ -243,22 +243,22 @@ class ReceiveFuture<T> extends BaseFuture<T | Closed> {
   }
 
   protected override onAwaited(): void {
-    this.place = this.channel.receivers.join(this);
+    this.node = this.channel.receivers.append(this);
     this.channel.handOverSoon();
   }
 
   protected override onForgotten(): void {
-    if (this.place === null) return;
-    this.channel.receivers.leave(this.place);
-    this.place = null;
+    if (this.node === null) return;
+    this.channel.receivers.remove(this.node);
+    this.node = null;
   }
 }
 
 /** A value on its way into a channel. */
 class SendFuture<T> extends BaseFuture<void> {
   readonly message: T;
-  /** The place of the send in the line, while it stands there. */
-  place: Place<SendFuture<T>> | null = null;
+  /** The node of the send among the senders, while it waits. */
+  node: ListNode<SendFuture<T>> | null = null;
   private readonly channel: FiberChannel<T>;
 
   constructor(channel: FiberChannel<T>, message: T) {
@@ -285,8 +285,8 @@ class SendFuture<T> extends BaseFuture<void> {
   }
 
   private leave(): void {
-    if (this.place === null) return;
-    this.channel.senders.leave(this.place);
-    this.place = null;
+    if (this.node === null) return;
+    this.channel.senders.remove(this.node);
+    this.node = null;
   }
 }

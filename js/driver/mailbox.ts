@@ -6,7 +6,7 @@
 
 import { CancelledError } from '../errors/errors.ts';
 import { AwaitedChanges } from '../util/awaited-changes.ts';
-import { Line, type Place } from '../util/line.ts';
+import { LinkedList, type ListNode } from '../util/linked-list.ts';
 import { currentFiber } from './current.ts';
 import { BaseFuture, FAILED, type SchedulerForFutures } from './future.ts';
 import type { Mailbox, WaitChanges } from './waits.ts';
@@ -22,8 +22,8 @@ export class MailboxFuture<T> extends BaseFuture<T> {
   readonly mailbox: Mailbox;
   /** The id of the fiber that asked for it; 0 is the main fiber. */
   readonly fiber = currentFiber()?.id ?? 0;
-  /** The future's place among those that wait for the mailbox, while it does. */
-  place: Place<MailboxFuture<unknown>> | null = null;
+  /** The node of the future among those that wait for the mailbox, while it does. */
+  node: ListNode<MailboxFuture<unknown>> | null = null;
 
   constructor(scheduler: SchedulerForMailboxes, mailbox: Mailbox) {
     super(scheduler);
@@ -57,7 +57,7 @@ export class MailboxFuture<T> extends BaseFuture<T> {
 class AwaitedNames {
   /** The changes to the names since the engine was last told. */
   readonly changes = new AwaitedChanges<string>();
-  private readonly awaited = new Map<string, Line<MailboxFuture<unknown>>>();
+  private readonly awaited = new Map<string, LinkedList<MailboxFuture<unknown>>>();
 
   get isEmpty(): boolean {
     return this.awaited.size === 0;
@@ -67,19 +67,19 @@ class AwaitedNames {
     const { name } = future.mailbox;
     let futures = this.awaited.get(name);
     if (futures === undefined) {
-      futures = new Line();
+      futures = new LinkedList();
       this.awaited.set(name, futures);
       this.changes.add(name);
     }
-    future.place = futures.join(future);
+    future.node = futures.append(future);
   }
 
   remove(future: MailboxFuture<unknown>): void {
-    const { mailbox, place } = future;
+    const { mailbox, node } = future;
     const futures = this.awaited.get(mailbox.name);
-    if (futures === undefined || place === null) return;
-    future.place = null;
-    futures.leave(place);
+    if (futures === undefined || node === null) return;
+    future.node = null;
+    futures.remove(node);
     if (futures.size > 0) return;
     this.awaited.delete(mailbox.name);
     this.changes.remove(mailbox.name);
