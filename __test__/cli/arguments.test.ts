@@ -105,7 +105,8 @@ describe.each(SHARED_STORES)('a store of a development version, on $name', (kind
     expect(list.err).toContain('development version');
     const doctor = await perdure(...flags, 'doctor', '--json');
     expect(doctor.code).toBe(4);
-    expect(valuesOf(doctor)).toEqual([expect.objectContaining({ subject: 'schema', state: 'unwell' })]);
+    const advice = expect.stringContaining('choose another path or schema');
+    expect(valuesOf(doctor)).toEqual([expect.objectContaining({ subject: 'schema', state: 'unwell', advice })]);
     expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({ code: 4 });
     expect(await perdure(...flags, 'migrate')).toMatchObject({
       code: 1,

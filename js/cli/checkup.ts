@@ -22,6 +22,8 @@ export interface Finding {
  * store's clock.
  */
 const CLOCKS_APART_MS = 5_000;
+/** Schema version of the first release, in all stores. `perdure migrate` refuses the development versions before it. */
+const FIRST_SCHEMA_VERSION = 100;
 /** Most suspended instances whose errors are read. */
 const SUSPENDED_MAX = 1_000;
 /** Most instances or workers that one finding names. */
@@ -49,13 +51,16 @@ export function findingOfFailure(error: unknown): Finding {
   // An error in the arguments is not a finding.
   if (error instanceof Exit || !(error instanceof PerdureError)) throw error;
   if (error instanceof SchemaVersionError) {
-    const advice =
-      error.found < error.supported
-        ? 'run `perdure migrate`, once no older Perdure uses it'
-        : 'use the newest Perdure that uses this store';
-    return { subject: 'schema', state: 'unwell', detail: error.message, advice };
+    return { subject: 'schema', state: 'unwell', detail: error.message, advice: schemaAdvice(error) };
   }
   return { subject: 'store', state: 'unwell', detail: error.message };
+}
+
+function schemaAdvice({ found, supported }: SchemaVersionError): string {
+  if (found > supported) return 'use the newest Perdure that uses this store';
+  return found < FIRST_SCHEMA_VERSION
+    ? '`perdure migrate` cannot migrate it: choose another path or schema for the store'
+    : 'run `perdure migrate`, once no older Perdure uses it';
 }
 
 function ofPlace({ kind, location, schemaVersion, bytes }: StoreDescription): Finding {
