@@ -28,16 +28,16 @@ describe('wrong arguments end a command before anything is done, and are told wh
     [['list', '--status', 'Runing'], 'Did you mean Running?'],
     [['list', '--limit', '0'], 'a whole number >= 1'],
     [['list', '--tag', 'team'], 'name=value'],
-    [['list', '--after', 'tomorrow'], "or how long ago it was, such as '24h'"],
+    [['list', '--after', 'tomorrow'], "or an age such as '24h'"],
     [['list', '--cursor', 'x'], 'cursor must be the cursor of a page'],
     [['show'], "missing required argument 'id'"],
     [['show', 'a', 'b'], 'too many arguments'],
-    [['start', 'order', '{bad'], 'a text is written \'"…"\', a file @path, the standard input -'],
+    [['start', 'order', '{bad'], 'write a text as \'"…"\', a file as @path, and standard input as -'],
     [['start', 'order', '@/no/such/file'], '/no/such/file cannot be read'],
     [['start', 'order', '--on-conflict', 'replace'], 'Allowed choices are error, return, restartIfTerminal'],
     [['start', 'order', '--wait', 'soon'], 'a duration such as'],
-    [['export', 'a', '--name', 'order'], 'name instances, or say which ones match'],
-    [['export'], 'name an instance'],
+    [['export', 'a', '--name', 'order'], 'pass ids or filters, not both'],
+    [['export'], 'pass an id'],
   ])('%j', async (args, message) => {
     const { code, out, err } = await perdure('--db', db, ...args);
     expect([code, out]).toEqual([2, '']);
@@ -58,7 +58,7 @@ describe('a store', () => {
     expect(await launch(['list'], { env: { PERDURE_DB: db } }).ended).toMatchObject({ code: 0 });
     expect(await perdure('--db', db, '--schema', 'x', 'list')).toMatchObject({
       code: 2,
-      err: expect.stringContaining('a SQLite file has none'),
+      err: expect.stringContaining('a SQLite file has no schemas'),
     });
   });
 
@@ -106,7 +106,7 @@ describe.each(SHARED_STORES)('a store of a development version, on $name', (kind
     const doctor = await perdure(...flags, 'doctor', '--json');
     expect(doctor.code).toBe(4);
     const advice = expect.stringContaining('choose another path or schema');
-    expect(valuesOf(doctor)).toEqual([expect.objectContaining({ subject: 'schema', state: 'unwell', advice })]);
+    expect(valuesOf(doctor)).toEqual([expect.objectContaining({ subject: 'schema', state: 'problem', advice })]);
     expect(await perdure(...flags, 'migrate', '--check')).toMatchObject({ code: 4 });
     expect(await perdure(...flags, 'migrate')).toMatchObject({
       code: 1,

@@ -54,7 +54,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await on('check')).toEqual({
       code: 0,
       out: '',
-      err: expect.stringMatching(/^nothing is wrong in \d+ instances? with \d+ events?\n$/),
+      err: expect.stringMatching(/^no problems in \d+ instances? with \d+ events?\n$/),
     });
     change(store.address, `UPDATE instances SET next_event_id = 9 WHERE id = '${id}'`);
     const [shown, plain] = [await on('check'), await on('check', '--json')];
@@ -267,7 +267,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect.objectContaining({ instanceId: ids[0], name: 'order', outcome: 'waiting' }),
     );
     const differs = await perdure('replay', directory, code('bill'));
-    expect(differs).toMatchObject({ code: 4, err: expect.stringContaining('2 histories do not fit') });
+    expect(differs).toMatchObject({ code: 4, err: expect.stringContaining('2 histories do not match') });
     for (const text of ["recorded:  activity 'charge'", "attempted: activity 'bill'", `${ids[1]}.1.json`])
       expect(differs.out).toContain(text);
     expect(await perdure('replay', directory, join(folder, 'absent.mjs'))).toMatchObject({
@@ -336,13 +336,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect.arrayContaining(['store', 'durability', 'clock', 'workers', 'overdue', 'suspended']),
     );
     expect(well.find(({ subject }) => subject === 'workers')).toMatchObject({
-      state: 'well',
+      state: 'ok',
       detail: expect.stringContaining('ada'),
     });
     await store.client.suspend(sick, 'a look');
     const held = await findings();
     expect(held.find(({ subject }) => subject === 'suspended')).toMatchObject({
-      state: 'doubtful',
+      state: 'warning',
       detail: expect.stringContaining('a look'),
       advice: expect.stringContaining('resume'),
     });
@@ -361,11 +361,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(alone.code).toBe(4);
     expect(alone.out).toMatch(
       new RegExp(
-        `✗ overdue {2}1 instance of ${name} 1\\.2\\.0 could go on and nobody takes it, ${id} since 1\\d(\\.\\d+)?s\n +→ start a runtime`,
+        `✗ overdue {2}1 instance of ${name} 1\\.2\\.0 is due and not taken by a worker; the oldest, ${id}, for 1\\d(\\.\\d+)?s\n +→ start a runtime`,
       ),
     );
     await store.start((runtime) => runtime.registerOrchestration(name, function* () {}, { version: '1.3.0' }));
-    expect((await on('doctor')).out).toContain('no started runtime has registered it in that version');
+    expect((await on('doctor')).out).toContain('no started runtime has registered this version');
     await store.client.terminateInstance(id);
     expect(await overdue()).toEqual([]);
   });
@@ -438,7 +438,7 @@ it('a store with a codec is read with it', async () => {
     codec: { encode(text: string): string; decode(text: string): string };
   };
   expect(codec.decode(codec.encode('a'))).toBe('a');
-  expect(await perdure('--db', db, 'migrate')).toMatchObject({ code: 0, out: expect.stringContaining('was made') });
+  expect(await perdure('--db', db, 'migrate')).toMatchObject({ code: 0, out: expect.stringContaining('was created') });
   expect(await perdure('--db', db, '--codec', module, 'start', 'order', '{"secret":1}', '--id', 'a')).toMatchObject({
     code: 0,
   });
@@ -478,12 +478,12 @@ it('a store is encoded anew with another key, and what cannot be is named', asyn
   expect(await perdure('--db', db, 'recode', '--to', module('new'))).toMatchObject({
     code: 4,
     err: expect.stringContaining(
-      "2 texts cannot be read by this codec, and stay as they are:\n  instance a, input: input cannot be read: the codec's decode threw",
+      "2 texts cannot be read by this codec and are unchanged:\n  instance a, input: input cannot be read: the codec's decode threw",
     ),
   });
   expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'))).toMatchObject({
     code: 0,
-    out: '2 texts encoded anew with key new\n',
+    out: '2 texts re-encoded with key new\n',
   });
   expect(valuesOf(await perdure('--db', db, '--codec', module('new'), 'recode', '--json'))).toEqual([
     { keyId: 'new', recoded: 0, unreadable: 0, failures: [] },
@@ -515,7 +515,7 @@ it('the dashboard is served until it is told to end', async () => {
   const page = await fetch(url);
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<title>')]);
   local.kill();
-  expect(await local.ended).toMatchObject({ code: 0, err: expect.stringContaining('changes nothing') });
+  expect(await local.ended).toMatchObject({ code: 0, err: expect.stringContaining('actions are disabled') });
 
   // A token is made for every listening address: a proxy on this machine looks like this machine.
   for (const host of ['0.0.0.0', '127.0.0.1']) {

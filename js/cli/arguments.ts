@@ -36,9 +36,7 @@ export function timeArgument(text: string): Date {
   } catch {
     const time = new Date(text);
     if (/^\d{4}-/.test(text) && !Number.isNaN(time.getTime())) return time;
-    throw new InvalidArgumentError(
-      "It must be a time such as '2026-01-31T12:00:00Z', or how long ago it was, such as '24h'.",
-    );
+    throw new InvalidArgumentError("It must be a time such as '2026-01-31T12:00:00Z', or an age such as '24h'.");
   }
 }
 
@@ -50,7 +48,7 @@ export function wordsOf<T extends string>(words: readonly T[]): (text: string, b
       if (word !== undefined) return word;
       const [near] = nearest(part, words);
       throw new InvalidArgumentError(
-        `'${part}' is none of ${words.join(', ')}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+        `'${part}' is not one of ${words.join(', ')}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
       );
     });
     return [...before, ...found];
@@ -76,14 +74,14 @@ export async function valueOf(argument: string | undefined): Promise<unknown> {
   try {
     return JSON.parse(json);
   } catch (error) {
-    const hint = json === argument ? `; a text is written '"…"', a file @path, the standard input -` : '';
-    throw usageError(`${where} is no JSON: ${(error as Error).message}${hint}`);
+    const hint = json === argument ? `; write a text as '"…"', a file as @path, and standard input as -` : '';
+    throw usageError(`${where} is not JSON: ${(error as Error).message}${hint}`);
   }
 }
 
 /** Returns the source of a value's JSON, and the JSON. */
 async function textOf(argument: string): Promise<[where: string, json: string]> {
-  if (argument === '-') return ['the standard input', await text(process.stdin)];
+  if (argument === '-') return ['standard input', await text(process.stdin)];
   if (!argument.startsWith('@')) return [show(argument), argument];
   const path = argument.slice(1);
   try {

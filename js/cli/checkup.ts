@@ -11,7 +11,7 @@ import { agoText, bytesText, countText, printable, spanText } from './text.ts';
 /** The finding of one check. */
 export interface Finding {
   readonly subject: string;
-  readonly state: 'well' | 'doubtful' | 'unwell';
+  readonly state: 'ok' | 'warning' | 'problem';
   readonly detail: string;
   /** Advice on how to fix it. */
   readonly advice?: string;
@@ -51,9 +51,9 @@ export function findingOfFailure(error: unknown): Finding {
   // An error in the arguments is not a finding.
   if (error instanceof Exit || !(error instanceof PerdureError)) throw error;
   if (error instanceof SchemaVersionError) {
-    return { subject: 'schema', state: 'unwell', detail: error.message, advice: schemaAdvice(error) };
+    return { subject: 'schema', state: 'problem', detail: error.message, advice: schemaAdvice(error) };
   }
-  return { subject: 'store', state: 'unwell', detail: error.message };
+  return { subject: 'store', state: 'problem', detail: error.message };
 }
 
 function schemaAdvice({ found, supported }: SchemaVersionError): string {
@@ -66,7 +66,7 @@ function schemaAdvice({ found, supported }: SchemaVersionError): string {
 function ofPlace({ kind, location, schemaVersion, bytes }: StoreDescription): Finding {
   return {
     subject: 'store',
-    state: 'well',
+    state: 'ok',
     detail: `${kind} at ${printable(location)}, schema version ${schemaVersion}, ${bytesText(bytes)}`,
   };
 }
@@ -76,13 +76,13 @@ function ofSqlite({ settings }: StoreDescription): Finding[] {
   const detail = `SQLite ${version}, journal_mode ${journal}, synchronous ${synchronous} unless a runtime opens it with durability 'normal'`;
   const isSafe = journal === 'wal' || journal === 'memory';
   const free = Number(settings.free_bytes ?? 0);
-  const findings: Finding[] = [{ subject: 'durability', state: isSafe ? 'well' : 'unwell', detail }];
+  const findings: Finding[] = [{ subject: 'durability', state: isSafe ? 'ok' : 'problem', detail }];
   if (free > FREE_BYTES_MANY) {
     findings.push({
       subject: 'space',
-      state: 'doubtful',
+      state: 'warning',
       detail: `${bytesText(free)} of the file are unused`,
-      advice: 'VACUUM gives them back, while no runtime is started',
+      advice: 'run VACUUM to shrink the file, while no runtime is started',
     });
   }
   return findings;
@@ -95,18 +95,18 @@ const FREE_BYTES_MANY = 256 * 1_024 * 1_024;
 const POSTGRES_RISKS: readonly (readonly [
   setting: string,
   wanted: (value: string) => boolean,
-  state: 'doubtful' | 'unwell',
+  state: 'warning' | 'problem',
   risk: string,
 ])[] = [
-  ['fsync', (value) => value === 'on', 'unwell', 'a crash of the server may damage the whole database'],
-  ['full_page_writes', (value) => value === 'on', 'unwell', 'a crash of the server may damage pages'],
+  ['fsync', (value) => value === 'on', 'problem', 'a crash of the server may damage the whole database'],
+  ['full_page_writes', (value) => value === 'on', 'problem', 'a crash of the server may damage pages'],
   [
     'synchronous_commit',
     (value) => value !== 'off',
-    'unwell',
-    'a crash of the server may take back what clients were told is durable',
+    'problem',
+    'a crash of the server may lose commits that clients were told are durable',
   ],
-  ['autovacuum', (value) => value === 'on', 'doubtful', 'tables and indexes grow until somebody vacuums them'],
+  ['autovacuum', (value) => value === 'on', 'warning', 'tables and indexes grow until they are vacuumed by hand'],
 ];
 
 function ofPostgres({ settings }: StoreDescription): Finding[] {
@@ -119,17 +119,17 @@ function ofPostgres({ settings }: StoreDescription): Finding[] {
             subject: 'durability',
             state,
             detail: `${setting} is ${value}: ${risk}`,
-            advice: `set ${setting} on the server`,
+            advice: `change ${setting} in the configuration of the server`,
           },
         ];
   });
   const { server_version: version, synchronous_commit: commit, fsync } = settings;
   const well: Finding = {
     subject: 'durability',
-    state: 'well',
+    state: 'ok',
     detail: `Postgres ${version}, synchronous_commit ${commit}, fsync ${fsync}`,
   };
-  return findings.some(({ state }) => state === 'unwell') ? findings : [well, ...findings];
+  return findings.some(({ state }) => state === 'problem') ? findings : [well, ...findings];
 }
 
 /** The store's clock was read some time between the request and the answer. */
@@ -137,13 +137,13 @@ function ofClock({ clock }: StoreDescription, asked: number, answered: number): 
   const at = clock.getTime();
   const apart = at < asked ? at - asked : Math.max(0, at - answered);
   if (Math.abs(apart) < CLOCKS_APART_MS)
-    return { subject: 'clock', state: 'well', detail: 'the store and this machine agree' };
+    return { subject: 'clock', state: 'ok', detail: 'the clocks of the store and of this machine agree' };
   const detail = `the store's clock is ${spanText(Math.abs(apart))} ${apart < 0 ? 'behind' : 'ahead of'} this machine's`;
   return {
     subject: 'clock',
-    state: 'doubtful',
+    state: 'warning',
     detail,
-    advice: 'leases and timers go by the store: let both follow a time server',
+    advice: "leases and timers use the store's clock: synchronize both clocks with a time server",
   };
 }
 
@@ -158,15 +158,20 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   if (dead.length > 0) {
     const held = dead.reduce((sum, { instances }) => sum + instances, 0);
     const since = dead.map(({ leaseUntil }) => agoText(leaseUntil))[0];
-    const detail = `the lease of ${named(dead)} ended ${since}, and nobody has taken over its ${countText(held, 'instance')}`;
-    return { subject: 'workers', state: 'unwell', detail, advice: 'start a runtime: it takes over what is left' };
+    const detail = `the lease of ${named(dead)} expired ${since}, and no worker has taken over its ${countText(held, 'instance')}`;
+    return { subject: 'workers', state: 'problem', detail, advice: 'start a runtime: it takes over these instances' };
   }
   if (alive.length === 0) {
     const open = stats.instances.Pending + stats.instances.Running;
     if (open === 0)
-      return { subject: 'workers', state: 'well', detail: 'no runtime is started, and nothing waits for one' };
+      return { subject: 'workers', state: 'ok', detail: 'no runtime is started, and no instance is open' };
     const detail = `no runtime is started, and ${countText(open, 'instance')} ${open === 1 ? 'has' : 'have'} not ended`;
-    return { subject: 'workers', state: 'doubtful', detail, advice: 'start one: nothing goes on without' };
+    return {
+      subject: 'workers',
+      state: 'warning',
+      detail,
+      advice: 'start a runtime: instances make no progress without one',
+    };
   }
   const first = alive.reduce(
     (soonest, { leaseUntil }) => (leaseUntil < soonest ? leaseUntil : soonest),
@@ -174,7 +179,7 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   );
   return {
     subject: 'workers',
-    state: 'well',
+    state: 'ok',
     detail: `${countText(alive.length, 'runtime')}: ${named(alive)}; the first lease ends ${agoText(first)} unless it is renewed`,
   };
 }
@@ -188,30 +193,30 @@ function ofDue(
     return [
       {
         subject: 'overdue',
-        state: 'well',
-        detail: `nothing; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting`,
+        state: 'ok',
+        detail: `no instance; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting`,
       },
     ];
   }
   const advice = workers.some(({ isAlive }) => isAlive)
-    ? 'no started runtime has registered it in that version, or those that have are too busy: see `perdure workers`'
-    : 'start a runtime that has registered it in that version';
+    ? 'no started runtime has registered this version, or the ones that have are too busy: see `perdure workers`'
+    : 'start a runtime that has registered this version';
   const findings = overdue.slice(0, NAMED).map(({ name, version, instances, oldestMs, oldestId }): Finding => {
-    const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`.trimEnd())} could go on and nobody takes ${instances === 1 ? 'it' : 'them'}, ${printable(oldestId)} since ${spanText(oldestMs)}`;
-    return { subject: 'overdue', state: 'unwell', detail, advice };
+    const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`.trimEnd())} ${instances === 1 ? 'is' : 'are'} due and not taken by a worker; the oldest, ${printable(oldestId)}, for ${spanText(oldestMs)}`;
+    return { subject: 'overdue', state: 'problem', detail, advice };
   });
   const others = overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`.trimEnd()));
   if (others.length > 0)
     findings.push({
       subject: 'overdue',
-      state: 'unwell',
-      detail: `${countText(due.overdue, 'instance')} in all, also of ${others.join(', ')}`,
+      state: 'problem',
+      detail: `${countText(due.overdue, 'instance')} in total, also of ${others.join(', ')}`,
     });
   return findings;
 }
 
 async function ofSuspended(client: Client, { instances }: StoreStats): Promise<Finding[]> {
-  if (instances.Suspended === 0) return [{ subject: 'suspended', state: 'well', detail: 'no instance is' }];
+  if (instances.Suspended === 0) return [{ subject: 'suspended', state: 'ok', detail: 'no instance' }];
   const sorts = new Map<string, InstanceStatus[]>();
   for await (const instance of client.listInstances({ status: 'Suspended', limit: SUSPENDED_MAX })) {
     const { name, version, error } = instance;
@@ -227,21 +232,21 @@ async function ofSuspended(client: Client, { instances }: StoreStats): Promise<F
       .map(({ id }) => printable(id))
       .join(', ');
     const detail = `${countText(some.length, 'instance')} of ${printable(sort)} (${ids}${some.length > NAMED ? ', …' : ''})`;
-    return { subject: 'suspended', state: isHeld ? 'doubtful' : 'unwell', detail, advice: adviceFor(code) };
+    return { subject: 'suspended', state: isHeld ? 'warning' : 'problem', detail, advice: adviceFor(code) };
   });
 }
 
 function adviceFor(code: string | undefined): string {
   switch (code) {
     case 'NONDETERMINISM':
-      return 'the code does not fit the history: `perdure show` has the report; other code under the same name and version resumes it, `perdure export` and `replay` tell whether it fits';
+      return 'the code does not match the history: `perdure show` prints the report; deploy matching code under the same name and version, which resumes it; `perdure export` and `perdure replay` check the code before';
     case 'LIMIT':
-      return 'it grew over a limit: raise the limit of the runtime, or let the orchestration continue as new, then `perdure resume`';
+      return 'it exceeds a limit: raise the limit of the runtime, or use continueAsNew in the orchestration, then run `perdure resume`';
     case 'PAYLOAD':
-      return 'a value cannot be read, such as without its codec: `perdure resume` once it can';
+      return 'a value cannot be read: give the runtime the codec that wrote it, then run `perdure resume`';
     case 'SUSPENDED':
-      return '`perdure resume` lets it go on';
+      return 'a client suspended it: run `perdure resume` to continue';
     default:
-      return '`perdure show` has the reason; `perdure resume` lets it go on once that is mended';
+      return '`perdure show` prints the reason: remove the cause, then run `perdure resume`';
   }
 }

@@ -21,20 +21,20 @@ export function filterFlags(command: Command): Command {
   return command
     .option(
       '-s, --status <status>',
-      'only those: Pending, Running, Suspended, Completed, Failed, Cancelled, Terminated; several with commas',
+      'only these statuses, separated by commas: Pending, Running, Suspended, Completed, Failed, Cancelled, Terminated',
       statesArgument,
     )
-    .option('--name <name>', 'only those of this orchestration')
-    .option('--orchestration-version <version>', 'only those of this version of it')
-    .option('-t, --tag <name=value>', 'only those with this tag; again for another', tagArgument)
+    .option('--name <name>', 'only instances of this orchestration')
+    .option('--orchestration-version <version>', 'only instances of this version of the orchestration')
+    .option('-t, --tag <name=value>', 'only instances with this tag; may be repeated', tagArgument)
     .option('--parent <id>', 'only children of this instance')
-    .option('-p, --prefix <text>', 'only those whose id begins with this')
+    .option('-p, --prefix <text>', 'only instances whose id begins with this text')
     .option(
       '--after <time>',
-      "only those started after this: '2026-01-31T12:00:00Z', or '24h' for that long ago",
+      "only instances started after this time: '2026-01-31T12:00:00Z', or '24h' for 24 hours ago",
       timeArgument,
     )
-    .option('--before <time>', 'only those started before this', timeArgument);
+    .option('--before <time>', 'only instances started before this time', timeArgument);
 }
 
 /** Converts the flags to the client's filter. */

@@ -23,7 +23,7 @@ export async function orchestrationsOf(paths: readonly string[]): Promise<Orches
     const exported = Object.values(await exportsOfModule(path)).flatMap((value) => (isList(value) ? value : [value]));
     const definitions = exported.filter((value) => isOrchestration(value));
     if (definitions.length === 0)
-      throw usageError(`${path} exports no orchestration: what defineOrchestration returned`);
+      throw usageError(`${path} exports no orchestration: export a definition that defineOrchestration returned`);
     for (const definition of definitions) found.add(definition);
   }
   return [...found];

@@ -38,11 +38,10 @@ export interface CliEnvironment {
 }
 
 const EXIT_CODES = `
-Exit codes: 0 done; 1 failed; 2 wrong arguments; 3 no such instance; 4 what was looked at is not well (a history
-that does not fit, a check of the doctor, an instance that ended otherwise than Completed); 5 out of time.
+Exit codes: 0 success; 1 failure; 2 invalid arguments; 3 instance not found; 4 negative result (a history does not
+match, the doctor or the check found a problem, or an instance ended with a status other than Completed); 5 timeout.
 
-The store is a SQLite file or a Postgres server, from --db or PERDURE_DB. Every command but migrate leaves its
-tables as they are.
+--db or PERDURE_DB selects the store: a SQLite file or a Postgres server. Only migrate creates or changes its tables.
 
   perdure --db shop.db list --status Running
   PERDURE_DB=postgres://app@db/shop perdure show order-1`;
@@ -54,12 +53,12 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     stderr.write(isJson ? `${JSON.stringify({ error })}\n` : text);
   };
   const program = new Command('perdure')
-    .description('Look after durable orchestrations, in whichever store they are.')
+    .description('Inspect and manage the durable orchestrations of a store.')
     .version(version(), '-V, --version')
     .addOption(new Option('--db <store>', 'path of a SQLite file, or URL of a Postgres server').env('PERDURE_DB'))
-    .addOption(new Option('--schema <name>', 'schema on the Postgres server (default: perdure)').env('PERDURE_SCHEMA'))
+    .addOption(new Option('--schema <name>', 'schema of a Postgres store (default: perdure)').env('PERDURE_SCHEMA'))
     .addOption(new Option('--codec <module>', 'module that exports the codec of the store').env('PERDURE_CODEC'))
-    .option('--json', 'one JSON value in each line, for programs')
+    .option('--json', 'print one JSON value per line, for scripts')
     .addHelpText('after', EXIT_CODES)
     .exitOverride()
     .configureOutput({

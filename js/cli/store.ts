@@ -28,7 +28,7 @@ const POOL_SIZE = 2;
 export async function openStore({ db, schema, codec: module }: StoreOptions, migrate: boolean): Promise<Provider> {
   if (db === undefined || db === '')
     throw usageError(
-      'say which store: --db with the path of a SQLite file or a postgres:// URL, or the same as PERDURE_DB',
+      'no store is selected: pass --db, or set PERDURE_DB, to the path of a SQLite file or a postgres:// URL',
     );
   const codec = module === undefined ? {} : { codec: await codecOf(module) };
   if (/^postgres(ql)?:\/\//i.test(db)) {
@@ -43,7 +43,7 @@ export async function openStore({ db, schema, codec: module }: StoreOptions, mig
   if (/^[a-z][a-z+.-]*:\/\//i.test(db) || (/^postgres/i.test(db) && db.includes('@'))) {
     throw usageError('--db takes the path of a SQLite file, or a URL that begins with postgres:// or postgresql://');
   }
-  if (schema !== undefined) throw usageError('--schema is for a Postgres server; a SQLite file has none');
+  if (schema !== undefined) throw usageError('--schema applies to Postgres only: a SQLite file has no schemas');
   return SqliteProvider.open(db, { migrate, ...codec });
 }
 
@@ -68,5 +68,5 @@ async function codecOf(path: string): Promise<Codec | AsyncCodec> {
   };
   const found = codec ?? whole;
   if (typeof found?.encode === 'function' && typeof found.decode === 'function') return found;
-  throw usageError(`${path} exports no codec: an object with encode and decode, as 'codec' or as its default`);
+  throw usageError(`${path} exports no codec: export an object with encode and decode as 'codec' or as the default`);
 }

@@ -10,9 +10,9 @@ interface Flags {
 
 export function backup(cli: Cli): void {
   cli
-    .command('backup', 'copy a SQLite store into another file while workers run on it')
+    .command('backup', 'copy a SQLite store to another file, while workers run')
     .argument('<file>', 'path of the copy')
-    .option('-f, --force', 'replace a file that is there')
+    .option('-f, --force', 'replace an existing file')
     .action(
       cli.action(async ({ terminal, flags }, path: string, { force }: Flags) => {
         const [{ openStore }, { SqliteProvider }] = await Promise.all([
@@ -22,7 +22,7 @@ export function backup(cli: Cli): void {
         const provider = await openStore(flags, false);
         try {
           if (!(provider instanceof SqliteProvider))
-            throw usageError('backup copies a SQLite file; for a Postgres server use pg_dump or its base backups');
+            throw usageError('backup copies SQLite stores only: for a Postgres server use pg_dump or a base backup');
           const { bytes } = await provider.backup(path, { replace: force === true });
           if (terminal.isJson) terminal.data({ path, bytes });
           else terminal.line(`${printable(path)} has ${bytesText(bytes)}`);

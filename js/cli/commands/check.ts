@@ -6,7 +6,7 @@ import { EXIT, Exit } from '../exit.ts';
 import { countText, printable } from '../text.ts';
 
 export function check(cli: Cli): void {
-  cli.command('check', 'look for damage and for rows that are not as they must be; workers may go on').action(
+  cli.command('check', 'check the store for damaged and inconsistent rows, while workers run').action(
     cli.storeAction(async ({ client, terminal }) => {
       const findings: StoreFinding[] = [];
       let [instances, events] = [0, 0];
@@ -25,14 +25,14 @@ export function check(cli: Cli): void {
           [
             { title: 'RULE', text: ({ rule }) => rule },
             { title: 'ID', text: ({ instanceId }) => printable(instanceId ?? ''), mayShrink: true },
-            { title: 'FOUND', text: ({ detail }) => printable(detail) },
+            { title: 'FINDING', text: ({ detail }) => printable(detail) },
           ],
           findings,
         );
       }
       const seen = `${countText(instances, 'instance')} with ${countText(events, 'event')}`;
       if (findings.length > 0) throw new Exit(EXIT.unwell, `${countText(findings.length, 'finding')} in ${seen}`);
-      terminal.note(`nothing is wrong in ${seen}`);
+      terminal.note(`no problems in ${seen}`);
     }),
   );
 }

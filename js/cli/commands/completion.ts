@@ -13,7 +13,7 @@ export function completion(program: Command): void {
   const { commands } = tab(program, { completionCommandName: 'completion' });
   program.commands
     .find((command) => command.name() === 'completion')
-    ?.description('print the script that completes commands in bash, zsh, fish or powershell');
+    ?.description('print the completion script for bash, zsh, fish or powershell');
   for (const command of commands.values()) {
     const status = command.options.get('status');
     if (status !== undefined) status.handler = (complete) => STATES.forEach((state) => complete(state, ''));

@@ -20,28 +20,28 @@ interface Control {
 const CONTROLS: readonly Control[] = [
   {
     name: 'cancel',
-    description: 'ask instances to end: their code may clean up first; those that are suspended end at once',
-    done: 'asked to cancel',
+    description: 'cancel instances: their code may clean up; suspended instances end at once',
+    done: 'cancel requested',
     takesReason: true,
     act: (client, id, reason) => client.cancelInstance(id, reason),
   },
   {
     name: 'terminate',
-    description: 'end instances at once: none of their code runs any more',
+    description: 'terminate instances: they end at once, without cleanup',
     done: 'terminated',
     takesReason: true,
     act: (client, id, reason) => client.terminateInstance(id, reason),
   },
   {
     name: 'suspend',
-    description: 'hold instances: none of their code runs until they are resumed',
+    description: 'suspend instances: their code stops until `perdure resume`',
     done: 'suspended',
     takesReason: true,
     act: (client, id, reason) => client.suspend(id, reason),
   },
   {
     name: 'resume',
-    description: 'let suspended instances go on',
+    description: 'resume suspended instances',
     done: 'resumed',
     takesReason: false,
     act: (client, id) => client.resume(id),
@@ -50,8 +50,8 @@ const CONTROLS: readonly Control[] = [
 
 export function control(cli: Cli): void {
   for (const { name, description, done, takesReason, act } of CONTROLS) {
-    const command = cli.command(name, description).argument('<id...>', 'the instances');
-    if (takesReason) command.option('-r, --reason <text>', 'why: it is kept with the instance');
+    const command = cli.command(name, description).argument('<id...>', 'ids of the instances');
+    if (takesReason) command.option('-r, --reason <text>', 'reason, stored with the instance');
     command.action(
       cli.storeAction(async ({ client, terminal }, ids: string[], { reason }: Flags) => {
         for (const id of ids) {

@@ -21,19 +21,19 @@ const PORT = 4_700;
 
 export function dashboard(cli: Cli): void {
   cli
-    .command('dashboard', 'serve a page that shows what is in the store, until it is told to end')
-    .option('--host <address>', 'listen here', '127.0.0.1')
-    .option('--port <number>', 'and at this port; 0 for any that is free', wholeNumber(0), PORT)
+    .command('dashboard', 'serve the dashboard until the process is stopped')
+    .option('--host <address>', 'address to listen on', '127.0.0.1')
+    .option('--port <number>', 'port to listen on; 0 for any free port', wholeNumber(0), PORT)
     .addOption(
-      new Option('--token <token>', 'what whoever wants to see it must show; made if there is none').env(
+      new Option('--token <token>', 'token that a browser must present (default: a random token)').env(
         'PERDURE_DASHBOARD_TOKEN',
       ),
     )
-    .option('--no-token', 'show it to this machine without one, and to whatever a proxy on it lets through')
-    .option('--read-only', 'show, and change nothing')
+    .option('--no-token', 'allow access without a token, from this machine and through proxies on it')
+    .option('--read-only', 'disable all actions')
     .option(
       '--allow-host <name>',
-      'a name of this machine that browsers elsewhere use; again for another',
+      'host name under which other machines reach this server; may be repeated',
       (name: string, before: string[] = []) => [...before, name],
     )
     .action(
@@ -46,7 +46,7 @@ export function dashboard(cli: Cli): void {
         });
         if (terminal.isJson) terminal.data({ url: served.url, readOnly: readOnly === true });
         else terminal.line(served.url);
-        terminal.note(`${readOnly === true ? 'it changes nothing; ' : ''}end it with Ctrl-C`);
+        terminal.note(`${readOnly === true ? 'actions are disabled; ' : ''}stop the dashboard with Ctrl-C`);
         await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
         await served.close();
       }),

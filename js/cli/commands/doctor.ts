@@ -5,10 +5,10 @@ import type { Cli } from '../cli.ts';
 import { EXIT, Exit } from '../exit.ts';
 import { countText } from '../text.ts';
 
-const MARKS = { well: ['green', '✓'], doubtful: ['yellow', '!'], unwell: ['red', '✗'] } as const;
+const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 
 export function doctor(cli: Cli): void {
-  cli.command('doctor', 'check the store and its settings, leases, and what is overdue or suspended, and why').action(
+  cli.command('doctor', 'check the store, its settings, leases, and overdue and suspended instances').action(
     cli.action(async ({ terminal, flags }) => {
       const { withStore } = await import('../store.ts');
       let findings: Finding[];
@@ -29,14 +29,14 @@ export function doctor(cli: Cli): void {
         );
         if (advice !== undefined) terminal.line(`    ${terminal.style('dim', '→')} ${advice}`);
       }
-      const unwell = findings.filter(({ state }) => state === 'unwell').length;
-      const doubtful = findings.filter(({ state }) => state === 'doubtful').length;
-      if (unwell > 0)
+      const problems = findings.filter(({ state }) => state === 'problem').length;
+      const warnings = findings.filter(({ state }) => state === 'warning').length;
+      if (problems > 0)
         throw new Exit(
           EXIT.unwell,
-          `${countText(unwell, 'problem')}${doubtful === 0 ? '' : `, ${countText(doubtful, 'doubt')}`}`,
+          `${countText(problems, 'problem')}${warnings === 0 ? '' : `, ${countText(warnings, 'warning')}`}`,
         );
-      terminal.note(doubtful === 0 ? 'all is well' : countText(doubtful, 'doubt'));
+      terminal.note(warnings === 0 ? 'no problems found' : countText(warnings, 'warning'));
     }),
   );
 }

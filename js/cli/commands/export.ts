@@ -20,27 +20,25 @@ interface Flags extends FilterFlags {
 }
 
 export function exporting(cli: Cli): void {
-  filterFlags(
-    cli.command(
-      'export',
-      'write histories as JSON, for `perdure replay` and tests: of the instances named, or of those that match',
-    ),
-  )
-    .argument('[id...]', 'the instances')
-    .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
+  filterFlags(cli.command('export', 'export histories as JSON, for `perdure replay` and tests: by id, or by filter'))
+    .argument('[id...]', 'ids of the instances')
+    .option(
+      '-e, --execution <number>',
+      'number of the execution, from 1 (default: the current or last execution)',
+      wholeNumber(1),
+    )
     .option(
       '-d, --directory <path>',
-      'a file for each into this directory, which is made if it is not there (default: to the standard output)',
+      'write one file per instance into this directory, which is created if needed (default: standard output)',
     )
-    .option('-n, --limit <count>', 'at most so many of those that match', wholeNumber(1), 1_000)
+    .option('-n, --limit <count>', 'maximum number of instances that the filter selects', wholeNumber(1), 1_000)
     .action(
       cli.storeAction(async ({ client, terminal }, ids: string[], flags: Flags) => {
         const { directory, execution } = flags;
         const filter = filterOf(flags);
-        if (ids.length > 0 && Object.keys(filter).length > 0)
-          throw usageError('name instances, or say which ones match, not both');
+        if (ids.length > 0 && Object.keys(filter).length > 0) throw usageError('pass ids or filters, not both');
         if (ids.length === 0 && directory === undefined)
-          throw usageError('name an instance, or say with --directory where the histories of many go');
+          throw usageError('pass an id, or --directory to export several instances');
         let count = 0;
         for await (const id of ids.length > 0 ? ids : matching(client, filter, flags.limit)) {
           const exported = await client.exportHistory(id, execution);

@@ -20,12 +20,16 @@ const VALUE_MAX = 160;
 
 export function history(cli: Cli): void {
   cli
-    .command('history', 'show what is recorded of an instance, event by event')
-    .argument('<id>', 'the instance')
-    .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
-    .option('--from <event>', 'begin with this event', wholeNumber(1), 1)
-    .option('-n, --limit <count>', 'at most so many events', wholeNumber(1), 1_000)
-    .option('--values', 'values whole, over several lines')
+    .command('history', 'show the history of an instance, event by event')
+    .argument('<id>', 'id of the instance')
+    .option(
+      '-e, --execution <number>',
+      'number of the execution, from 1 (default: the current or last execution)',
+      wholeNumber(1),
+    )
+    .option('--from <event>', 'number of the first event to show', wholeNumber(1), 1)
+    .option('-n, --limit <count>', 'maximum number of events', wholeNumber(1), 1_000)
+    .option('--values', 'print complete values, on several lines')
     .action(
       cli.storeAction(async ({ client, terminal }, id: string, { execution, from, limit, values }: Flags) => {
         let next: number | null = null;
@@ -36,7 +40,7 @@ export function history(cli: Cli): void {
           await terminal.drain();
           ({ next } = page);
         }
-        if (next !== null) terminal.note(`there may be more: --from ${next}`);
+        if (next !== null) terminal.note(`there may be more events: continue with --from ${next}`);
       }),
     );
 }

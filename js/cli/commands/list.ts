@@ -18,10 +18,10 @@ interface Flags extends FilterFlags {
 const ABOUT_MAX = 120;
 
 export function list(cli: Cli): void {
-  filterFlags(cli.command('list', 'list instances, the newest first'))
-    .option('-n, --limit <count>', 'at most so many', wholeNumber(1), 50)
-    .option('--cursor <cursor>', 'go on where a list ended')
-    .option('-a, --all', 'all of them, whatever the limit')
+  filterFlags(cli.command('list', 'list instances, newest first'))
+    .option('-n, --limit <count>', 'maximum number of instances', wholeNumber(1), 50)
+    .option('--cursor <cursor>', 'continue a list: the cursor that the former call printed')
+    .option('-a, --all', 'list all matching instances, without a limit')
     .action(
       cli.storeAction(async ({ client, terminal }, flags: Flags) => {
         let { cursor } = flags;
@@ -37,7 +37,7 @@ export function list(cli: Cli): void {
           if (page.cursor === null) return;
           cursor = page.cursor;
         }
-        terminal.note(`there may be more: --cursor ${cursor}, or --all`);
+        terminal.note(`there may be more instances: continue with --cursor ${cursor}, or list all with --all`);
       }),
     );
 }

@@ -4,13 +4,13 @@ import { valueOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { printable } from '../text.ts';
 
-const DATA = 'JSON, @ and the path of a file of it, or - for the standard input';
+const DATA = 'data as JSON, @ and the path of a JSON file, or - for standard input';
 
 export function messages(cli: Cli): void {
   cli
-    .command('raise', 'raise an event for an instance that waits for it, or will')
-    .argument('<id>', 'the instance')
-    .argument('<event>', 'its name')
+    .command('raise', 'raise an event for an instance')
+    .argument('<id>', 'id of the instance')
+    .argument('<event>', 'name of the event')
     .argument('[data]', DATA)
     .action(
       cli.storeAction(async ({ client, terminal }, id: string, event: string, data: string | undefined) => {
@@ -19,14 +19,14 @@ export function messages(cli: Cli): void {
       }),
     );
   cli
-    .command('enqueue', 'put a message into a queue of an instance')
-    .argument('<id>', 'the instance')
-    .argument('<queue>', 'its name')
+    .command('enqueue', 'send a message to a queue of an instance')
+    .argument('<id>', 'id of the instance')
+    .argument('<queue>', 'name of the queue')
     .argument('[data]', DATA)
     .action(
       cli.storeAction(async ({ client, terminal }, id: string, queue: string, data: string | undefined) => {
         await client.enqueueEvent(id, queue, await valueOf(data));
-        terminal.note(`put into ${printable(queue)} of ${printable(id)}`);
+        terminal.note(`sent to queue ${printable(queue)} of ${printable(id)}`);
       }),
     );
 }

@@ -13,19 +13,20 @@ export function migrate(cli: Cli): void {
   cli
     .command(
       'migrate',
-      'make the store, or bring its tables to the version of this Perdure, which runtimes do by themselves too',
+      'create the store, or migrate its tables to this version (a runtime does this when it opens the store)',
     )
-    .option('--check', 'change nothing: fail when there is something to do')
+    .option('--check', 'change nothing: fail if there is something to migrate')
     .action(
       cli.action(async ({ terminal, flags }, { check }: Flags) => {
         const { withStore } = await import('../store.ts');
         const from = await versionOf(flags, check === true);
         const { location, schemaVersion } = await withStore(flags, (client) => client.describeStore(), check !== true);
         if (terminal.isJson) terminal.data({ location, schemaVersion, from });
-        else if (from === schemaVersion) terminal.line(`${printable(location)} has version ${schemaVersion} already`);
+        else if (from === schemaVersion)
+          terminal.line(`${printable(location)} is up to date: schema version ${schemaVersion}`);
         else
           terminal.line(
-            `${printable(location)} ${from === null ? 'was made, with version' : `was brought from version ${from} to`} ${schemaVersion}`,
+            `${printable(location)} ${from === null ? 'was created with schema version' : `was migrated from schema version ${from} to`} ${schemaVersion}`,
           );
       }),
     );

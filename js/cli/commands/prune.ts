@@ -28,38 +28,38 @@ const STEP = 1_000;
 
 export function prune(cli: Cli): void {
   cli
-    .command('prune', 'delete instances that have ended, with their histories, the longest ended first')
+    .command('prune', 'delete ended instances with their histories, oldest end first')
     .option(
       '-s, --status <status>',
-      `only those: ${ENDED_STATES.join(', ')}; several with commas`,
+      `only these statuses, separated by commas: ${ENDED_STATES.join(', ')}`,
       wordsOf(ENDED_STATES),
     )
-    .option('--name <name>', 'only those of this orchestration')
-    .option('-p, --prefix <text>', 'only those whose id begins with this')
+    .option('--name <name>', 'only instances of this orchestration')
+    .option('-p, --prefix <text>', 'only instances whose id begins with this text')
     .option(
       '--completed-before <time>',
-      "only those that ended before this: '2026-01-31T12:00:00Z', or '30d' for that long ago",
+      "only instances that ended before this time: '2026-01-31T12:00:00Z', or '30d' for 30 days ago",
       timeArgument,
     )
-    .option('-n, --limit <count>', 'at most so many', wholeNumber(1))
+    .option('-n, --limit <count>', 'maximum number of instances', wholeNumber(1))
     .option(
       '--executions <keep>',
-      'delete no instance, but the histories of former executions, all but the last so many of each',
+      'keep the instances, and delete the histories of their former executions except the last <keep>',
       wholeNumber(1),
     )
-    .option('--dry-run', 'delete nothing: say how many those are')
-    .option('-y, --yes', 'ask nothing')
+    .option('--dry-run', 'delete nothing: print the number of instances')
+    .option('-y, --yes', 'do not ask for confirmation')
     .action(
       cli.storeAction(async ({ client, terminal }, flags: Flags) => {
         const { status, name, prefix: idPrefix, completedBefore, limit, executions: keep } = flags;
         if (keep !== undefined) {
           if (flags.dryRun === true || limit !== undefined || completedBefore !== undefined) {
-            throw usageError('--executions goes with --status, --name and --prefix alone');
+            throw usageError('--executions can be combined only with --status, --name, --prefix and --yes');
           }
           await confirm(
             terminal,
             flags,
-            `delete the histories of former executions, but the last ${keep} of each instance?`,
+            `delete the histories of all former executions except the last ${keep} of each instance?`,
           );
           const { deleted } = await client.pruneExecutions({ keep, ...withoutUndefined({ status, name, idPrefix }) });
           told(terminal, deleted, 'history of a former execution', 'histories of former executions');
@@ -72,15 +72,15 @@ export function prune(cli: Cli): void {
           else terminal.line(`${countText(count, 'instance')} would be deleted`);
           return;
         }
-        const which = Object.keys(options).length === 0 ? 'everything that has ended' : 'what matches';
-        await confirm(terminal, flags, `delete ${which}${limit === undefined ? '' : `, ${limit} at most`}?`);
+        const which = Object.keys(options).length === 0 ? 'all ended instances' : 'all ended instances that match';
+        await confirm(terminal, flags, `delete ${which}${limit === undefined ? '' : `, at most ${limit}`}?`);
         told(terminal, await deleteAll(client, terminal, options, limit ?? Infinity), 'instance');
       }),
     );
   cli
-    .command('delete', 'delete the instances named, once they have ended')
-    .argument('<id...>', 'the instances')
-    .option('-y, --yes', 'ask nothing')
+    .command('delete', 'delete ended instances by id')
+    .argument('<id...>', 'ids of the instances')
+    .option('-y, --yes', 'do not ask for confirmation')
     .action(
       cli.storeAction(async ({ client, terminal }, ids: string[], flags: Flags) => {
         await confirm(
@@ -115,7 +115,7 @@ async function matching(client: Client, terminal: Terminal, options: PruneOption
     if (completedBefore !== undefined && !(completedAt !== undefined && completedAt < (completedBefore as Date)))
       continue;
     count += 1;
-    if (count % STEP === 0) terminal.progress(`${count} so far`);
+    if (count % STEP === 0) terminal.progress(`${count} instances counted`);
     if (count >= limit) break;
   }
   return count;
@@ -129,7 +129,8 @@ function told(terminal: Terminal, deleted: number, one: string, many?: string): 
 /** Asks for confirmation, because a deletion cannot be undone. Without a user to ask, `--yes` is required. */
 async function confirm(terminal: Terminal, { yes }: Flags, question: string): Promise<void> {
   if (yes === true) return;
-  if (!terminal.isInteractive) throw usageError('nobody can be asked here: say --yes');
+  if (!terminal.isInteractive)
+    throw usageError('this command asks for confirmation, and there is no terminal: pass --yes to confirm');
   const asking = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const answer = await asking.question(`${question} [y/N] `);

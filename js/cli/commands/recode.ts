@@ -14,20 +14,20 @@ const SHOWN_MAX = 10;
 
 export function recoding(cli: Cli): void {
   cli
-    .command('recode', 'encode all values anew with the key that a codec writes with, while workers run')
+    .command('recode', 're-encode all values with the current key of a codec, while workers run')
     .option(
       '--to <module>',
-      'module that exports this codec, which reads the other keys, too (default: that of --codec)',
+      'module that exports the codec, which must read the old keys too (default: the module of --codec)',
     )
-    .option('--dry-run', 'change nothing: count the texts of each key')
+    .option('--dry-run', 'change nothing: count the texts per key')
     .action(
       cli.action(async ({ terminal, flags }, { to, dryRun: isDryRun }: Flags) => {
         const dryRun = isDryRun === true;
         const codec = to ?? flags.codec;
-        if (codec === undefined) throw usageError('say which codec: --to with the module that exports it');
+        if (codec === undefined) throw usageError('no codec: pass --to with the path of the module that exports it');
         const { withStore } = await import('../store.ts');
         const onProgress = ({ walk, rows, recoded }: { walk: number; rows: number; recoded: number }): void =>
-          terminal.progress(`walk ${walk}: ${countText(rows, 'row')}, ${countText(recoded, 'text')} encoded anew`);
+          terminal.progress(`walk ${walk}: ${countText(rows, 'row')}, ${countText(recoded, 'text')} re-encoded`);
         const { keyId, recoded, found, unreadable, failures } = await withStore({ ...flags, codec }, (client) =>
           client.recode({ dryRun, onProgress }),
         );
@@ -48,7 +48,7 @@ export function recoding(cli: Cli): void {
             Object.entries(found).sort(),
           );
         } else {
-          terminal.line(`${countText(recoded, 'text')} encoded anew with key ${printable(keyId)}`);
+          terminal.line(`${countText(recoded, 'text')} re-encoded with key ${printable(keyId)}`);
         }
         if (unreadable === 0) return;
         const lines = failures
@@ -59,7 +59,7 @@ export function recoding(cli: Cli): void {
           );
         throw new Exit(
           EXIT.unwell,
-          `${countText(unreadable, 'text')} cannot be read by this codec, and stay as they are:${lines.join('')}`,
+          `${countText(unreadable, 'text')} cannot be read by this codec and are unchanged:${lines.join('')}`,
         );
       }),
     );

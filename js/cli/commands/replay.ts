@@ -20,19 +20,16 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'INSTANCE', text: ({ instanceId }) => printable(instanceId), mayShrink: true },
   { title: 'ORCHESTRATION', text: ({ name, version }) => printable(`${name} ${version}`), mayShrink: true },
   { title: 'EVENTS', text: ({ events }) => `${events}`, align: 'right' },
-  { title: 'FITS, AND IS', text: ({ outcome }) => outcome },
+  { title: 'OUTCOME', text: ({ outcome }) => outcome },
   { title: 'FILE', text: ({ file }) => printable(file), mayShrink: true },
 ];
 
 export function replaying(cli: Cli): void {
   cli
-    .command(
-      'replay',
-      'take the code of modules through exported histories: does it still fit? No store is needed, no activity runs',
-    )
-    .argument('<path>', 'an export, or a folder of them')
-    .argument('<module...>', 'modules that export the orchestrations, as defineOrchestration returned them')
-    .option('--no-determinism', 'without the guard against clocks and randomness')
+    .command('replay', 'replay exported histories with the code of modules, without a store and without activities')
+    .argument('<path>', 'an exported history, or a folder of exported histories')
+    .argument('<module...>', 'modules that export the definitions that defineOrchestration returned')
+    .option('--no-determinism', 'allow clocks and randomness: disable the determinism guard')
     .action(
       cli.action(async ({ terminal }, path: string, modules: string[], { determinism }: { determinism: boolean }) => {
         const { replayEach } = await import('../../testing/replays.ts');
@@ -56,8 +53,8 @@ export function replaying(cli: Cli): void {
           else terminal.line(`${terminal.style('red', '✗')} ${printableLines(error.message)}\n`);
         }
         if (errors.length > 0)
-          throw new Exit(EXIT.unwell, `${countText(errors.length, 'history does', 'histories do')} not fit`);
-        terminal.note(`${countText(rows.length, 'history fits', 'histories fit')}`);
+          throw new Exit(EXIT.unwell, `${countText(errors.length, 'history does', 'histories do')} not match the code`);
+        terminal.note(`${countText(rows.length, 'history matches', 'histories match')} the code`);
       }),
     );
 }

@@ -14,8 +14,8 @@ const INPUT_MAX = 200;
 
 export function show(cli: Cli): void {
   cli
-    .command('show', 'show an instance: its status, what it waits for, what came of it')
-    .argument('<id>', 'the instance')
+    .command('show', 'show an instance: status, input, result, open activities, timers and children')
+    .argument('<id>', 'id of the instance')
     .action(
       cli.storeAction(async ({ client, terminal }, id: string) => {
         const instance = await statusOf(client, id);
@@ -41,7 +41,7 @@ function write(terminal: Terminal, instance: InstanceStatus, input: unknown, ope
   terminal.fields([
     ['Instance', terminal.style('bold', printable(id))],
     ['Orchestration', orchestrationText(instance)],
-    ['Status', `${terminal.state(status)}${status === 'Pending' ? ': no runtime has begun it' : ''}`],
+    ['Status', `${terminal.state(status)}${status === 'Pending' ? ': no runtime has started it yet' : ''}`],
     ['Execution', executionId === 1 ? undefined : `${executionId}`],
     ['Parent', parentId === undefined ? undefined : printable(parentId)],
     ['Priority', priority === undefined ? undefined : String(priority)],

@@ -22,20 +22,28 @@ interface Flags {
 
 export function start(cli: Cli): void {
   cli
-    .command('start', 'start an orchestration, for whichever runtime has registered it')
-    .argument('<orchestration>', 'its name')
-    .argument('[input]', 'JSON, @ and the path of a file of it, or - for the standard input')
-    .option('--id <id>', 'of the instance (default: a UUID)')
+    .command('start', 'start an instance of an orchestration')
+    .argument('<orchestration>', 'name of the orchestration')
+    .argument('[input]', 'input as JSON, @ and the path of a JSON file, or - for standard input')
+    .option('--id <id>', 'id of the instance (default: a new UUID)')
     .option(
       '--orchestration-version <version>',
-      'which version (default: the newest that a live worker has registered, or the first one has that comes)',
+      'version of the orchestration (default: the newest version that a live worker has registered)',
     )
-    .option('-t, --tag <name=value>', 'a tag; again for another', tagArgument)
-    .option('--priority <number>', 'higher ones are taken first', wholeNumber(Number.MIN_SAFE_INTEGER))
+    .option('-t, --tag <name=value>', 'tag of the instance; may be repeated', tagArgument)
+    .option(
+      '--priority <number>',
+      'priority; instances with a higher priority run first',
+      wholeNumber(Number.MIN_SAFE_INTEGER),
+    )
     .addOption(
-      new Option('--on-conflict <what>', 'where the id is in use').choices(['error', 'return', 'restartIfTerminal']),
+      new Option('--on-conflict <action>', 'action if the id is in use').choices([
+        'error',
+        'return',
+        'restartIfTerminal',
+      ]),
     )
-    .option('-w, --wait [duration]', 'until it has ended; for so long at most', spanArgument)
+    .option('-w, --wait [duration]', 'wait until the instance has ended, at most this long', spanArgument)
     .action(
       cli.storeAction(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {
         const { id = randomUUID(), orchestrationVersion: version, tag: tags, priority, onConflict, wait } = flags;

@@ -9,7 +9,7 @@ import { countText, spanText } from '../text.ts';
 import { writeWorkers } from './workers.ts';
 
 export function stats(cli: Cli): void {
-  cli.command('stats', 'count what the store holds, and what waits').action(
+  cli.command('stats', 'count instances by status, due instances, messages and tasks').action(
     cli.storeAction(async ({ client, terminal }) => {
       writeStats(terminal, await client.stats());
     }),
@@ -32,10 +32,10 @@ export function writeStats(terminal: Terminal, found: StoreStats, workers?: read
           instances[state] === 0 ? terminal.style('dim', '0') : terminal.state(state, `${instances[state]}`),
         ] as const,
     ),
-    ['Due', `${due.instances}${due.oldestMs === 0 ? '' : `, the first since ${spanText(due.oldestMs)}`}`],
+    ['Due', `${due.instances}${due.oldestMs === 0 ? '' : `, oldest for ${spanText(due.oldestMs)}`}`],
     ['  overdue', due.overdue === 0 ? terminal.style('dim', '0') : terminal.style('red', `${due.overdue}`)],
-    ['Messages', `${messages} wait`],
-    ['Tasks', `${tasks.waiting} wait, ${tasks.running} run`],
+    ['Messages', `${messages} waiting`],
+    ['Tasks', `${tasks.waiting} waiting, ${tasks.running} running`],
     ['Workers', workers === undefined ? countText(found.workers, 'worker') : undefined],
   ]);
   if (workers !== undefined) {

@@ -14,10 +14,14 @@ interface Flags {
 
 export function timeline(cli: Cli): void {
   cli
-    .command('timeline', 'draw what went on from when to when: attempts, timers, waits, children')
-    .argument('<id>', 'the instance')
-    .option('-e, --execution <number>', 'which execution, from 1 (default: the current or last one)', wholeNumber(1))
-    .option('-n, --limit <count>', 'at most so many events', wholeNumber(1), 1_000)
+    .command('timeline', 'draw attempts, timers, waits and children of an instance over time')
+    .argument('<id>', 'id of the instance')
+    .option(
+      '-e, --execution <number>',
+      'number of the execution, from 1 (default: the current or last execution)',
+      wholeNumber(1),
+    )
+    .option('-n, --limit <count>', 'maximum number of events', wholeNumber(1), 1_000)
     .action(
       cli.storeAction(async ({ client, terminal }, id: string, { execution, limit }: Flags) => {
         const bars = new Bars();
@@ -28,7 +32,7 @@ export function timeline(cli: Cli): void {
         }
         if (terminal.isJson) for (const bar of bars.rows.flat()) terminal.data(bar);
         else for (const line of waterfall(terminal, bars, Date.now())) terminal.line(line);
-        if (next !== null) terminal.note('this is not all of it: --limit says how many events are drawn');
+        if (next !== null) terminal.note('the drawing is incomplete: --limit sets the maximum number of events');
       }),
     );
 }

@@ -5,7 +5,7 @@ import type { InstanceStatus } from '../../client/instance-status.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import type { Terminal } from '../terminal.ts';
-import { countText, printable } from '../text.ts';
+import { printable } from '../text.ts';
 import { aboutText, orchestrationText, tookText } from './list.ts';
 import { statusOf } from './show.ts';
 
@@ -27,10 +27,10 @@ const ABOUT_MAX = 60;
 
 export function tree(cli: Cli): void {
   cli
-    .command('tree', 'show an instance with its children, and theirs')
-    .argument('<id>', 'the instance at the top')
-    .option('-d, --depth <levels>', 'so many levels below it', wholeNumber(0), 10)
-    .option('-n, --limit <count>', 'at most so many children of each', wholeNumber(1), 50)
+    .command('tree', 'show an instance and all its descendants as a tree')
+    .argument('<id>', 'id of the root instance')
+    .option('-d, --depth <levels>', 'maximum number of levels below the root', wholeNumber(0), 10)
+    .option('-n, --limit <count>', 'maximum number of children per instance', wholeNumber(1), 50)
     .action(
       cli.storeAction(async ({ client, terminal }, id: string, { depth, limit }: Flags) => {
         const top = await grow(client, await statusOf(client, id), depth, limit);
@@ -65,7 +65,7 @@ function write(terminal: Terminal, { instance, children, isCut }: Node, first: s
   }
   if (isCut)
     terminal.line(
-      `${others}└─ ${terminal.style('dim', children.length === 0 ? 'and its children' : `more than ${countText(children.length, 'child', 'children')}`)}`,
+      `${others}└─ ${terminal.style('dim', children.length === 0 ? 'children are hidden: raise --depth' : 'more children: raise --limit')}`,
     );
 }
 

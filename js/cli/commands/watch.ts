@@ -2,6 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { Option } from 'commander';
+
 import type { Client } from '../../client/client.ts';
 import { hasEnded, type InstanceStatus } from '../../client/instance-status.ts';
 import { spanArgument } from '../arguments.ts';
@@ -23,9 +25,13 @@ const VALUE_MAX = 200;
 
 export function watch(cli: Cli): void {
   cli
-    .command('watch', 'follow an instance until it ends, or how much the store holds')
-    .argument('[id]', 'the instance')
-    .option('-i, --interval <duration>', 'how often to look', spanArgument, 500)
+    .command('watch', 'follow an instance until it ends; without an id, the counts of the store')
+    .argument('[id]', 'id of the instance')
+    .addOption(
+      new Option('-i, --interval <duration>', 'time between two requests')
+        .argParser(spanArgument)
+        .default(500, '500ms'),
+    )
     .action(
       cli.storeAction(async ({ client, terminal }, id: string | undefined, { interval }: Flags) => {
         if (id === undefined) await watchStore(client, terminal, interval);

@@ -6,7 +6,7 @@ import type { Terminal } from '../terminal.ts';
 import { agoText, countText, printable } from '../text.ts';
 
 export function workers(cli: Cli): void {
-  cli.command('workers', 'list the started runtimes of all processes, and what each of them has').action(
+  cli.command('workers', 'list the started runtimes of all processes with their instances, tasks and lanes').action(
     cli.storeAction(async ({ client, terminal }) => {
       const found = await client.workers();
       if (terminal.isJson) for (const worker of found) terminal.data(worker);
