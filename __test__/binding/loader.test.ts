@@ -124,7 +124,7 @@ describe('what is said without an addon', () => {
 
   it('keeps the words of a system that does not take the file', () => {
     putPlatform(platform, 'this is no shared library');
-    expect(said()).toMatch(new RegExp(`it is there, and the system refuses it: .*${addon}`));
+    expect(said()).toMatch(new RegExp(`the system cannot load the file: .*${addon}`));
     expect(said()).toContain('The file is damaged or of another platform.');
   });
 
@@ -139,7 +139,7 @@ describe('what is said without an addon', () => {
   it('lists the platforms on one that has none', () => {
     const first = "Object.defineProperty(process, 'platform', { value: 'sunos' });";
     expect(said({ first })).toContain(
-      `sunos-${process.arch} (Node ${process.version}) could not be loaded: there is none for this platform.`,
+      `sunos-${process.arch} (Node ${process.version}) could not be loaded: this platform is not supported.`,
     );
     expect(said({ first })).toContain(PLATFORMS.join(', '));
   });
@@ -150,7 +150,7 @@ describe('what is said without an addon', () => {
     writeFileSync(manifest, JSON.stringify({ ...rest, version: '9.8.7' }));
     putPlatform(platform, readFileSync(join(native, addon)));
     expect(said()).toContain(
-      `Perdure's addon for ${platform} is of version ${version}, and the package perdure, which loads it, of version 9.8.7.`,
+      `Perdure's addon for ${platform} is of version ${version}, but the package perdure that loads it is of version 9.8.7.`,
     );
     expect(said()).toContain('Delete node_modules and install again');
   });

@@ -366,11 +366,11 @@ describe('wrong arguments', () => {
       (ctx) => ctx.all([ctx.scheduleTimer(1), Promise.resolve() as never]),
     ],
     [
-      'TypeError: ctx.race: branch 0 must be a future or a generator, not a function: call it, and hand over the generator that it returns',
+      'TypeError: ctx.race: branch 0 must be a future or a generator, not a function: call it, and pass the generator that it returns',
       (ctx) => ctx.race(function* () {} as never),
     ],
-    ['TypeError: ctx.race needs at least one branch: with none it would wait for ever', (ctx) => ctx.race()],
-    ['TypeError: ctx.any needs at least one branch: with none it would wait for ever', (ctx) => ctx.any([])],
+    ['TypeError: ctx.race needs at least one branch: without a branch it would wait forever', (ctx) => ctx.race()],
+    ['TypeError: ctx.any needs at least one branch: without a branch it would wait forever', (ctx) => ctx.any([])],
     [
       'TypeError: ctx.race: unknown option `cancelLoosers`; did you mean `cancelLosers`?',
       (ctx) => ctx.race(ctx.scheduleTimer(1), { cancelLoosers: true } as never),

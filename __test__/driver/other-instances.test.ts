@@ -251,7 +251,7 @@ describe('what is sent to others', () => {
         );
         expect(() => ctx.scheduleSubOrchestration('a', 1, { priority: 0.5 })).toThrow(TypeError);
         expect(() => ctx.scheduleSubOrchestration('a', 1, { id: '' })).toThrow(TypeError);
-        expect(() => ctx.callOrchestration('pick' as never)).toThrow('what defineOrchestration returned');
+        expect(() => ctx.callOrchestration('pick' as never)).toThrow('a definition that defineOrchestration returned');
         expect(() => ctx.call(defineOrchestration('pick', function* () {}) as never)).toThrow(
           "not the orchestration 'pick', which ctx.callOrchestration takes",
         );

@@ -224,8 +224,8 @@ describe('a lane', () => {
     expect(
       contexts.map(({ signal }) => `${(signal.reason as Error).name}: ${(signal.reason as Error).message}`),
     ).toEqual([
-      'CancelledError: cancelled: nobody waits for this activity any more',
-      "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime shuts down",
+      'CancelledError: cancelled: the orchestration no longer waits for this activity',
+      "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime is shutting down",
       "RuntimeStateError: attempt 1 of activity 'slow' was aborted: the runtime has lost its lease",
     ]);
   });
@@ -262,7 +262,7 @@ describe('a lane', () => {
       expect(await after(500, { extras: total })).toEqual([all]);
       const silent = { ...total, heartbeatTimeoutMs: 30 };
       expect(await after(30, { timeoutMs: 400, extras: silent })).toEqual([
-        `${one} was silent for longer than its heartbeatTimeout of 30 ms false null`,
+        `${one} sent no heartbeat for longer than its heartbeatTimeout of 30 ms false null`,
       ]);
     });
 
@@ -431,7 +431,7 @@ describe('a lane', () => {
     broken.lane.wake();
     expect(broken.native.log).toEqual([expect.stringMatching(/^suspend 1 internal error: Error: a bug/)]);
     expect([...reports, ...broken.reports]).toEqual([
-      "an instance cannot be run: orchestration 'o' 1.0.0 is not registered here",
+      "an instance cannot run on this runtime: orchestration 'o' 1.0.0 is not registered here",
       "the turn of instance 'i1' failed: a bug",
     ]);
     expect(broken.lane.sizes.instances).toBe(0);

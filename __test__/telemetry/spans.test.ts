@@ -399,6 +399,6 @@ describe('openTelemetry', () => {
 
   it('refuses to trace what could not cross a process', () => {
     propagation.disable();
-    expect(() => openTelemetry()).toThrow(/propagator must be given/);
+    expect(() => openTelemetry()).toThrow(/no propagator is registered/);
   });
 });

@@ -148,6 +148,6 @@ it('shows little of a history in which a text is three million times', async () 
 
 it('looks at nothing else', async () => {
   expect(await message(expect('order-1').toHaveCompleted())).toContain(
-    "toHaveCompleted looks at the handle of an instance, or at what client.exportHistory returned; got 'order-1'",
+    "toHaveCompleted takes the handle of an instance, or the result of client.exportHistory; got 'order-1'",
   );
 });

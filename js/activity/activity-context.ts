@@ -226,7 +226,7 @@ export class ActivityContext {
 
   /** @internal The activity left a promise behind that was rejected without a handler. */
   leftRejected(reason: unknown): void {
-    const what = `activity '${this.activityName}' left a promise behind that was rejected, and nobody handles that`;
+    const what = `activity '${this.activityName}' left behind a rejected promise that no code handles`;
     this.#host.warn(what, this.#facts(), reason);
   }
 
@@ -256,15 +256,15 @@ export class ActivityContext {
       new TimeoutError(`${message} ${reason} of ${ms} ms`, { timeoutMs: ms });
     switch (reason) {
       case 'cancelled':
-        return new CancelledError('nobody waits for this activity any more');
+        return new CancelledError('the orchestration no longer waits for this activity');
       case 'timeout':
         return timedOut(`${what} took longer than its`, timeoutMs);
       case 'totalTimeout':
         return timedOut(`${activity} took longer, with all its attempts, than its`, extras?.totalTimeoutMs);
       case 'heartbeatTimeout':
-        return timedOut(`${what} was silent for longer than its`, extras?.heartbeatTimeoutMs);
+        return timedOut(`${what} sent no heartbeat for longer than its`, extras?.heartbeatTimeoutMs);
       case 'shutdown':
-        return new RuntimeStateError(`${what} was aborted: the runtime shuts down`);
+        return new RuntimeStateError(`${what} was aborted: the runtime is shutting down`);
       case 'leaseLost':
         return new RuntimeStateError(`${what} was aborted: the runtime has lost its lease`);
       default:

@@ -38,9 +38,9 @@ export function checkVersion(addon: string | undefined, version: string): void {
   const platform = platformHere();
   const named = process.env.NAPI_RS_NATIVE_LIBRARY_PATH;
   const advice = named
-    ? `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or let it name the addon of this version.`
-    : `Let perdure and perdure-${platform} be of one version in package-lock.json. ${REINSTALL}`;
-  const what = `Perdure's addon for ${platform} is of version ${addon ?? 'unknown'}, and the package perdure, which loads it, of version ${version}.`;
+    ? `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or set it to the addon of this version.`
+    : `Install the same version of perdure and perdure-${platform} (see package-lock.json). ${REINSTALL}`;
+  const what = `Perdure's addon for ${platform} is of version ${addon ?? 'unknown'}, but the package perdure that loads it is of version ${version}.`;
   throw new PerdureError(`${what}\n${advice}`, 'ADDON_NOT_LOADED');
 }
 
@@ -54,15 +54,15 @@ function reasonOf(
 ): [why: string, advice: string] {
   if ((cause as { code?: unknown }).code === 'MODULE_NOT_FOUND') {
     return [
-      'its loader is not beside this code, so a bundler has probably taken the code out of its package.',
+      'its loader is not next to this code: a bundler has probably moved the code out of its package.',
       "Leave `perdure` out of the bundle (esbuild: --external:perdure, Next.js: serverExternalPackages: ['perdure']) and have it in node_modules.",
     ];
   }
   if (!PLATFORMS.includes(platform))
-    return ['there is none for this platform.', `There is one for each of ${PLATFORMS.join(', ')}.`];
+    return ['this platform is not supported.', `The supported platforms are ${PLATFORMS.join(', ')}.`];
   const name = `perdure-${platform}`;
   const refusal = messagesOf(cause).find((message) => !message.startsWith('Cannot find '));
-  if (refusal !== undefined) return [`it is there, and the system refuses it: ${refusal}`, adviceOn(refusal)];
+  if (refusal !== undefined) return [`the system cannot load the file: ${refusal}`, adviceOn(refusal)];
   const others = PLATFORMS.filter(hasPackage).map((other) => `perdure-${other}`);
   if (others.length > 0) {
     const libc = platform.startsWith('linux') && others.some((other) => other.startsWith('perdure-linux'));
@@ -82,7 +82,7 @@ function reasonOf(
 /** Returns advice for the message of a system that does not load a shared library. */
 function adviceOn(message: string): string {
   const named = process.env.NAPI_RS_NATIVE_LIBRARY_PATH;
-  if (named) return `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or let it name an addon of this platform.`;
+  if (named) return `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or set it to an addon of this platform.`;
   if (/GLIBC_/.test(message))
     return 'The C library of this system is older than the addon needs: use a newer system or image.';
   return `The file is damaged or of another platform. ${REINSTALL}`;

@@ -37,7 +37,7 @@ export function nativeError(error: unknown): unknown {
 export function replyError(text: string | null): PerdureError {
   return (
     errorOf(text ?? '') ??
-    new ProviderError(`the addon replied with an error that cannot be read: ${text}`, { retryable: false })
+    new ProviderError(`the addon returned an error that cannot be read: ${text}`, { retryable: false })
   );
 }
 

@@ -57,7 +57,7 @@ function checkBranch(scheduler: FiberScheduler, where: string, value: unknown): 
     throw new TypeError(`ctx.${where} is a future of another orchestration`);
   }
   if (isGenerator(value)) return claim(value, `ctx.${where}`);
-  const hint = typeof value === 'function' ? ': call it, and hand over the generator that it returns' : '';
+  const hint = typeof value === 'function' ? ': call it, and pass the generator that it returns' : '';
   throw new TypeError(`ctx.${where} must be a future or a generator, not ${describeValue(value)}${hint}`);
 }
 
@@ -68,7 +68,7 @@ export function futureOf(scheduler: FiberScheduler, branch: unknown): BaseFuture
 
 export function requireSome(method: string, branches: readonly unknown[]): void {
   if (branches.length === 0)
-    throw new TypeError(`ctx.${method} needs at least one branch: with none it would wait for ever`);
+    throw new TypeError(`ctx.${method} needs at least one branch: without a branch it would wait forever`);
 }
 
 export function isOptions(value: unknown): value is object {

@@ -11,7 +11,7 @@ import { describeValue } from './generator.ts';
 export function notAFuture(value: unknown): DeterminismError {
   if (isInstance(value, BaseFuture) && !types.isProxy(value)) {
     return new DeterminismError(
-      'a future of another orchestration was yielded: every instance can wait only for its own',
+      'a future of another orchestration was yielded: an instance can wait only for its own futures',
       {
         called: 'yield',
         instead: 'ctx.scheduleActivity',

@@ -23,7 +23,7 @@ export function checkBlock(body: unknown, method: string): void {
 
 export function checkInlineFunction(fn: unknown, name: string): void {
   if (typeof fn === 'function' && !tagOf(fn).endsWith('GeneratorFunction]')) return;
-  const got = typeof fn === 'function' ? 'a function*: what it waits for is not recorded by itself' : describeValue(fn);
+  const got = typeof fn === 'function' ? 'a function*: an inline activity is recorded as one step' : describeValue(fn);
   throw new TypeError(`inline activity '${name}' must be a function, often an async one, got ${got}`);
 }
 
@@ -34,6 +34,6 @@ export function timeOf(due: unknown, method: string): number | undefined {
   else if (typeof due === 'string' && ISO_TIME.test(due)) at = Date.parse(due);
   else return undefined;
   if (Number.isNaN(at))
-    throw new TypeError(`ctx.${method}: ${typeof due === 'string' ? `'${due}'` : 'the Date'} is no valid time`);
+    throw new TypeError(`ctx.${method}: ${typeof due === 'string' ? `'${due}'` : 'the Date'} is not a valid time`);
   return at;
 }

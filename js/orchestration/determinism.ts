@@ -200,7 +200,7 @@ function patch({ target, key, guard }: Point, follows?: Patch): Patch | undefine
   }
   if (descriptor.configurable !== true && descriptor.writable !== true) {
     throw new RuntimeStateError(
-      `the determinism guard cannot be installed: ${key} is frozen. new Runtime(…, { determinism: 'off' }) goes without it`,
+      `the determinism guard cannot be installed: ${key} is frozen. To run without the guard, use new Runtime(…, { determinism: 'off' })`,
     );
   }
   const mine = guard(value as AnyFunction);
@@ -282,7 +282,7 @@ function forbid(original: AnyFunction, name: string, instead: string, isNodes = 
   const replacement = function (this: unknown, ...args: unknown[]): unknown {
     if (currentFiber() !== null && guarded() !== null && !(isNodes && isCalledByNode(replacement))) {
       const error = new DeterminismError(
-        `${name} was called in an orchestration, and a replay could not repeat what it does: use ${instead}`,
+        `${name} was called in an orchestration, but its result would differ in a replay: use ${instead}`,
         { called: name, instead },
       );
       // The reader looks for the line of the call.

@@ -162,7 +162,9 @@ export class FiberContext implements OrchestrationContext {
     this.#scheduler.assertRunning('call');
     if (!isActivity(activity)) {
       const hint = isOrchestration(activity) ? ', which ctx.callOrchestration takes' : '';
-      throw new TypeError(`ctx.call takes what defineActivity returned, not ${describeValue(activity)}${hint}`);
+      throw new TypeError(
+        `ctx.call takes a definition that defineActivity returned, not ${describeValue(activity)}${hint}`,
+      );
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
     const future = this.#activity<O>(activity.name, args[0], args[1], activity.options);
@@ -195,7 +197,7 @@ export class FiberContext implements OrchestrationContext {
     if (!isOrchestration(orchestration)) {
       const hint = isActivity(orchestration) ? ', which ctx.call takes' : '';
       throw new TypeError(
-        `ctx.callOrchestration takes what defineOrchestration returned, not ${describeValue(orchestration)}${hint}`,
+        `ctx.callOrchestration takes a definition that defineOrchestration returned, not ${describeValue(orchestration)}${hint}`,
       );
     }
     const { name, version, input: schema } = orchestration;

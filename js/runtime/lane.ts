@@ -138,7 +138,7 @@ export class Lane implements ActivitySink {
     try {
       if (this.native.completeActivity(activity, output) || this.isLooking) this.drainSoon();
     } catch (error) {
-      this.host.report(error, 'the result of an activity could not be handed over');
+      this.host.report(error, 'the result of an activity could not be reported to the runtime');
     }
   }
 
@@ -149,7 +149,7 @@ export class Lane implements ActivitySink {
       const mustDrain = this.native.failActivity(activity, failure);
       if (mustDrain || this.isLooking) this.drainSoon();
     } catch (cause) {
-      this.host.report(cause, 'the failure of an activity could not be handed over');
+      this.host.report(cause, 'the failure of an activity could not be reported to the runtime');
     }
   }
 
@@ -213,7 +213,7 @@ export class Lane implements ActivitySink {
         }
       }
     } catch (error) {
-      host.report(error, 'taking the next job failed');
+      host.report(error, 'the next job could not be taken from the queue');
     } finally {
       this.isDraining = false;
     }
@@ -262,7 +262,9 @@ export class Lane implements ActivitySink {
       else
         failActivity(
           job,
-          new RuntimeStateError(`inline activity '${job.name}' has no function: its orchestration is gone`),
+          new RuntimeStateError(
+            `inline activity '${job.name}' has no function: its orchestration is no longer in memory`,
+          ),
           this,
         );
       return;
@@ -314,7 +316,7 @@ export class Lane implements ActivitySink {
     if (orchestration === undefined) {
       this.host.report(
         new RuntimeStateError(`orchestration '${name}' ${version} is not registered here`),
-        'an instance cannot be run',
+        'an instance cannot run on this runtime',
       );
       this.giveUp(token, `orchestration '${name}' ${version} is not registered in this runtime`);
       return undefined;

@@ -39,7 +39,7 @@ export function checkModules(value: unknown, path: string): void {
   if (!isList(value)) throw new TypeError(`${path} must be a list of URLs`);
   for (const [i, module] of value.entries()) {
     const isOne = isInstance(module, URL) || (typeof module === 'string' && module.length > 0);
-    if (!isOne) throw new TypeError(`${path}[${i}] must be a URL, or the text of one`);
+    if (!isOne) throw new TypeError(`${path}[${i}] must be a URL, or the text of a URL`);
     if (typeof module === 'string' && !isAbsolute(module) && !URL.canParse(module)) {
       // Only the caller knows the base of a relative path, and whose packages a bare name means.
       const shown = show(module);
@@ -86,8 +86,9 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
       telemetry = exports.telemetry as Telemetry;
     }
     if (exports.codec === undefined && exports.telemetry === undefined && definitions.size === before) {
-      const hint = 'export what defineActivity and defineOrchestration returned, or a default function that registers';
-      throw new RuntimeStateError(`the module '${specifier}' defines nothing: ${hint}`);
+      const hint =
+        'export the definitions that defineActivity and defineOrchestration returned, or a default function that registers';
+      throw new RuntimeStateError(`the module '${specifier}' exports no definitions: ${hint}`);
     }
   }
   return { definitions: [...definitions], codec, telemetry };
@@ -109,7 +110,7 @@ function registrar(definitions: Set<ActivityDefinition | OrchestrationDefinition
       for (const definition of more) {
         if (!isDefinition(definition))
           throw new TypeError(
-            `register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`,
+            `register takes definitions that defineActivity and defineOrchestration returned, not ${show(definition)}`,
           );
         definitions.add(definition);
       }

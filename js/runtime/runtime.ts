@@ -80,7 +80,9 @@ export class Runtime {
     this.#options = checkOptions(options, RUNTIME_OPTIONS, 'new Runtime') ?? {};
     const { threads = 0, modules = [], limits } = this.#options;
     if (threads > 0 && modules.length === 0) {
-      throw new TypeError('new Runtime: threads need modules, from which they have what they run');
+      throw new TypeError(
+        'new Runtime: the option threads needs the option modules, which defines the code that the threads run',
+      );
     }
     this.#port.limits = limitsOver(limits, this.#port.limits);
     this.#host = new MainHost(
@@ -155,7 +157,7 @@ export class Runtime {
         this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
       } else {
         throw new TypeError(
-          `runtime.register takes what defineActivity and defineOrchestration returned, not ${show(definition)}`,
+          `runtime.register takes definitions that defineActivity and defineOrchestration returned, not ${show(definition)}`,
         );
       }
     }

@@ -121,7 +121,7 @@ export class Threads {
       const why = cause instanceof Error ? cause.message : `exit code ${code}`;
       const error = new RuntimeStateError(`worker thread ${lane} has ended: ${why}`, { cause });
       if (start !== undefined && !isReady) return start.reject(error);
-      this.listener.report(error, 'a worker thread has ended; another one takes its place');
+      this.listener.report(error, 'a worker thread has ended and is replaced');
       this.restart(lane, performance.now() - began > LIVED_MS ? RESTART_MS.first : delayMs);
     });
   }
@@ -133,7 +133,7 @@ export class Threads {
       try {
         this.run(lane, nextMs);
       } catch (error) {
-        this.listener.report(error, 'a worker thread could not be started; it is tried again');
+        this.listener.report(error, 'a worker thread could not be started; the start is retried');
         this.restart(lane, nextMs);
       }
     }, delayMs);

@@ -187,14 +187,14 @@ function checkSchema(value: unknown, path: string): void {
   if (bytes < 1 || bytes > 63) throw new TypeError(`${path} must have 1 to 63 bytes, got ${bytes}`);
   if ((value as string).includes('\0')) throw new TypeError(`${path} must not contain NUL`);
   if ((value as string).startsWith('pg_'))
-    throw new TypeError(`${path} must not begin with 'pg_', which Postgres keeps for itself`);
+    throw new TypeError(`${path} must not begin with 'pg_', which Postgres reserves`);
 }
 
 function checkTls(value: unknown, path: string): void {
   if (typeof value === 'boolean') return;
   nested(TLS_OPTIONS)(value, path);
   const { cert, key } = value as PostgresTlsOptions;
-  if ((cert === undefined) !== (key === undefined)) throw new TypeError(`${path}: cert and key go together`);
+  if ((cert === undefined) !== (key === undefined)) throw new TypeError(`${path}: cert and key must be given together`);
 }
 
 function checkCertificates(value: unknown, path: string): void {

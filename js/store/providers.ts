@@ -141,7 +141,9 @@ export class StorePort {
   async close(): Promise<void> {
     if (this.runtimes > 0) {
       const runtimes = this.runtimes === 1 ? 'a runtime is' : `${this.runtimes} runtimes are`;
-      throw new RuntimeStateError(`the provider cannot be closed while ${runtimes} started: shut down first`);
+      throw new RuntimeStateError(
+        `the provider cannot be closed while ${runtimes} started: call runtime.shutdown() first`,
+      );
     }
     this.closing ??= this.closeOnce();
     return this.closing;
@@ -217,7 +219,7 @@ export abstract class Provider {
   protected constructor(port: StorePort) {
     if (!isInstance(port, StorePort))
       throw new TypeError(
-        'a provider is made with SqliteProvider.open, SqliteProvider.inMemory or PostgresProvider.connect',
+        'create a provider with SqliteProvider.open, SqliteProvider.inMemory or PostgresProvider.connect',
       );
     this.#port = port;
   }
@@ -239,7 +241,7 @@ export abstract class Provider {
   /** @internal */
   static portOf(provider: unknown, where: string): StorePort {
     if (typeof provider === 'object' && provider !== null && #port in provider) return provider.#port;
-    throw new TypeError(`${where} takes a provider, such as what SqliteProvider.open returned`);
+    throw new TypeError(`${where} takes a provider, such as the result of SqliteProvider.open`);
   }
 }
 

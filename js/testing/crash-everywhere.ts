@@ -141,7 +141,7 @@ function endOf({ name, version, status, executionId, output, error, customStatus
 
 function notReached({ what }: Place): Error {
   return new PerdureError(
-    `the scenario did not come to where it is to crash ${what}: it does not do the same each time`,
+    `the scenario is not deterministic: it did not reach the point of the crash ${what}`,
     DIFFERENCE,
   );
 }

@@ -41,7 +41,7 @@ export class MatcherSubject {
   constructor(given: unknown, matcher: string) {
     if (!isInstance(given, InstanceHandle) && !(isRecord(given) && 'events' in given)) {
       throw new TypeError(
-        `${matcher} looks at the handle of an instance, or at what client.exportHistory returned; got ${show(given)}`,
+        `${matcher} takes the handle of an instance, or the result of client.exportHistory; got ${show(given)}`,
       );
     }
     this.given = given as InstanceHandle | HistoryExport;

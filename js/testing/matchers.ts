@@ -198,7 +198,7 @@ function isLike({ equals }: State, error: Error, expected: ExpectedError): boole
   if (typeof expected === 'function') return error.name === expected.name || error instanceof expected;
   if (!isRecord(expected))
     throw new TypeError(
-      `toHaveFailed: the error must be a text, a RegExp, a class or an object, got ${show(expected)}`,
+      `toHaveFailed: the error must be a string, a RegExp, a class or an object, got ${show(expected)}`,
     );
   return Object.entries(expected).every(([name, value]) => equals(error[name as keyof Error], value));
 }

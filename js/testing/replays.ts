@@ -226,7 +226,7 @@ function definitionOf(value: unknown, where: string): OrchestrationDefinition {
 function pathOf(path: unknown): string {
   if (typeof path === 'string' && path !== '') return path;
   if (isInstance(path, URL) && path.protocol === 'file:') return fileURLToPath(path);
-  throw new TypeError(`replayFiles: the path must be a text or a file: URL, got ${show(path)}`);
+  throw new TypeError(`replayFiles: the path must be a string or a file: URL, got ${show(path)}`);
 }
 
 async function filesAt(path: string): Promise<string[]> {

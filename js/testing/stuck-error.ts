@@ -26,8 +26,8 @@ Object.defineProperty(StuckError.prototype, 'name', { value: 'StuckError', writa
 
 /** Text about an attempt, by its outcome. */
 const STATES: Partial<Record<ActivityCall['outcome'], string>> = {
-  hanging: ', which hangs',
-  running: ', which is at work',
+  hanging: ', held by test.hang',
+  running: ', which is running',
 };
 
 /** The most instances that are explained. */

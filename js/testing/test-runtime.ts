@@ -241,7 +241,7 @@ export class TestRuntime {
     ...args: InputArguments<I, TypedStartOptions>
   ): Promise<InstanceHandle<O>> {
     if (!isOrchestration(definition))
-      throw new TypeError(`test.start takes what defineOrchestration returned, not ${show(definition)}`);
+      throw new TypeError(`test.start takes a definition that defineOrchestration returned, not ${show(definition)}`);
     const { name, version } = definition;
     if (this.#parts.registry.orchestration(name, version) === undefined) {
       throw new NotRegisteredError(
@@ -336,7 +336,7 @@ export class TestRuntime {
   activity(activity: ActivityName, fn: ActivityFunction): this {
     const name = nameOf(activity, 'test.activity');
     if (typeof fn !== 'function')
-      throw new TypeError(`test.activity: what is called in place of '${name}' must be a function, got ${show(fn)}`);
+      throw new TypeError(`test.activity: the replacement of '${name}' must be a function, got ${show(fn)}`);
     this.#activities.replace(name, fn);
     if (this.#parts.registry.activityFunction(name) === undefined) {
       this.register(isActivity(activity) ? activity : defineActivity(name, fn));
@@ -472,7 +472,7 @@ export class TestRuntime {
   async #advance(toMs: number): Promise<void> {
     this.#checkOpen();
     if (this.#time.isAdvancing)
-      throw new RuntimeStateError('the clock is on its way already: await test.advance before the next');
+      throw new RuntimeStateError('the clock is already being advanced: await test.advance before the next call');
     await this.#time.advance(toMs);
   }
 
@@ -491,20 +491,18 @@ export class TestRuntime {
     if (atWork.length > 0) {
       const who = atWork.map(
         ({ activity, instanceId, attempt }) =>
-          `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is at work`,
+          `\n  attempt ${attempt} of activity '${activity}' of instance '${instanceId}' is running`,
       );
-      const hint = 'one that is to take its time by this clock can be held with test.hang';
-      this.#time.giveUp(
-        new StuckError(`the clock stands at ${at} while activities are at work; ${hint}:${who.join('')}`),
-      );
+      const hint = 'use test.hang for an activity that is to take time on this clock';
+      this.#time.giveUp(new StuckError(`the clock stands at ${at} while activities run; ${hint}:${who.join('')}`));
       return;
     }
     const waits = this.#doubles.waits();
     const due = this.#time.nextDueMs;
     const what =
       due === null
-        ? 'and nothing is due'
-        : `what is due next comes at ${new Date(due).toISOString()}, and only test.advance gets there`;
+        ? 'and no timer is due'
+        : `and the next timer is due at ${new Date(due).toISOString()} (see test.advance)`;
     const host = {
       orchestration: (name: string, version: string) => this.#parts.registry.orchestration(name, version),
       known: [],
@@ -514,10 +512,10 @@ export class TestRuntime {
     };
     const why = await new WaitExplanation(this.client, host, this.#activities.calls)
       .of(waits.map(({ instanceId }) => instanceId))
-      .catch((error: unknown) => `\n  what instances wait for cannot be told: ${String(error)}`);
+      .catch((error: unknown) => `\n  the waits of the instances cannot be read: ${String(error)}`);
     // Work has begun meanwhile.
     if (this.#time.nextDueMs !== due || this.#atWork().length > 0) return;
-    const error = (): StuckError => new StuckError(`nothing goes on at ${at}, ${what}:${why}`);
+    const error = (): StuckError => new StuckError(`no instance makes progress at ${at}, ${what}:${why}`);
     for (const { request } of waits) this.#port.refuse(request, error());
   }
 
@@ -532,7 +530,7 @@ function nameOf(activity: unknown, where: string): string {
   if (isActivity(activity)) return activity.name;
   if (typeof activity !== 'string')
     throw new TypeError(
-      `${where} takes the name of an activity or what defineActivity returned, got ${show(activity)}`,
+      `${where} takes the name of an activity or a definition that defineActivity returned, got ${show(activity)}`,
     );
   checkName(activity, 'activity name');
   return activity;

@@ -99,6 +99,6 @@ export interface Telemetry {
 export function checkTelemetry(value: unknown, path: string): void {
   for (const method of ['call', 'segment', 'attempt', 'outside'] satisfies (keyof Telemetry)[]) {
     if (typeof property(value, method) !== 'function')
-      throw new TypeError(`${path} must be what openTelemetry of perdure/telemetry returned`);
+      throw new TypeError(`${path} must be the result of openTelemetry of perdure/telemetry`);
   }
 }

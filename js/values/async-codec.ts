@@ -216,10 +216,9 @@ function failureOf(text: string): string {
 }
 
 function plainText(path: string): PayloadError {
-  return new PayloadError(
-    `${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`,
-    { path },
-  );
+  return new PayloadError(`${path} cannot be read: it is stored as plain text, but the codec requires encoded values`, {
+    path,
+  });
 }
 
 /** Error codes of connections, from operating systems and from undici, on which `fetch` is built. */

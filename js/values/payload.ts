@@ -35,7 +35,7 @@ export function fromErrorPayload(text: string | null): Error {
     return decodeError(JSON.parse(text ?? 'null') as ErrorData);
   } catch {
     // The parser's error is left out: it quotes the stored text.
-    return new Error('an error was stored here, but its text is damaged');
+    return new Error('the stored error cannot be read: its text is damaged');
   }
 }
 

@@ -104,8 +104,8 @@ export function parseSync(schema: StandardSchema, value: unknown, path: string, 
   // The result is not used; a rejection must not go unhandled.
   Promise.resolve(result).catch(() => {});
   throw new TypeError(
-    `the schema of ${where} answers with a promise, which an orchestration cannot wait for: ` +
-      'use a schema without asynchronous checks, and make those in an activity',
+    `the schema of ${where} returned a promise, and an orchestration cannot wait for it: ` +
+      'use a schema without asynchronous checks, and do such checks in an activity',
   );
 }
 
@@ -114,7 +114,7 @@ function valueOf(result: SchemaResult<unknown>, path: string): unknown {
   const issues = Array.from(result.issues, (issue) => ({ path: pathOf(issue, path), message: String(issue.message) }));
   const lines = issues.slice(0, ISSUES_MAX).map((issue) => `${issue.path}: ${issue.message}`);
   if (issues.length > ISSUES_MAX) lines.push(`${issues.length - ISSUES_MAX} more`);
-  const list = lines.length === 0 ? 'the schema names no issue' : lines.join('; ');
+  const list = lines.length === 0 ? 'the schema reported no issue' : lines.join('; ');
   throw new PayloadError(`${path} does not fit its schema: ${list}`, {
     path: issues[0]?.path ?? path,
     cause: issues.slice(0, ISSUES_MAX),

@@ -45,7 +45,7 @@ export function checkCodec(value: unknown, path: string): void {
   for (const method of ['encode', 'decode'] as const) {
     const found = typeof value === 'object' && value !== null ? property(value, method) : undefined;
     if (typeof found !== 'function')
-      throw new TypeError(`${path} must be an object with the functions encode and decode: there is no ${method}`);
+      throw new TypeError(`${path} must be an object with the functions encode and decode: ${method} is missing`);
   }
   const required = property(value, 'required');
   if (required !== undefined && typeof required !== 'boolean')
@@ -62,7 +62,7 @@ export function checkCodec(value: unknown, path: string): void {
 export function checkSyncCodec(value: unknown, path: string): void {
   checkCodec(value, path);
   if (property(value, 'async') === true)
-    throw new TypeError(`${path} must answer at once: a codec with async: true is for a provider`);
+    throw new TypeError(`${path} must be synchronous: a codec with async: true works only as the codec of a provider`);
 }
 
 /**
@@ -209,14 +209,14 @@ export class StoredTexts {
     if (!text.startsWith(ENCODED)) {
       if (!this.isRequired || isUnstorable(text, place)) return text;
       throw new PayloadError(
-        `${path} cannot be read: it is stored as plain text, and the codec requires that every value is encoded`,
+        `${path} cannot be read: it is stored as plain text, but the codec requires encoded values`,
         { path },
       );
     }
     const { codec } = this;
     if (codec === undefined) {
       throw new PayloadError(
-        `${path} cannot be read: it was stored through a codec, and the provider was opened without one`,
+        `${path} cannot be read: it was stored through a codec, but the provider was opened without a codec`,
         { path },
       );
     }

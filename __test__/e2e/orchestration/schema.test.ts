@@ -86,7 +86,7 @@ describe('a schema', () => {
         1,
         'input',
       ),
-    ).toThrow('names no issue');
+    ).toThrow('reported no issue');
     const many = schemaOf(() => ({ issues: Array.from({ length: 130 }, (_, i) => ({ message: `no ${i}` })) }));
     expect(() => parse(many, 1, 'input')).toThrow(/no 99; 30 more$/);
   });
@@ -100,7 +100,7 @@ describe('a schema', () => {
     expect(() => parseSync(slowNumber, 4, 'input', "activity 'a'")).toThrow(TypeError);
     // The rejection of the abandoned promise does not count as unhandled.
     const fails = schemaOf(() => Promise.reject(new Error('boom')));
-    expect(() => parseSync(fails, 4, 'input', "activity 'a'")).toThrow(/activity 'a' answers with a promise/);
+    expect(() => parseSync(fails, 4, 'input', "activity 'a'")).toThrow(/activity 'a' returned a promise/);
     await new Promise((resolve) => setImmediate(resolve));
   });
 
@@ -206,7 +206,7 @@ describe.each(STORES)('on $name', (kind) => {
     const handle = await store.client.start(slow, 4);
     const error = await rejection(handle.result({ timeout: SOON }));
     expect(error).toBeInstanceOf(TypeError);
-    expect(error.message).toMatch(/^the schema of orchestration 'slow' answers with a promise/);
+    expect(error.message).toMatch(/^the schema of orchestration 'slow' returned a promise/);
   });
 
   it('an activity gets what its schema makes of its input', async () => {
@@ -342,7 +342,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.raiseEvent(id, 'n', 1);
     await store.client.raiseEvent(id, 'n', 2);
     expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual([
-      expect.stringMatching(/^TypeError: the schema of event 'n' answers with a promise/),
+      expect.stringMatching(/^TypeError: the schema of event 'n' returned a promise/),
       'RangeError: boom',
       expect.stringMatching(/^TypeError: ctx.waitForEvent: the schema must be a Standard Schema/),
     ]);

@@ -113,7 +113,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(output).toBe('once');
     expect(reasons).toEqual([expect.any(TimeoutError)]);
     expect(reasons[0]).toMatchObject({
-      message: "attempt 1 of activity 'silent' was silent for longer than its heartbeatTimeout of 50 ms",
+      message: "attempt 1 of activity 'silent' sent no heartbeat for longer than its heartbeatTimeout of 50 ms",
       timeoutMs: 50,
     });
     expect(kinds(history)).toContain('ActivityAttemptFailed');

@@ -22,7 +22,7 @@ function run(wanted: string[], flags: string[] = []) {
 }
 
 const told = (name: string) => {
-  const what = `activity '${name}' left a promise behind that was rejected, and nobody handles that`;
+  const what = `activity '${name}' left behind a rejected promise that no code handles`;
   return [
     `log: ${name} of ${name} attempt 1: ${what}: left by ${name}`,
     `warning: UNHANDLED_REJECTION left by ${name}`,

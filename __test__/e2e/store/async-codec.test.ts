@@ -274,6 +274,6 @@ describe('a codec that answers later', () => {
   it('is not taken where nothing can wait for it', async () => {
     const { TestRuntime } = await import('perdure/testing');
     const codec = delayed(keyRing('key')) as never;
-    await expect(TestRuntime.create({ codec })).rejects.toThrow(/codec must answer at once/);
+    await expect(TestRuntime.create({ codec })).rejects.toThrow(/codec must be synchronous/);
   });
 });

@@ -228,7 +228,7 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     const error = await rejection(strict.getHistory('a'));
     expect(error).toBeInstanceOf(PayloadError);
     expect((error as Error).message).toBe(
-      'payload of event 1 cannot be read: it is stored as plain text, and the codec requires that every value is encoded',
+      'payload of event 1 cannot be read: it is stored as plain text, but the codec requires encoded values',
     );
     change(site.address, [`UPDATE history SET payload = '${UNSTORABLE.replaceAll("'", "''")}'`]);
     expect(await rejection(strict.getHistory('a'))).toMatchObject({

@@ -234,7 +234,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
 
   it.each([
     ['another key', aes(randomBytes(32)), "the codec's decode threw"],
-    ['no codec', undefined, 'it was stored through a codec, and the provider was opened without one'],
+    ['no codec', undefined, 'it was stored through a codec, but the provider was opened without a codec'],
   ])('suspends what is run with %s, and loses nothing', async (_, wrong, message) => {
     const right = aes(randomBytes(32));
     const first = await deploy(right, waiting, echo);
@@ -405,9 +405,9 @@ describe('a codec that does not work', () => {
   it.each([
     [
       { encode: () => '' },
-      'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: there is no decode',
+      'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: decode is missing',
     ],
-    [null, 'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: there is no encode'],
+    [null, 'SqliteProvider.inMemory: codec must be an object with the functions encode and decode: encode is missing'],
   ])('is refused when it is none: %o', async (codec, message) => {
     await expect(SqliteProvider.inMemory({ codec: codec as never })).rejects.toThrow(new TypeError(message));
     const slip = { coded: plain } as never;
