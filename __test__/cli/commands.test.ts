@@ -62,7 +62,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(shown.out).toContain(`history  ${id}`);
     expect(plain.code).toBe(4);
     expect(valuesOf({ ...plain, code: 0 })).toEqual([
-      { rule: 'history', instanceId: id, detail: 'its next event is to be 9, and its last one is 1' },
+      { rule: 'history', instanceId: id, detail: 'its next event number is 9, but its last event is 1' },
     ]);
     change(store.address, `UPDATE instances SET next_event_id = 2 WHERE id = '${id}'`);
     expect((await on('check')).code).toBe(0);

@@ -33,7 +33,7 @@ describe.skipIf(!traces)('on an SQLite file (with strace, on Linux)', () => {
     const [{ told }] = child.all('told') as [Told];
     expect(told).toMatchObject({ name: 'ProviderError', retryable: true, outcome: 'unknown' });
     expect(told).toMatchObject({
-      message: expect.stringMatching(/see to its disk\. Whether this was written is not known\.$/),
+      message: expect.stringMatching(/check its disk\. It is unknown if the write took effect\.$/),
     });
 
     const provider = await SqliteProvider.open(path);

@@ -51,7 +51,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
 
     const refusal = await rejection(PostgresProvider.connect(cluster.url, { schema: 'another' }));
     expectRetryable(refusal);
-    expect(refusal.message).toMatch(/has no room for this now \(.*too many clients.* \[53300\]\)\.$/);
+    expect(refusal.message).toMatch(/is overloaded \(.*too many clients.* \[53300\]\)\.$/);
     const late = client.startOrchestration.bind(
       client,
       'late',

@@ -15,7 +15,7 @@ import { outputOf } from './outputs.ts';
 const USERS = [65_532, 65_533] as const;
 /** No lease ends while the test runs, so each takeover happens because a process is gone. */
 const LEASE = '1h';
-const GONE = 'is gone; its instances go on';
+const GONE = 'is gone; its instances continue on other workers';
 
 describe('on Postgres', () => {
   const store = useStore(postgresAt(POSTGRES_URL));

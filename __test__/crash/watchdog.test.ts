@@ -82,7 +82,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const { error } = await suspended(spins);
     expect(error).toMatchObject({
       code: 'SUSPENDED',
-      message: expect.stringMatching(/held up 3 workers in a row: a turn of it .* for more than 1000 ms$/),
+      message: expect.stringMatching(/blocked 3 workers in a row: its turn .* for more than 1000 ms$/),
     });
     expect(historyViolations(await client.getHistory(spins), 'Suspended')).toEqual([]);
 
@@ -132,7 +132,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     // Work must wait for the thread, or the watchdog does not miss it.
     const ids = Array.from({ length: 20 }, () => store.id('steps'));
     for (const id of ids) await client.startOrchestration(id, 'steps', { seed: 1, steps: 1 });
-    await first.wrote('held up for more than 1000 ms by code that no turn');
+    await first.wrote('held up for more than 1000 ms by code outside');
     const other = await worker(log, 'other', { harms: true });
     for (const id of ids) expect(await client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Completed' });
     expect(effectsOf(log, blocks)).toEqual([{ event: 'begin', worker: 'first' }]);
@@ -177,7 +177,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const { error } = await suspended(exits);
       expect(error).toMatchObject({
         code: 'SUSPENDED',
-        message: 'it has taken down or held up 3 workers in a row: the last one died',
+        message: 'it has crashed or blocked 3 workers in a row: the last worker died',
       });
       expect(historyViolations(await client.getHistory(exits), 'Suspended')).toEqual([]);
 

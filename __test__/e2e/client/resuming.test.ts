@@ -97,7 +97,7 @@ describe.each(STORES)('on $name', (kind) => {
     runtime.registerActivity('step', () => 'stepped').registerOrchestration(name, right);
     await runtime.start();
     await completes(id);
-    const line = `orchestration '${name}' version '1.0.0' has other code now; suspended instances that go on: 1`;
+    const line = `orchestration '${name}' version '1.0.0' has new code; suspended instances that continue: 1`;
     expect(logged).toContain(line);
   });
 

@@ -162,7 +162,7 @@ describe.each(STORES)('on $name', (kind) => {
       await suspended;
       expect(await store.client.getStatus(id)).toMatchObject({
         status: 'Suspended',
-        error: { message: expect.stringContaining('a thread of the last one ended in the middle of it') },
+        error: { message: expect.stringContaining('a thread of the last worker ended during its turn') },
       });
       await store.client.enqueueEvent(other, 'mail', 1);
       expect((await store.client.waitForOrchestration(other, SOON)).output).toEqual([1]);

@@ -166,7 +166,7 @@ describe('what cannot be opened', () => {
     path = '/dev/null';
     expect(await refusal()).toMatchObject({
       name: 'ProviderError',
-      message: expect.stringContaining('no regular file'),
+      message: expect.stringContaining('not a regular file'),
     });
   });
 
@@ -203,7 +203,7 @@ describe('a file that is no store', () => {
     const error = await refusal();
     expect(error).toBeInstanceOf(ProviderError);
     expect(error).toMatchObject({ retryable: false });
-    expect(error.message).toMatch(/no Perdure store/);
+    expect(error.message).toMatch(/not a Perdure store/);
   });
 
   it('is told apart when it is the database of another application', async () => {
@@ -211,7 +211,7 @@ describe('a file that is no store', () => {
     patch(APPLICATION_ID_AT, uint32(0x1234_5678));
     const error = await refusal();
     expect(error).toBeInstanceOf(ProviderError);
-    expect(error.message).toMatch(/no Perdure store: it is the SQLite file of another application/);
+    expect(error.message).toMatch(/not a Perdure store: it is the SQLite file of another application/);
   });
 });
 
@@ -249,7 +249,7 @@ describe('a damaged store', () => {
     const error = await refusal();
     expect(error).toBeInstanceOf(ProviderError);
     expect(error).toMatchObject({ retryable: false });
-    expect(error.message).toMatch(/is damaged|no Perdure store/);
+    expect(error.message).toMatch(/is damaged|not a Perdure store/);
     expect(error.message, 'no payload in it').not.toContain('xxxx');
   });
 

@@ -89,7 +89,7 @@ describe.skipIf(noCluster !== undefined)(
       const error = await rejection(PostgresProvider.connect(urlOf(method, value), options(method)));
       expect(error).toMatchObject({ name: 'ProviderError', retryable: false });
       expect(error.message).toContain(
-        `cannot be opened: the server asks for ${METHODS[method].asks}, and require_auth allows nothing but `,
+        `cannot be opened: the server asks for ${METHODS[method].asks}, but require_auth allows only `,
       );
       expect(error.message).not.toContain(PASSWORD);
       const all = recorded();

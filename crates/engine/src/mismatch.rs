@@ -237,8 +237,8 @@ fn describe_delivery(delivery: &DeliveryEvent, operations: &Operations) -> Strin
         DeliveryEvent::TimerFired { timer } => format!("the timer of event {timer} fires"),
         DeliveryEvent::ChildCompleted { scheduled, .. } => format!("the child of event {scheduled} completes"),
         DeliveryEvent::ChildFailed { scheduled, .. } => format!("the child of event {scheduled} fails"),
-        DeliveryEvent::OperationConfirmed { scheduled } => format!("what event {scheduled} sent is confirmed"),
-        DeliveryEvent::OperationRefused { scheduled, .. } => format!("what event {scheduled} sent is refused"),
+        DeliveryEvent::OperationConfirmed { scheduled } => format!("the message of event {scheduled} is confirmed"),
+        DeliveryEvent::OperationRefused { scheduled, .. } => format!("the message of event {scheduled} is refused"),
         DeliveryEvent::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
         DeliveryEvent::CancelRequested { .. } => "a cancellation is delivered".into(),
     }
@@ -282,7 +282,7 @@ fn describe_wait(awaited: &Awaited, operations: &Operations) -> String {
     let mailboxes = awaited.mailboxes.iter().map(describe_mailbox);
     let timers = awaited.timers.iter().map(|id| {
         if operations.is_sent(*id) {
-            format!("what event {id} sent")
+            format!("the message of event {id}")
         } else {
             format!("the timer of event {id}")
         }

@@ -16,7 +16,7 @@ pub(crate) fn filter(json: &Value) -> Result<Filter, RuntimeError> {
     let statuses = json["statuses"].as_array().into_iter().flatten();
     let statuses = statuses.map(|status| {
         let status = status.as_str().and_then(Status::parse);
-        status.ok_or_else(|| argument("the filter names a status that is none".into()))
+        status.ok_or_else(|| argument("the filter contains an unknown status".into()))
     });
     let tags = json["tags"].as_object().into_iter().flatten();
     let tags = tags.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
@@ -41,7 +41,7 @@ pub(crate) fn place(cursor: &str) -> Result<Place, RuntimeError> {
             key: InstanceKey(key.parse().ok()?),
         })
     });
-    parsed.ok_or_else(|| RuntimeError::Argument("the cursor is not one that a page gave".into()))
+    parsed.ok_or_else(|| RuntimeError::Argument("the cursor is not from an earlier page".into()))
 }
 
 fn cursor(place: Place) -> String {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
     let argument = RuntimeError::Argument;
-    let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the options are no JSON: {e}")))?;
+    let json: Value = serde_json::from_str(text).map_err(|e| argument(format!("the options are not JSON: {e}")))?;
     let defaults = RuntimeOptions::default();
     let count = |name: &str, default: usize| match &json[name] {
         Value::Null => Ok(default),

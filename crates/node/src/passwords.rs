@@ -40,7 +40,7 @@ pub(crate) fn answer(question: u32, given: PasswordAnswer) {
 #[async_trait::async_trait]
 impl PasswordSource for Asking {
     async fn password(&self) -> Result<String, ProviderError> {
-        let failed = |why: &str| ProviderError::new(ProviderErrorKind::Io, format!("`password` gave none: {why}"));
+        let failed = |why: &str| ProviderError::new(ProviderErrorKind::Io, format!("`password` returned none: {why}"));
         let mut question = ASKED.ask();
         if self.0.call(question.number, ThreadsafeFunctionCallMode::NonBlocking) != Status::Ok {
             return Err(failed("its thread has ended"));

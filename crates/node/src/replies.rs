@@ -19,7 +19,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Returns true with the text of the result, or false with the error as JSON.
     pub(crate) fn into_text(self) -> (bool, Option<String>) {
-        let checked = |text| checked(text, "the answer of the store");
+        let checked = |text| checked(text, "the reply of the store");
         match self.result.and_then(|text| text.map(checked).transpose()) {
             Ok(text) => (true, text),
             Err(error) => (false, Some(to_json(&error))),

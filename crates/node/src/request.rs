@@ -355,7 +355,7 @@ impl Check {
     fn decode(self) -> Result<CheckRequest, RuntimeError> {
         let after = self.cursor.map(|cursor| cursor.parse().map(InstanceKey)).transpose();
         Ok(CheckRequest {
-            after: after.map_err(|_| RuntimeError::Argument("the cursor is none of a check".into()))?,
+            after: after.map_err(|_| RuntimeError::Argument("the cursor is not from an earlier check".into()))?,
             limit: self.limit,
         })
     }

@@ -51,7 +51,7 @@ impl NativeRuntime {
                 Ok(())
             }
             other => Err(argument(format!(
-                "'orchestration' or 'activity' can be registered, not '{other}'"
+                "only 'orchestration' or 'activity' can be registered, not '{other}'"
             ))),
         }
     }

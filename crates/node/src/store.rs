@@ -225,7 +225,7 @@ impl Store {
             };
             let request = answer.request;
             let (ok, text) = answer.into_text();
-            let text = frame.write(u32::from(ok), [request], [text], "the answer of the store");
+            let text = frame.write(u32::from(ok), [request], [text], "the reply of the store");
             text.map(Some).map_err(|error| thrown(&error))
         })
     }

@@ -24,7 +24,7 @@ pub(crate) fn row(text: &str) -> Result<TextRow, RuntimeError> {
             number: next()?.parse().ok()?,
         })
     })();
-    parsed.ok_or_else(|| argument("the row is not one that a page gave"))
+    parsed.ok_or_else(|| argument("the row is not from an earlier page"))
 }
 
 fn row_text(row: TextRow) -> String {
@@ -52,7 +52,7 @@ pub(crate) fn page_text(page: &TextPage) -> String {
 
 /// Reads the changes that `js/client/recode.ts` makes of a page.
 pub(crate) fn changes(table: TextTable, text: &str) -> Result<Vec<TextChange>, RuntimeError> {
-    let json: Value = serde_json::from_str(text).map_err(|e| argument(&format!("the changes are no JSON: {e}")))?;
+    let json: Value = serde_json::from_str(text).map_err(|e| argument(&format!("the changes are not JSON: {e}")))?;
     let changes = json.as_array().into_iter().flatten().map(|change| {
         let text = |name: &str| change[name].as_str().ok_or_else(|| argument("a change lacks a text"));
         Ok(TextChange {

@@ -235,7 +235,7 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
     (
         "UPDATE instances SET next_event_id = 9 WHERE id = 'held'",
         Rule::History,
-        "its next event is to be 9, and its last one is 3",
+        "its next event number is 9, but its last event is 3",
     ),
     (
         concat!(
@@ -322,7 +322,7 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
     (
         "UPDATE instances SET unread = 5 WHERE id = 'suspended'",
         Rule::Status,
-        "it counts 5 messages, and 1 wait",
+        "it counts 5 messages, but 1 wait",
     ),
     // Owners.
     (
@@ -384,7 +384,7 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
     (
         "UPDATE tasks SET execution = 7",
         Rule::Orphan,
-        "a task of event 2 is left of execution 7, and 1 runs",
+        "a task of event 2 is left of execution 7, but execution 1 is current",
     ),
     (
         concat!(
@@ -398,28 +398,28 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
     (
         "INSERT INTO revocations (worker, instance_key, epoch) VALUES ('nobody', 1, 1)",
         Rule::Orphan,
-        "worker nobody is to hear what it has lost",
+        "there is a list of losses for worker nobody",
     ),
     (
         concat!("INSERT INTO deleted_instances (key) VALUES (", key!("held"), ")"),
         Rule::Orphan,
-        "instance 'held' is there, and its history is to be swept away",
+        "instance 'held' exists, but its history is marked for deletion",
     ),
     // Instances that nothing can wake.
     (
         "UPDATE instances SET wake_at = NULL WHERE id = 'pending'",
         Rule::Stuck,
-        "it is Pending, nobody has it, and it is never due",
+        "it is Pending without an owner, and never due",
     ),
     (
         "UPDATE instances SET owner = NULL WHERE id = 'held'",
         Rule::Stuck,
-        "it waits for the activity of event 2, which nobody runs or may take",
+        "it waits for the activity of event 2, but no worker runs it and no task offers it",
     ),
     (
         "DELETE FROM tasks",
         Rule::Stuck,
-        "it waits for the activity of event 2, which nobody runs or may take",
+        "it waits for the activity of event 2, but no worker runs it and no task offers it",
     ),
     (
         concat!(
@@ -428,7 +428,7 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
             "; DELETE FROM instances WHERE id = 'child'"
         ),
         Rule::Stuck,
-        "it waits for the child of event 2, which is neither there nor told of",
+        "it waits for the child of event 2, but the child does not exist and no message reports it",
     ),
 ];
 

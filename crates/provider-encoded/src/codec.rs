@@ -159,19 +159,19 @@ async fn call_until_answered<'v>(
                             why = Some(reason);
                             again.push(value);
                         }
-                        None => answered.push((value, Err("the codec did not answer for it".to_owned()))),
+                        None => answered.push((value, Err("the codec returned no result for it".to_owned()))),
                     }
                 }
                 left = again;
             }
             Err(_) => {
                 waited += CODEC_CALL_MAX;
-                why = Some("it did not answer in time".to_owned());
+                why = Some("it did not respond in time".to_owned());
             }
         }
         let Some(why) = why else { return Ok(answered) };
         if waited >= CODEC_RETRY_MAX {
-            let message = format!("The codec of the store does not serve this now ({why}).");
+            let message = format!("The codec of the store is unavailable ({why}).");
             return Err(ProviderError::new(ProviderErrorKind::Unavailable, message));
         }
         sleep(pause).await;

@@ -31,7 +31,7 @@ pub(crate) fn step(tables: &Tables, request: CheckRequest) -> Checked {
     if request.after.is_none() {
         let revoked: BTreeSet<_> = tables.revocations.iter().map(|((worker, _), _)| worker).collect();
         for worker in revoked.into_iter().filter(|worker| !tables.workers.contains(worker)) {
-            let detail = format!("worker {worker} is to hear what it has lost, and is not registered");
+            let detail = format!("there is a list of losses for worker {worker}, which is not registered");
             checked.findings.push(Finding::of_store(Rule::Orphan, detail));
         }
     }

@@ -396,7 +396,7 @@ fn read_events(one: &LoadOne, rows: &[&Row], page: PageLimit) -> Result<Vec<Even
     let bytes = events.iter().map(EventRecord::bytes).sum();
     if recorded == 0 || !page.is_reached(events.len(), bytes) && (events.len() as u64) < recorded {
         return Err(Failure::corrupt(format!(
-            "instance {} has {recorded} events and not all are there",
+            "instance {} has {recorded} events, and some of them are missing",
             one.key.0
         )));
     }

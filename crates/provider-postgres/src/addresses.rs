@@ -103,7 +103,9 @@ async fn resolved(name: &str, port: u16) -> Result<Vec<IpAddr>, Failure> {
     let found =
         found.map_err(|_| Failure::unreachable(format!("the name of the host '{name}' was not resolved in time")))?;
     let mut ips: Vec<IpAddr> = Vec::new();
-    for address in found.map_err(|error| Failure::unreachable(format!("the host '{name}' is not known: {error}")))? {
+    for address in
+        found.map_err(|error| Failure::unreachable(format!("the host '{name}' cannot be resolved: {error}")))?
+    {
         if !ips.contains(&address.ip()) {
             ips.push(address.ip());
         }

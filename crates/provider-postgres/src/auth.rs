@@ -112,11 +112,11 @@ impl RequireAuth {
             let Some((_, method)) = METHODS.iter().find(|(written, _)| *written == name) else {
                 let names = METHODS.map(|(name, _)| name).join(", ");
                 return refuse(&format!(
-                    "is not a list, with commas and no spaces, of {names}, or of these with a '!' before each"
+                    "is not a list of {names}, separated by commas without spaces, with a '!' before each of them or before none"
                 ));
             };
             if item.starts_with('!') != is_negative {
-                return refuse("has a '!' before some of its methods and not before the others");
+                return refuse("has a '!' before some of its methods, but not before all");
             }
             if named & method.bit() != 0 {
                 return refuse("names a method more than once");
@@ -129,7 +129,7 @@ impl RequireAuth {
         if SUPPORTED.iter().any(|method| rule.allows(*method)) {
             Ok(Some(rule))
         } else {
-            refuse("allows none of the methods that this client has: scram-sha-256, md5, password and none")
+            refuse("allows none of the methods of this client: scram-sha-256, md5, password and none")
         }
     }
 
@@ -175,10 +175,10 @@ pub(crate) struct Refusal {
 
 impl Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asked = self.asked.map_or("a method that is not known", Method::asked);
+        let asked = self.asked.map_or("an unknown method", Method::asked);
         write!(
             f,
-            "the server asks for {asked}, and require_auth allows nothing but {}; no password was sent",
+            "the server asks for {asked}, but require_auth allows only {}; no password was sent",
             self.rule
         )
     }
@@ -263,9 +263,9 @@ mod tests {
             ("!password,md5", "'!' before some"),
             ("md5,password,md5", "more than once"),
             ("!none,!none", "more than once"),
-            ("gss,sspi", "this client has"),
-            ("oauth", "this client has"),
-            ("!none,!password,!md5,!scram-sha-256", "this client has"),
+            ("gss,sspi", "of this client"),
+            ("oauth", "of this client"),
+            ("!none,!password,!md5,!scram-sha-256", "of this client"),
         ] {
             let failure = RequireAuth::parse(value).expect_err(value);
             let text = failure.to_string();
@@ -300,7 +300,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "the server asks for the password in plain text, and require_auth allows nothing but md5, scram-sha-256; no password was sent"
+            "the server asks for the password in plain text, but require_auth allows only md5, scram-sha-256; no password was sent"
         );
     }
 }

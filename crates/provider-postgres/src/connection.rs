@@ -191,7 +191,12 @@ impl Connections {
             match timeout(limit, &mut work).await {
                 Ok(answer) => return answer,
                 Err(_) if self.awaits_standby.load(Ordering::Acquire) => limit = PULSE_EVERY,
-                Err(_) => return Err(Failure::Found(Kind::Io, "a statement was not answered in time".into())),
+                Err(_) => {
+                    return Err(Failure::Found(
+                        Kind::Io,
+                        "the server did not respond to a statement in time".into(),
+                    ));
+                }
             }
         }
     }

@@ -48,12 +48,12 @@ impl From<PoolError<Failure>> for Failure {
             PoolError::Backend(failure) => failure,
             PoolError::Timeout(TimeoutType::Wait) => Failure::Found(
                 Kind::Busy,
-                "every connection of the pool is in use; `poolSize` says how many there are".into(),
+                "every connection of the pool is in use; the option `poolSize` sets their number".into(),
             ),
             PoolError::Timeout(_) => Failure::silent(),
             PoolError::Closed => Failure::Found(Kind::Closed, String::new()),
             PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
-                Failure::internal("its pool is not as it was made")
+                Failure::internal("its connection pool is in an unexpected state")
             }
         }
     }
@@ -67,7 +67,7 @@ impl Failure {
 
     /// Returns the failure of a server, or of a program in its place, that does not answer.
     pub(crate) fn silent() -> Self {
-        Failure::Found(Kind::Io, "the server did not answer in time".into())
+        Failure::Found(Kind::Io, "the server did not respond in time".into())
     }
 
     /// Returns the failure for a server that was not found.
@@ -199,17 +199,17 @@ impl Failure {
             format!("Postgres store '{location}'")
         };
         let message = match kind {
-            Kind::Busy => format!("The {store} has no room for this now ({detail})."),
-            Kind::NoMemory => format!("This process has not the memory for what the {store} holds ({detail})."),
+            Kind::Busy => format!("The {store} is overloaded ({detail})."),
+            Kind::NoMemory => format!("This process has too little memory for the data of the {store} ({detail})."),
             Kind::Io => format!("The {store} cannot be reached ({detail})."),
-            Kind::Full => format!("There is no room left for the {store} ({detail}); free some and it goes on."),
-            Kind::Unavailable => format!("The {store} does not serve this now ({detail}); see to its server."),
+            Kind::Full => format!("The {store} has no space left ({detail}); free space on the server."),
+            Kind::Unavailable => format!("The {store} refuses requests ({detail}); check its server."),
             Kind::CannotOpen => format!("The {store} cannot be opened: {detail}"),
-            Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
+            Kind::NotADatabase => format!("'{location}' is not a Perdure store: {detail}"),
             Kind::Corrupt => format!("The {store} is damaged ({detail}); restore it from a backup."),
             Kind::SchemaVersion { .. } => format!("The {store} cannot be used: {detail}"),
             Kind::Closed => format!("The {store} is closed."),
-            Kind::Unencodable => format!("The {store} cannot take a value: {detail}"),
+            Kind::Unencodable => format!("The {store} cannot store a value: {detail}"),
             Kind::Internal => format!("Perdure's {store} failed: {detail}"),
         };
         let error = ProviderError::new(kind, message);
@@ -231,7 +231,7 @@ impl Display for Failure {
                         let Some(source) = error.source() else { return Ok(()) };
                         write!(f, ": {source}")?;
                         if is_without_list(source) {
-                            f.write_str(": none of the lists that `sslcrl` or `tls.crl` gives is of the authority that signed it")?;
+                            f.write_str(": `sslcrl` or `tls.crl` contains no list of the authority that signed it")?;
                         }
                         Ok(())
                     }

@@ -242,7 +242,7 @@ impl Hosts {
             let password = timeout(PASSWORD_MAX, source.password()).await;
             config.password(
                 password
-                    .map_err(|_| Failure::unreachable("`password` gave none in time"))?
+                    .map_err(|_| Failure::unreachable("`password` returned none in time"))?
                     .map_err(|error| Failure::Found(error.kind, error.message))?,
             );
         }

@@ -74,9 +74,9 @@ ORDER BY key, what, a, b"
 );
 
 /// Selects rows that refer to something that does not exist, or to something that should not exist.
-const DANGLING_REFERENCES: &str = "(SELECT DISTINCT 'worker ' || worker || ' is to hear what it has lost, and is not registered' FROM {schema}.revocations
+const DANGLING_REFERENCES: &str = "(SELECT DISTINCT 'there is a list of losses for worker ' || worker || ', which is not registered' FROM {schema}.revocations
   WHERE worker NOT IN (SELECT id FROM {schema}.workers) LIMIT $1)
-UNION ALL (SELECT 'instance ''' || i.id || ''' is there, and its history is to be swept away'
+UNION ALL (SELECT 'instance ''' || i.id || ''' exists, but its history is marked for deletion'
   FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)";
 
 pub(crate) async fn step(connection: &Connection, request: CheckRequest) -> Result<Checked, Failure> {

@@ -42,7 +42,7 @@ pub(crate) fn check_name(schema: &str) -> Result<(), Failure> {
         ))
     };
     if schema.is_empty() || schema.len() > NAME_MAX {
-        return refuse("has to have 1 to 63 bytes");
+        return refuse("must have 1 to 63 bytes");
     }
     if schema.contains('\0') {
         return refuse("holds NUL");
@@ -106,7 +106,8 @@ async fn migrate_with(
 pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Failure> {
     let (found, supported) = (version(client, schema).await?, newest(MIGRATIONS));
     if found == 0 {
-        let detail = format!("it has no schema {schema} with a store.");
+        let detail =
+            format!("it has no schema {schema} with a store; run `perdure migrate`, or open it with `migrate: true`.");
         return Err(Failure::Found(Kind::CannotOpen, detail));
     }
     if found < supported {
@@ -116,9 +117,8 @@ pub(crate) async fn check_newest(client: &Client, schema: &str) -> Result<(), Fa
 }
 
 fn not_migrated(found: u32, supported: u32) -> Failure {
-    let detail = format!(
-        "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
-    );
+    let detail =
+        format!("its schema has version {found}, this Perdure needs version {supported}, and migration is disabled.");
     Failure::Found(Kind::SchemaVersion { found, supported }, detail)
 }
 
@@ -164,7 +164,9 @@ async fn migrate_step(
     client.batch_execute(&steps).await.map_err(|error| match error.code() {
         Some(state) if *state == SqlState::DUPLICATE_TABLE => Failure::Found(
             Kind::NotADatabase,
-            format!("the schema {schema} has tables of something else. It was left as it is; choose another schema."),
+            format!(
+                "the schema {schema} has tables of another application. It was left as it is; choose another schema."
+            ),
         ),
         _ => error.into(),
     })
@@ -203,7 +205,9 @@ pub(crate) async fn stored_version(client: &Client, schema: &str) -> Result<u32,
         .query_typed(&format!("SELECT version FROM {schema}.schema_version"), &[])
         .await?;
     let [row] = &rows[..] else {
-        return Err(Failure::corrupt("its table schema_version has not one row"));
+        return Err(Failure::corrupt(
+            "its table schema_version does not have exactly one row",
+        ));
     };
     let version: i32 = row.try_get(0)?;
     u32::try_from(version).map_err(|_| Failure::corrupt(format!("its schema has version {version}")))

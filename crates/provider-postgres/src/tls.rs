@@ -156,7 +156,7 @@ pub(crate) fn connector(
     // A server that is not asked cannot say that it has no TLS.
     if tls.mode == TlsMode::Prefer && config.get_ssl_negotiation() == SslNegotiation::Direct {
         return Err(refused(
-            "sslnegotiation=direct is for sslmode=require, verify-ca or verify-full alone",
+            "sslnegotiation=direct needs sslmode=require, verify-ca or verify-full",
         ));
     }
     let crypto = Arc::new(ring::default_provider());
@@ -187,7 +187,7 @@ fn certificates(what: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, F
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(refused(format!("no PEM is in {what}"))),
+        Ok(_) => Err(refused(format!("{what} contains no PEM"))),
         Err(error) => Err(refused(format!("{what}: {error:?}"))),
     }
 }
@@ -199,7 +199,7 @@ fn revocations(pem: Option<&str>) -> Result<Vec<CertificateRevocationListDer<'st
     let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes()).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(refused("no PEM is in the list of revoked certificates")),
+        Ok(_) => Err(refused("the list of revoked certificates contains no PEM")),
         Err(error) => Err(refused(format!("the list of revoked certificates: {error:?}"))),
     }
 }

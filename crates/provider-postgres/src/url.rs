@@ -50,7 +50,7 @@ pub(crate) fn parse(url: &str) -> Result<Target, Failure> {
     let client = match (parameters.cert, parameters.key) {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
-        _ => return refuse("its URL has one of sslcert and sslkey without the other"),
+        _ => return refuse("its URL must have both sslcert and sslkey, or neither"),
     };
     configure(&mut config)?;
     let location = location(&config);
@@ -108,7 +108,7 @@ impl Parameters {
                 "target_session_attrs" if value == "primary" => {
                     all.rest.push("target_session_attrs=read-write".to_owned());
                 }
-                _ if !is_name(name) => return refuse(&format!("its URL has parameters that are none{QUOTING}")),
+                _ if !is_name(name) => return refuse(&format!("its URL has malformed parameters{QUOTING}")),
                 _ => all.rest.push(pair.replace('@', "%40")),
             }
         }
@@ -119,7 +119,7 @@ impl Parameters {
 /// Completes the settings of the client.
 fn configure(config: &mut Config) -> Result<(), Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        return refuse("its URL names no host");
+        return refuse("its URL has no host");
     }
     // A store is to be written, so one of several hosts has to take writes.
     let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
@@ -141,7 +141,7 @@ fn configure(config: &mut Config) -> Result<(), Failure> {
 const NAME_MAX: usize = 63;
 
 /// The hint that explains most mistakes.
-const QUOTING: &str = "; in a user, password or database '@', '/', '?' and '%' are written as %40, %2F, %3F and %25";
+const QUOTING: &str = "; in a user, password or database, write '@', '/', '?' and '%' as %40, %2F, %3F and %25";
 
 /// Returns the URL up to its parameters, with only its last '@' unescaped. The client takes the first '@', wherever it
 /// is, for the end of the password, and would show the rest of a password that contains one as a host.
@@ -199,7 +199,9 @@ fn read_pem(name: &str, path: &str) -> Result<String, Failure> {
     let refuse = |why: &dyn Display| Failure::Found(Kind::CannotOpen, format!("{name} '{path}' cannot be read: {why}"));
     let found = fs::metadata(&path).map_err(|error| refuse(&error))?;
     if !found.is_file() || found.len() > PEM_BYTES_MAX {
-        return Err(refuse(&format_args!("it is no file of up to {PEM_BYTES_MAX} bytes")));
+        return Err(refuse(&format_args!(
+            "it is not a file of at most {PEM_BYTES_MAX} bytes"
+        )));
     }
     fs::read_to_string(&path).map_err(|error| refuse(&error))
 }

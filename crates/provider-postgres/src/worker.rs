@@ -195,7 +195,7 @@ fn worker(row: &Row) -> Result<Worker, Failure> {
         id: WorkerId(row.try_get::<_, String>(0)?.into()),
         name: text(row, 1)?,
         host: text(row, 2)?,
-        pid: u32::try_from(row.try_get::<_, i64>(3)?).map_err(|_| Failure::corrupt("a process id that is none"))?,
+        pid: u32::try_from(row.try_get::<_, i64>(3)?).map_err(|_| Failure::corrupt("the process id is invalid"))?,
         process_start: text(row, 4)?,
         lease_until_ms: row.try_get(5)?,
     })

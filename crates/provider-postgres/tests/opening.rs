@@ -180,7 +180,7 @@ async fn whoever_listens_and_never_says_a_word_is_given_up() {
         let refusal = timeout(Duration::from_secs(4), refused(&url, PostgresOptions::default()));
         let error = refusal.await.expect("it is not waited for");
         assert!(error.kind == Kind::Io && error.retryable(), "{error}");
-        assert!(error.message.contains("did not answer in time"), "{error}");
+        assert!(error.message.contains("did not respond in time"), "{error}");
     }
 }
 

@@ -323,7 +323,7 @@ fn load_one(connection: &Connection, request: &Load, one: LoadOne) -> Result<Loa
     let bytes = history.iter().map(EventRecord::bytes).sum();
     if recorded == 0 || !page.is_reached(history.len(), bytes) && (history.len() as u64) < recorded {
         return Err(Failure::corrupt(format!(
-            "instance {} has {recorded} events and not all are there",
+            "instance {} has {recorded} events, and some of them are missing",
             key.0
         )));
     }

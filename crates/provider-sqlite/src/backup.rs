@@ -64,19 +64,17 @@ impl Target {
         let refuse = |detail: &str| Err(Failure::Found(Kind::CannotOpen, detail.into()));
         let path = std::path::absolute(to).map_err(io)?;
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
-            return refuse("it is no path of a file.");
+            return refuse("the path is not a file.");
         };
         if !directory.is_dir() {
             return refuse("its directory does not exist; create it first.");
         }
         if fs::symlink_metadata(&path).is_ok() {
             if !replace {
-                return refuse(
-                    "there is a file already; choose another path, or have it replaced (`--force`, `replace: true`).",
-                );
+                return refuse("the file exists; choose another path, or replace it (`--force`, `replace: true`).");
             }
             if !path.is_file() {
-                return refuse("what is there is no regular file.");
+                return refuse("it is not a regular file.");
             }
             if fs::canonicalize(&path).map_err(io)? == fs::canonicalize(from).map_err(io)? {
                 return refuse("it is the store itself.");
@@ -84,7 +82,7 @@ impl Target {
         }
         // SQLite would take the existing log for the log of the copy.
         if log_of(&path).exists() {
-            return refuse("there is a write-ahead log beside it, so a store is in use there, or was not closed.");
+            return refuse("there is a write-ahead log next to it: a store is in use there, or was not closed.");
         }
         let mut temporary = name.to_owned();
         temporary.push(format!(".{}.part", std::process::id()));
@@ -130,7 +128,7 @@ impl Target {
 fn io(error: std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::StorageFull => Failure::Found(Kind::Full, error.to_string()),
-        ErrorKind::AlreadyExists => Failure::Found(Kind::CannotOpen, "there is a file already.".into()),
+        ErrorKind::AlreadyExists => Failure::Found(Kind::CannotOpen, "the file exists.".into()),
         _ => Failure::Found(Kind::CannotOpen, format!("{error}.")),
     }
 }

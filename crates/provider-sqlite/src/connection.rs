@@ -61,13 +61,13 @@ pub(crate) fn locate(path: &Path) -> Result<PathBuf, ProviderError> {
         Ok(found) if found.is_dir() => Err(refuse(
             "it is a directory; name a file in it, for example 'perdure.db'.".into(),
         )),
-        Ok(found) if !found.is_file() => Err(refuse("it is no regular file.".into())),
+        Ok(found) if !found.is_file() => Err(refuse("it is not a regular file.".into())),
         Ok(_) => Ok(path),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let directory = path.parent().unwrap_or(&path);
             match fs::metadata(directory) {
                 Ok(found) if found.is_dir() => Ok(path),
-                Ok(_) => Err(refuse(format!("'{}' is no directory.", directory.display()))),
+                Ok(_) => Err(refuse(format!("'{}' is not a directory.", directory.display()))),
                 Err(error) if error.kind() == ErrorKind::NotFound => Err(refuse(format!(
                     "the directory '{}' does not exist; create it first, then open the store again.",
                     directory.display()
@@ -98,7 +98,7 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
         if connection.is_readonly(MAIN_DB)? {
             return Err(Failure::Found(
                 Kind::CannotOpen,
-                "this user may not write to it.".into(),
+                "the user of this process may not write to it.".into(),
             ));
         }
         // Another application's file must stay as it is. No write comes before this line, and the close that follows an
@@ -126,7 +126,7 @@ pub(crate) fn open_writer(path: &Path, durability: Durability, migrate: bool) ->
         // has on it.
         Kind::NotADatabase if matches!(failure, Failure::Sqlite(_)) => Failure::Found(
             Kind::NotADatabase,
-            "it does not begin like a SQLite file. It was left as it is; choose another path.".into(),
+            "it is not a SQLite file. It was left as it is; choose another path.".into(),
         ),
         _ => failure,
     })
@@ -182,11 +182,11 @@ pub(crate) fn make_private(path: &Path) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::StorageFull => Err(Failure::Found(
             Kind::Full,
-            format!("its file cannot be made ({error})."),
+            format!("the file cannot be created ({error})."),
         )),
         Err(error) => Err(Failure::Found(
             Kind::CannotOpen,
-            format!("its file cannot be made ({error})."),
+            format!("the file cannot be created ({error})."),
         )),
     }
 }

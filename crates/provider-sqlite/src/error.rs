@@ -68,19 +68,19 @@ impl Failure {
         let message = match kind {
             Kind::Busy => format!("The SQLite store '{location}' is locked by another process ({detail})."),
             Kind::NoMemory => {
-                format!("This process has not the memory for what the SQLite store '{location}' holds ({detail}).")
+                format!("This process has too little memory for the data of the SQLite store '{location}' ({detail}).")
             }
-            Kind::Io => format!("Reading or writing the SQLite store '{location}' failed ({detail}); see to its disk."),
+            Kind::Io => format!("Reading or writing the SQLite store '{location}' failed ({detail}); check its disk."),
             Kind::Full => {
-                format!("There is no room left for the SQLite store '{location}' ({detail}); free some and it goes on.")
+                format!("The SQLite store '{location}' has no space left ({detail}); free space on its disk.")
             }
-            Kind::Unavailable => format!("The SQLite store '{location}' does not serve this now ({detail})."),
+            Kind::Unavailable => format!("The SQLite store '{location}' refuses requests ({detail})."),
             Kind::CannotOpen => format!("The SQLite store '{location}' cannot be opened: {detail}"),
-            Kind::NotADatabase => format!("'{location}' is no Perdure store: {detail}"),
+            Kind::NotADatabase => format!("'{location}' is not a Perdure store: {detail}"),
             Kind::Corrupt => format!("The SQLite store '{location}' is damaged ({detail}); restore it from a backup."),
             Kind::SchemaVersion { .. } => format!("The SQLite store '{location}' cannot be used: {detail}"),
             Kind::Closed => format!("The SQLite store '{location}' is closed."),
-            Kind::Unencodable => format!("The SQLite store '{location}' cannot take a value: {detail}"),
+            Kind::Unencodable => format!("The SQLite store '{location}' cannot store a value: {detail}"),
             Kind::Internal => format!("Perdure's SQLite store '{location}' failed: {detail}"),
         };
         ProviderError::new(kind, message)

@@ -200,11 +200,11 @@ fn dangling_references(connection: &Connection, checked: &mut Checked) -> Result
     };
     find(
         "SELECT DISTINCT worker FROM revocations WHERE worker NOT IN (SELECT id FROM workers)",
-        |worker| format!("worker {worker} is to hear what it has lost, and is not registered"),
+        |worker| format!("there is a list of losses for worker {worker}, which is not registered"),
     )?;
     find(
         "SELECT i.id FROM deleted_instances d JOIN instances i ON i.key = d.key",
-        |id| format!("instance '{id}' is there, and its history is to be swept away"),
+        |id| format!("instance '{id}' exists, but its history is marked for deletion"),
     )
 }
 

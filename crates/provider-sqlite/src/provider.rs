@@ -406,7 +406,10 @@ impl Provider for SqliteProvider {
 
     async fn back_up(&self, to: PathBuf, replace: bool) -> Result<u64, ProviderError> {
         let Some(from) = self.shared.file.clone() else {
-            let detail = Failure::Found(ProviderErrorKind::CannotOpen, "a store in memory has no backup.".into());
+            let detail = Failure::Found(
+                ProviderErrorKind::CannotOpen,
+                "a store in memory cannot be backed up.".into(),
+            );
             return Err(detail.named(&self.shared.location));
         };
         let (reply, answer) = oneshot::channel();

@@ -110,7 +110,10 @@ fn check_known(found: u32, supported: u32) -> Result<(), Failure> {
 pub(crate) fn check_newest(connection: &Connection) -> Result<(), Failure> {
     let (found, supported) = (identify(connection)?, newest(MIGRATIONS));
     if found == 0 {
-        return Err(Failure::Found(Kind::CannotOpen, "it holds no store yet.".into()));
+        return Err(Failure::Found(
+            Kind::CannotOpen,
+            "it holds no store yet; run `perdure migrate`, or open it with `migrate: true`.".into(),
+        ));
     }
     if found < supported {
         return Err(not_migrated(found, supported));
@@ -119,9 +122,8 @@ pub(crate) fn check_newest(connection: &Connection) -> Result<(), Failure> {
 }
 
 fn not_migrated(found: u32, supported: u32) -> Failure {
-    let detail = format!(
-        "its schema has version {found} and was not to be brought to version {supported}, which this Perdure needs."
-    );
+    let detail =
+        format!("its schema has version {found}, this Perdure needs version {supported}, and migration is disabled.");
     Failure::Found(Kind::SchemaVersion { found, supported }, detail)
 }
 
@@ -254,7 +256,7 @@ mod tests {
         assert!(
             refused
                 .to_string()
-                .contains("version 100 and was not to be brought to version 101")
+                .contains("version 100, this Perdure needs version 101")
         );
     }
 }

@@ -88,7 +88,7 @@ async fn a_file_that_is_there_is_replaced_only_if_that_is_said() {
     fs::write(&copy, "precious").unwrap();
     let refused = store.back_up(copy.clone(), false).await.unwrap_err();
     assert_eq!(refused.kind, Kind::CannotOpen);
-    assert!(refused.message.contains("there is a file already"), "{refused}");
+    assert!(refused.message.contains("the file exists"), "{refused}");
     assert!(refused.message.contains(copy.to_str().unwrap()), "{refused}");
     assert_eq!(fs::read(&copy).unwrap(), b"precious");
     store.back_up(copy.clone(), true).await.expect("it is replaced");
@@ -129,7 +129,10 @@ async fn a_copy_is_its_owners_alone() {
 async fn a_store_in_memory_has_none() {
     let store = SqliteProvider::in_memory(SqliteOptions::default()).unwrap();
     let refused = store.back_up(Path::new("copy.db").into(), false).await.unwrap_err();
-    assert!(refused.message.contains("a store in memory has no backup"), "{refused}");
+    assert!(
+        refused.message.contains("a store in memory cannot be backed up"),
+        "{refused}"
+    );
 }
 
 /// A page that was destroyed is found, and the walk over the rows comes to its end.

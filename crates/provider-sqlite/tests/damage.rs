@@ -46,7 +46,7 @@ async fn an_instance_with_an_unreadable_row_is_told_of_alone() {
         ("UPDATE history SET kind = 'Nonsense'", "event 1 "),
         ("UPDATE history SET payload = CAST(x'22FF22' AS TEXT)", "event 1 "),
         ("UPDATE history SET event_id = 2", "event 1 "),
-        ("DELETE FROM history", "not all are there"),
+        ("DELETE FROM history", "some of them are missing"),
         (
             "INSERT INTO messages (instance_key, kind, time) VALUES (1, 'Nonsense', 0)",
             "message 1",

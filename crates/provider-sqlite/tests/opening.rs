@@ -233,7 +233,7 @@ fn a_file_of_another_kind_is_left_alone() {
             &directory,
             &path,
             Kind::NotADatabase,
-            &["is no Perdure store", "left as it is"],
+            &["is not a Perdure store", "left as it is"],
         );
     }
 }

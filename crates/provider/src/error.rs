@@ -103,7 +103,7 @@ impl ProviderError {
     #[must_use]
     pub fn of_unknown_outcome(self) -> Self {
         Self {
-            message: format!("{} Whether this was written is not known.", self.message),
+            message: format!("{} It is unknown if the write took effect.", self.message),
             outcome: CommitOutcome::Unknown,
             ..self
         }

@@ -102,7 +102,7 @@ impl Finding {
     pub fn orphan(table: &str, key: i64) -> Self {
         Self::of_store(
             Rule::Orphan,
-            format_args!("there are rows of {table} of instance {key}, which is not there"),
+            format_args!("there are rows of {table} of instance {key}, which does not exist"),
         )
     }
 }
@@ -263,7 +263,7 @@ impl Examination {
                 let of = ref_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
                 self.find(
                     Rule::History,
-                    format_args!("{at} ({kind}) refers to event {of}, and nothing of that is open"),
+                    format_args!("{at} ({kind}) refers to event {of}, which has no open operation"),
                 );
             }
             Some(id) if is_over => drop(self.current.open.remove(&id)),
@@ -373,7 +373,7 @@ impl Examination {
         } else if execution != current {
             self.find(
                 Rule::Orphan,
-                format_args!("{at} is left of execution {execution}, and {current} runs"),
+                format_args!("{at} is left of execution {execution}, but execution {current} is current"),
             );
         }
         at
@@ -404,7 +404,7 @@ impl Examination {
             let next = self.facts.next_event_id;
             self.find(
                 Rule::History,
-                format_args!("its next event is to be {next}, and its last one is {last}"),
+                format_args!("its next event number is {next}, but its last event is {last}"),
             );
         }
         self.columns();
@@ -453,7 +453,7 @@ impl Examination {
         } else if counted != found {
             self.find(
                 Rule::Status,
-                format_args!("it counts {counted} messages, and {found} wait"),
+                format_args!("it counts {counted} messages, but {found} wait"),
             );
         }
     }
@@ -467,7 +467,7 @@ impl Examination {
             return;
         }
         if self.status == Some(Status::Pending) {
-            self.find(Rule::Stuck, "it is Pending, nobody has it, and it is never due");
+            self.find(Rule::Stuck, "it is Pending without an owner, and never due");
         }
         for (id, kind) in std::mem::take(&mut self.current.open) {
             if self.settled.contains(&id) {
@@ -476,13 +476,17 @@ impl Examination {
             if kind == Kind::ActivityScheduled && !self.offered.contains(&id) {
                 self.find(
                     Rule::Stuck,
-                    format_args!("it waits for the activity of event {id}, which nobody runs or may take"),
+                    format_args!(
+                        "it waits for the activity of event {id}, but no worker runs it and no task offers it"
+                    ),
                 );
             }
             if kind == Kind::ChildScheduled && !self.running.contains(&id) {
                 self.find(
                     Rule::Stuck,
-                    format_args!("it waits for the child of event {id}, which is neither there nor told of"),
+                    format_args!(
+                        "it waits for the child of event {id}, but the child does not exist and no message reports it"
+                    ),
                 );
             }
         }

@@ -215,7 +215,7 @@ pub trait Provider: Send + Sync + 'static {
     /// Copies the store as it is at one moment into a file, durably, while the store is in use. Returns the size of the
     /// copy in bytes. An existing file is kept unless `replace` is true. Stores that are not files have other ways.
     async fn back_up(&self, _to: PathBuf, _replace: bool) -> Result<u64, ProviderError> {
-        let message = "only a store in a SQLite file is copied into another file";
+        let message = "only a SQLite store in a file can be copied to another file";
         Err(ProviderError::new(ProviderErrorKind::CannotOpen, message))
     }
 

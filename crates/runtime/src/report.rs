@@ -59,23 +59,23 @@ impl Report {
     pub(crate) fn of_stall(turn_deadline: Duration) -> Self {
         let ms = turn_deadline.as_millis();
         Self::of_losses(&format!(
-            "a turn of it held the event loop of the last one for more than {ms} ms"
+            "its turn blocked the event loop of the last worker for more than {ms} ms"
         ))
     }
 
     /// Reports that the evidence is enough. The last piece of evidence: the instance's worker died.
     pub(crate) fn of_death() -> Self {
-        Self::of_losses("the last one died")
+        Self::of_losses("the last worker died")
     }
 
     /// Reports that the evidence is enough. The last piece of evidence: the instance took a thread down.
     pub(crate) fn of_thread() -> Self {
-        Self::of_losses("a thread of the last one ended in the middle of it")
+        Self::of_losses("a thread of the last worker ended during its turn")
     }
 
     fn of_losses(last: &str) -> Self {
         let workers = Suspicion::MAX.0 - Suspicion::ISOLATED.0;
-        let message = format!("it has taken down or held up {workers} workers in a row: {last}");
+        let message = format!("it has crashed or blocked {workers} workers in a row: {last}");
         Self::other(json!({ "code": "SUSPENDED", "message": message, "details": { "workers": workers } }))
     }
 

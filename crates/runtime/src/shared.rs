@@ -232,7 +232,7 @@ impl Shared {
     /// Reports that an instance was suspended because of the evidence against it, which is durable.
     pub(crate) fn poison_pill_suspended(&self, poison_pill: PoisonPill) {
         let message = format!(
-            "instance '{}' is suspended: it has taken down or held up its workers again and again",
+            "instance '{}' is suspended: it has repeatedly crashed or blocked its workers",
             poison_pill.id
         );
         self.log_for(&poison_pill, Level::Error, message);

@@ -558,8 +558,8 @@ fn a_wait_that_is_left_out() {
         expect![[r#"
             after turn 1: fits
             after turns 2 to 3: the code no longer fits its history, at event 5:
-              recorded:  what event 3 sent is confirmed
-              attempted: the code waits for what event 4 sent or a child
+              recorded:  the message of event 3 is confirmed
+              attempted: the code waits for the message of event 4 or a child
               Was the orchestration changed while instances were running?
               Run the old code again, or register the change under a new version.
         "#]],

@@ -131,7 +131,7 @@ pub(crate) async fn run(activities: Arc<Activities>) {
                 }
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
-                    let message = format!("tasks could not be read, trying again: {error}");
+                    let message = format!("tasks could not be read from the store; the read is retried: {error}");
                     activities.shared.log(Level::Warn, message);
                     crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);
@@ -223,8 +223,9 @@ impl Activities {
             }
             self.unregistered.lock().remove(&name);
             if self.registered_elsewhere.lock().insert(name.clone()) {
-                let message =
-                    format!("activity '{name}' is not registered in this runtime and waits for a worker that has it");
+                let message = format!(
+                    "activity '{name}' is not registered in this runtime, and waits for a worker that has registered it"
+                );
                 self.shared.log(Level::Warn, message);
             }
         }
@@ -333,7 +334,7 @@ impl Activities {
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}
                 Err(error) => this.shared.log(
                     Level::Error,
-                    format!("the end of an activity of instance '{id}' could not be stored, it is run again: {error}"),
+                    format!("the end of an activity of instance '{id}' could not be stored; the activity runs again: {error}"),
                 ),
             }
             drop((writing, releasing));

@@ -344,7 +344,7 @@ impl Store {
     pub fn close(self: &Arc<Self>, reply: Reply<()>) {
         if self.in_use() {
             return reply(Err(RuntimeError::State(
-                "the provider is in use: shut down the runtimes that were started on it first",
+                "the provider is in use: shut down the runtimes of this provider first",
             )));
         }
         let this = Arc::clone(self);
@@ -433,7 +433,7 @@ pub(crate) fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError
     match outcome {
         Err(error) => error,
         Ok(outcome) => {
-            let message = format!("the store answered a write with {outcome:?}, which does not fit it");
+            let message = format!("the store answered a write with the unexpected outcome {outcome:?}");
             ProviderError::new(ProviderErrorKind::Internal, message).into()
         }
     }

@@ -287,7 +287,7 @@ impl Committer {
         ProviderError::new(
             ProviderErrorKind::Busy,
             format!(
-                "The {} store '{}' has not come to this within {} s.",
+                "The {} store '{}' did not complete the request within {} s.",
                 info.kind,
                 info.location,
                 CLIENT_PATIENCE.as_secs()

@@ -149,7 +149,7 @@ impl Instances {
             // One of the instances may be too large, or fail the server, while the others do not.
             Err(error) if !is_final(&error) && !is_alone => {
                 let message = format!(
-                    "{} instances could not be read together, each is read by itself: {error}",
+                    "{} instances could not be read together; each is read alone: {error}",
                     instances.len()
                 );
                 self.shared.log(Level::Warn, message);

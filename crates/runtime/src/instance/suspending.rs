@@ -114,11 +114,11 @@ impl Instances {
             releasing,
         } = suspension;
         let then = if refused + 1 < SUSPENSION_TRIES {
-            "it is tried again without its report"
+            "the suspension is retried without its report"
         } else {
-            "it is released, for another worker to suspend it"
+            "the instance is released for another worker"
         };
-        let message = format!("instance '{}' could not be suspended, {then}: {error}", instance.id);
+        let message = format!("instance '{}' could not be suspended; {then}: {error}", instance.id);
         self.shared.log_for(&*instance, Level::Error, message);
         if refused + 1 >= SUSPENSION_TRIES {
             return self.worker.release_instance(commit.key, commit.epoch);

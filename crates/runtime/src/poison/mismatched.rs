@@ -31,7 +31,10 @@ pub(crate) async fn resume(instances: Arc<Instances>) {
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => shared.log(
                 Level::Warn,
-                format!("suspended instances of {registered} wait to be resumed by a client: {error}"),
+                format!(
+                    "suspended instances of {registered} wait to be resumed by a client, because the store could not \
+                     resume them: {error}"
+                ),
             ),
             Ok(()) => {}
         }
@@ -64,7 +67,7 @@ async fn resume_all(instances: &Arc<Instances>, registered: &Registered) -> Resu
         if count > 0 {
             shared.log(
                 Level::Info,
-                format!("{registered} has other code now; suspended instances that go on: {count}"),
+                format!("{registered} has new code; suspended instances that continue: {count}"),
             );
         }
         // This is also done if no instance was resumed: a try whose answer was lost may have resumed some.

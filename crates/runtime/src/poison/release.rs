@@ -105,7 +105,7 @@ impl Drop for Request<'_> {
 /// Ends the session, because it is unknown if the store has carried out the request (B3).
 fn end_in_doubt(instances: &Instances, error: &ProviderError) {
     let message = format!(
-        "worker {} starts over, because it cannot know what it has released: {error}",
+        "worker {} starts over, because the result of a release is unknown: {error}",
         instances.worker.id
     );
     instances.shared.log(Level::Warn, message);

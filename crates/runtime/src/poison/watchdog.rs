@@ -124,7 +124,7 @@ impl Watchdog {
         let ms = shared.options.turn_deadline.as_millis();
         let what = match self.pulse().work() {
             CurrentWork::Turn(instance) => format!(
-                "a turn of instance '{}' ({} {}), which must not work for so long",
+                "a turn of instance '{}' ({} {}); a turn must not compute for so long",
                 instance.id, instance.name, instance.version
             ),
             CurrentWork::Activity(token) => match self.instances.activities.attempts.lock().get(token) {
@@ -133,18 +133,18 @@ impl Watchdog {
                     attempt.task.name,
                     attempt.origin.instance_id(),
                     if lane == MAIN {
-                        "whose synchronous work belongs in a thread of its own"
+                        "whose synchronous work needs a worker thread (see the option threads)"
                     } else {
-                        "which works synchronously"
+                        "which computes synchronously"
                     }
                 ),
                 None => "an activity".to_owned(),
             },
-            CurrentWork::Other => "code that no turn and no call of an activity is waiting for".to_owned(),
+            CurrentWork::Other => "code outside of turns and activities".to_owned(),
         };
         let thread = match lane {
             MAIN => "takes no work: its event loop".to_owned(),
-            LaneId(n) => format!("has a thread less: the event loop of thread {n}"),
+            LaneId(n) => format!("takes no work on thread {n}: its event loop"),
         };
         let message = format!(
             "worker {} {thread} has been held up for more than {ms} ms by {what}",
@@ -204,7 +204,7 @@ impl Watchdog {
         let released = open.send(request).await;
         // After an error the next look tries again.
         if let Err(error) = &released {
-            let message = format!("what the thread does not come to do could not be released: {error}");
+            let message = format!("the work of the blocked thread could not be released: {error}");
             self.shared().log(Level::Warn, message);
         }
         released.is_ok()

@@ -165,7 +165,7 @@ impl Runtime {
         self.change_phase(
             |phase| phase == Phase::Stopped,
             Phase::Starting,
-            "the runtime is started already",
+            "the runtime is already started",
         )?;
         self.shared.attach(MAIN, host);
         self.shared.registry.lock().recheck_all();
@@ -369,7 +369,7 @@ async fn start_over(shared: Arc<Shared>, state: Arc<State>, this_start: Phase, f
                 Err(error) => {
                     shared.log(
                         Level::Warn,
-                        format!("a new worker could not be registered, trying again: {error}"),
+                        format!("a new worker could not be registered; the registration is retried: {error}"),
                     );
                     crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(most);

@@ -26,7 +26,7 @@ pub(super) async fn run(session: Arc<Session>) {
             Ok(()) => delay = RETRY_DELAYS.0,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => {
-                let message = format!("due instances could not be read, trying again: {error}");
+                let message = format!("due instances could not be read from the store; the read is retried: {error}");
                 session.shared.log(Level::Warn, message);
                 sleep(delay).await;
                 delay = (delay * 2).min(RETRY_DELAYS.1);

@@ -22,7 +22,7 @@ pub(super) async fn run(session: Arc<Session>) {
                 Err(error) if error.kind == ProviderErrorKind::Closed => return,
                 Err(error) => {
                     // The worker tries again for ever: without their messages it would hold its instances for nothing.
-                    let message = format!("messages could not be read, trying again: {error}");
+                    let message = format!("messages could not be read from the store; the read is retried: {error}");
                     session.shared.log(Level::Error, message);
                     crate::platform::time::sleep(RETRY_DELAYS.1).await;
                     continue;

@@ -170,7 +170,7 @@ impl Comparison {
                 continue;
             }
             let message = format!(
-                "instance '{}' is not worker {}'s any more, as the store says; it goes on wherever it is acquired",
+                "instance '{}' is no longer owned by worker {}, according to the store; it continues on the worker that acquires it",
                 instance.id, self.instances.worker.id
             );
             self.instances.shared.log_for(&**instance, Level::Warn, message);
@@ -185,7 +185,7 @@ impl Comparison {
         }
         let named: Vec<String> = orphans.iter().take(ORPHANS_NAMED).map(named).collect();
         let message = format!(
-            "worker {} owned {} in the store and did not know of it; what it does not know is released, so that it goes on: {}",
+            "worker {} owns {} rows of the store that it does not know of, and releases them: {}",
             self.instances.worker.id,
             orphans.len(),
             named.join(", ")

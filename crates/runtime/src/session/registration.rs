@@ -73,7 +73,7 @@ async fn released(shared: &Shared, worker: &WorkerId) -> Result<(), ProviderErro
 /// Releases a worker: what it owns, and its row.
 pub(crate) async fn release(shared: &Shared, worker: &WorkerId) {
     if let Err(error) = released(shared, worker).await {
-        let message = format!("what worker {worker} owned is taken over when its lease ends: {error}");
+        let message = format!("the instances of worker {worker} are taken over when its lease ends: {error}");
         shared.log(Level::Warn, message);
     }
 }

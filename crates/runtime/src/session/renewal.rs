@@ -40,7 +40,7 @@ pub(super) async fn run(session: Arc<Session>) {
                 let why = if matches!(lost, Answer::TakenOver) {
                     "another worker took it over"
                 } else {
-                    "the store did not answer in time"
+                    "the store did not respond in time"
                 };
                 shared.log(
                     Level::Warn,

@@ -91,7 +91,10 @@ fn taken_over(session: &Session, taken: TakenOver) {
     }
     for worker in taken.workers {
         shared.metrics.takeovers.add(1);
-        shared.log(Level::Info, format!("worker {worker} is gone; its instances go on"));
+        shared.log(
+            Level::Info,
+            format!("worker {worker} is gone; its instances continue on other workers"),
+        );
         shared.store.work_was_released();
     }
 }

@@ -170,7 +170,7 @@ fn committed(
 /// Forgets an instance whose turn was refused, because it belongs to another worker.
 fn fenced(instances: &Arc<Instances>, instance: &Arc<Instance>) {
     let message = format!(
-        "a turn of instance '{}' was not stored: it belongs to another worker by now",
+        "a turn of instance '{}' was not stored: another worker owns the instance now",
         instance.id
     );
     instances.shared.log_for(&**instance, Level::Warn, message);

@@ -45,8 +45,8 @@ async fn it_goes_on_when_a_runtime_starts_with_other_code() {
     let mut f = suspended().await;
     f.deploy(Some(RIGHT)).await;
     assert_eq!(
-        told(&f, "go on"),
-        ["orchestration 'main' version '1.0.0' has other code now; suspended instances that go on: 1"]
+        told(&f, "continue"),
+        ["orchestration 'main' version '1.0.0' has new code; suspended instances that continue: 1"]
     );
     complete(&mut f).await;
 }
@@ -114,10 +114,10 @@ async fn a_worker_that_starts_over_resumes_nothing() {
         f.advance(600).await;
     }
     assert_ne!(f.runtime_worker(), worker);
-    assert_eq!(told(&f, "go on"), [] as [String; 0]);
+    assert_eq!(told(&f, "continue"), [] as [String; 0]);
     f.shut_down(Duration::ZERO).await;
     f.begin().await;
-    assert_eq!(told(&f, "go on").len(), 1, "a start does");
+    assert_eq!(told(&f, "continue").len(), 1, "a start does");
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +137,7 @@ async fn more_than_one_write_takes_go_on_in_several() {
         });
     }
     f.begin().await;
-    let counts: Vec<String> = told(&f, "go on")
+    let counts: Vec<String> = told(&f, "continue")
         .iter()
         .map(|line| line.rsplit(' ').next().unwrap_or_default().to_owned())
         .collect();

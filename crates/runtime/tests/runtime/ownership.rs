@@ -118,7 +118,7 @@ async fn an_instance_that_the_worker_does_not_know_is_released_within_two_renewa
     pass(&mut f, 2 * RENEWAL_MS + 100).await;
     assert_eq!(f.memory.get("i").status, Status::Completed);
     assert!(
-        f.logged.iter().any(|line| line.contains("did not know of it")),
+        f.logged.iter().any(|line| line.contains("does not know of")),
         "{:?}",
         f.logged
     );
