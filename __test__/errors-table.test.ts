@@ -102,7 +102,7 @@ it('has every code that an error of no other class is made with', () => {
   expect(made.filter(({ code }) => code === undefined || !known.includes(code))).toEqual([]);
 });
 
-it('has what an error says of an instance that is not in the state for that', async () => {
+it('lists the fields of errors about an instance in the wrong state', async () => {
   await using provider = await perdure.SqliteProvider.inMemory();
   const client = new perdure.Client(provider);
   await client.startOrchestration('i', 'nobody registers this');

@@ -25,7 +25,7 @@ describe('seeds of the simulator', () => {
     expect(seedsOfDay('9999-12-31')[1]).toBeLessThan(1e13);
   });
 
-  it('refuses what is no day', () => {
+  it('refuses an invalid day', () => {
     expect(() => seedsOfDay('yesterday')).toThrow("'yesterday' is no day like 2026-01-31");
     expect(() => seedsOfDay('2026-02-31')).toThrow('is no day');
   });

@@ -92,7 +92,7 @@ describe('the addon', () => {
   });
 });
 
-describe('what is said without an addon', () => {
+describe('the error without an addon', () => {
   /** Returns the message of an import that fails, after checking the error's name and code. */
   function said(how?: Parameters<typeof load>[0]): string {
     const { error } = load(how);
@@ -136,7 +136,7 @@ describe('what is said without an addon', () => {
     );
   });
 
-  it('lists the platforms on one that has none', () => {
+  it('lists the supported platforms on another platform', () => {
     const first = "Object.defineProperty(process, 'platform', { value: 'sunos' });";
     expect(said({ first })).toContain(
       `sunos-${process.arch} (Node ${process.version}) could not be loaded: this platform is not supported.`,

@@ -53,13 +53,13 @@ describe('looks at a store', () => {
     expect(changed(looks)).toEqual([]);
   });
 
-  it('tell of what began before it was stored', () => {
+  it('report steps that began before they were stored', () => {
     expect(begunTooSoon([look([STARTED])], [begin()])).toEqual([
       'p1/1/2 began in worker 1 and was not stored as scheduled',
     ]);
   });
 
-  it('tell of what began again after it was finished, by the order of things and by the clock', () => {
+  it('report steps that began again after their end, by order and by clock', () => {
     expect(begunAgain(looks, [begin(), begin(95, 'worker 2')])).toEqual([
       'p1/1/2 began again in worker 2 although the store said that it was finished',
     ]);
@@ -85,7 +85,7 @@ describe('looks at a store', () => {
     expect(changed([look([STARTED, SCHEDULED]), later]).join('\n')).toMatch(message);
   });
 
-  it('tell of an end that changed, and of what clients were told and is not so', () => {
+  it('report an end that changed, and wrong answers to clients', () => {
     const ended = look([STARTED], { status: 'Completed', completed_at: 100 });
     expect(changed([ended, look([STARTED], { status: 'Failed', completed_at: 100 })])).toEqual([
       "'p1' was Completed and is Failed",

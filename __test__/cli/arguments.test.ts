@@ -21,7 +21,7 @@ const db = join(folder, 'arguments.db');
 
 beforeAll(async () => (await SqliteProvider.open(db)).close());
 
-describe('wrong arguments end a command before anything is done, and are told what they are', () => {
+describe('wrong arguments end a command before it starts, and the error names them', () => {
   it.each([
     [['lst'], "unknown command 'lst'\n(Did you mean list?)"],
     [['list', '--stauts', 'Running'], '(Did you mean --status?)'],
@@ -45,7 +45,7 @@ describe('wrong arguments end a command before anything is done, and are told wh
     expect(err).toMatch(/^perdure: /);
   });
 
-  it('as JSON, too', async () => {
+  it('are reported as JSON with --json', async () => {
     const { code, err } = await perdure('--json', '--db', db, 'list', '--limit', 'x');
     expect(code).toBe(2);
     expect(JSON.parse(err)).toEqual({ error: { name: 'Error', message: expect.stringContaining('whole number') } });
@@ -53,7 +53,7 @@ describe('wrong arguments end a command before anything is done, and are told wh
 });
 
 describe('a store', () => {
-  it('has to be named', async () => {
+  it('must be selected', async () => {
     expect(await perdure('list')).toMatchObject({ code: 2, err: expect.stringContaining('PERDURE_DB') });
     expect(await launch(['list'], { env: { PERDURE_DB: db } }).ended).toMatchObject({ code: 0 });
     expect(await perdure('--db', db, '--schema', 'x', 'list')).toMatchObject({
@@ -62,7 +62,7 @@ describe('a store', () => {
     });
   });
 
-  it('that is not there is not made', async () => {
+  it('is not created by a command that reads it', async () => {
     const absent = join(folder, 'absent.db');
     for (const command of ['list', 'stats', 'doctor', 'workers', 'watch', 'prune']) {
       const { code, out, err } = await perdure('--db', absent, command, ...(command === 'prune' ? ['--yes'] : []));
@@ -73,7 +73,7 @@ describe('a store', () => {
     expect(existsSync(absent)).toBe(false);
   });
 
-  it('shows no password, whatever is wrong with its address', async () => {
+  it('shows no password if its address is wrong', async () => {
     const addresses = [
       'postgres://ann:s3cret@127.0.0.1:1/shop',
       'postgres://ann:s3cret@[bad/shop',

@@ -48,7 +48,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     return id;
   }
 
-  it('a store that is well has no findings, and a damaged row is named', async () => {
+  it('a healthy store has no findings, and a damaged row is named', async () => {
     const id = store.id('checked');
     await store.client.startOrchestration(id, 'nobody registers this');
     expect(await on('check')).toEqual({
@@ -68,7 +68,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect((await on('check')).code).toBe(0);
   });
 
-  it('a backup is a store, and replaces nothing unless it is told to', async () => {
+  it('a backup is a store, and replaces a file only with --force', async () => {
     const copy = join(folder, `${store.id('copy')}.db`);
     const made = await on('backup', copy);
     if (store.address.kind === 'postgres') {
@@ -85,7 +85,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(nowhere).toMatchObject({ code: 1, err: expect.stringContaining('directory does not exist') });
   });
 
-  it('an instance is started, looked at, sent to, and waited for', async () => {
+  it('an instance is started, shown, sent messages, and awaited', async () => {
     await store.start(register);
     const id = store.id('order');
     expect(await on('start', 'order', '7', '--id', id, '--tag', 'team=billing', '--tag', 'a=b=c')).toEqual({
@@ -153,7 +153,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect((await on('history', id, '--values')).out).toContain("value { by: 'ann' }");
   });
 
-  it('a start may wait for the end, which its exit code tells', async () => {
+  it('a start with --wait ends with the exit code of the instance', async () => {
     await store.start(register);
     const [well, failed, late, taken] = await Promise.all([
       on('start', 'child', '3', '--wait', '--json'),
@@ -168,7 +168,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(taken).toMatchObject({ code: 1, err: expect.stringContaining('exists already') });
   });
 
-  it('lists are filtered, and go on where they ended', async () => {
+  it('lists are filtered, and continue with a cursor', async () => {
     await store.start(register);
     const ids = [await waiting(), await waiting(), await waiting()];
     const lines = (listed: Ended): string[] =>
@@ -193,7 +193,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     ).toEqual([ids[1], ids[0]]);
   });
 
-  it('instances are held, let go on, asked to end and ended', async () => {
+  it('instances are suspended, resumed, cancelled and terminated', async () => {
     const runtime = await store.start(register);
     const [one, two, three] = [await waiting(), await waiting(), await waiting()] as [string, string, string];
     expect(await on('suspend', one, two, '--reason', 'the bank is down')).toEqual({
@@ -225,7 +225,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   });
 
-  it('histories are exported, and code is taken through them', async () => {
+  it('histories are exported and replayed', async () => {
     await store.start(register);
     const ids = [await waiting(), await waiting()] as [string, string];
     const directory = join(folder, store.id(kind.name));
@@ -276,7 +276,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   });
 
-  it('what has ended is deleted, once somebody says so', async () => {
+  it('ended instances are deleted after a confirmation', async () => {
     await store.start(register);
     const ids = await Promise.all(
       Array.from({ length: 3 }, async () => {
@@ -303,7 +303,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   });
 
-  it('the doctor finds nothing, and then what is wrong', async () => {
+  it('the doctor finds no problem, and then a suspended instance', async () => {
     const findings = async (): Promise<any[]> => valuesOf(await on('doctor', '--json'));
     const sick = store.id('sick');
     await store.start(
@@ -349,7 +349,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.terminateInstance(sick);
   });
 
-  it('the doctor names what nobody takes', async () => {
+  it('the doctor names overdue instances', async () => {
     const [id, name] = [store.id('left'), store.id('unregistered')];
     await store.client.startOrchestration(id, name, null, { version: '1.2.0' });
     const overdue = async () => (await store.client.overdue()).filter((some) => some.name === name);
@@ -370,7 +370,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await overdue()).toEqual([]);
   });
 
-  it('the doctor tells why code does not fit', async () => {
+  it('the doctor reports code that does not match', async () => {
     const [id, name] = [store.id(), store.id('changed')];
     const old = await store.start((runtime) =>
       runtime.registerOrchestration(name, function* (ctx) {
@@ -396,7 +396,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.terminateInstance(id);
   });
 
-  it('of a value of a user nothing steers the terminal', async () => {
+  it('values of users cannot control the terminal', async () => {
     const evil = '\u001b[2J\u0007\u202eevil';
     const id = store.id(`id${evil}`);
     await store.start((runtime) =>
@@ -427,7 +427,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 });
 
-it('a store with a codec is read with it', async () => {
+it('a store with a codec is read through --codec', async () => {
   const db = join(folder, 'codec.db');
   const module = join(folder, 'codec.mjs');
   writeFileSync(
@@ -457,7 +457,7 @@ it('a store with a codec is read with it', async () => {
   });
 });
 
-it('a store is encoded anew with another key, and what cannot be is named', async () => {
+it('a store is re-encoded with another key, and unreadable values are named', async () => {
   const db = join(folder, 'recode.db');
   const ring = new URL('../support/keys.mjs', import.meta.url).href;
   const module = (...keys: string[]): string => {
@@ -493,7 +493,7 @@ it('a store is encoded anew with another key, and what cannot be is named', asyn
   ]);
 });
 
-it('a watch of the whole store goes on until it is told to end', async () => {
+it('a watch of the whole store continues until it is stopped', async () => {
   const db = join(folder, 'watched.db');
   await perdure('--db', db, 'migrate');
   const watching = launch(['--db', db, 'watch', '--interval', '10ms', '--json']);
@@ -504,7 +504,7 @@ it('a watch of the whole store goes on until it is told to end', async () => {
   expect((await watching.ended).code).toBeNull();
 });
 
-it('the dashboard is served until it is told to end', async () => {
+it('the dashboard is served until it is stopped', async () => {
   const db = join(folder, 'dashboard.db');
   await perdure('--db', db, 'migrate');
   await perdure('--db', db, 'start', 'nobody registers this', '--id', 'a');
@@ -534,7 +534,7 @@ it('the dashboard is served until it is told to end', async () => {
   }
 });
 
-it('whoever reads no further ends a command without a word', async () => {
+it('a command ends silently when its output is closed', async () => {
   const db = join(folder, 'long.db');
   await perdure('--db', db, 'migrate');
   const input = JSON.stringify('x'.repeat(1_000_000));

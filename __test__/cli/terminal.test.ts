@@ -57,7 +57,7 @@ describe('a table', () => {
   });
 });
 
-it('a timeline is no wider than the terminal, and shows what is short, open and late', () => {
+it('a timeline fits the terminal, and shows short, open and late bars', () => {
   const bars = new Bars();
   const at = (id: number, atMs: number, kind: HistoryEventKind, more: object = {}): void =>
     bars.add({ id, atMs, kind, ...more });
@@ -91,7 +91,7 @@ it('a timeline is no wider than the terminal, and shows what is short, open and 
   ]);
 });
 
-it('progress is written over, and only where somebody looks', () => {
+it('progress overwrites its line, and only on a terminal', () => {
   const some = terminal({ columns: 80 });
   some.on.progress('1 of 2');
   some.on.progress('2 of 2');

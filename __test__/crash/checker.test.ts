@@ -42,7 +42,7 @@ const EFFECTS = [begin('1', 1, 110), begin('1', 2, 130), begin('2', 2, 210)];
 const KILLS = [{ worker: '1', found: snapshot(HISTORY.slice(0, 4)) }];
 const END = snapshot(HISTORY);
 
-it('finds nothing in a good run, and knows what a kill left unfinished', () => {
+it('finds nothing in a good run, and accepts work that a kill left unfinished', () => {
   expect(violations(EFFECTS, KILLS, END)).toEqual([]);
   expect(KILLS.flatMap((kill) => unfinished(EFFECTS, kill))).toEqual([EFFECTS[1]]);
 });

@@ -26,7 +26,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
   const folder = temporaryFolder();
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('a full server is told of as such, and work goes on when it has room', async () => {
+  it('a full server is reported, and work continues when it has room', async () => {
     const { client, address } = store;
     const worker = await Worker.start({
       store: address,

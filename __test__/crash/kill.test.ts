@@ -212,7 +212,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect([...workersOf(begins)].every((name) => name.startsWith('runner'))).toBe(true);
   }, 60_000);
 
-  it('what a killed worker owned goes on at once in another that is alive', async () => {
+  it('instances of a killed worker continue at once on a live worker', async () => {
     const { client, address } = store;
     const log = logOf('takeover');
     const instances = Array.from({ length: 20 }, (_, i) => ({ id: `takeover-${i}`, input: null }));
@@ -289,7 +289,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(new Set(begins.map(({ key }) => key)).size).toBe(1);
   });
 
-  it('what an activity told of its progress survives a kill', async () => {
+  it('heartbeat details of an activity survive a kill', async () => {
     const { client, address } = store;
     const log = logOf('beats');
     const first = await Worker.start({ store: address, log, name: 'first' });

@@ -46,7 +46,7 @@ describe.runIf(process.platform === 'linux').each(SHARED_STORES)('on $name', (ki
     for (const id of ids) expect(await store.client.getStatus(id)).toMatchObject({ status: 'Completed', output: 8 });
   }, 240_000);
 
-  it('an instance that no worker can read is suspended, and those beside it go on', async () => {
+  it('an instance that no worker can read is suspended, and the others continue', async () => {
     const { address, client } = store;
     const [poison, ...others] = ['poison', 'a', 'b', 'c', 'd'] as const;
     const ids = [poison, ...others];

@@ -67,7 +67,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     return effects.map(({ event, worker: by }) => ({ event, worker: by }));
   }
 
-  it('an orchestration that never yields holds up nobody else, and the third worker suspends it', async () => {
+  it('an orchestration that never yields blocks no other instance, and the third worker suspends it', async () => {
     const { client } = store;
     const log = 'spins';
     const { first, ids } = await harmful(log, 'first');

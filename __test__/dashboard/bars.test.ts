@@ -143,7 +143,7 @@ describe('the bars of a history', () => {
     expect(bars.isWaiting).toBe(true);
   });
 
-  it('go on when a clock is set back', () => {
+  it('continue when a clock is set back', () => {
     const bars = barsOf(
       [100, 'ExecutionStarted', { name: 'x' }],
       [100, 'ActivityScheduled', { name: 'a' }],
@@ -153,7 +153,7 @@ describe('the bars of a history', () => {
     expect(picture(bars)[1]).toBe('activity ok a 100-100, activity open b 100-');
   });
 
-  it('take no notice of what refers to nothing, as where a part of a history is missing', () => {
+  it('ignore events that refer to missing events', () => {
     expect(
       picture(
         barsOf(

@@ -55,7 +55,7 @@ describe.each(STORES)('on $name', (kind) => {
     },
   );
 
-  it('with token: false answers nobody of another address, by whatever name it is called', async () => {
+  it('with token: false answers no other address, under any host name', async () => {
     const about = (caller: { remoteAddress?: string }, headers = {}) =>
       verdict(asker({}, headers).ask('api/v1/about', {}, caller));
     expect(await about({ remoteAddress: '127.0.0.1' })).toBe('200');
@@ -132,7 +132,7 @@ describe.each(STORES)('on $name', (kind) => {
     }
   });
 
-  it('takes the token once in the URL of the page, and makes a cookie of it from which nobody learns it', async () => {
+  it('accepts the token once in the URL of the page, and sets a cookie that does not reveal it', async () => {
     const there = asker({ token: TOKEN, basePath: '/perdure' });
     const answer = await there.ask(`perdure/?token=${TOKEN}`);
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/perdure/']);
@@ -165,7 +165,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(asker().post('session', { token: '' }))).toBe('401 TOKEN');
   });
 
-  it('lets no other site ask: not by Origin, not by what browsers say of a request', async () => {
+  it('refuses requests of other sites, by Origin and by Sec-Fetch-Site', async () => {
     const about = (headers: Record<string, string>) => verdict(asker({}, headers).ask('api/v1/about'));
     expect(await about({ origin: 'http://localhost:4700' })).toBe('200');
     for (const origin of [
@@ -341,7 +341,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   // nginx with only `proxy_pass http://127.0.0.1:4700;`: the request comes from this machine, names this machine as its
   // host, and has no header that names the caller. Any client that reached nginx could see and do everything.
-  it('is closed behind a proxy that tells nothing of itself, to whoever does not show the token that was made', async () => {
+  it('requires the generated token behind a proxy that sends no headers', async () => {
     await using served = await serveDashboard(store.client);
     const [url, token = ''] = served.url.split('?token=') as [string, string?];
     expect(token).toMatch(/^[\w-]{32}$/);
@@ -471,7 +471,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await verdict(there.ask(path)), path).toBe('404 NOT_FOUND');
   });
 
-  it('has a limit to its streams, and each ends when whoever listens goes', async () => {
+  it('limits its streams, and ends each when its reader leaves', async () => {
     const there = asker();
     const controllers = Array.from({ length: 64 }, () => new AbortController());
     const streams = await Promise.all(controllers.map(({ signal }) => there.ask('api/v1/live', { signal })));
@@ -490,7 +490,7 @@ describe.each(STORES)('on $name', (kind) => {
     for (const controller of controllers) controller.abort();
   });
 
-  it('tells what is wrong with an option, and what was meant', () => {
+  it('names a wrong option and suggests the right one', () => {
     const made = (options: object) => () => dashboardHandler(store.client, options as DashboardOptions);
     expect(made({ tokn: TOKEN })).toThrow(
       new TypeError('dashboardHandler: unknown option `tokn`; did you mean `token`?'),

@@ -53,7 +53,7 @@ describe.each(STORES)('on $name', (kind) => {
     return id;
   }
 
-  it('says what store it shows', async () => {
+  it('names its store', async () => {
     const about = await asker({ readOnly: true }).get('about');
     expect(about).toMatchObject({
       store: { kind: expect.stringMatching(/sqlite|postgres/), location: expect.any(String) },
@@ -105,7 +105,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await verdict(there.ask('assets/page.js'))).toBe('404 NOT_FOUND');
   });
 
-  it('sends each answer with a strict policy, and lets nobody keep what is not of the page', async () => {
+  it('sends each answer with a strict policy, and lets only the page be cached', async () => {
     for (const path of ['', 'api/v1/about', 'nowhere', 'api/v1/instance?id=nobody']) {
       const { headers } = await asker().ask(path);
       expect(headers.get('content-security-policy')).toMatch(
@@ -266,7 +266,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(first.payload).toEqual({ total: 12 });
   });
 
-  it('refuses what an instance does not allow', async () => {
+  it('refuses actions that the status of the instance does not allow', async () => {
     const there = asker();
     const id = store.id('open');
     await store.client.startOrchestration(id, 'nobody registers it');

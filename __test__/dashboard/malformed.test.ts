@@ -236,7 +236,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await there.get('about')).toMatchObject({ readOnly: false });
   });
 
-  it('answers broken connections, and whoever comes after them', { timeout: 300_000 }, async () => {
+  it('answers broken connections, and later ones', { timeout: 300_000 }, async () => {
     const client = new Client(store.provider);
     await using served = await serveDashboard(client, { token: false });
     const line = fc.oneof(

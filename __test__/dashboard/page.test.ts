@@ -77,7 +77,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     page.getByRole('group', { name: 'Actions' }).getByRole('button', { name, exact: true }).click();
 
   describe('the overview', () => {
-    it('says that there is nothing, and shows what comes', async () => {
+    it('says that the store is empty, and shows new instances', async () => {
       const page = await open(await served());
       await shown(page, 'No instances yet.');
       await shown(page, 'No workers. Start a runtime on this store.');
@@ -89,7 +89,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.client.deleteInstance('first');
     });
 
-    it('shows counts, rates, workers, their lanes, counters, and what is in trouble', async () => {
+    it('shows counts, rates, workers, lanes, counters, and failed instances', async () => {
       const runtime = await orders();
       const id = await waiting({ bad: true });
       await store.client.raiseEvent(id, 'approve', { by: 'ada' });
@@ -145,7 +145,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('link', { name: 'listed/000' }).waitFor();
     });
 
-    it('is searched by the beginning of an id, from the keyboard, and says when there is none', async () => {
+    it('is searched by the start of an id from the keyboard, and says when no instance matches', async () => {
       const page = await open(`${await served()}#/instances`);
       await page.getByRole('link', { name: 'listed/119' }).waitFor();
       await page.keyboard.press('/');
@@ -159,7 +159,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await page.getByLabel('ID starts with').inputValue()).toBe('');
     });
 
-    it('is filtered by state and tag, which stand in the URL', async () => {
+    it('is filtered by status and tag, and keeps the filters in the URL', async () => {
       await store.client.terminateInstance('listed/004', 'a reason');
       const url = await served();
       const page = await open(`${url}#/instances?name=${name}`);
@@ -179,7 +179,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await other.getByLabel('Terminated').isChecked()).toBe(true);
     });
 
-    it('says what the server refuses, and asks again', async () => {
+    it('shows a refusal of the server, and retries', async () => {
       const page = await open(`${await served()}#/instances?version=${'x'.repeat(300)}`);
       await page.getByRole('alert').getByText('must have at most 256 characters').waitFor();
       await page.getByRole('alert').getByRole('button', { name: 'Try again' }).click();
@@ -188,7 +188,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   describe('an instance', () => {
-    it('is shown with its timeline, which keys walk through', async () => {
+    it('is shown with a timeline that works by keyboard', async () => {
       await orders();
       const id = await waiting();
       const page = await open(at(await served(), id));
@@ -296,7 +296,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await page.locator('.head .live').count()).toBe(0);
     });
 
-    it('is acted on when that is confirmed, and only then', async () => {
+    it('is changed only after a confirmation', async () => {
       await orders();
       const id = await waiting({ isAlone: true });
       const page = await open(at(await served(), id));
@@ -369,7 +369,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await shown(page, 'read-only');
     });
 
-    it('goes on in its next execution, and former ones can be looked at', async () => {
+    it('continues in its next execution, and shows former executions', async () => {
       const id = store.id('twice');
       await store.start((runtime) =>
         runtime.registerOrchestration('twice', function* (ctx, n) {
@@ -387,7 +387,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await page.getByRole('option').getByText('execution continued as new').waitFor();
     });
 
-    it('of a long history has no more in the page than can be seen', async () => {
+    it('renders only the visible events of a long history', async () => {
       await orders();
       const id = store.id('long');
       await store.client.startOrchestration(id, 'long', 2_000);
@@ -401,7 +401,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await page.getByRole('option').count()).toBeLessThan(60);
     });
 
-    it('that is not there is said not to be', async () => {
+    it('shows an error if it does not exist', async () => {
       const page = await open(at(await served(), 'nobody/../#?&"<b>'));
       await page
         .getByRole('alert')
@@ -417,7 +417,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.terminateInstance('secret');
   });
 
-  it('is light or dark as the system is, or as somebody says, and stays so', async () => {
+  it('has the theme of the system or of the user, and keeps it', async () => {
     const url = await served();
     const page = await open(url, { colorScheme: 'dark' });
     const ground = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor');
@@ -434,7 +434,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await ground()).toBe('rgb(246, 247, 248)');
   });
 
-  it('is easy to use for who does not see it, or sees little, in both colours and in a narrow window', {
+  it('is accessible in both themes and in a narrow window', {
     timeout: 180_000,
   }, async () => {
     const runtime = await orders();
@@ -483,7 +483,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     }
   });
 
-  it('asks for the token, keeps it in a cookie that scripts do not see, and takes one from the URL', async () => {
+  it('asks for the token, keeps it in an HttpOnly cookie, and accepts a token in the URL', async () => {
     const token = 'a-token-that-nobody-guesses';
     const url = await served({ token });
     const page = await open(url);
@@ -502,7 +502,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(other.url()).toBe(url);
   });
 
-  it('says that the server is gone, and goes on when it is there again', async () => {
+  it('shows that the connection is lost, and reconnects', async () => {
     const first = await serveDashboard(store.client, { token: false });
     const page = await open(first.url);
     await page.getByRole('status').getByText('live').waitFor();
@@ -513,7 +513,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await page.getByRole('status').getByText('live').waitFor();
   });
 
-  it('is opened by the URL that a server prints, keeps no token in its own, and asks for the one of a server that took its place', async () => {
+  it('opens with the printed URL, removes the token from it, and asks for the token of a new server', async () => {
     const first = await serveDashboard(store.client);
     const page = await open(`${first.url}#/instances`);
     await page.getByRole('link', { name: 'Overview' }).click();

@@ -30,7 +30,7 @@ describe('the text of a value', () => {
     expect(whole(value)).toBe(JSON.stringify(value, null, 2));
   });
 
-  it('is what it is where JSON has no word for it', () => {
+  it('is shown like JavaScript if JSON cannot express it', () => {
     const value = {
       none: undefined,
       big: 12n,
@@ -65,7 +65,7 @@ describe('the text of a value', () => {
     expect(whole(value)).toBe('{\n  "list": [\n    [circular],\n    [circular]\n  ]\n}');
   });
 
-  it('of an error, or of its data, is its stack, what it carries, and its causes', () => {
+  it('of an error has its stack, fields and causes', () => {
     const cause = Object.assign(new RangeError('inner'), { stack: 'RangeError: inner\n    at there' });
     const error = Object.assign(new TypeError('outer', { cause }), {
       stack: 'TypeError: outer\n    at here',
@@ -103,7 +103,7 @@ describe('the text of a value', () => {
     expect(valueText('😀😀', 4).text.isWellFormed()).toBe(true);
   });
 
-  it('of something very long is made of its beginning alone', () => {
+  it('of a very long value is cut after its beginning', () => {
     let looks = 0;
     const value = new Proxy(
       Array.from({ length: 1_000_000 }, (_, n) => ({ n })),
@@ -118,7 +118,7 @@ describe('the text of a value', () => {
     expect(looks).toBeLessThan(50);
   });
 
-  it('of something very deep ends', () => {
+  it('of a very deep value is cut', () => {
     let value: unknown = 0;
     for (let i = 0; i < 100_000; i += 1) value = [value];
     expect(valueText(value, 10_000_000).isWhole).toBe(false);
@@ -231,7 +231,7 @@ it('a value is shown as a whole where nothing is in it often, however long it is
   }
 });
 
-it('a value is looked at without asking what is in it', () => {
+it('a value is shown without calling its code', () => {
   const asked = {
     get a(): never {
       throw new Error('asked');

@@ -34,7 +34,7 @@ describe('a channel without a capacity', () => {
     ).toEqual([0, 1, 2, 3, 4]);
   });
 
-  test('lets a receive wait for what is sent later', () => {
+  test('lets a receive wait for a later send', () => {
     const script = new Script(function* (ctx): Block {
       const channel = ctx.channel<string>();
       const receiver = ctx.spawn(() => drain(channel));
@@ -110,7 +110,7 @@ describe('a channel with a capacity', () => {
     expect(lines.indexOf('sent 2')).toBeGreaterThan(lines.indexOf('receiving'));
   });
 
-  test('of 0 makes every send wait for its receive', () => {
+  test('makes every send wait for its receive at capacity 0', () => {
     const lines = log(0);
     expect(lines[0]).toBe('receiving');
     for (let i = 1; i < 4; i += 1) expect(lines.indexOf(`sent ${i}`)).toBeGreaterThan(lines.indexOf(`sent ${i - 1}`));
@@ -160,7 +160,7 @@ describe('a channel with a capacity', () => {
     expect(script.engine.commands).toHaveLength(5);
   });
 
-  test('is refused when it is none', () => {
+  test('is refused if it is not a whole number', () => {
     expect(
       outputOf(function* (ctx): Block {
         return [-1, 1.5, Number.NaN, '3', null].map(
@@ -197,7 +197,7 @@ describe('receives', () => {
     ).toEqual(['a0', 'b1', 'late2']);
   });
 
-  test('that lost a race eat nothing, and can be waited for again', () => {
+  test('take no value after they lost a race, and can be waited for again', () => {
     const script = new Script(function* (ctx): Block {
       const channel = ctx.channel<number>();
       const receive = channel.receive();
@@ -212,7 +212,7 @@ describe('receives', () => {
     expect(script.output()).toEqual([1, 1, 2]);
   });
 
-  test('of two channels in one race take from one alone', () => {
+  test('take from only one of two channels in a race', () => {
     expect(
       outputOf(function* (ctx): Block {
         const [a, b] = [ctx.channel<string>(), ctx.channel<string>()];
@@ -226,7 +226,7 @@ describe('receives', () => {
     ).toEqual([0, 'a', [], ['b']]);
   });
 
-  test('that are cancelled leave the line', () => {
+  test('leave the queue when they are cancelled', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<number>();
@@ -242,7 +242,7 @@ describe('receives', () => {
     ).toBe(7);
   });
 
-  test('that are cancelled after the value was sent leave it for the next', () => {
+  test('leave a sent value for the next receive when they are cancelled', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<number>();
@@ -267,7 +267,7 @@ describe('receives', () => {
     ).toEqual([0, 1, 2]);
   });
 
-  test('leave no trace in a long line when they come and go', () => {
+  test('leave no trace in a long queue when they come and go', () => {
     expect(
       outputOf(function* (ctx): Block {
         const [quiet, busy] = [ctx.channel<number>(), ctx.channel<number>()];
@@ -285,7 +285,7 @@ describe('receives', () => {
 });
 
 describe('sends', () => {
-  test('that are cancelled while they wait are taken back', () => {
+  test('are taken back when they are cancelled while they wait', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<number>(1);
@@ -299,7 +299,7 @@ describe('sends', () => {
     ).toEqual([1, 3]);
   });
 
-  test('of a fiber that is cancelled are taken back, those that lost a race go on', () => {
+  test('are taken back when their fiber is cancelled, but not when they lost a race', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<string>(0);
@@ -332,7 +332,7 @@ describe('sends', () => {
     ).toEqual([true, 'PerdureError', 'CHANNEL_CLOSED', 'channel 1 is closed: nothing more can be sent']);
   });
 
-  test('that wait when the channel is closed are still received, and its end comes after them', () => {
+  test('are received before the end of the channel if they wait when it is closed', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<number>(0);
@@ -346,7 +346,7 @@ describe('sends', () => {
     ).toEqual([1, true, true]);
   });
 
-  test('that are the last to leave a closed channel let its receivers end', () => {
+  test('let the receivers of a closed channel end when the last of them leaves', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<number>(0);
@@ -404,7 +404,7 @@ describe('forEach', () => {
     expect(script.output()).toEqual(['b2', 'a1', 'c2', 'd1']);
   });
 
-  test('ends with what its body throws, and says when the body is no function*', () => {
+  test('rejects with the error of its body, and refuses a body that is not a function*', () => {
     expect(
       outputOf(function* (ctx): Block {
         const channel = ctx.channel<number>();

@@ -32,7 +32,7 @@ describe('all', () => {
     expect(script.engine.end?.kind).toBe('completed');
   });
 
-  test('of nothing is nothing', () => {
+  test('returns an empty list for no branches', () => {
     expect(
       outputOf(function* (ctx) {
         return yield ctx.all([]);
@@ -110,7 +110,7 @@ describe('race', () => {
     expect(script.output()).toMatch(/b failed/);
   });
 
-  test('that is looked at late still knows who was first', () => {
+  test('still knows the first branch when it is awaited late', () => {
     const script = new Script(function* (ctx) {
       const a = ctx.scheduleActivity('a');
       const b = ctx.scheduleActivity('b');
@@ -263,7 +263,7 @@ describe('nesting', () => {
     expect(script.output()).toEqual([1, 1]);
   });
 
-  test('gives the same outcome whether it was watched or is looked at when all has settled', () => {
+  test('has the same outcome if it is awaited before or after all branches settle', () => {
     let seed = 1;
     const random = (below: number): number => {
       seed = (seed * 48_271) % 0x7fff_ffff;
@@ -512,7 +512,7 @@ describe('raceSettled and selectSettled', () => {
 describe('a loop', () => {
   const ROUNDS = 2_000;
 
-  test('of select over blocks leaves nothing behind but its history', () => {
+  test('over select of blocks leaves only its history behind', () => {
     const script = new Script(function* (ctx): Block {
       const stop = ctx.waitForEvent('stop');
       for (let n = 0; n < ROUNDS; n += 1) {

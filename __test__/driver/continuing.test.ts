@@ -155,7 +155,7 @@ describe('continueAsNew', () => {
     expect(script.output()).toBe('stays');
   });
 
-  test('refuses what cannot be stored, and options that are none', () => {
+  test('refuses values that cannot be stored, and invalid options', () => {
     const script = new Script(function* (ctx) {
       expect(() => ctx.continueAsNew(() => {})).toThrow(/^input/);
       expect(() => ctx.continueAsNew(1, { versoin: '2' } as object)).toThrow('did you mean `version`?');
@@ -165,7 +165,7 @@ describe('continueAsNew', () => {
     expect(script.output()).toBe('still here');
   });
 
-  test('that does not fit the history suspends', () => {
+  test('suspends the instance if it does not match the history', () => {
     const script = new Script(function* (ctx) {
       yield ctx.continueAsNew(2);
     });
@@ -197,7 +197,7 @@ describe('a cancellation of code that does not wait', () => {
     expect(script.turn()).toBe('continued');
   });
 
-  test('lets code that catches it clean up, and go on if it wants to', () => {
+  test('lets code that catches it clean up and continue', () => {
     const script = new Script(
       function* (ctx) {
         try {

@@ -12,7 +12,7 @@ function failure(script: Script): { name: string; code?: string; message: string
 }
 
 describe('a deadlock', () => {
-  test('of the main fiber alone fails the instance, and names the channel that it waits for', () => {
+  test('fails the instance and names the awaited channel, with the main fiber alone', () => {
     const script = new Script(function* waitsForNobody(ctx): Block {
       yield ctx.channel().receive();
     });
@@ -77,7 +77,7 @@ describe('a deadlock', () => {
     ]);
   });
 
-  test('of many fibers lists the first of them', () => {
+  test('lists only the first of many fibers', () => {
     const script = new Script(function* (ctx): Block {
       const channel = ctx.channel();
       for (let i = 0; i < 1_000; i += 1) ctx.spawn(() => channel.forEach(function* () {}));
@@ -104,7 +104,7 @@ describe('a deadlock', () => {
     expect(failure(script).code).toBe('DEADLOCK');
   });
 
-  test('can be caught once; the next one ends the instance whatever the code does', () => {
+  test('can be caught once; the next deadlock ends the instance', () => {
     let caught = 0;
     const script = new Script(function* (ctx): Block {
       for (;;) {
@@ -119,7 +119,7 @@ describe('a deadlock', () => {
     expect([caught, failure(script).code]).toEqual([1, 'DEADLOCK']);
   });
 
-  test('of a block that cannot be cancelled is one too', () => {
+  test('is also found in an uncancellable block', () => {
     const script = new Script(function* (ctx): Block {
       yield ctx.uncancellable(function* () {
         yield ctx.channel().receive();
@@ -129,7 +129,7 @@ describe('a deadlock', () => {
     expect(failure(script).code).toBe('DEADLOCK');
   });
 
-  test('of such a block after the cancellation does not hide how the instance ended', () => {
+  test('in an uncancellable block after a cancellation does not hide the end of the instance', () => {
     const script = new Script(function* (ctx): Block {
       const gate = ctx.channel<number>();
       ctx.uncancellable(function* () {
@@ -221,7 +221,7 @@ describe('no deadlock', () => {
     expect(script.output()).toBe('woken');
   });
 
-  test('while an activity is pending that nobody waits for; but then', () => {
+  test('while an activity is pending without a waiter, but after it', () => {
     const script = new Script(function* (ctx): Block {
       ctx.scheduleActivity('a');
       yield ctx.channel().receive();

@@ -9,7 +9,7 @@ import { outputOf, Script } from './scripted-engine.ts';
 type Block = Generator<any, any, any>;
 
 describe('a deferred value', () => {
-  test('reaches all that wait, and whoever comes later, once', () => {
+  test('reaches all current and later waiters once', () => {
     expect(
       outputOf(function* (ctx): Block {
         const ready = ctx.deferred<number>();
@@ -52,7 +52,7 @@ describe('a deferred value', () => {
     ).toEqual(['RangeError: no', 'CancelledError: cancelled: never', false]);
   });
 
-  test('that nobody settles is a deadlock', () => {
+  test('is a deadlock if it is never settled', () => {
     const script = new Script(function* (ctx): Block {
       yield ctx.deferred();
     });

@@ -68,7 +68,7 @@ describe('cancelling an instance', () => {
 });
 
 describe('a mismatch', () => {
-  test('suspends whatever the code makes of the exception, and names the line', () => {
+  test('suspends even if the code catches the exception, and names the line', () => {
     const log: string[] = [];
     const script = new Script(function* changedCode(ctx) {
       yield ctx.scheduleActivity('a');

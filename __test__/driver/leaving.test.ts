@@ -113,7 +113,7 @@ describe('fibers that are left', () => {
     expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({ name: 'RangeError', message: 'no' });
   });
 
-  test('that wait for ever are a deadlock when they are joined', () => {
+  test('are a deadlock if they wait forever and are joined', () => {
     const script = scriptOf('join', function* (ctx): Block {
       ctx.spawn(function* (): Block {
         yield ctx.channel().receive();

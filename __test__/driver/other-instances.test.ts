@@ -109,7 +109,7 @@ describe('children', () => {
     expect((script.output() as string).includes('other-instances.test.ts')).toBe(isShown);
   });
 
-  test('whose id is in use fail', () => {
+  test('fail if the id is in use', () => {
     const script = new Script(function* (ctx) {
       try {
         yield ctx.scheduleSubOrchestration('pick', 1, { id: 'c' });
@@ -160,7 +160,7 @@ describe('children', () => {
   });
 });
 
-describe('what is sent to others', () => {
+describe('messages to other instances', () => {
   test('is a command at once, and is confirmed only to those who wait', () => {
     const script = new Script(function* (ctx) {
       ctx.raiseEvent('other', 'go', { a: 1 });

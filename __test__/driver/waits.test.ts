@@ -55,7 +55,7 @@ describe('a mailbox', () => {
     expect(script.output()).toEqual(['a:1', 'b:2', 'c:3', 4]);
   });
 
-  test('is waited for by a fiber that nobody waits for', () => {
+  test('is awaited by a fiber without a waiter', () => {
     const got: unknown[] = [];
     const script = new Script(function* (ctx) {
       ctx.spawn(function* () {
@@ -93,7 +93,7 @@ describe('a timer', () => {
     expect(script.turn()).toBe('completed');
   });
 
-  test('that lost is no longer named, and one that is cancelled is gone', () => {
+  test('is no longer reported after it lost a race or was cancelled', () => {
     const script = new Script(function* (ctx) {
       const timer = ctx.scheduleTimer('1h');
       yield ctx.race(timer, ctx.scheduleActivity('a'));
@@ -141,7 +141,7 @@ describe('a wait for many', () => {
     expect(script.engine.told).toBe(2 * many);
   });
 
-  test('tells nothing of what came and went between two deliveries', () => {
+  test('reports no waits that began and ended between two deliveries', () => {
     const script = new Script(function* (ctx) {
       const event = ctx.waitForEvent('go');
       const timer = ctx.scheduleTimer('1h');
@@ -173,7 +173,7 @@ describe('a wait for many', () => {
 });
 
 describe('an activity', () => {
-  test('settles whether anybody waits for it or not', () => {
+  test('settles with and without a waiter', () => {
     const script = new Script(function* (ctx) {
       const a = ctx.scheduleActivity('a');
       yield ctx.scheduleActivity('b');

@@ -111,7 +111,7 @@ describe('errors through the store', () => {
     expect(back).toMatchObject({ code: 'ENOENT', syscall: 'open', path: '/nowhere/at/all' });
   });
 
-  it('of a class of the user have its name, and the class below it that is known', () => {
+  it('of a user class keep its name, and become the known base class', () => {
     class HttpError extends TypeError {
       override name = 'HttpError';
       readonly status = 404;
@@ -136,7 +136,7 @@ describe('errors through the store', () => {
     expect(back).not.toBeInstanceOf(TimeoutError);
   });
 
-  it('of another realm are errors', () => {
+  it('from another realm are errors', () => {
     const back = throughStore(runInNewContext('Object.assign(new RangeError("far"), { code: 7 })'));
     expect(back).toMatchObject({ name: 'RangeError', message: 'far', code: 7 });
   });
@@ -284,7 +284,7 @@ describe('thrown values that are no errors', () => {
     expect(error).toHaveProperty('cause', value);
   });
 
-  it('say in the message what they were', () => {
+  it('are described in the message', () => {
     expect(encodeError('x').message).toBe('x');
     expect(encodeError({ a: 1 }).message).toBe('{ a: 1 }');
     expect(encodeError({ message: 'm' }).message).toBe('m');
@@ -297,7 +297,7 @@ describe('thrown values that are no errors', () => {
     expect(encodeError(lists).message).toMatch(/^\[\s+\[\s+\[Array\], \[Array\]/);
   });
 
-  it('that cannot be stored come back as an error that tells of them', () => {
+  it('become an error that describes them if they cannot be stored', () => {
     for (const value of [Symbol('s'), () => 1, new (class Odd {})(), Promise.resolve(1)]) {
       const back = decodeThrown(stored(value));
       expect(back).toBeInstanceOf(Error);

@@ -14,7 +14,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 
 const agent = () => new Example('agent', '--folder', folder);
 
-it('answers what it was asked, and remembers over a kill what was talked about', async () => {
+it('answers questions, and keeps the conversation over a kill', async () => {
   const first = agent().type('what is the best film by Steven Spielberg?');
   await first.printed(/Schindler's List \(1993\), rated 8\.9/);
   expect(await first.kill()).toBe('SIGKILL');

@@ -26,7 +26,7 @@ it('waits for an answer over a kill, and books the order once', async () => {
   expect(booked()).toEqual(['200 IBM']);
 });
 
-it('asks nobody about a small order, and takes no for an answer', async () => {
+it('approves a small order without a question, and accepts a rejection', async () => {
   const small = order('--shares', '10', '--symbol', 'MSFT');
   expect(await small.ended()).toBe('0');
   expect(small.output).toBe("{ outcome: 'bought', total: 288 }\n");
@@ -37,13 +37,13 @@ it('asks nobody about a small order, and takes no for an answer', async () => {
   expect(booked()).toEqual(['200 IBM', '10 MSFT']);
 });
 
-it('expires when nobody answers', async () => {
+it('expires without an answer', async () => {
   const late = order('--shares', '2000', '--within', '50ms');
   expect(await late.ended()).toBe('0');
   expect(late.output).toContain("{ outcome: 'expired' }");
 });
 
-it('fails when nobody trades the shares', async () => {
+it('fails if the shares are not traded', async () => {
   const wrong = order('--symbol', 'XYZ');
   expect(await wrong.ended()).toBe('1');
   expect(wrong.errors).toBe('The order has failed: there is no price of XYZ\n');

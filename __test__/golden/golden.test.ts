@@ -67,7 +67,7 @@ describe.each(kept)('$instanceId of $release', ({ instanceId, text, exports }) =
   });
 });
 
-describe('what is compared', () => {
+describe('the comparison of histories', () => {
   const withOutput = kept.filter(({ exports }) => exports.at(-1)?.events.at(-1)?.kind === 'ExecutionCompleted');
 
   it.each(withOutput)(

@@ -52,7 +52,7 @@ describe('the free functions', () => {
     expect(script.output()).toEqual(['A', 'B']);
   });
 
-  test('of two instances that run in turn each act on their own', () => {
+  test('act on the running instance of two instances that run in turn', () => {
     const scripts = ['one', 'two'].map(
       (name) =>
         new Script(function* () {
@@ -71,7 +71,7 @@ describe('the free functions', () => {
     ]);
   });
 
-  test('are not there for what runs later, when the orchestration waits', () => {
+  test('are not available to code that runs while the orchestration waits', () => {
     let later: (() => unknown) | undefined;
     const script = new Script(function* () {
       later = () => free.now();
@@ -97,7 +97,7 @@ describe('the free functions', () => {
     expect(stack).not.toMatch(/\/js\/free\.ts/);
   });
 
-  test('check what they are given as the methods do', () => {
+  test('check their arguments like the methods', () => {
     expect(
       outputOf(function* () {
         const messages: string[] = [];

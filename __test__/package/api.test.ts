@@ -4,6 +4,6 @@ import { expect, it } from 'vitest';
 
 import { reports } from '../../scripts/api.mjs';
 
-it('the reports in api/ are what the entries declare', () => {
+it('the reports in api/ match the declarations of the entries', () => {
   expect(reports({ write: false })).toEqual([]);
 }, 90_000);

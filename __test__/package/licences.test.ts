@@ -32,6 +32,6 @@ it.each([
   expect(licenceOf(expression)).toBe(licence);
 });
 
-it('THIRD-PARTY.md is what the lock file leads to', () => {
+it('THIRD-PARTY.md matches the lock file', () => {
   expect(readFileSync(join(root, 'THIRD-PARTY.md'), 'utf8') === thirdParty(), 'npm run licences writes it').toBe(true);
 }, 60_000);

@@ -53,7 +53,7 @@ describe('the packages', () => {
     }
   });
 
-  it('hold what belongs there and nothing else', () => {
+  it('hold the expected files and no others', () => {
     const files = readdirSync(installed, { recursive: true, encoding: 'utf8' }).map((file) =>
       file.split(sep).join('/'),
     );
@@ -99,7 +99,7 @@ describe('the packages', () => {
   });
 });
 
-describe('what an entry loads', () => {
+describe('the modules that an entry loads', () => {
   it('is what its source imports, and what `perdure` loads', () => {
     const importedBy = (source: string) =>
       [

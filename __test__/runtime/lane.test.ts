@@ -158,7 +158,7 @@ describe('a lane', () => {
     expect(native.log.toSorted()).toEqual(['complete 101 2', 'complete 4294967397 3']);
   });
 
-  test('says what became of a failure: retried, useless, later', async () => {
+  test('reports the outcome of a failure: retried, final, later', async () => {
     const { native, lane } = setUp({
       plain: async () => {
         throw new RangeError('r');
@@ -230,7 +230,7 @@ describe('a lane', () => {
     ]);
   });
 
-  describe('of the times that an attempt has', () => {
+  describe('the timeouts of an attempt', () => {
     afterEach(() => void vi.useRealTimers());
 
     /** Returns the messages about an attempt that never settles, after `ms`. */
@@ -306,7 +306,7 @@ describe('a lane', () => {
     });
   });
 
-  test('fails an attempt whose time is up, and takes no notice of what it does later', async () => {
+  test('fails an attempt that timed out, and ignores its later result', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     let context: ActivityContext | undefined;
     const { native, lane } = setUp({
@@ -350,7 +350,7 @@ describe('a lane', () => {
     expect(turns).toBeGreaterThan(5);
   });
 
-  test('looks again a few times in the event loop before it parks, and finds what has come without being woken', async () => {
+  test('polls a few times before it parks, and finds new jobs without a wake', async () => {
     const { native, lane } = setUp({ now: async () => 1 });
     const dry = async () => {
       while (!native.isParked) await settled();
@@ -374,7 +374,7 @@ describe('a lane', () => {
     expect(native.looks).toEqual(['parked']);
   });
 
-  test('drains at once what a settled activity brings while it would look later', async () => {
+  test('drains new jobs of a settled activity before the next poll', async () => {
     const settle: (() => void)[] = [];
     const { native, lane } = setUp({
       waits: () => new Promise<void>((resolve) => settle.push(resolve)),
@@ -414,7 +414,7 @@ describe('a lane', () => {
     expect(logs).toEqual(['info hello']);
   });
 
-  test('suspends an instance whose code is not here or whose turn breaks, and goes on with the others', async () => {
+  test('suspends an instance without registered code or with a broken turn, and runs the others', async () => {
     const { native, lane, reports } = setUp({ ok: async () => 1 });
     native.jobs.push({ kind: TURN, token: 1 });
     native.activity('ok');

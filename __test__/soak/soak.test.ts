@@ -76,7 +76,7 @@ describe('a series', () => {
     expect(failuresOf(...given).join('\n')).toMatch(message);
   });
 
-  it('that is short is judged by what is exact alone', () => {
+  it('judges a short run by exact figures only', () => {
     expect(failuresOf([series('resident memory', 1e8, 9e8)], [], true)).toEqual([]);
   });
 });

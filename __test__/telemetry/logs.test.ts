@@ -13,7 +13,7 @@ const LEVELS = { debug: 20, info: 30, error: 50 };
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it('pino receives every line, with what it belongs to', async () => {
+  it('pino receives every line with its fields', async () => {
     const lines: Record<string, unknown>[] = [];
     const logger = pino(
       { level: 'debug', base: { service: 'shop' } },

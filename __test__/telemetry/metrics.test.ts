@@ -131,7 +131,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(fits(runtime.metrics()), JSON.stringify(runtime.metrics())).toBe(true);
   });
 
-  it('Prometheus reads them, and what the store holds', async () => {
+  it('Prometheus reads metrics of the runtime and of the store', async () => {
     const runtimes = [await start(), await start()];
     await run('steps', { steps: 2 });
     const { status, headers, body } = await metricsResponse(store.client, runtimes);
@@ -164,7 +164,7 @@ describe.each(STORES)('on $name', (kind) => {
     ).toBe(true);
   });
 
-  it('OpenTelemetry collects the same, from the beginning until it is told to stop', async () => {
+  it('OpenTelemetry collects the same metrics until it is stopped', async () => {
     const runtimes = [await start(), await start()];
     const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
     const reader = new PeriodicExportingMetricReader({
@@ -206,7 +206,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 });
 
-it('who is to collect metrics is checked', () => {
+it('the collectors of metrics are checked', () => {
   expect(() => observeMetrics([], { meterProvider: {} as never })).toThrow(
     'observeMetrics: meterProvider must have the method getMeter, got ',
   );

@@ -73,7 +73,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(all.filter(({ name }) => name === 'perdure.start queued')).toHaveLength(1);
   });
 
-  it('what a process did that was killed, and what another one makes of it, are one trace', async () => {
+  it('a killed process and the process that takes over write one trace', async () => {
     const first = await worker({ holds: true });
     const id = store.id('order');
     first.tell({ type: 'start', id, name: 'order', input: 1 });
@@ -113,7 +113,7 @@ describe.each(STORES)('worker threads on $name', (kind) => {
   const WORK = new URL('./thread-work.mjs', import.meta.url);
   const TELEMETRY = new URL('./thread-telemetry.mjs', import.meta.url);
 
-  it('trace what they run, below what the first thread began', async () => {
+  it('record spans below the spans of the main thread', async () => {
     const runtime = await store.start(() => {}, { threads: 2, modules: [WORK, TELEMETRY], telemetry });
     const id = store.id('threads');
     await new Client(store.provider, { telemetry }).startOrchestration(id, 'threads', 60);

@@ -104,7 +104,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(label?.attributes['perdure.activity.inline']).toBe(true);
   });
 
-  it('of HTTP nest below the activity that asks, and go on at the server', async () => {
+  it('spans of HTTP nest below the calling activity, and continue on the server', async () => {
     const tracer = trace.getTracer('by hand');
     const server: Server = createServer((request, response) => {
       const around = propagation.extract(context.active(), request.headers);
@@ -280,7 +280,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.terminateInstance(id);
   });
 
-  it('are not seen by orchestrations, whoever sets them going', async () => {
+  it('are not visible to orchestrations', async () => {
     const seen: unknown[] = [];
     await store.start(
       (runtime) =>
@@ -304,7 +304,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(treeOf(notTurns(all))).toBe(['caller', '  perdure.start looks', '    looks', '      look'].join('\n'));
   });
 
-  it('of a call that fails say why', async () => {
+  it('spans of a failed call contain the error', async () => {
     await rejection(client().raiseEvent('nobody', 'go'));
     expect(spans.all()).toMatchObject([
       {
@@ -315,7 +315,7 @@ describe.each(STORES)('on $name', (kind) => {
     ]);
   });
 
-  it('cost the store nothing where nobody traces', async () => {
+  it('cost the store nothing without a tracer', async () => {
     await store.start((runtime) =>
       runtime
         .registerActivity('step', async () => 1)
@@ -397,7 +397,7 @@ describe('openTelemetry', () => {
     expect(() => openTelemetry({ tracer: 1 } as never)).toThrow(TypeError);
   });
 
-  it('refuses to trace what could not cross a process', () => {
+  it('refuses trace contexts that cannot cross a process', () => {
     propagation.disable();
     expect(() => openTelemetry()).toThrow(/no propagator is registered/);
   });

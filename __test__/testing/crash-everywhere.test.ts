@@ -105,7 +105,7 @@ describe('crashEverywhere', () => {
     expect(error.message.length).toBeLessThan(100_000);
   });
 
-  it('throws what the scenario throws by itself', async () => {
+  it('rethrows an error of the scenario itself', async () => {
     const error = await rejection(
       crashEverywhere(() => {
         throw new RangeError('no');

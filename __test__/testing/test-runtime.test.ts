@@ -50,7 +50,7 @@ afterEach(async () => {
 });
 
 describe('the clock', () => {
-  it('skips to what is due next while somebody waits', async () => {
+  it('skips to the next due timer while a test waits', async () => {
     const test = (await create()).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });
     expect(await handle.result()).toBe('paid tea, late');
@@ -66,7 +66,7 @@ describe('the clock', () => {
     ]);
   });
 
-  it('stands while nobody waits for an instance, however long that takes', async () => {
+  it('stands while no test waits for an instance', async () => {
     const test = (await create()).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });
     await realWork();
@@ -94,7 +94,7 @@ describe('the clock', () => {
     ]);
   });
 
-  it('stands until it is told, and comes by all that is due on the way, each thing settled before the next', async () => {
+  it('stands until test.advance, and settles each due timer before the next', async () => {
     const test = await create({ clock: 'stands' });
     const log: string[] = [];
     const at = (): string => test.now().toISOString().slice(5, 16);
@@ -125,7 +125,7 @@ describe('the clock', () => {
     expect(test.now()).toEqual(new Date(BEGIN + 365 * DAY + 4 * 3_600_000));
   });
 
-  it('begins where it is told, and is what code sees', async () => {
+  it('begins at the given time, and is the clock of the code', async () => {
     const test = await create({ now: '2031-03-30T00:59:00Z' });
     test.registerOrchestration('o', function* (ctx) {
       const begin = [new Date().toISOString(), new Date(ctx.now()).toISOString()];
@@ -147,7 +147,7 @@ describe('the clock', () => {
     expect(await handle.result({ timeout: '2d' })).toBe('paid tea, late');
   });
 
-  it('does not go while an activity is at work', async () => {
+  it('does not advance while an activity runs', async () => {
     const test = (await create()).register(order);
     test.activity(charge, async () => {
       await realWork();
@@ -161,7 +161,7 @@ describe('the clock', () => {
     expect(history[2]).toMatchObject({ kind: 'ActivityCompleted', time: new Date(BEGIN) });
   });
 
-  it('goes while an activity waits for another instance', async () => {
+  it('advances while an activity waits for another instance', async () => {
     const test = (await create()).register(charge, order);
     test.activity('follow', async (ctx, id) => (await ctx.client.waitForOrchestration(id)).output);
     test.registerOrchestration('follower', function* (ctx) {
@@ -203,7 +203,7 @@ describe('the clock', () => {
     expect(two).not.toEqual(one);
   });
 
-  it('is one at a time: who asks for more is told', async () => {
+  it('refuses a second advance at the same time', async () => {
     const test = await create({ clock: 'stands' });
     const first = test.advance('1d');
     expect(await rejection(test.advance('1d'))).toBeInstanceOf(RuntimeStateError);
@@ -215,7 +215,7 @@ describe('the clock', () => {
   });
 });
 
-describe('a wait for what does not come', () => {
+describe('a wait for a result that cannot come', () => {
   it('rejects, and says what each instance waits for', async () => {
     const test = await create({ patience: 10 });
     test.registerOrchestration('parent', function* (ctx) {
@@ -238,7 +238,7 @@ describe('a wait for what does not come', () => {
     );
   });
 
-  it('says so of what is not registered or suspended', async () => {
+  it('names unregistered orchestrations and suspended instances', async () => {
     const test = await create({ patience: 10, logLevel: 'silent' });
     await test.client.startOrchestration('x', 'nobody');
     expect(await rejection(test.client.waitForOrchestration('x'))).toMatchObject({
@@ -254,7 +254,7 @@ describe('a wait for what does not come', () => {
     });
   });
 
-  it('says so of an activity whose queue is not served, which it is when the runtime is told', async () => {
+  it('names an activity whose queue is not served, until the runtime serves it', async () => {
     const run = async (options: TestRuntimeOptions): Promise<unknown> => {
       const test = await create({ patience: 10, ...options });
       test.registerActivity('render', () => 'done', { queue: 'gpu' });
@@ -270,7 +270,7 @@ describe('a wait for what does not come', () => {
     expect(await run({ queues: ['default', 'gpu'] })).toBe('done');
   });
 
-  it('says when the next thing is due, where only the test moves the clock', async () => {
+  it('names the next due time if only the test moves the clock', async () => {
     const test = (await create({ clock: 'stands', patience: 10 })).register(charge, order);
     const handle = await test.start(order, { item: 'tea' });
     expect(await rejection(handle.result())).toMatchObject({
@@ -281,7 +281,7 @@ describe('a wait for what does not come', () => {
     expect(await result).toBe('paid tea, late');
   });
 
-  it('names the activities that the clock stands for', async () => {
+  it('names the activities that stop the clock', async () => {
     const test = (await create({ patience: 10 })).register(order);
     const gate = deferred<string>();
     test.activity(charge, () => gate.promise);
@@ -296,7 +296,7 @@ describe('a wait for what does not come', () => {
 });
 
 describe('activities', () => {
-  it('are replaced, by definition or by name, and called as they were otherwise', async () => {
+  it('are replaced by definition or by name, and called in the usual way', async () => {
     const test = (await create()).register(charge, order);
     test.activity(charge, async (ctx, { item }) => `${item} for nothing, attempt ${ctx.attempt}`);
     const handle = await test.start(order, { item: 'tea' });
@@ -370,7 +370,7 @@ describe('activities', () => {
     expect(await handle.result()).toBe('paid by hand, packed by ada');
   });
 
-  it('that hang fail, or go on as if nothing had been', async () => {
+  it('fail or continue after test.hang', async () => {
     const test = (await create()).register(charge, order);
     const bank = test.hang(charge);
     const handle = await test.start(order, { item: 'tea' });
@@ -384,7 +384,7 @@ describe('activities', () => {
     expect(await next.result()).toBe('paid milk, late');
   });
 
-  it('that hang hear of a cancellation', async () => {
+  it('receive a cancellation after test.hang', async () => {
     const test = (await create()).register(charge, order);
     const bank = test.hang(charge);
     const handle = await test.start(order, { item: 'tea' });
@@ -396,7 +396,7 @@ describe('activities', () => {
     expect([bank.attempts, test.calls(charge)[0]?.outcome]).toEqual([0, 'lost']);
   });
 
-  it('that are registered nowhere fail at once', async () => {
+  it('fail at once if they are not registered', async () => {
     const test = (await create()).register(order);
     const handle = await test.start(order, { item: 'tea' });
     expect(await rejection(handle.result())).toMatchObject({
@@ -406,7 +406,7 @@ describe('activities', () => {
 });
 
 describe('a crash', () => {
-  it('keeps what is stored and loses what runs, and another worker goes on', async () => {
+  it('keeps stored events and loses running work, and another worker continues', async () => {
     const test = (await create()).register(charge, order);
     const bank = test.hang(charge);
     const handle = await test.start(order, { item: 'tea' });
@@ -423,7 +423,7 @@ describe('a crash', () => {
     expect(await handle.result()).toBe('paid, late');
   });
 
-  it('comes right after an event, before anything comes of it', async () => {
+  it('comes directly after an event, before its effects', async () => {
     const test = (await create()).register(charge, order);
     // Event 3 is the schedule of the activity.
     test.crashAfter('order-1', 3);
@@ -482,7 +482,7 @@ describe('a test runtime', () => {
     expect(begun).toBe(4);
   });
 
-  it('gives ids by number, and knows what is registered', async () => {
+  it('numbers its ids, and lists its registrations', async () => {
     const test = (await create()).register(charge, order);
     const ids = [(await test.start(order, { item: 'a' })).id, (await test.start(order, { item: 'b' })).id];
     expect(ids).toEqual(['order-1', 'order-2']);
@@ -491,7 +491,7 @@ describe('a test runtime', () => {
     expect(await rejection(test.start(other))).toBeInstanceOf(NotRegisteredError);
   });
 
-  it('rejects what waits when it is closed, and is of no more use', async () => {
+  it('rejects pending waits when it is closed, and refuses further calls', async () => {
     const test = (await create()).register(charge, order);
     test.hang(charge);
     const handle = await test.start(order, { item: 'tea' });

@@ -51,7 +51,7 @@ describe('options', () => {
     expect(nearest('x', ['a', 'b'])).toEqual([]);
   });
 
-  test('of a call stand over those of the registration, one by one', () => {
+  test('a call overrides single options of the registration', () => {
     expect(recordedOptions(undefined, undefined)).toBeNull();
     const registered = { retry: { maxAttempts: 5, backoff: 3, nonRetryable: ['A'] }, timeout: '1s' };
     const recorded = recordedOptions(registered, {

@@ -35,7 +35,7 @@ test('does lower ranks first, and those of one rank in the order in which they w
   }
 });
 
-test('forgets what is left when a piece of work throws', () => {
+test('drops the rest of the work when one piece throws', () => {
   const done: string[] = [];
   const list = new WorkList<string>((item) => {
     if (item === 'bad') throw new Error('no');

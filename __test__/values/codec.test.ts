@@ -223,7 +223,7 @@ class Money {
   amount = 1;
 }
 
-describe('what cannot be stored', () => {
+describe('values that cannot be stored', () => {
   it.each<[string, unknown, string, RegExp]>([
     ['a function', () => 1, 'input', /function/],
     ['a function inside', { items: [0, 1, 2, { price: () => 1 }] }, 'input.items[3].price', /function/],

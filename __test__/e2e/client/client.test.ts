@@ -277,7 +277,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(() => new Runtime(store.provider, { lease: '5 s' })).toThrow(/lease/);
     });
 
-    it('order what waits by priority, the higher first', async () => {
+    it('order waiting instances by priority, highest first', async () => {
       const order: string[] = [];
       const ids = [0, -5, 10, 0].map((priority) => ({ id: store.id('priority'), priority }));
       for (const { id, priority } of ids) await store.client.startOrchestration(id, 'ordered', null, { priority });

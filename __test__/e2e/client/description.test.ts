@@ -60,7 +60,7 @@ describe.each(STORES)('on $name', (kind) => {
     );
   });
 
-  it('workers are listed while they are there, with what they have', async () => {
+  it('live workers are listed with their instances and tasks', async () => {
     const name = store.id('working');
     const { runtime, called, done } = await working(name, { workerName: 'ada' });
     const id = store.id();
@@ -76,7 +76,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await store.client.workers()).toEqual([]);
   });
 
-  it('workers tell of themselves when they start, and of what they do with each heartbeat', async () => {
+  it('workers report their description at the start, and their load with each heartbeat', async () => {
     const name = store.id('told');
     const { runtime, called, done } = await working(name, { activityConcurrency: 7, lease: '5s' });
     const about = async () => (await store.client.workers())[0]?.about;

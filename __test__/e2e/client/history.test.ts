@@ -118,7 +118,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 });
 
-it('an export holds what was handed to the codec, and not what that made of it', async () => {
+it('an export contains plain values, not the output of the codec', async () => {
   const codec = {
     encode: (text: string) => Buffer.from(text).toString('base64'),
     decode: (text: string) => Buffer.from(text, 'base64').toString(),

@@ -11,7 +11,7 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it('one that runs an activity stops at once, and runs it again when it goes on', async () => {
+  it('stops a running activity at once, and runs it again after the resume', async () => {
     const [id, name] = [store.id(), store.id('works')];
     const attempts = new Counter();
     const reasons: unknown[] = [];
@@ -103,7 +103,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(cleanups).toBe(0);
   });
 
-  it('one that was asked to cancel before it was held hears of that once it goes on', async () => {
+  it('delivers an earlier cancellation after the resume', async () => {
     const [id, name] = [store.id(), store.id('later')];
     await store.client.startOrchestration(id, name);
     await store.client.cancelInstance(id, 'no more');
@@ -136,7 +136,7 @@ describe.each(STORES)('on $name', (kind) => {
 describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
   const store = useStore(kind);
 
-  it('what its runtime still does is fenced off, and its next owner goes on from what was stored', async () => {
+  it('the turn of its runtime is fenced off, and the next owner continues from the store', async () => {
     const [id, name] = [store.id(), store.id('owned')];
     const running = deferred();
     const gates = [deferred<string>(), deferred<string>()];
@@ -200,7 +200,7 @@ describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
   });
 });
 
-describe.each(SHARED_STORES)('an instance whose values nobody here can read (on $name)', (kind) => {
+describe.each(SHARED_STORES)('an instance with unreadable values (on $name)', (kind) => {
   const store = useStore(kind);
 
   it('is held all the same, and its messages need not be read for that', async () => {

@@ -44,7 +44,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await client.getHistory(id)).map(({ payload }) => payload)).toEqual(['anew']);
     });
 
-    it('leaves what has not ended', async () => {
+    it('keeps instances that have not ended', async () => {
       const id = store.id();
       await store.client.startOrchestration(id, 'nobody registers this');
       const error = await rejection(store.client.deleteInstance(id));
@@ -59,7 +59,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await store.client.getStatus(id)).toMatchObject({ status: 'Suspended' });
     });
 
-    it('of a long history, in a store that is busy, leaves nothing behind', async () => {
+    it('removes a long history completely while the store is busy', async () => {
       const [id, name] = [store.id(), store.id('long')];
       await store.start((runtime) =>
         runtime.registerOrchestration(name, function* (ctx) {
@@ -75,7 +75,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await store.client.getStatus(id)).toBeNull();
     });
 
-    it('of a parent leaves its child, which goes on', async () => {
+    it('of a parent leaves its child running', async () => {
       const name = store.id('family');
       const parent = store.id();
       const gate = deferred<string>();
@@ -107,7 +107,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   describe('prune', () => {
-    it('deletes what matches and has ended, and nothing else', async () => {
+    it('deletes only ended instances that match', async () => {
       const { client } = store;
       const [a, b] = [await ended(3, undefined, { keep: 'no' }), await ended(2, undefined, { keep: 'yes' })];
       const open = store.id();
@@ -157,7 +157,7 @@ describe.each(STORES)('on $name', (kind) => {
 describe.each(STORES)('former executions, on $name', (kind) => {
   const store = useStore(kind);
 
-  it('are deleted but the last ones, and the instance goes on', async () => {
+  it('are deleted except the last ones, and the instance continues', async () => {
     const [id, name] = [store.id(), store.id('rounds')];
     await store.start((runtime) =>
       runtime.registerOrchestration(name, function* (ctx, round: number) {

@@ -50,7 +50,7 @@ describe.each(STORES)('on $name', (kind) => {
     for (const item of items) expect(await client.getStatus(item.id)).toEqual(item);
   });
 
-  it('gives pages with cursors, and every page goes on where the one before ended', async () => {
+  it('returns pages with cursors, and each page continues the one before', async () => {
     const { name, all } = await started(7);
     const found: string[] = [];
     let cursor: string | undefined;

@@ -87,7 +87,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
   }
 
-  it('other code lets it go on when its runtime starts, and that is logged', async () => {
+  it('resumes and logs when a runtime with new code starts', async () => {
     const name = store.id('started');
     const id = await suspended(name);
     const logged: string[] = [];
@@ -101,7 +101,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(logged).toContain(line);
   });
 
-  it('other code lets it go on when it is registered with a runtime that is started', async () => {
+  it('resumes when new code is registered with a started runtime', async () => {
     const name = store.id('registered');
     const id = await suspended(name);
     const runtime = await deploy('another', right);

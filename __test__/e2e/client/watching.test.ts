@@ -73,7 +73,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await rejection(store.client.statusChanges(id, { signal: controller.signal }).next())).toBe(reason);
   });
 
-  it('is told of an instance that is not there, and of options that are wrong', async () => {
+  it('rejects an unknown instance and wrong options', async () => {
     expect(await rejection(store.client.statusChanges('nobody').next())).toBeInstanceOf(InstanceNotFoundError);
     const watch = (id: any, options?: any) => () => store.client.statusChanges(id, options);
     expect(watch('')).toThrow(TypeError);
@@ -86,7 +86,7 @@ describe.each(STORES)('on $name', (kind) => {
 describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
   const store = useStore(kind);
 
-  it('sees the changes that the first one makes, and is told when its own is closed', async () => {
+  it('sees the changes of the first client, and rejects when its provider is closed', async () => {
     const name = store.id('elsewhere');
     const id = store.id();
     const provider = await store.open();

@@ -268,7 +268,7 @@ const WITHOUT_ARGUMENTS = [
   'PostgresProvider.[asyncDispose]',
 ];
 
-describe('what is exported', () => {
+describe('exports', () => {
   const rows = functions();
   const untouched = watchPrototypes();
 

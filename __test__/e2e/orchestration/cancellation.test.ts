@@ -30,7 +30,7 @@ describe.each(STORES)('on $name', (kind) => {
     return { register, begun: begun.promise, stopped: stopped.promise };
   }
 
-  describe('cancelling what is suspended', () => {
+  describe('cancelling a suspended instance', () => {
     const family = (runtime: Runtime): Runtime =>
       runtime
         .registerOrchestration('child', function* (ctx) {
@@ -87,7 +87,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
   });
 
-  describe('cancelling what never waits', () => {
+  describe('cancelling code that never waits', () => {
     it('ends an instance whose executions follow each other, and its history replays', async () => {
       const rounds = new Counter();
       const register = (runtime: Runtime): Runtime =>
@@ -338,7 +338,7 @@ describe.each(STORES)('on $name', (kind) => {
       for (const pass of passes) expect(output.slice(0, pass.length)).toEqual(pass);
     });
 
-    it('of one operation concerns that one alone', async () => {
+    it('of one operation affects only this operation', async () => {
       const { register, begun, stopped } = holding();
       await store.start((runtime) =>
         register(runtime)
@@ -441,7 +441,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   describe('terminating', () => {
-    it('ends at once, runs no more code, and aborts what runs', async () => {
+    it('ends at once, runs no more code, and aborts running activities', async () => {
       const { register, begun, stopped } = holding();
       const ran: string[] = [];
       const late = deferred();

@@ -21,7 +21,7 @@ describe.each(STORES)('on $name', (kind) => {
     ['kept', {}],
     ['replayed for every turn', { cachedInstancesMax: 0 }],
   ])('instances that are %s', (_, options) => {
-    it('a parent gets what its children return, whatever their order', async () => {
+    it('a parent gets the results of its children in any order', async () => {
       await store.start(
         (runtime) =>
           runtime
@@ -179,7 +179,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
 
-    it('what cannot reach another instance is a typed error, and harms nothing else', async () => {
+    it('a message that cannot reach another instance is a typed error without other effects', async () => {
       await store.start(
         (runtime) =>
           runtime.registerOrchestration('try', function* (ctx, [ended, absent]: [string, string]) {

@@ -61,7 +61,7 @@ describe.each(STORES)('on $name', (kind) => {
     ['kept', {}],
     ['replayed for every turn', { cachedInstancesMax: 0 }],
   ])('instances that are %s', (_, options) => {
-    it('messages that were not read and the custom status go on; each is read once, in order', async () => {
+    it('unread messages and the custom status are kept; each message is read once, in order', async () => {
       await store.start(
         (runtime) =>
           runtime.registerOrchestration('drain', function* (ctx, read: number[]) {
@@ -83,7 +83,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(status).toMatchObject({ customStatus: { read: 40 }, customStatusVersion: 20 });
     });
 
-    it('each execution has its own time, numbers and activities; what the last one left open is aborted', async () => {
+    it('each execution has its own time, random numbers and activities; open work of the last one is aborted', async () => {
       const aborted: string[] = [];
       const all = deferred();
       await store.start(
@@ -141,7 +141,7 @@ describe.each(STORES)('on $name', (kind) => {
     await second.shutdown();
   });
 
-  it('a cancellation ends the instance, whichever execution it reaches', async () => {
+  it('a cancellation ends the instance in any execution', async () => {
     await store.start((runtime) =>
       runtime
         .registerActivity('cancel', async (ctx) => {

@@ -212,7 +212,7 @@ describe('outside of orchestrations, while it is installed', () => {
     expect(descriptors()).toEqual(untouched);
   });
 
-  it('does without what is not there', () => {
+  it('works without missing globals', () => {
     const fetchThere = untouched.fetch as PropertyDescriptor;
     Reflect.deleteProperty(globalThis, 'fetch');
     acquireGuard();
@@ -310,7 +310,7 @@ describe.each(STORES)('on $name', (kind) => {
     return output;
   }
 
-  it('Node itself may use what is forbidden, such as when a line is written', async () => {
+  it('Node itself may use forbidden functions, such as to write a line', async () => {
     const runtime = await store.start(() => {});
     const written: string[] = [];
     const stream = new Writable({ write: (chunk, _encoding, done) => void (written.push(String(chunk)), done()) });
@@ -387,7 +387,7 @@ describe.each(STORES)('on $name', (kind) => {
     ).rejects.toMatchObject({ code: 'DETERMINISM' });
   });
 
-  it('activities and what runs between turns are not touched', async () => {
+  it('activities and code between turns are not affected', async () => {
     const between: unknown[] = [];
     const runtime = await store.start((r) =>
       r.registerActivity('free', async () => {

@@ -51,7 +51,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(error.cause.cause).toEqual({ limit: 100n });
     }
 
-    it('of an activity is the cause of an ActivityError, with all that it had', async () => {
+    it('of an activity becomes the complete cause of an ActivityError', async () => {
       let caught: any;
       await store.start((runtime) =>
         runtime
@@ -131,7 +131,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(stacks[1]).toBe(stacks[0]);
     });
 
-    it('that an orchestration lets out ends it as Failed, and its handle rejects with it', async () => {
+    it('ends an orchestration that does not catch it as Failed, and rejects its handle', async () => {
       const fails = defineOrchestration('fails', function* (ctx) {
         yield ctx.scheduleActivity('charge');
       });
@@ -148,7 +148,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(handle.id), 'Failed')).toEqual([]);
     });
 
-    it('of the orchestration itself is kept as it is', async () => {
+    it('of the orchestration itself is kept unchanged', async () => {
       await store.start((runtime) =>
         runtime.registerOrchestration('throws', function* () {
           chargeCard();
@@ -187,7 +187,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect((error?.cause as Error).cause).toEqual(thrown);
     });
 
-    it('of an activity that is not registered names it, and a near miss, and is not tried again', async () => {
+    it('names an unregistered activity and a similar name, and is not retried', async () => {
       await store.start((runtime) =>
         runtime
           .registerActivity('charge', () => 1)
@@ -208,7 +208,7 @@ describe.each(STORES)('on $name', (kind) => {
       });
     });
 
-    it('of one fiber is seen by whoever waits for it, and by nobody else', async () => {
+    it('of a fiber is seen only by the code that waits for the fiber', async () => {
       await store.start((runtime) =>
         runtime
           .registerActivity('ok', (_, n: number) => n)

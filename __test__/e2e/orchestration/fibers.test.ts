@@ -107,7 +107,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(history, 'Completed')).toEqual([]);
     });
 
-    it('that lock themselves up fail, after their cleanup', async () => {
+    it('fail after their cleanup in a deadlock', async () => {
       const cleaned: string[] = [];
       await store.start(
         (runtime) =>

@@ -38,7 +38,7 @@ describe.each(STORES)('on $name', (kind) => {
     return { id, runtime, status, output, error: error as any, history };
   }
 
-  it('runs a closure, once, and records what it gives', async () => {
+  it('runs a closure once, and records its result', async () => {
     const calls: string[] = [];
     const { output, history } = await ended('records', function* (ctx) {
       const unit = 'apples';
@@ -52,7 +52,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(history.find(({ name }) => name === 'count')?.meta).toMatchObject({ inline: true });
   });
 
-  it('is given what an activity is given', async () => {
+  it('gets the context of an activity', async () => {
     const seen: any[] = [];
     const { id, output } = await ended('contexts', function* (ctx) {
       return yield ctx.run(
@@ -198,7 +198,7 @@ describe.each(STORES)('on $name', (kind) => {
     never.resolve();
   });
 
-  it('refuses what is no function', async () => {
+  it('refuses a value that is not a function', async () => {
     const { output } = await ended('refuses', function* (ctx) {
       const calls: [unknown, unknown, object?][] = [
         ['', () => 1],
@@ -260,7 +260,7 @@ describe.each(STORES)('on $name', (kind) => {
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it('runs in the runtime that goes on with the instance, after the replay', async () => {
+  it('runs after the replay in the next runtime of the instance', async () => {
     const ran: string[] = [];
     const begun = new Counter();
     const register = (where: string) => (runtime: Runtime) =>

@@ -11,7 +11,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   describe('an event', () => {
-    it('that is raised early is kept, before there is any runtime', async () => {
+    it('is kept if it is raised before a runtime exists', async () => {
       const id = store.id();
       await store.client.startOrchestration(id, 'early');
       for (const n of [1, 2, 3]) await store.client.raiseEvent(id, 'number', n);
@@ -30,7 +30,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual(['ada', 1, 2, 3]);
     });
 
-    it('that is raised while an activity runs is kept', async () => {
+    it('is kept if it is raised while an activity runs', async () => {
       const [begun, gate] = [deferred(), deferred()];
       await store.start((runtime) =>
         runtime
@@ -78,7 +78,7 @@ describe.each(STORES)('on $name', (kind) => {
       ]);
     });
 
-    it('that nobody waits for wakes nobody and stays out of the history', async () => {
+    it('without a waiter wakes no instance and stays out of the history', async () => {
       await store.start((runtime) =>
         runtime.registerOrchestration('picky', function* (ctx) {
           ctx.setCustomStatus('waiting');

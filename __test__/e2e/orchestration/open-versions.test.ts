@@ -24,7 +24,7 @@ function* order(ctx: OrchestrationContext, first?: 'again' | 'wait'): Orchestrat
 describe.each(SHARED_STORES)('a start without a version by a client alone, on $name', (kind) => {
   const store = useStore(kind);
 
-  it('gets the newest version that a live worker has, whichever worker comes by it', async () => {
+  it('gets the newest version of all live workers, on any worker', async () => {
     await store.start(ordersOf('1.9.0'), {}, await store.open());
     await store.start(ordersOf('1.2.0', '1.10.0'), {}, await store.open());
     const client = new Client(await store.open());

@@ -64,7 +64,7 @@ describe.each(STORES)('on $name', (kind) => {
     );
   });
 
-  it('a new execution asks in a replay for what it was told, in fibers and loops too', async () => {
+  it('a replay of a new execution repeats its answers, in fibers and loops too', async () => {
     const order = defineOrchestration('loops', function* (ctx: OrchestrationContext) {
       const body = function* (name: string): Generator<any, boolean[], any> {
         const answers: boolean[] = [];
@@ -83,7 +83,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(patches.map((event) => event.name)).toEqual(['of a', 'shared', 'of b']);
   });
 
-  it('refuses what is no id', async () => {
+  it('refuses an invalid id', async () => {
     const order = defineOrchestration('no id', function* (ctx) {
       return ctx.patched('');
     });

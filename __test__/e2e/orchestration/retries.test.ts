@@ -208,7 +208,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(reasons[1]).toBeLessThan(10_000);
     });
 
-    it('leaves no attempt that would begin after it, whatever the policy or the error says', async () => {
+    it('prevents attempts after it, despite the policy or the error', async () => {
       const slow = {
         retry: { initialInterval: '1h', maxInterval: '1h', jitter: 0, maxAttempts: 9 },
         totalTimeout: '30m',
@@ -219,7 +219,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect([error.attempts, error.error.cause.message]).toEqual([2, 'no 2']);
     });
 
-    it('goes by what the call says before the registration', async () => {
+    it('prefers the option of the call to the registration', async () => {
       const slow = { retry: { initialInterval: 1, jitter: 0 }, totalTimeout: 1 };
       expect((await run(() => new Error('no'), slow, { totalTimeout: '1h' })).attempts).toBe(3);
     });
@@ -251,7 +251,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(kinds(await store.client.getHistory(id)).filter((k) => k === 'ActivityAttemptFailed')).toHaveLength(2);
     });
 
-    it('fails an activity that does not listen, and what that returns later is dropped', async () => {
+    it('fails an activity that ignores its signal, and drops its later result', async () => {
       const late = deferred();
       await store.start((r) =>
         r

@@ -91,7 +91,7 @@ describe('a schema', () => {
     expect(() => parse(many, 1, 'input')).toThrow(/no 99; 30 more$/);
   });
 
-  it('that is asynchronous is awaited where that is possible, and refused where it is not', async () => {
+  it('is awaited if it is asynchronous, and refused where it cannot be awaited', async () => {
     expect(await parse(slowNumber, 4, 'input')).toBe(8);
     expect(await rejection(parse(slowNumber, 'x', 'input') as Promise<unknown>)).toMatchObject({
       path: 'input',
@@ -126,7 +126,7 @@ const PayloadErrorOfHere = expect.objectContaining(REFUSAL);
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it('an orchestration gets what the schema makes of its input, the same in a replay', async () => {
+  it('an orchestration gets the parsed input, and the same in a replay', async () => {
     const passes: Order[] = [];
     const order = defineOrchestration(
       'order',
@@ -209,7 +209,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(error.message).toMatch(/^the schema of orchestration 'slow' returned a promise/);
   });
 
-  it('an activity gets what its schema makes of its input', async () => {
+  it('an activity gets its parsed input', async () => {
     const total = defineActivity('total', (_, order) => [order.placedAt.toISOString(), order.total], {
       input: orderSchema,
     });

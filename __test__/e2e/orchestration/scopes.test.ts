@@ -145,7 +145,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(id), 'Cancelled')).toEqual([]);
     });
 
-    it('an uncancellable block goes on after the runtime was replaced in the middle of it', async () => {
+    it('an uncancellable block continues after its runtime was replaced', async () => {
       const events: string[] = [];
       const define = (runtime: Runtime): Runtime =>
         runtime
@@ -177,7 +177,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(events).toEqual(['inside done']);
     });
 
-    it('a cancellation aborts what runs in every fiber and combinator before any cleanup begins', async () => {
+    it('a cancellation aborts every fiber and combinator before any cleanup begins', async () => {
       const events: string[] = [];
       const { register, begun } = holding(events);
       await store.start(

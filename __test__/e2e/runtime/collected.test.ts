@@ -43,7 +43,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 });
 
-it('a test runtime is collected once it is closed, whatever it was in', async () => {
+it('a test runtime is garbage-collected after close, in any state', async () => {
   const use = async (): Promise<WeakRef<object>[]> => {
     const test = await TestRuntime.create();
     test.register(order);

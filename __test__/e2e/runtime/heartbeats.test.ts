@@ -95,7 +95,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(writes() - before).toBeLessThan(20);
   });
 
-  it('that stay out abort the attempt, which counts as failed and is followed by another', async () => {
+  it('abort the attempt when they stop; the attempt fails and is retried', async () => {
     const reasons: any[] = [];
     const { output, history } = await ended('silent', (r) =>
       r.registerActivity(
@@ -146,7 +146,7 @@ describe.each(STORES)('on $name', (kind) => {
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it('are handed on to the runtime that goes on with the instance', async () => {
+  it('are passed to the next runtime of the instance', async () => {
     const seen: unknown[] = [];
     const begun = new Counter();
     const register = (runtime: Runtime) =>

@@ -93,7 +93,7 @@ describe.each(STORES)('on $name', (kind) => {
       store.errors.splice(0);
     }
 
-    it('is what an instance may reach, and more suspends it until the limit is raised', async () => {
+    it('may be reached by an instance; more suspends it until the limit is raised', async () => {
       const first = await deploy({ [limit]: max + (limit === 'historyEvents' ? 4 : 0) });
       const [small, large] = [store.id('small'), store.id('large')];
       await store.client.start(growing, fits, { id: small });
@@ -157,7 +157,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
   });
 
-  it('code that catches a LimitError cannot go on with it', async () => {
+  it('code that catches a LimitError cannot continue', async () => {
     const stubborn = defineOrchestration('stubborn', function* (ctx) {
       for (let i = 0; i < 100; i += 1) {
         try {
@@ -177,7 +177,7 @@ describe.each(STORES)('on $name', (kind) => {
     store.errors.splice(0);
   });
 
-  it('payloadBytes is looked at where a value is handed over', async () => {
+  it('payloadBytes is checked where a value is passed', async () => {
     const large = 'x'.repeat(1_000);
     const lengths = defineOrchestration('lengths', function* (ctx, input: string) {
       let refused: unknown;

@@ -52,7 +52,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
   });
 
-  it('one that nobody serves waits until somebody does', async () => {
+  it('a queue without a worker waits until a worker serves it', async () => {
     await rendering();
     const id = store.id();
     await store.client.startOrchestration(id, 'picture');
@@ -229,7 +229,7 @@ describe.each(SHARED_STORES)('between two processes on $name', (kind) => {
     expect((await store.client.waitForOrchestration(last, SOON)).status).toBe('Cancelled');
   });
 
-  it('an activity that only the other has runs there, and so does what the owner has no room for', async () => {
+  it('an activity runs on the other worker if only it has registered it, or if the owner is full', async () => {
     const near = new Set<string>();
     const both = deferred();
     const meet = async ({ workerId }: ActivityContext): Promise<number> => {

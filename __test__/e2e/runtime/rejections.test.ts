@@ -31,8 +31,8 @@ const told = (name: string) => {
 };
 const ends = ['still there: true', 'restored: true', 'end'];
 
-describe('a rejection that nobody handles', () => {
-  it('is told by the runtime of the activity that left it behind, and harms nobody', () => {
+describe('an unhandled rejection', () => {
+  it('is reported by the runtime of its activity, without other effects', () => {
     expect(run(['activities'])).toEqual({ status: 0, lines: [...told('one'), ...told('two'), ...ends], stderr: '' });
   });
 
@@ -74,7 +74,7 @@ describe('a rejection that nobody handles', () => {
     expect({ status, lines }).toEqual({ status: 0, lines: [...told('one'), ...told('two'), ...others] });
   });
 
-  it('is warned of where Node is told to warn', () => {
+  it('is a warning of Node if Node is set to warn', () => {
     const { status, lines, stderr } = run(['foreign'], ['--unhandled-rejections=warn']);
     expect({ status, lines }).toEqual({ status: 0, lines: ends });
     expect(stderr).toContain('UnhandledPromiseRejectionWarning: Error: foreign');

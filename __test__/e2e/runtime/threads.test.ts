@@ -104,7 +104,7 @@ describe.each(STORES)('on $name', (kind) => {
       }
     });
 
-    it('leave to the first one what is registered with the runtime itself', async () => {
+    it('leave work that is registered with the runtime to the main thread', async () => {
       await store.start(
         (runtime) =>
           runtime
@@ -120,7 +120,7 @@ describe.each(STORES)('on $name', (kind) => {
         expect((await run('only here')).output).toEqual({ here: MAIN, self: MAIN, others: true });
     });
 
-    it('say in the metrics what each of them does', async () => {
+    it('have metrics of each thread', async () => {
       const runtime = await threaded(2);
       await run('digs', { holes: 100, rounds: 1_000_000 });
       const { lanes } = runtime.metrics();
@@ -208,7 +208,7 @@ describe('threads', () => {
     const empty = await rejection(store.runtime({ modules: [codecOf('locked-out')] }).start());
     expect(empty.message).toContain('cannot be loaded');
     const nothing = await rejection(store.runtime({ modules: ['node:path'] }).start());
-    expect(nothing.message).toContain("the module 'node:path' defines nothing");
+    expect(nothing.message).toContain("the module 'node:path' exports no definitions");
     // The module is named by its path. Without threads, the same code runs on one thread.
     const runtime = store.runtime({ modules: [fileURLToPath(WORK)] });
     await runtime.start();

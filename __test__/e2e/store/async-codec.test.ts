@@ -124,7 +124,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
     expect(items.map(({ output }) => output)).toContainEqual(['i3 back back and an event', 'go i3']);
   });
 
-  it('reads what one that answers at once has written, and the other way round', async () => {
+  it('reads values of a synchronous codec, and the reverse', async () => {
     const ring = { ...keyRing('key'), required: true };
     const first = await deploy(ring, waiting);
     await first.client.start(waiting, 'input', { id: 'i' });
@@ -209,7 +209,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
     expect((await client.waitForOrchestration('bad', SOON)).output).toBe('bad back');
   });
 
-  it('suspends what holds a text of another place, and loses nothing of it', async () => {
+  it('suspends an instance that contains a text of another place, and loses nothing', async () => {
     const codec = await webCodec();
     const first = await deploy(codec, waiting);
     for (const id of ['a', 'b'])

@@ -118,7 +118,7 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
   const suspended = (client: Client, id: string) =>
     expect.poll(async () => (await client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
 
-  it('is told the same of a value by everyone who writes or reads it', async () => {
+  it('gets the same context from every writer and reader of a value', async () => {
     const codec: Codec = { ...keyRing('key'), required: true };
     const { client, stop } = await deploy(codec);
     const handle = await client.start(parent, 1, { id: 'parent' });
@@ -219,7 +219,7 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
     }
   });
 
-  it('takes plain text for what it is, unless the codec requires another', async () => {
+  it('reads plain text, unless the codec requires encoded values', async () => {
     const { client } = await provide(keyRing('key'));
     await client.startOrchestration('a', 'nobody', 'secret');
     change(site.address, [`UPDATE history SET payload = '"forged"'`]);
@@ -259,7 +259,7 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
   });
 });
 
-it('a codec is told the same after a crash at any event', async () => {
+it('a codec gets the same context after a crash at any event', async () => {
   const sub = defineOrchestration('sub', function* (ctx, input: string) {
     return yield* ctx.call(echo, input);
   });
@@ -282,7 +282,7 @@ it('a codec is told the same after a crash at any event', async () => {
   expect(crashes).toBeGreaterThan(10);
 });
 
-it('what a test runtime waits for is told of a store that refuses plain text', async () => {
+it('a wait of a test runtime rejects if the store refuses plain text', async () => {
   await using test = await TestRuntime.create({ codec: { ...keyRing('key'), required: true }, patience: '10ms' });
   test.register(waiting, echo);
   const handle = await test.start(waiting, 'input', { id: 'i' });
@@ -322,7 +322,7 @@ describe('the texts of a codec', () => {
     }
   });
 
-  it('that begin as those with a key do, and have none, are read as ever', () => {
+  it('are read unchanged if they only look like texts with a key', () => {
     const texts = new StoredTexts({ encode: (text) => text, decode: (text) => text });
     for (const text of ['#', '#key', '#é 1', '# 1']) expect(texts.read(`#${text}`, 'input', place())).toBe(text);
   });

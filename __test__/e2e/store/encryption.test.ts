@@ -290,7 +290,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     expect((await second.client.waitForOrchestration('i', SOON)).output).toEqual(['input', 'event back']);
   });
 
-  it('reads what was stored before it had one, and finds code that does not fit', async () => {
+  it('reads values that were stored without a codec, and finds code that does not match', async () => {
     const first = await deploy(undefined, waiting, echo);
     for (const id of ['fits', 'changed']) {
       await first.client.start(waiting, 'input', { id });
@@ -325,7 +325,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
 describe('a codec that does not work', () => {
   const plain: Codec = { encode: (text) => text, decode: (text) => text };
 
-  it('is told to the client with what it threw, and nothing is stored', async () => {
+  it('reports its error to the client, and nothing is stored', async () => {
     const client = new Client(await provide({ ...plain, encode: failing('no key') }));
     const error = await rejection(client.startOrchestration('i', 'waiting', 'input'));
     expect(error).toBeInstanceOf(PayloadError);

@@ -110,7 +110,7 @@ function openFiles(): string[] {
   });
 }
 
-it('a store is made where there is none, opened again with what is in it, and left by close', async () => {
+it('a store is created, opened again with its content, and released by close', async () => {
   await makeStore();
   expect(readdirSync(folder).filter((name) => name.startsWith(`store-${files}`))).toEqual([`store-${files}.db`]);
   expect(openFiles()).toEqual([]);
@@ -135,8 +135,8 @@ it('is found through a symbolic link, and under names that mean something to SQL
   rmSync(link);
 });
 
-describe('what cannot be opened', () => {
-  it('is told of a directory that does not exist, and works once it does', async () => {
+describe('a path that cannot be opened', () => {
+  it('reports a missing directory, and works when it exists', async () => {
     const directory = join(folder, 'to', 'come');
     path = join(directory, 'store.db');
     const error = await refusal();
@@ -148,7 +148,7 @@ describe('what cannot be opened', () => {
     await (await SqliteProvider.open(path)).close();
   });
 
-  it('is told of a directory in place of the file', async () => {
+  it('reports a directory in place of the file', async () => {
     mkdirSync(path);
     const error = await refusal();
     expect(error).toBeInstanceOf(ProviderError);
@@ -156,13 +156,13 @@ describe('what cannot be opened', () => {
     expect(readdirSync(path)).toEqual([]);
   });
 
-  it('is told of a file in place of a directory', async () => {
+  it('reports a file in place of a directory', async () => {
     writeFileSync(path, 'x');
     path = join(path, 'store.db');
     expect(await refusal()).toMatchObject({ name: 'ProviderError', message: expect.stringContaining('director') });
   });
 
-  it.runIf(existsSync('/dev/null'))('is told of what is no regular file', async () => {
+  it.runIf(existsSync('/dev/null'))('reports a path that is not a regular file', async () => {
     path = '/dev/null';
     expect(await refusal()).toMatchObject({
       name: 'ProviderError',
@@ -206,7 +206,7 @@ describe('a file that is no store', () => {
     expect(error.message).toMatch(/not a Perdure store/);
   });
 
-  it('is told apart when it is the database of another application', async () => {
+  it('is refused if it is the database of another application', async () => {
     await makeStore();
     patch(APPLICATION_ID_AT, uint32(0x1234_5678));
     const error = await refusal();
@@ -243,7 +243,7 @@ describe('a damaged store', () => {
     ['all pages after the first overwritten', () => patch(PAGE, Buffer.alloc(statSync(path).size - PAGE, 0x5a))],
   ];
 
-  it.each(damage)('is told at open: %s', async (_, act) => {
+  it.each(damage)('is reported at open: %s', async (_, act) => {
     await makeStore();
     act();
     const error = await refusal();
@@ -253,7 +253,7 @@ describe('a damaged store', () => {
     expect(error.message, 'no payload in it').not.toContain('xxxx');
   });
 
-  it('is told when it is read, where opening does not come by, and the rest still works', async () => {
+  it('is reported when it is read, if opening does not read it, and the rest still works', async () => {
     await makeStore();
     // Damages a page of rows in the middle of the histories: opening looks only at the ends of the trees.
     const content = readFileSync(path);

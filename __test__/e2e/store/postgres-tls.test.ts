@@ -125,7 +125,7 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
     }
   });
 
-  it('refuses a certificate of somebody else, and one for another host', async () => {
+  it('refuses a certificate of another authority or host', async () => {
     const unknown = await rejection(
       connect(urlOf({ sslmode: 'verify-ca', sslrootcert: file('stranger.crt', stranger.cert) })),
     );

@@ -30,7 +30,7 @@ describe.skipIf(noCluster !== undefined)(
 
     const urlOf = (host: string, user: string) => `postgres://${user}@${host}:${cluster.port}/postgres`;
 
-    it('asks for a password with each connection, and goes on when it has changed', async () => {
+    it('asks for a password per connection, and continues when it changes', async () => {
       let token = 'first';
       const password = vi.fn(async () => token);
       await using provider = await PostgresProvider.connect(urlOf('127.0.0.1', 'app'), { schema: 'shop', password });

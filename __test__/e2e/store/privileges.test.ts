@@ -130,7 +130,7 @@ it('a role that must not change tables works in the store that another one made'
   });
 });
 
-it('such a role may use what a later migration makes, once that is said', async () => {
+it('such a role may use the tables of a later migration after a grant', async () => {
   await run(POSTGRES_URL, sqlOf('rights.sql'));
   await connect(shop);
   await createWeb();

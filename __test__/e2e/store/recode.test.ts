@@ -169,7 +169,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     expect(await second.client.getStatus('e')).toMatchObject({ customStatus: 'round 2' });
   });
 
-  it('that are plain are encoded, unless the codec requires that they were', async () => {
+  it('are encoded if they are plain, unless the codec requires encoded values', async () => {
     const { client } = await provide();
     await client.startOrchestration('a', 'nobody', 'secret');
     const { client: strict } = await provide({ ...keyRing('new'), required: true });
@@ -186,7 +186,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     expect((await strict.getHistory('a'))[0]?.payload).toBe('secret');
   });
 
-  it('that are not in their place stay, and are named', async () => {
+  it('stay and are named if they are misplaced', async () => {
     const { client: old } = await provide(keyRing('old'));
     for (const id of ['a', 'b', 'c']) await old.startOrchestration(id, 'nobody', id);
     change(site.address, [
@@ -235,7 +235,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     for (const id of ids) expect((await client.getHistory(id)).at(-1)?.payload).toEqual([`${id} back`, 'event']);
   });
 
-  it('are left as somebody else has written them meanwhile', async () => {
+  it('keep values that another writer has changed meanwhile', async () => {
     const { client: old } = await provide(keyRing('old'));
     await old.startOrchestration('a', 'nobody', 'first');
     let walks = 0;

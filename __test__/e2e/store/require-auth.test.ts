@@ -158,7 +158,7 @@ describe.skipIf(noCluster !== undefined)(
       expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('MD5') });
     });
 
-    it('holds for later connections of a store that is open, which goes on when the server asks as it should again', async () => {
+    it('applies to later connections of an open store, which continues when the server asks correctly again', async () => {
       await using store = await PostgresProvider.connect(
         urlOf('scram-sha-256', 'scram-sha-256'),
         options('scram-sha-256'),
