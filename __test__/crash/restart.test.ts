@@ -48,7 +48,7 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
   const folder = temporaryFolder();
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('work waits while the server restarts or crashes, then continues; nothing is lost, failed or done twice', async () => {
+  it('work waits while the server is down, then continues; nothing is lost, failed or done twice', async () => {
     const { client, address } = store;
     const log = join(folder, 'log');
     const options = { store: address, log, stepMs: 5, runtime: { logLevel: 'error', lease: '5m' } };

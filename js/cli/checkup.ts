@@ -241,7 +241,7 @@ function adviceFor(code: string | undefined): string {
     case 'NONDETERMINISM':
       return 'the code does not match the history: `perdure show` prints the report; deploy matching code under the same name and version, which resumes it; `perdure export` and `perdure replay` check the code before';
     case 'LIMIT':
-      return 'it exceeds a limit: raise the limit of the runtime, or use continueAsNew in the orchestration, then run `perdure resume`';
+      return 'it exceeds a limit: raise the limit, or use continueAsNew in the orchestration, then run `perdure resume`';
     case 'PAYLOAD':
       return 'a value cannot be read: give the runtime the codec that wrote it, then run `perdure resume`';
     case 'SUSPENDED':

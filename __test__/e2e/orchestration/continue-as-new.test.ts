@@ -83,7 +83,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(status).toMatchObject({ customStatus: { read: 40 }, customStatusVersion: 20 });
     });
 
-    it('each execution has its own time, random numbers and activities; open work of the last one is aborted', async () => {
+    it('each execution has its own time, random numbers and activities, and aborts open work', async () => {
       const aborted: string[] = [];
       const all = deferred();
       await store.start(

@@ -158,7 +158,7 @@ describe.skipIf(noCluster !== undefined)(
       expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('MD5') });
     });
 
-    it('applies to later connections of an open store, which continues when the server asks correctly again', async () => {
+    it('applies to later connections of an open store, which continues when the server complies', async () => {
       await using store = await PostgresProvider.connect(
         urlOf('scram-sha-256', 'scram-sha-256'),
         options('scram-sha-256'),

@@ -65,7 +65,7 @@ function write(terminal: Terminal, { instance, children, isCut }: Node, first: s
   }
   if (isCut)
     terminal.line(
-      `${others}└─ ${terminal.style('dim', children.length === 0 ? 'children are hidden: raise --depth' : 'more children: raise --limit')}`,
+      `${others}└─ ${terminal.style('dim', children.length === 0 ? 'children: raise --depth' : 'more children: raise --limit')}`,
     );
 }
 

@@ -170,7 +170,7 @@ impl Comparison {
                 continue;
             }
             let message = format!(
-                "instance '{}' is no longer owned by worker {}, according to the store; it continues on the worker that acquires it",
+                "instance '{}' is no longer owned by worker {}, according to the store; its next owner continues it",
                 instance.id, self.instances.worker.id
             );
             self.instances.shared.log_for(&**instance, Level::Warn, message);
