@@ -52,7 +52,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(error).toMatchObject({
         instanceId: id,
         status: 'Pending',
-        message: expect.stringContaining('cancel or terminate it first'),
+        message: expect.stringContaining('Cancel or terminate it first'),
       });
       await store.client.suspend(id);
       expect(await rejection(store.client.deleteInstance(id))).toMatchObject({ status: 'Suspended' });
