@@ -39,7 +39,9 @@ function print(level: string, fields: TraceFields, message: string): void {
 export function checkLogger(value: unknown, path: string): void {
   for (const level of ['debug', 'info', 'warn', 'error'] as const) {
     if (typeof property(value, level) !== 'function') {
-      throw new TypeError(`${path} must have the methods debug, info, warn and error, but the method ${level} is missing`);
+      throw new TypeError(
+        `${path} must have the methods debug, info, warn and error, but the method ${level} is missing`,
+      );
     }
   }
 }
