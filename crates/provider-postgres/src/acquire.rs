@@ -63,16 +63,20 @@ const TAKE: &str = concat!(
       SELECT *, row_number() OVER (ORDER BY priority DESC, wake_at, key) AS place FROM due) d
     CROSS JOIN LATERAL (SELECT (coalesce(sum(size), 0)
         + CASE WHEN d.unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
-            SELECT payload FROM {schema}.messages WHERE instance_key = d.key ORDER BY seq LIMIT $page_rows) m), 0) ELSE 0 END
-        + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = d.key AND execution = d.execution), 0)
+            SELECT payload FROM {schema}.messages WHERE instance_key = d.key ORDER BY seq LIMIT $page_rows) m), 0)
+            ELSE 0 END
+        + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = d.key
+        AND execution = d.execution), 0)
       )::bigint AS size FROM (
       SELECT size, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
-        SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
+        SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size
+        FROM {schema}.history
         WHERE instance_key = d.key AND execution = d.execution ORDER BY event_id LIMIT $page_rows) h) h
       WHERE before < $page_bytes::bigint) s) r
   WHERE before < $bytes::bigint
 )
-UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked WHERE i.key = ranked.key
+UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked
+WHERE i.key = ranked.key
 RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
   i.suspicion, ranked.size"
 );
@@ -83,7 +87,8 @@ const NEXT: &str = concat!(
     classes!(),
     " SELECT coalesce($now, {now}), min((
   SELECT i.wake_at FROM {schema}.instances i
-  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority ORDER BY i.wake_at LIMIT 1))
+  WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
+  ORDER BY i.wake_at LIMIT 1))
 FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
 );
 

@@ -391,7 +391,8 @@ struct TransactionCounts {
 /// Gives a row while commits wait for a synchronous standby that does not confirm them. Under load a transaction waits
 /// for some ms.
 const AWAITS_STANDBY: &str = "SELECT FROM pg_catalog.pg_stat_activity
-  WHERE datname = current_database() AND wait_event = 'SyncRep' AND state_change < clock_timestamp() - interval '1 second' LIMIT 1";
+  WHERE datname = current_database() AND wait_event = 'SyncRep'
+  AND state_change < clock_timestamp() - interval '1 second' LIMIT 1";
 
 const NEXT_TRANSACTION_AND_LOG: &str =
     "SELECT pg_snapshot_xmax(pg_current_snapshot())::text, (pg_current_wal_flush_lsn() - '0/0')::bigint";

@@ -60,7 +60,8 @@ const WALK: &str = concat!(
     "SELECT i.key, i.completed_at, ",
     matches!(),
     ", i.tags FROM (
-    SELECT * FROM {schema}.instances WHERE completed_at IS NOT NULL AND (completed_at, key) > ($after_ms::bigint, $after_key::bigint)
+    SELECT * FROM {schema}.instances WHERE completed_at IS NOT NULL
+    AND (completed_at, key) > ($after_ms::bigint, $after_key::bigint)
       AND ($completed_before IS NULL OR completed_at < $completed_before)
     ORDER BY completed_at, key LIMIT $rows) i
   ORDER BY i.completed_at, i.key"
@@ -142,7 +143,8 @@ const DELETE_FORMER: &str = "WITH instance AS MATERIALIZED (
   WHERE i.before < $events
 ), gone AS (
   DELETE FROM {schema}.history h USING former f
-  WHERE f.before < $events AND h.instance_key = f.key AND h.execution = f.execution AND h.event_id > f.last - ($events - f.before)
+  WHERE f.before < $events AND h.instance_key = f.key AND h.execution = f.execution
+  AND h.event_id > f.last - ($events - f.before)
   RETURNING h.event_id
 )
 SELECT (SELECT count(*) FROM gone WHERE event_id = 1), (SELECT max(key) FROM former WHERE before < $events

@@ -414,7 +414,8 @@ mod tests {
             .await
             .expect("the server answers");
         let carried = tokio::spawn(connection);
-        let asked = "SELECT split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'), current_user::text, current_database()::text";
+        let asked = "SELECT split_part(current_setting('unix_socket_directories'), ',', 1), current_setting('port'),
+        current_user::text, current_database()::text";
         let row = client.query_one(asked, &[]).await.expect("it is asked");
         carried.abort();
         let [folder, port, user, database] = [0, 1, 2, 3].map(|n| row.get::<_, String>(n));

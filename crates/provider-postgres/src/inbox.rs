@@ -68,7 +68,8 @@ macro_rules! inbox_where {
     ($from:literal, $which:literal) => {
         concat!(
             "SELECT m.*, s.now, s.started, s.revoked FROM (
-               SELECT pg_current_snapshot()::text AS now, extract(epoch FROM pg_postmaster_start_time())::text AS started,
+               SELECT pg_current_snapshot()::text AS now,
+               extract(epoch FROM pg_postmaster_start_time())::text AS started,
                  (SELECT string_agg(instance_key || ' ' || epoch, ',' ORDER BY instance_key)
                   FROM {schema}.revocations WHERE worker = $owner) AS revoked) s
              LEFT JOIN LATERAL (
@@ -294,7 +295,8 @@ pub(crate) async fn of_instance(
         messages.sort_unstable_by_key(|message| message.seq);
         let row = connection
             .query_one(
-                "SELECT unread, (SELECT max(seq) FROM {schema}.messages WHERE instance_key = $1) FROM {schema}.instances WHERE key = $1",
+                "SELECT unread, (SELECT max(seq) FROM {schema}.messages WHERE instance_key = $1) FROM {schema}.instances
+                 WHERE key = $1",
                 &[key],
             )
             .await?;

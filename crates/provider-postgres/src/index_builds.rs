@@ -51,7 +51,8 @@ async fn is_locked(client: &Client, name: &str) -> Result<bool, Failure> {
 }
 
 /// Selects the time limits of statements and of lock waits in this session.
-const LIMITS: &str = "SELECT name, pg_catalog.current_setting(name) FROM (VALUES ('statement_timeout'), ('lock_timeout')) AS limits (name)";
+const LIMITS: &str = "SELECT name, pg_catalog.current_setting(name)
+FROM (VALUES ('statement_timeout'), ('lock_timeout')) AS limits (name)";
 
 async fn build_locked(client: &Client, schema: &str, indexes: &[&str]) -> Result<(), Failure> {
     // A build has no time limit. The former limits hold for the statements that follow on this connection.

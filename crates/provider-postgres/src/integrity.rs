@@ -22,7 +22,8 @@ macro_rules! orphans {
                WITH RECURSIVE found (key) AS (
                  SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > $after)
                  UNION ALL
-                 SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > found.key) FROM found, upper
+                 SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > found.key)
+                 FROM found, upper
                  WHERE found.key <= upper.key
                ) SELECT found.key FROM found, upper
                WHERE found.key <= upper.key AND NOT EXISTS (SELECT FROM {schema}.instances i WHERE i.key = found.key)",
@@ -54,7 +55,8 @@ UNION ALL SELECT 1, h.instance_key, h.execution, h.event_id, h.ref_id, h.kind, N
 FROM page p JOIN {schema}.history h ON h.instance_key = p.key
 UNION ALL SELECT 2, m.instance_key, m.execution, NULL, m.ref_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.messages m ON m.instance_key = p.key
-UNION ALL SELECT 3, t.instance_key, t.execution, t.event_id, NULL, NULL, t.owner, w.id IS NOT NULL, NULL, NULL, NULL, NULL
+UNION ALL SELECT 3, t.instance_key, t.execution, t.event_id, NULL, NULL, t.owner, w.id IS NOT NULL, NULL, NULL, NULL,
+NULL
 FROM page p JOIN {schema}.tasks t ON t.instance_key = p.key LEFT JOIN {schema}.workers w ON w.id = t.owner
 UNION ALL SELECT 4, b.instance_key, b.execution, b.event_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.heartbeats b ON b.instance_key = p.key
@@ -74,7 +76,8 @@ ORDER BY key, what, a, b"
 );
 
 /// Selects rows that refer to something that does not exist, or to something that should not exist.
-const DANGLING_REFERENCES: &str = "(SELECT DISTINCT 'there is a list of losses for worker ' || worker || ', which is not registered' FROM {schema}.revocations
+const DANGLING_REFERENCES: &str = "(SELECT DISTINCT 'there is a list of losses for worker ' || worker
+  || ', which is not registered' FROM {schema}.revocations
   WHERE worker NOT IN (SELECT id FROM {schema}.workers) LIMIT $1)
 UNION ALL (SELECT 'instance ''' || i.id || ''' exists, but its history is marked for deletion'
   FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)";

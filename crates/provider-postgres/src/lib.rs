@@ -9,7 +9,8 @@
 //!   told by its mark (`session.rs`, `marks.rs`).
 //! - Each other operation takes a connection of the pool for as long as it lasts.
 //! - All connections lead to one server, the first of the URL's hosts that takes writes (`hosts.rs`).
-//! - Changes by other processes are heard on a separate connection, and looked for once a second (`change_notifier.rs`).
+//! - Changes by other processes are heard on a separate connection, and looked for once a second
+//!   (`change_notifier.rs`).
 //! - All times that are compared are those of the server's clock (P9).
 //! - The provider has a thread of its own, on which all of this runs and each answer is given. A batch that finds no
 //!   other batch before it is sent by the thread that hands it over (`drive.rs`). The thread that waits for the answer

@@ -92,7 +92,8 @@ const OF_ALL: &str = walk!("{schema}.instances WHERE");
 const OF_OPEN: &str = walk!("{schema}.instances WHERE completed_at IS NULL AND");
 
 const OF_CHILDREN: &str = walk!(
-    "{schema}.instances WHERE parent_id IS NOT NULL AND hashtextextended(parent_id, 0) = hashtextextended(($parent_ids::text[])[1], 0) AND"
+    "{schema}.instances WHERE parent_id IS NOT NULL
+     AND hashtextextended(parent_id, 0) = hashtextextended(($parent_ids::text[])[1], 0) AND"
 );
 
 /// Walks each state of [`UNSUCCESSFUL`](perdure_provider::UNSUCCESSFUL) by itself.

@@ -46,20 +46,22 @@ use crate::options::{MARKS_KEPT, OUTCOME_EVERY};
 use crate::params::P;
 use crate::statement::named;
 
-/// Returns the statement, or the part of one, that leaves a mark (M2). Its parameters are `mark_slot` and `mark_number`.
-/// `rows` is a `FROM` clause with the rows that have to exist, or empty. The words of the error are for the server's
-/// log.
+/// Returns the statement, or the part of one, that leaves a mark (M2). Its parameters are `mark_slot` and
+/// `mark_number`. `rows` is a `FROM` clause with the rows that have to exist, or empty. The words of the error are for
+/// the server's log.
 pub(crate) fn leaving(rows: &str) -> String {
     format!(
         "INSERT INTO {{schema}}.marks AS m (slot, number, time) SELECT $mark_slot, $mark_number, {{now}} {rows}
-  ON CONFLICT (slot) DO UPDATE SET time = excluded.time, number = CASE WHEN m.number < excluded.number THEN excluded.number
+  ON CONFLICT (slot) DO UPDATE SET time = excluded.time, number =
+  CASE WHEN m.number < excluded.number THEN excluded.number
     ELSE ('Perdure takes back what comes after its answer was given up, mark ' || m.slot)::bigint END"
     )
 }
 
 /// Raises the number of a slot unless its transaction was committed (M3).
 const RESOLVE: &str = "INSERT INTO {schema}.marks AS m (slot, number, time) VALUES ($slot, $number::bigint + 1, {now})
-  ON CONFLICT (slot) DO UPDATE SET number = CASE WHEN m.number < $number THEN $number + 1 ELSE m.number END, time = excluded.time RETURNING number";
+  ON CONFLICT (slot) DO UPDATE SET number = CASE WHEN m.number < $number THEN $number + 1
+  ELSE m.number END, time = excluded.time RETURNING number";
 
 /// The mark of one transaction. When it is dropped, its slot is never used again.
 pub(crate) struct Mark {

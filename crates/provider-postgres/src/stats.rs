@@ -15,7 +15,8 @@ const COUNTS: &str = "WITH clock AS MATERIALIZED (
 ), ended AS MATERIALIZED (
   SELECT status, count(*) AS count FROM {schema}.instances WHERE completed_at IS NOT NULL GROUP BY status
 ), due AS MATERIALIZED (
-  SELECT count(*) AS count, count(*) FILTER (WHERE i.wake_at < clock.now - $overdue) AS overdue, max(clock.now - i.wake_at) AS oldest,
+  SELECT count(*) AS count, count(*) FILTER (WHERE i.wake_at < clock.now - $overdue) AS overdue,
+  max(clock.now - i.wake_at) AS oldest,
     count(*) FILTER (WHERE i.status = 'Pending') AS pending
   FROM clock JOIN {schema}.instances i ON i.wake_at IS NOT NULL AND i.wake_at <= clock.now
 )

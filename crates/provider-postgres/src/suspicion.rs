@@ -20,7 +20,8 @@ macro_rules! release {
     ($next:literal, $which:literal) => {
         concat!(
             "UPDATE {schema}.instances i SET owner = NULL, probation = 0, suspicion = coalesce(s.next, i.suspicion),
-  wake_at = CASE WHEN s.next >= $enough THEN NULL ELSE coalesce($now, {now}) + greatest(0, s.next - $isolated) * $rest END,
+  wake_at = CASE WHEN s.next >= $enough THEN NULL ELSE coalesce($now, {now})
+  + greatest(0, s.next - $isolated) * $rest END,
   status = CASE WHEN s.next >= $enough THEN 'Suspended' ELSE i.status END,
   report = CASE WHEN s.next >= $enough THEN $report ELSE i.report END,
   updated_at = CASE WHEN s.next >= $enough THEN coalesce($now, {now}) ELSE i.updated_at END
@@ -73,7 +74,8 @@ pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: 
 pub(crate) async fn take_over_expired(session: &Session<'_>, report: &str) -> Result<TakenOver, Failure> {
     let rows = session
         .query(
-            "SELECT id FROM {schema}.workers WHERE lease_until <= coalesce($1, {now}) ORDER BY lease_until, id FOR UPDATE SKIP LOCKED",
+            "SELECT id FROM {schema}.workers WHERE lease_until <= coalesce($1, {now})
+             ORDER BY lease_until, id FOR UPDATE SKIP LOCKED",
             &[session.now()],
         )
         .await?;

@@ -26,7 +26,8 @@ pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
 const TAKE: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 ), due AS MATERIALIZED (
-  SELECT d.* FROM w, unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name) CROSS JOIN LATERAL (
+  SELECT d.* FROM w, unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name)
+  CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
     WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name AND t.due_at <= coalesce($now, {now})
     ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $limit FOR UPDATE SKIP LOCKED) d
@@ -39,23 +40,28 @@ const TAKE: &str = "WITH w AS MATERIALIZED (
       (SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0) FROM {schema}.history h
         WHERE h.instance_key = r.instance_key AND h.execution = r.execution AND h.event_id = r.event_id), 0)
       + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
-        WHERE b.instance_key = r.instance_key AND b.execution = r.execution AND b.event_id = r.event_id), 0) AS size) s) m
+        WHERE b.instance_key = r.instance_key AND b.execution = r.execution
+        AND b.event_id = r.event_id), 0) AS size) s) m
   WHERE before < $bytes::bigint
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $owner FROM ranked r
   WHERE t.instance_key = r.instance_key AND t.execution = r.execution AND t.event_id = r.event_id
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline
 )
-SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline, b.details, s.meta
+SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
+b.details, s.meta
 FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
   JOIN {schema}.history h ON h.instance_key = t.instance_key AND h.execution = t.execution AND h.event_id = t.event_id
   JOIN {schema}.history s ON s.instance_key = t.instance_key AND s.execution = t.execution AND s.event_id = 1
-  LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution AND b.event_id = t.event_id
+  LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution
+  AND b.event_id = t.event_id
 ORDER BY t.place";
 
 /// Selects the time at which the next task that is not taken is due.
-const NEXT: &str = "SELECT min(d.due_at) FROM unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name) CROSS JOIN LATERAL (
-    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name) d
+const NEXT: &str = "SELECT min(d.due_at) FROM unnest($queues::text[]) AS q (queue)
+CROSS JOIN unnest($names::text[]) AS n (name) CROSS JOIN LATERAL (
+    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = q.queue
+    AND t.name = n.name) d
   WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)";
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
@@ -133,7 +139,8 @@ pub(crate) async fn release_one(
     let gone = named!(
         session.query_optional,
         "UPDATE {schema}.tasks SET owner = NULL
-         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt AND owner = $owner RETURNING 1",
+         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
+         AND owner = $owner RETURNING 1",
         {
             key: P::Int(task.key.0),
             execution: P::Int(integer(task.execution.0)),

@@ -28,48 +28,59 @@ macro_rules! page {
              ), measured AS (
                SELECT *, (sum(bytes) OVER (ORDER BY key, execution, number))::bigint AS up_to FROM (
                  SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END
-                   + CASE WHEN wanted OR number < 2 THEN coalesce(octet_length(other), 0) ELSE 0 END AS bytes FROM looked) b
+                   + CASE WHEN wanted OR number < 2 THEN coalesce(octet_length(other), 0) ELSE 0 END AS bytes
+                   FROM looked) b
              )
              SELECT w.key, w.execution, w.number, i.id, w.kind, w.name, w.of_execution, w.ref_id,
                CASE WHEN ",
             $is_of_child,
             " THEN (SELECT s.meta FROM {schema}.history s
-                 WHERE s.instance_key = w.key AND s.execution = coalesce(w.of_execution, w.execution) AND s.event_id = w.ref_id) END,
-               CASE WHEN wanted AND fits THEN CASE WHEN $head::bigint IS NULL THEN text ELSE left(text, $head::integer) END END,
+                 WHERE s.instance_key = w.key AND s.execution = coalesce(w.of_execution, w.execution)
+                 AND s.event_id = w.ref_id) END,
+               CASE WHEN wanted AND fits THEN CASE WHEN $head::bigint IS NULL THEN text
+               ELSE left(text, $head::integer) END END,
                CASE WHEN fits THEN ",
             $other,
             " END, fits
-             FROM (SELECT *, up_to <= $bytes OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i ON i.key = w.key
+             FROM (SELECT *, up_to <= $bytes OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i
+             ON i.key = w.key
              ORDER BY w.key, w.execution, w.number"
         )
     };
 }
 
 const MESSAGES: &str = page!(
-    "SELECT instance_key AS key, 0::bigint AS execution, seq AS number, kind, name, execution AS of_execution, ref_id, payload AS text,
+    "SELECT instance_key AS key, 0::bigint AS execution, seq AS number, kind, name, execution AS of_execution, ref_id,
+     payload AS text,
        NULL::text AS other
-     FROM {schema}.messages WHERE (instance_key, seq) > ($key, $number) AND $execution = 0 ORDER BY instance_key, seq LIMIT $rows",
+     FROM {schema}.messages WHERE (instance_key, seq) > ($key, $number) AND $execution = 0 ORDER BY instance_key, seq
+     LIMIT $rows",
     "starts_with(w.kind, 'Child')",
     "NULL"
 );
 const HEARTBEATS: &str = page!(
-    "SELECT instance_key AS key, execution, event_id AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
+    "SELECT instance_key AS key, execution, event_id AS number, NULL::text AS kind, NULL::text AS name,
+     NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, details AS text, NULL::text AS other
-     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($key, $execution, $number) ORDER BY instance_key, execution, event_id LIMIT $rows",
+     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($key, $execution, $number)
+     ORDER BY instance_key, execution, event_id LIMIT $rows",
     "false",
     "NULL"
 );
 const INSTANCES: &str = page!(
-    "SELECT key, 0::bigint AS execution, 0::bigint AS number, NULL::text AS kind, NULL::text AS name, NULL::bigint AS of_execution,
+    "SELECT key, 0::bigint AS execution, 0::bigint AS number, NULL::text AS kind, NULL::text AS name,
+     NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, custom_status AS text, report AS other
      FROM {schema}.instances WHERE key > $key AND $execution = 0 AND $number = 0 ORDER BY key LIMIT $rows",
     "false",
     "w.other"
 );
 const HISTORY: &str = page!(
-    "SELECT instance_key AS key, execution, event_id AS number, kind, name, NULL::bigint AS of_execution, ref_id, payload AS text,
+    "SELECT instance_key AS key, execution, event_id AS number, kind, name, NULL::bigint AS of_execution, ref_id,
+     payload AS text,
        meta AS other
-     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($key, $execution, $number) ORDER BY instance_key, execution, event_id LIMIT $rows",
+     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($key, $execution, $number)
+     ORDER BY instance_key, execution, event_id LIMIT $rows",
     "w.kind IN ('ChildCompleted', 'ChildFailed')",
     "CASE WHEN wanted OR (w.number = 1 AND strpos(w.other, '\"customStatus\"') > 0) THEN w.other END"
 );

@@ -34,8 +34,8 @@ type Rustls = MakeRustlsConnect;
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// Checks the first message of a server against a rule, whether the connection is encrypted or not. The client hands
-/// over only connections that are to be encrypted. So it is configured to encrypt all of them, at once, and the auth_rule
-/// asks the server for TLS in its place.
+/// over only connections that are to be encrypted. So it is configured to encrypt all of them, at once, and the
+/// auth_rule asks the server for TLS in its place.
 #[derive(Clone, Copy)]
 pub(crate) struct AuthRule {
     rule: RequireAuth,

@@ -20,7 +20,8 @@ pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Resul
         "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
          VALUES ($id, $name, $host, $pid, $process_start, coalesce($now, {now}) + $lease, $description, $newest_versions)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
-           process_start = excluded.process_start, lease_until = excluded.lease_until, description = excluded.description,
+           process_start = excluded.process_start, lease_until = excluded.lease_until,
+           description = excluded.description,
            newest_versions = excluded.newest_versions
          RETURNING lease_until - $lease",
         {
@@ -54,10 +55,13 @@ pub(crate) async fn renew(
     let renewed = named!(
         session.query_optional,
         "WITH renewed AS (
-           UPDATE {schema}.workers SET lease_until = coalesce($now, {now}) + $lease, description = coalesce($description, description)
+           UPDATE {schema}.workers SET lease_until = coalesce($now, {now}) + $lease,
+           description = coalesce($description, description)
            WHERE id = $id RETURNING lease_until - $lease AS now)
-         SELECT r.now, o.instances, o.keys, (SELECT count(*) FROM {schema}.tasks WHERE owner = $id) FROM renewed r CROSS JOIN (
-           SELECT count(*) AS instances, coalesce(sum(key & $key_bits), 0)::bigint AS keys FROM {schema}.instances WHERE owner = $id) o",
+         SELECT r.now, o.instances, o.keys, (SELECT count(*) FROM {schema}.tasks WHERE owner = $id) FROM renewed r
+         CROSS JOIN (
+           SELECT count(*) AS instances, coalesce(sum(key & $key_bits), 0)::bigint AS keys FROM {schema}.instances
+           WHERE owner = $id) o",
         {
             now: session.now(),
             id: P::Text(&worker.0),
@@ -117,7 +121,8 @@ pub(crate) async fn announce_versions(
 pub(crate) async fn live_orchestrations(session: &Session<'_>) -> Result<Vec<Newest>, Failure> {
     let rows = session
         .query(
-            "SELECT newest_versions FROM {schema}.workers WHERE lease_until > coalesce($1, {now}) AND newest_versions IS NOT NULL",
+            "SELECT newest_versions FROM {schema}.workers WHERE lease_until > coalesce($1, {now})
+             AND newest_versions IS NOT NULL",
             &[session.now()],
         )
         .await?;
@@ -136,7 +141,8 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
     let released = named!(
         session.query,
         "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($now, {now})
-         WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = $owner ORDER BY key FOR NO KEY UPDATE) RETURNING 1",
+         WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = $owner ORDER BY key FOR NO KEY UPDATE)
+         RETURNING 1",
         { now: session.now(), owner: worker }
     )
     .await?;
@@ -174,7 +180,8 @@ pub(crate) async fn loads(connection: &Connection) -> Result<Vec<WorkerLoad>, Fa
     let rows = connection
         .query(
             "SELECT w.id, w.name, w.host, w.pid, w.process_start, w.lease_until,
-               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id), (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id), w.description
+               (SELECT count(*) FROM {schema}.instances i WHERE i.owner = w.id),
+               (SELECT count(*) FROM {schema}.tasks t WHERE t.owner = w.id), w.description
              FROM {schema}.workers w ORDER BY w.id",
             &[],
         )

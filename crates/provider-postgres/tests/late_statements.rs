@@ -56,7 +56,8 @@ impl<'s> Locked<'s> {
         let last = other_program().await;
         let lock = format!("BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE; COMMIT", self.table);
         // A statement that waits before it may end by itself meanwhile.
-        let queued = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'BEGIN; LOCK TABLE {schema}.%'";
+        let queued = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+        AND query LIKE 'BEGIN; LOCK TABLE {schema}.%'";
         let last = tokio::spawn(async move { last.batch_execute(&lock).await });
         while self.store.count(queued).await == 0 {}
         self.holder.batch_execute("COMMIT").await.expect("it is released");

@@ -67,7 +67,8 @@ impl Older {
 
 fn instance(id: &str) -> String {
     format!(
-        "INSERT INTO instances (id, name, version, execution, status, epoch, next_event_id, turns, priority, created_at, updated_at)
+        "INSERT INTO instances (id, name, version, execution, status, epoch, next_event_id, turns, priority, created_at,
+         updated_at)
          VALUES ('{id}', 'flow', '1', 1, 'Running', 1, 2, 1, 0, 0, 0)"
     )
 }
@@ -88,7 +89,8 @@ async fn workers_of_the_older_version_write_while_an_index_is_built() {
         let schema = older.schema.clone();
         async move { migrate_with(&client().await, &schema, true, &migrations()).await }
     });
-    let builds = "SELECT count(*) FROM pg_locks l WHERE l.relation = 'instances'::regclass AND l.mode LIKE 'Share%' AND l.mode <> 'ShareLock'
+    let builds = "SELECT count(*) FROM pg_locks l WHERE l.relation = 'instances'::regclass AND l.mode LIKE 'Share%'
+    AND l.mode <> 'ShareLock'
       AND l.pid <> pg_backend_pid() OR l.relation = 'instances'::regclass AND l.mode = 'ShareLock'";
     while older.count(&worker, builds).await == 0 {
         assert!(

@@ -175,10 +175,16 @@ async fn children_of(session: &Session<'_>, turns: &[TurnEffects<'_>]) -> Result
     let rows = named!(
         session.query,
         "SELECT c.n, i.key FROM {c}
-         JOIN {schema}.instances i ON i.parent_key = c.key AND i.parent_execution = c.execution AND i.parent_event = c.event
+         JOIN {schema}.instances i ON i.parent_key = c.key AND i.parent_execution = c.execution
+         AND i.parent_event = c.event
          ORDER BY c.n, c.event",
         {},
-        c { n: P::Ints(&n), key: P::Ints(&key), execution: P::Ints(&execution), event: P::Ints(&event) }
+        c {
+            n: P::Ints(&n),
+            key: P::Ints(&key),
+            execution: P::Ints(&execution),
+            event: P::Ints(&event)
+        }
     )
     .await?;
     rows.iter()

@@ -24,7 +24,8 @@ pub(super) async fn find(session: &Session<'_>, id: &str) -> Result<Option<Found
     let id = encode(id);
     let row = session
         .query_optional(
-            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances WHERE id = $1 FOR NO KEY UPDATE",
+            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances
+             WHERE id = $1 FOR NO KEY UPDATE",
             &[P::Text(&id)],
         )
         .await?;
@@ -34,7 +35,8 @@ pub(super) async fn find(session: &Session<'_>, id: &str) -> Result<Option<Found
 pub(super) async fn find_by_key(session: &Session<'_>, key: InstanceKey) -> Result<Option<Found>, Failure> {
     let row = session
         .query_optional(
-            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances WHERE key = $1 FOR NO KEY UPDATE",
+            "SELECT key, status, owner, execution, next_event_id, epoch FROM {schema}.instances
+             WHERE key = $1 FOR NO KEY UPDATE",
             &[P::Int(key.0)],
         )
         .await?;

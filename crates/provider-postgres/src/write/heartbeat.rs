@@ -24,16 +24,20 @@ pub(super) async fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result
     let worker = P::Text(&heartbeat.worker.0);
     let fence =
         match heartbeat.by {
-            Reporter::Owner(epoch) => named!(
-                session.query_optional,
-                "SELECT 1 FROM {schema}.instances WHERE key = $key AND execution = $execution AND owner = $owner AND epoch = $epoch",
-                { key: key, execution: execution, owner: worker, epoch: P::Int(integer(epoch.0)) }
-            )
-            .await?,
+            Reporter::Owner(epoch) => {
+                named!(
+                    session.query_optional,
+                    "SELECT 1 FROM {schema}.instances WHERE key = $key AND execution = $execution AND owner = $owner
+                     AND epoch = $epoch",
+                    { key: key, execution: execution, owner: worker, epoch: P::Int(integer(epoch.0)) }
+                )
+                .await?
+            }
             Reporter::Runner { attempt } => named!(
                 session.query_optional,
                 "SELECT 1 FROM {schema}.tasks
-                 WHERE instance_key = $key AND execution = $execution AND event_id = $event AND owner = $owner AND attempt = $attempt",
+                 WHERE instance_key = $key AND execution = $execution AND event_id = $event AND owner = $owner
+                 AND attempt = $attempt",
                 { key: key, execution: execution, event: scheduled, owner: worker, attempt: P::Int(i64::from(attempt)) }
             )
             .await?,

@@ -27,14 +27,17 @@ use crate::text::encode;
 const START: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($claims::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
-  INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
+  INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
+  wake_at, custom_status,
     custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event, tags, report, mismatched_code, created_at,
     updated_at, completed_at)
-  SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END, CASE WHEN claimed THEN execution ELSE 1 END,
+  SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END,
+  CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
     CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
     CASE WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
-    CASE WHEN claimed THEN custom_status END, (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
+    CASE WHEN claimed THEN custom_status END,
+    (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
     parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN mismatched_code END, created_at,
     CASE WHEN claimed THEN updated_at ELSE created_at END, CASE WHEN claimed AND ends THEN updated_at END
   FROM (
@@ -195,7 +198,8 @@ impl<'w> NewInstances<'w> {
     }
 }
 
-/// Returns the state of an instance after its first turn. Fails if the fence of the turn does not match a claimed start.
+/// Returns the state of an instance after its first turn. Fails if the fence of the turn does not match a claimed
+/// start.
 pub(super) fn after_first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit) -> Result<NextState<'w>, Failure> {
     let fits = instance.claim.as_ref().is_none_or(|worker| *worker == turn.worker)
         && turn.execution == ExecutionId::FIRST

@@ -16,7 +16,8 @@ const LOCK: &str = "SELECT FROM {schema}.instances WHERE key IN (
     UNION ALL SELECT i.key FROM {named} JOIN {schema}.instances i ON i.id = named.id
     UNION ALL SELECT i.parent_key FROM {ending} JOIN {schema}.instances i ON i.key = ending.key
     UNION ALL SELECT c.key FROM {cancelled}
-      JOIN {schema}.instances c ON c.parent_key = cancelled.parent AND c.parent_execution = cancelled.execution AND c.parent_event = cancelled.event
+      JOIN {schema}.instances c ON c.parent_key = cancelled.parent AND c.parent_execution = cancelled.execution
+      AND c.parent_event = cancelled.event
   ) ORDER BY key FOR NO KEY UPDATE";
 
 /// The instances to lock.

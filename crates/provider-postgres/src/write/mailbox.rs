@@ -32,7 +32,8 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
   SELECT key, seq, kind, name, payload, time, execution, ref_id FROM numbered WHERE accepted
 ), told AS (
   UPDATE {schema}.instances i SET unread = i.unread + c.count, message_seq = i.message_seq + c.count,
-    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($now, {now})) ELSE i.wake_at END
+    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($now, {now}))
+    ELSE i.wake_at END
   FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = c.key
 )
 SELECT n, key, status, owner, CASE WHEN accepted THEN seq END FROM numbered";

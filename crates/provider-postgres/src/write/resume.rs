@@ -15,7 +15,8 @@ async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(
     named!(
         session.query,
         "UPDATE {schema}.instances
-         SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END, wake_at = coalesce($now, {now}),
+         SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
+         wake_at = coalesce($now, {now}),
            report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
          WHERE key = ANY ($keys::bigint[])",
         { now: session.now(), time: P::Int(time_ms), keys: P::Ints(keys) }
@@ -55,7 +56,8 @@ pub(crate) async fn resume_mismatched(
             let rows = named!(
                 session.query,
                 "SELECT key FROM {schema}.instances
-                 WHERE mismatched_code IS NOT NULL AND name = $name AND version = $version AND mismatched_code = $code AND key > $after
+                 WHERE mismatched_code IS NOT NULL AND name = $name AND version = $version AND mismatched_code = $code
+                 AND key > $after
                  ORDER BY key LIMIT $limit FOR NO KEY UPDATE",
                 {
                     name: P::Text(&name),

@@ -23,7 +23,8 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
         // The owner is cleared (P7): none of its commits matches any more, and the epoch goes on from its former value.
         named!(
             session.query,
-            "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report, updated_at = $time
+            "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report,
+             updated_at = $time
              WHERE key = $key",
             {
                 key: P::Int(instance.key.0),

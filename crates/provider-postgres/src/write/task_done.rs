@@ -22,7 +22,8 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
     let removed = named!(
         session.query_optional,
         "DELETE FROM {schema}.tasks
-         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt AND owner = $owner RETURNING 1",
+         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
+         AND owner = $owner RETURNING 1",
         {
             key: activity.key,
             execution: activity.execution,

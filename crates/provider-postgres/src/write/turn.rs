@@ -32,8 +32,8 @@ macro_rules! moved {
     turns = CASE WHEN t.begins THEN 0 ELSE i.turns + t.counts END,
     status = t.status,
     owner = CASE WHEN t.keeps THEN i.owner END,
-    wake_at = CASE
-      WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen THEN least(coalesce($now, {now}), t.wake_at)
+    wake_at =
+      CASE WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen THEN least(coalesce($now, {now}), t.wake_at)
       WHEN t.sleeps THEN t.wake_at
       WHEN t.begins AND NOT t.keeps THEN coalesce($now, {now}) END,
     unread = CASE WHEN t.ends THEN 0 ELSE i.unread - t.consumed END,
@@ -46,7 +46,8 @@ macro_rules! moved {
     updated_at = t.time,
     completed_at = CASE WHEN t.ends THEN t.time END
   FROM {t}
-  WHERE i.key = t.key AND (i.owner = t.owner) IS TRUE AND i.epoch = t.epoch AND i.execution = t.execution AND i.next_event_id = t.fence
+  WHERE i.key = t.key AND (i.owner = t.owner) IS TRUE AND i.epoch = t.epoch AND i.execution = t.execution
+  AND i.next_event_id = t.fence
   RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event
 ), appended AS (
   INSERT INTO {schema}.history ({e.columns})

@@ -71,7 +71,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Adds a wait. A [`mark_changed`](Self::mark_changed) must follow, unless it is known that nothing can have happened yet.
+    /// Adds a wait. A [`mark_changed`](Self::mark_changed) must follow, unless it is known that nothing can have
+    /// happened yet.
     pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
         let mut state = self.state.lock();
         let number = state.added;

@@ -96,8 +96,9 @@ impl Pulse {
         self.held_up_at.load(Ordering::Acquire) == self.beats()
     }
 
-    /// Waits until the lane is not parked. A thread that unparks the lane does so before it calls [`note_unparked`](Self::note_unparked).
-    /// This method sets `is_unwatched` before it looks at the lane. So one of the two sees the other.
+    /// Waits until the lane is not parked. A thread that unparks the lane does so before it calls
+    /// [`note_unparked`](Self::note_unparked). This method sets `is_unwatched` before it looks at the lane. So one of
+    /// the two sees the other.
     pub(crate) async fn while_parked<J>(&self, lanes: &Lanes<J>, lane: LaneId) {
         loop {
             self.is_unwatched.store(true, Ordering::SeqCst);

@@ -67,7 +67,8 @@ pub(crate) async fn find_committed(
     let connection = connections.get().await?;
     let rows = connection
         .query(
-            "SELECT key, owner, status, epoch, execution, next_event_id FROM {schema}.instances WHERE key = ANY ($1::bigint[])",
+            "SELECT key, owner, status, epoch, execution, next_event_id FROM {schema}.instances
+             WHERE key = ANY ($1::bigint[])",
             &[P::Ints(&keys)],
         )
         .await?;

@@ -26,9 +26,11 @@ fn statement(events: usize) -> String {
         "WITH claimed AS MATERIALIZED (
   SELECT id FROM {{schema}}.workers WHERE id = $claim FOR KEY SHARE
 ), made AS (
-  INSERT INTO {{schema}}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns, wake_at, custom_status,
+  INSERT INTO {{schema}}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
+  wake_at, custom_status,
     custom_status_version, priority, parent_id, tags, created_at, updated_at)
-  SELECT $key, $id, $name, $version, 1, $status, $claim, ($claim IS NOT NULL)::int, $next_event_id, $turns, CASE WHEN $claim IS NULL THEN coalesce($now, {{now}}) END, $custom_status, $has_custom_status::int,
+  SELECT $key, $id, $name, $version, 1, $status, $claim, ($claim IS NOT NULL)::int, $next_event_id, $turns,
+  CASE WHEN $claim IS NULL THEN coalesce($now, {{now}}) END, $custom_status, $has_custom_status::int,
     $priority::int, $parent_id, $tags, $created_at, $updated_at
   WHERE $claim IS NULL OR EXISTS (SELECT FROM claimed)
   ON CONFLICT (id) DO NOTHING RETURNING key

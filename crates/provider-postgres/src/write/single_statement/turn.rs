@@ -80,10 +80,13 @@ impl Shape {
         let rows = values::rows(self.events);
         let sql = format!(
             "WITH moved AS (
-  UPDATE {{schema}}.instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status, suspicion = 0, probation = 0,
-    report = NULL, mismatched_code = NULL, custom_status = CASE WHEN $has_custom_status THEN $custom_status ELSE custom_status END,
+  UPDATE {{schema}}.instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status,
+  suspicion = 0, probation = 0,
+    report = NULL, mismatched_code = NULL, custom_status = CASE WHEN $has_custom_status THEN $custom_status
+    ELSE custom_status END,
     custom_status_version = custom_status_version + $has_custom_status::int{becomes}
-  WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch AND execution = $execution AND next_event_id = $first{fence}
+  WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch AND execution = $execution
+  AND next_event_id = $first{fence}
   RETURNING {columns}key, execution
 ), appended AS (
   INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
