@@ -95,7 +95,7 @@ export class MainHost extends Host implements ThreadListener {
       try {
         (listener as (...values: Parameters<RuntimeEvents[E]>) => void)(...args);
       } catch (error) {
-        this.log('error', `a listener of the event '${event}' threw an error`, { error });
+        this.log('error', `a listener of '${event}' threw`, { error });
       }
     }
   }
