@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
@@ -6,24 +7,56 @@ import { defineConfig } from 'vitest/config';
 // builds first. Unit tests of one module import it from ../js/*.ts and need no addon.
 const built = fileURLToPath(new URL('./dist/index.js', import.meta.url));
 
-export default defineConfig({
-  resolve: { alias: [{ find: /^perdure$/, replacement: built }] },
-  test: {
-    include: ['__test__/**/*.test.ts'],
-    // Tests run in processes: an addon that crashes takes down its own file only, and each file has its own environment
-    // variables.
-    pool: 'forks',
-    // Hooks make stores and drop them, and a busy server takes its time to make a database.
-    hookTimeout: 60_000,
-    reporters: ['default', './__test__/support/closing-line.ts'],
-    typecheck: {
-      enabled: true,
-      include: ['__test__/**/*.test-d.ts'],
-      tsconfig: '__test__/tsconfig.json',
+const ALL = ['__test__/**/*.test.ts'];
+/** Tests that measure the memory or the processes of a machine, or kill and starve its processes. Each runs alone. */
+const ALONE = ['__test__/{chaos,soak}/*.test.ts', '__test__/crash/{memory,rounds,watchdog}.test.ts'];
+/** Tests that `--mode quick` leaves out: each file takes many seconds, or needs a browser or a package. */
+const SLOW = [
+  ...ALONE,
+  '__test__/{crash,dashboard,examples,package}/**',
+  '__test__/{docs,simulate,site}.test.ts',
+  '__test__/cli/{commands,history-pages}.test.ts',
+  '__test__/e2e/runtime/threads.test.ts',
+  '__test__/e2e/store/**',
+];
+
+export default defineConfig(({ mode }) => {
+  const isQuick = mode === 'quick';
+  const other = {
+    extends: true as const,
+    test: {
+      name: 'tests',
+      include: ALL,
+      exclude: isQuick ? SLOW : ALONE,
+      maxWorkers: Math.max(2, availableParallelism()),
+      sequence: { groupOrder: 0 },
+      // The quick tests use one store.
+      env: isQuick ? { PERDURE_TEST_STORES: 'sqlite' } : {},
+      typecheck: {
+        enabled: !isQuick,
+        include: ['__test__/**/*.test-d.ts'],
+        tsconfig: '__test__/tsconfig.json',
+      },
     },
-    server: {
-      // Node loads the built package itself, once per process: its addon must not be loaded twice.
-      deps: { external: [/[\\/]dist[\\/]/, /[\\/]native[\\/]/] },
+  };
+  const alone = {
+    extends: true as const,
+    test: { name: 'alone', include: ALONE, maxWorkers: 1, sequence: { groupOrder: 1 } },
+  };
+  return {
+    resolve: { alias: [{ find: /^perdure$/, replacement: built }] },
+    test: {
+      projects: isQuick ? [other] : [other, alone],
+      // Tests run in processes: an addon that crashes takes down its own file only, and each file has its own
+      // environment variables.
+      pool: 'forks',
+      // Hooks make stores and drop them, and a busy server takes its time to make a database.
+      hookTimeout: 60_000,
+      reporters: ['default', './__test__/support/closing-line.ts'],
+      server: {
+        // Node loads the built package itself, once per process: its addon must not be loaded twice.
+        deps: { external: [/[\\/]dist[\\/]/, /[\\/]native[\\/]/] },
+      },
     },
-  },
+  };
 });

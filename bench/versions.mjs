@@ -18,12 +18,14 @@ import { median, quantile, short } from './lib/stats.mjs';
 import { STORES } from './lib/stores.mjs';
 import { chain } from './workloads/chain.mjs';
 import { fanOut } from './workloads/fan-out.mjs';
+import { latency } from './workloads/latency.mjs';
 import { start } from './workloads/start.mjs';
 
 /** The compared parts of each workload: its job besides the place, and the time that its process reports, ms. */
 const COMPARED = new Map([
   [chain, { job: { repeat: 9 }, ms: ({ seconds }) => median(seconds) * 1_000 }],
   [fanOut, { job: { repeat: 9 }, ms: ({ seconds }) => median(seconds) * 1_000 }],
+  [latency, { job: { repeat: 3 }, ms: ({ p50 }) => p50 }],
   [start, { job: { repeat: 3 }, ms: ({ p50 }) => p50 }],
 ]);
 const DRAWS = 2_000;
@@ -37,7 +39,7 @@ const rounds = Number(values.rounds);
 const unknown = names.find((name) => ![...COMPARED.keys()].some((workload) => workload.name === name));
 if (other === undefined || unknown !== undefined || !STORES.includes(values.store) || !(rounds >= 1)) {
   console.error(
-    'Usage: node bench/versions.mjs CLONE [chain] [fan-out] [start] [--store sqlite|postgres] [--rounds 40]',
+    'Usage: node bench/versions.mjs CLONE [chain] [fan-out] [latency] [start] [--store sqlite|postgres] [--rounds 40]',
   );
   process.exit(2);
 }

@@ -3,10 +3,20 @@
 //
 //   node scripts/pack.mjs [folder] [--all]
 //
-// `--all` fails unless every platform has its addon. Prints the paths of the tarballs. The root package's comes last,
+// `--all` fails unless every platform has its addon, and each tarball is of a limited size. Prints the paths of the tarballs. The root package's comes last,
 // because it is published last.
 
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +24,10 @@ import { fileURLToPath } from 'node:url';
 import { npm } from './npm.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+/** The limit of the size of a tarball. An addon that was built without optimisation is larger. */
+const PACKED_MAX_BYTES = 8_000_000;
 const args = process.argv.slice(2);
+const isAll = args.includes('--all');
 const folder = resolve(args.find((arg) => !arg.startsWith('--')) ?? join(root, 'target/packages'));
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const platforms = readdirSync(join(root, 'npm'), { withFileTypes: true })
@@ -31,7 +44,7 @@ try {
     if (addon === undefined) missing.push(platform);
     else console.log(packPlatform(platform, addon));
   }
-  if (args.includes('--all') && missing.length > 0) {
+  if (isAll && missing.length > 0) {
     console.error(`There is no addon for ${missing.join(', ')}: see RELEASING.md.`);
     process.exitCode = 1;
   }
@@ -75,5 +88,11 @@ function packRoot() {
 
 function pack(from) {
   const [{ filename }] = JSON.parse(npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], from));
-  return join(folder, filename);
+  const file = join(folder, filename);
+  const { size } = statSync(file);
+  if (isAll && size > PACKED_MAX_BYTES) {
+    console.error(`${file} has ${size} bytes, and at most ${PACKED_MAX_BYTES} are expected.`);
+    process.exitCode = 1;
+  }
+  return file;
 }

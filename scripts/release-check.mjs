@@ -16,6 +16,8 @@ const STEPS = {
   facts,
   lint: () => run('npm', ['run', '--silent', 'lint']),
   audit: () => run('npm', ['run', '--silent', 'audit']),
+  // The tests run on the addon that is published.
+  build: () => run('npm', ['run', '--silent', 'build', '--', '--release']),
   test: () => run('npm', ['test']),
   package: () => run('npm', ['run', '--silent', 'test:package']),
   'start-up': () => run(process.execPath, ['bench/start-up.mjs', '--check']),

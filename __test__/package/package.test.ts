@@ -19,8 +19,8 @@ import { runtimes } from './runtimes.ts';
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-/** The limit of the size of a packed package. */
-const PACKED_MAX_BYTES = 8_000_000;
+/** The limit of the size of the packed root package. That of an addon is checked when it is published. */
+const PACKED_MAX_BYTES = 1_000_000;
 
 const clone = manifestOf(root);
 const folder = mkdtempSync(join(tmpdir(), 'perdure-package-'));
@@ -42,7 +42,7 @@ describe('the packages', () => {
       expect.stringMatching(/^perdure-\w+-\w+/),
       'perdure',
     ]);
-    for (const tarball of tarballs) expect(statSync(tarball).size, tarball).toBeLessThan(PACKED_MAX_BYTES);
+    expect(statSync(tarballs.at(-1) as string).size).toBeLessThan(PACKED_MAX_BYTES);
   });
 
   it('name each other: one optional dependency for each target, of the same version', () => {

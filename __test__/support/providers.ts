@@ -95,7 +95,9 @@ export function postgresAt(
 
 const postgres = postgresAt(POSTGRES_URL);
 
-export const STORES: readonly StoreKind[] = [sqliteFile, sqliteInMemory, postgres];
+/** All kinds, or in a quick run (see vitest.config.ts) only the default one. */
+export const STORES: readonly StoreKind[] =
+  process.env.PERDURE_TEST_STORES === 'sqlite' ? [sqliteFile] : [sqliteFile, sqliteInMemory, postgres];
 
 /** Kinds of store that outlive a provider and can be opened by several processes. */
 export const SHARED_STORES: readonly StoreKind[] = STORES.filter((kind) => kind.isShared);

@@ -61,14 +61,14 @@ class Echo {
   #open = [];
   #taken = 0;
 
-  scheduleActivity() {
+  issue() {
     this.#last += 1;
     this.#open.push(this.#last);
-    return this.#last;
+    return { operation: this.#last, succeedsNext: false };
   }
 
   next() {
-    if (this.#taken >= this.#open.length) return null;
+    if (this.#taken >= this.#open.length) return { kind: -1, isReleased: false };
     const operation = this.#open[this.#taken];
     this.#taken += 1;
     if (this.#taken === this.#open.length) {
@@ -79,12 +79,6 @@ class Echo {
   }
 
   ofFiber() {}
-
-  succeedsNext() {
-    return false;
-  }
-
-  cancelOperation() {}
   finish() {}
 }
 
