@@ -156,7 +156,7 @@ describe.each(STORES)('on $name', (kind) => {
             ctx.scheduleActivity('holds');
             yield ctx.scheduleActivity('echo', how);
             if (how === 'Failed') yield ctx.scheduleActivity('fails');
-            if (how === 'Cancelled') yield ctx.scheduleTimer(300);
+            if (how === 'Cancelled') yield ctx.scheduleTimer('1m');
             if (how === 'Terminated') yield ctx.waitForEvent('never');
           }),
       );

@@ -44,8 +44,8 @@ pub const CANCEL_GRACE_BYTES: u64 = 64 * MIB;
 pub enum LimitReached {
     /// The history would get too long.
     #[error(
-        "the history of this execution has reached its limit of {max} events (limits.historyEvents). Let the code go on with \
-         ctx.continueAsNew before its history is so long, or raise the limit; then call client.resume(id)"
+        "the history of this execution has reached its limit of {max} events (limits.historyEvents). Let the code go \
+         on with ctx.continueAsNew before its history is so long, or raise the limit; then call client.resume(id)"
     )]
     HistoryEvents {
         /// The limit.
@@ -53,9 +53,9 @@ pub enum LimitReached {
     },
     /// The history would get too large.
     #[error(
-        "the values in the history of this execution have reached their limit of {max} bytes (limits.historyBytes). Let the code go on \
-         with ctx.continueAsNew before its history is so large, store large values elsewhere and hand over where they are, or raise the \
-         limit; then call client.resume(id)"
+        "the values in the history of this execution have reached their limit of {max} bytes (limits.historyBytes). \
+         Let the code go on with ctx.continueAsNew before its history is so large, store large values elsewhere and \
+         hand over where they are, or raise the limit; then call client.resume(id)"
     )]
     HistoryBytes {
         /// The limit.
@@ -63,9 +63,10 @@ pub enum LimitReached {
     },
     /// One turn would record too much at once.
     #[error(
-        "one turn of this execution has reached its limit of {max} bytes (limits.turnBytes): what the code asks for before it waits is \
-         stored in one transaction. Let the code wait in between, for instance by scheduling fewer activities at once, store large values \
-         elsewhere and hand over where they are, or raise the limit; then call client.resume(id)"
+        "one turn of this execution has reached its limit of {max} bytes (limits.turnBytes): what the code asks for \
+         before it waits is stored in one transaction. Let the code wait in between, for instance by scheduling fewer \
+         activities at once, store large values elsewhere and hand over where they are, or raise the limit; then call \
+         client.resume(id)"
     )]
     TurnBytes {
         /// The limit.
@@ -73,8 +74,9 @@ pub enum LimitReached {
     },
     /// Too many activities would be pending.
     #[error(
-        "this execution has reached its limit of {max} pending activities (limits.pendingActivities). Let the code schedule fewer at \
-         once, for instance by fibers that receive their work from a ctx.channel, or raise the limit; then call client.resume(id)"
+        "this execution has reached its limit of {max} pending activities (limits.pendingActivities). Let the code \
+         schedule fewer at once, for instance by fibers that receive their work from a ctx.channel, or raise the \
+         limit; then call client.resume(id)"
     )]
     PendingActivities {
         /// The limit.

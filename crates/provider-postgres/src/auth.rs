@@ -112,7 +112,8 @@ impl RequireAuth {
             let Some((_, method)) = METHODS.iter().find(|(written, _)| *written == name) else {
                 let names = METHODS.map(|(name, _)| name).join(", ");
                 return refuse(&format!(
-                    "is not a list of {names}, separated by commas without spaces, with a '!' before each of them or before none"
+                    "is not a list of {names}, separated by commas without spaces, with a '!' before each of them or \
+                     before none"
                 ));
             };
             if item.starts_with('!') != is_negative {
@@ -300,7 +301,8 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "the server asks for the password in plain text, but require_auth allows only md5, scram-sha-256; no password was sent"
+            "the server asks for the password in plain text, but require_auth allows only md5, scram-sha-256; no \
+             password was sent"
         );
     }
 }

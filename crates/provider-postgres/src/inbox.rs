@@ -99,7 +99,8 @@ const ALL: &str = inbox_where!(
 /// Walks over the recent messages of all instances. They are few, because a worker is told when it gets some.
 const SINCE: &str = inbox_where!(
     "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $owner) IS TRUE",
-    "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $since::text::pg_snapshot)"
+    "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, \
+     $since::text::pg_snapshot)"
 );
 
 const SWEEP: &str = inbox_where!(

@@ -89,8 +89,9 @@ impl PostgresProvider {
     pub fn warning(&self) -> Option<String> {
         self.connections.hosts.is_open_to_all().then(|| {
             format!(
-                "The Postgres store '{}' is on another machine and its connections are not encrypted: others on the network can read and change the data, \
-                 and read passwords. Set sslmode=verify-full in the URL, or `tls: true`.",
+                "The Postgres store '{}' is on another machine and its connections are not encrypted: others on the \
+                 network can read and change the data, and read passwords. Set sslmode=verify-full in the URL, or \
+                 `tls: true`.",
                 self.connections.location
             )
         })

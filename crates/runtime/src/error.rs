@@ -62,7 +62,8 @@ pub enum RuntimeError {
     },
     /// The instance to delete has not ended.
     #[error(
-        "instance '{id}' is {status} and cannot be deleted: only ended instances can be deleted. Cancel or terminate it first"
+        "instance '{id}' is {status} and cannot be deleted: only ended instances can be deleted. Cancel or terminate \
+         it first"
     )]
     NotEnded {
         /// The id.
@@ -78,8 +79,8 @@ pub enum RuntimeError {
     Limit(LimitReached),
     /// The instance has as many unread messages as the sender allows.
     #[error(
-        "instance '{id}' has reached its limit of {max} unread messages (limits.mailboxMessages): send again when the instance has read messages, \
-         or raise the limit"
+        "instance '{id}' has reached its limit of {max} unread messages (limits.mailboxMessages): send again when the \
+         instance has read messages, or raise the limit"
     )]
     MailboxFull {
         /// The id.
@@ -89,8 +90,8 @@ pub enum RuntimeError {
     },
     /// A value is longer than a JavaScript string can be.
     #[error(
-        "{what} is a text of {characters} characters, and a JavaScript string holds at most {max}: the value stays in the store, where \
-         another program can read it. Store large values elsewhere, and pass a reference"
+        "{what} is a text of {characters} characters, and a JavaScript string holds at most {max}: the value stays in \
+         the store, where another program can read it. Store large values elsewhere, and pass a reference"
     )]
     TooLong {
         /// The name of the value. The message begins with it.

@@ -143,7 +143,8 @@ impl Worker {
             return;
         }
         let message = format!(
-            "worker {} starts over, because one of its tasks failed; its instances continue from the store. This is a defect of Perdure: {reason}",
+            "worker {} starts over, because one of its tasks failed; its instances continue from the store. This is a \
+             defect of Perdure: {reason}",
             self.id
         );
         self.shared.log(Level::Error, message);

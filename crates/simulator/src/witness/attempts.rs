@@ -87,7 +87,8 @@ impl Witness {
             let is_expected = is_unaware || is_released || before.is_released;
             if known.disturbed(by, key) == before.since && !is_expected {
                 let violation = format!(
-                    "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing had happened to {by}"
+                    "S6: attempt {attempt} of {instance} {execution} #{scheduled} began in {process} although nothing \
+                     had happened to {by}"
                 );
                 known.violations.push(violation);
             }
