@@ -384,7 +384,7 @@ describe('wrong arguments', () => {
       (ctx) => ctx.select({ x: 1 } as never),
     ],
     [
-      'TypeError: ctx.spawn takes a function*, or what a call of one returned, not a promise',
+      'TypeError: ctx.spawn takes a function*, or the result of a call of one, not a promise',
       (ctx) => ctx.spawn(Promise.resolve() as never),
     ],
   ])('%s', (message, call) => {

@@ -27,7 +27,7 @@ describe('a generator', () => {
       return message;
     });
     expect(script.output()).toBe(
-      `${where} is a generator that a fiber runs already, or has run: call its function* again for another one`,
+      `${where} is a generator that a fiber already runs, or has run: call its function* again for a new one`,
     );
   });
 
@@ -41,7 +41,7 @@ describe('a generator', () => {
         return (error as Error).message;
       }
     });
-    expect(message).toContain('ctx.all: branch 0 is a generator that a fiber runs already, or has run');
+    expect(message).toContain('ctx.all: branch 0 is a generator that a fiber already runs, or has run');
   });
 
   test('of a call that was refused was not begun, and may be used', () => {
@@ -106,7 +106,7 @@ describe('an async function', () => {
       return [...new Set(wrong)];
     });
     expect(message).toEqual([
-      `ctx.${name} takes a function*, or what a call of one returned, not an async function: its asynchronous work belongs in activities`,
+      `ctx.${name} takes a function*, or the result of a call of one, not an async function: its asynchronous work belongs in activities`,
     ]);
   });
 });

@@ -54,9 +54,9 @@ describe('what is given', () => {
       'a text that was cut off',
       JSON.stringify(exported(completed)).slice(0, -10),
       '',
-      /^the history cannot be replayed: the export is no JSON: /,
+      /^the history cannot be replayed: the export is not JSON: /,
     ],
-    ['no export', 5, '', /must be what client\.exportHistory returns, got 5/],
+    ['no export', 5, '', /must be a result of client\.exportHistory, got 5/],
     ['another object', { events: [] }, 'format', /is missing: this is not what client\.exportHistory returns/],
     ['a newer format', { ...exported(), format: 2 }, 'format', /format is 2, and this Perdure reads 1/],
     ['no executions', [], '', /is an empty list/],
@@ -72,7 +72,7 @@ describe('what is given', () => {
       'an unknown kind',
       exported({ ...completed, kind: 'ExecutionComplete' }),
       'events[1].kind',
-      /'ExecutionComplete', which is no kind .* did you mean 'ExecutionCompleted'\?/,
+      /'ExecutionComplete', which is not a kind .* did you mean 'ExecutionCompleted'\?/,
     ],
     [
       'a payload that is no text',
@@ -155,7 +155,7 @@ describe('what is given', () => {
       missing: 'one',
       version: '1.0.0',
       message:
-        "instance 'i', execution 1: it is an execution of orchestration 'one' 1.0.0, and there is only 'one' 2.0.0, 'two' 1.0.0",
+        "instance 'i', execution 1: it is an execution of orchestration 'one' 1.0.0, but only these are known: 'one' 2.0.0, 'two' 1.0.0",
     });
   });
 
@@ -164,7 +164,7 @@ describe('what is given', () => {
       'no definition',
       null,
       undefined,
-      /the definition must be what defineOrchestration returned, or \{ name, version, fn \}; got null/,
+      /the definition must be a result of defineOrchestration, or \{ name, version, fn \}; got null/,
     ],
     ['none of a list', [one, 5], undefined, /definitions\[1\] must be .* got 5/],
     ['an empty list', [], undefined, /the list of definitions is empty/],
@@ -289,7 +289,7 @@ describe('what is given', () => {
       expect(error).toBeInstanceOf(AggregateError);
       expect(error.errors.map(({ name }) => name as string)).toEqual(['NondeterminismError', 'HistoryError']);
       expect(error.message).toMatch(
-        /^2 histories cannot be replayed:\n.*a\.json: [^]*\n.*c\.json: the history cannot be replayed: the export is no JSON/,
+        /^2 histories cannot be replayed:\n.*a\.json: [^]*\n.*c\.json: the history cannot be replayed: the export is not JSON/,
       );
     });
 

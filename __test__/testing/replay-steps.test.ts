@@ -90,7 +90,7 @@ describe('the steps of a replay', () => {
   it('are of one execution', async () => {
     const exported = await exportStepped();
     expect(() => replay([exported, { ...exported, executionId: 2 }], stepped, { until: 2 })).toThrow(
-      'until is for one execution, and these are 2',
+      "'until' needs one execution, and there are 2",
     );
     expect(() => replay(exported, stepped, { until: 0 })).toThrow(TypeError);
     expect(() => replay(exported, stepped, { onEvent: 3 as never })).toThrow('onEvent must be a function, got 3');

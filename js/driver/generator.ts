@@ -47,7 +47,7 @@ export function claim(generator: object, where: string): void {
   const claimable = generator as Claimable;
   if (claimable[CLAIMED] === true) {
     throw new TypeError(
-      `${where} is a generator that a fiber runs already, or has run: call its function* again for another one`,
+      `${where} is a generator that a fiber already runs, or has run: call its function* again for a new one`,
     );
   }
   // A frozen generator has no place for the mark.

@@ -18,7 +18,7 @@ export function checkBlock(body: unknown, method: string): void {
   if (typeof body !== 'function' && isGenerator(body)) return claim(body, `ctx.${method}: the block`);
   const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
   if (refusal !== undefined)
-    throw new TypeError(`ctx.${method} takes a function*, or what a call of one returned, not ${refusal}`);
+    throw new TypeError(`ctx.${method} takes a function*, or the result of a call of one, not ${refusal}`);
 }
 
 export function checkInlineFunction(fn: unknown, name: string): void {

@@ -23,7 +23,7 @@ export class Registry {
 
   /** @throws RuntimeStateError when the name is taken */
   addActivity({ name, fn, options }: ActivityDefinition): void {
-    if (this.activities.has(name)) throw new RuntimeStateError(`activity '${name}' is registered already`);
+    if (this.activities.has(name)) throw new RuntimeStateError(`activity '${name}' is already registered`);
     checkActivityOptions(options, `activity '${name}'`);
     this.activities.set(name, { fn, options, recorded: recordedOptions(options, undefined) });
   }
@@ -31,7 +31,7 @@ export class Registry {
   /** @throws RuntimeStateError when the name is taken in that version */
   addOrchestration({ name, version, fn, fingerprint, cancelGraceMs, onEnd }: OrchestrationDefinition): void {
     const versions = this.orchestrations.get(name) ?? new Map<string, RegisteredOrchestration>();
-    if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is registered already`);
+    if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is already registered`);
     versions.set(version, { fn, fingerprint, cancelGraceMs, onEnd });
     this.orchestrations.set(name, versions);
   }

@@ -99,7 +99,7 @@ export class Runtime {
    * Registers an activity, before or after `start`.
    *
    * @param options - defaults for all calls, and `input`, a schema: see {@link defineActivity}
-   * @throws RuntimeStateError when the name is registered already
+   * @throws RuntimeStateError when the name is already registered
    * @throws TypeError when an argument is wrong
    */
   registerActivity<S extends StandardSchema, O = any>(
@@ -124,7 +124,7 @@ export class Runtime {
    *
    * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`, a schema: see
    *   {@link defineOrchestration}
-   * @throws RuntimeStateError when the name is registered already in this version
+   * @throws RuntimeStateError when the name is already registered in this version
    * @throws TypeError when an argument is wrong
    */
   registerOrchestration<S extends StandardSchema, O = any>(
@@ -144,7 +144,7 @@ export class Runtime {
   /**
    * Registers definitions made by `defineActivity` and `defineOrchestration`, before or after `start`.
    *
-   * @throws RuntimeStateError when one is registered already; those before it are registered then
+   * @throws RuntimeStateError when one is already registered; those before it are registered then
    * @throws TypeError when one is no definition
    */
   register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {

@@ -75,12 +75,12 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (cause) {
-    throw wrong('', `is no JSON: ${(cause as Error).message}`, cause);
+    throw wrong('', `is not JSON: ${(cause as Error).message}`, cause);
   }
 }
 
 function exportOf(value: unknown, path: string): HistoryExport {
-  if (!isRecord(value)) throw wrong(path, `must be what client.exportHistory returns, got ${show(value)}`);
+  if (!isRecord(value)) throw wrong(path, `must be a result of client.exportHistory, got ${show(value)}`);
   const format = property(value, 'format');
   if (format !== FORMAT) {
     const what =
@@ -115,7 +115,7 @@ function checkEvent(event: unknown, i: number, path: string): void {
     const [near] = typeof kind === 'string' ? nearest(kind, HISTORY_EVENT_KINDS) : [];
     throw wrong(
       at(path, 'kind'),
-      `is ${show(kind)}, which is no kind of event that this Perdure knows${near === undefined ? '' : `; did you mean '${near}'?`}`,
+      `is ${show(kind)}, which is not a kind of event that this version of Perdure knows${near === undefined ? '' : `; did you mean '${near}'?`}`,
     );
   }
   check(event, 'refId', path, optional(isCount), 'the number of an event');

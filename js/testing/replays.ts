@@ -120,7 +120,7 @@ export function replay(
   const host = hostOf(definitions, checked, 'replay');
   const exports = exportsOf(history, '');
   if (checked.until !== undefined && exports.length > 1)
-    throw new TypeError(`replay: until is for one execution, and these are ${exports.length}`);
+    throw new TypeError(`replay: 'until' needs one execution, and there are ${exports.length}`);
   return replayAll(exports, { ...host, until: checked.until, onEvent: checked.onEvent }, '');
 }
 
@@ -214,7 +214,7 @@ function definitionOf(value: unknown, where: string): OrchestrationDefinition {
   if (isOrchestration(value)) return value;
   if (!isRecord(value))
     throw new TypeError(
-      `${where} must be what defineOrchestration returned, or { name, version, fn }; got ${show(value)}`,
+      `${where} must be a result of defineOrchestration, or { name, version, fn }; got ${show(value)}`,
     );
   const { name, fn, version, input } = checkOptions(value as ReplayCode, CODE, where);
   return defineOrchestration(name, fn, {

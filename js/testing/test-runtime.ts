@@ -186,7 +186,7 @@ export class TestRuntime {
   /**
    * Registers results of `defineActivity` and `defineOrchestration`, as `runtime.register` does.
    *
-   * @throws RuntimeStateError when one is registered already
+   * @throws RuntimeStateError when one is already registered
    * @throws TypeError when one is no definition
    */
   register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {

@@ -117,7 +117,7 @@ describe.each(STORES)('on $name', (kind) => {
         () => runtime.registerOrchestration('o', function* () {}, { version: '2.0.0' }),
       ]) {
         expect(twice).toThrow(RuntimeStateError);
-        expect(twice).toThrow(/registered already/);
+        expect(twice).toThrow(/already registered/);
       }
       expect(() => runtime.register({} as any)).toThrow(TypeError);
       expect(() => runtime.registerOrchestration('async', (async () => {}) as any)).toThrow(/function\*/);

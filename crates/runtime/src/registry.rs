@@ -42,7 +42,7 @@ impl fmt::Display for Registered {
 }
 
 impl Registry {
-    /// Adds an orchestration. Returns `false` if this name and version is registered already.
+    /// Adds an orchestration. Returns `false` if this name and version is already registered.
     pub(crate) fn add(&mut self, new: Registered) -> bool {
         if self.has(&new.name, &new.version) {
             return false;

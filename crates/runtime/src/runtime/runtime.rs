@@ -95,10 +95,10 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// [`RuntimeError::Argument`] when this name and version is registered already.
+    /// [`RuntimeError::Argument`] when this name and version is already registered.
     pub fn register(&self, name: String, version: String, code: String) -> Result<(), RuntimeError> {
         let new = Registered { name, version, code };
-        let duplicate = format!("{new} is registered already");
+        let duplicate = format!("{new} is already registered");
         if !self.shared.registry.lock().add(new) {
             return Err(RuntimeError::Argument(duplicate));
         }
