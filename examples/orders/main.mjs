@@ -88,8 +88,9 @@ async function killWorker() {
   if (child.signalCode !== null) return;
   const gone = once(child, 'exit');
   child.kill('SIGKILL');
+  const before = charged; // the other workers go on meanwhile
   await gone;
-  console.log(`kill -9 ${child.pid} (${name}), after ${charged} orders were charged`);
+  console.log(`kill -9 ${child.pid} (${name}), after ${before} orders were charged`);
 }
 
 async function stopWorker({ child }) {
