@@ -1,4 +1,4 @@
-// Compares two versions of Perdure: this clone and another one, both built, in turn.
+// Compares two versions of Perdure: this clone and another one, both built with `npm run build -- --release`, in turn.
 //
 //   node bench/versions.mjs ../former chain start --store postgres --rounds 40
 //

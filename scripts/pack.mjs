@@ -3,8 +3,8 @@
 //
 //   node scripts/pack.mjs [folder] [--all]
 //
-// `--all` fails unless every platform has its addon, and each tarball is of a limited size. Prints the paths of the tarballs. The root package's comes last,
-// because it is published last.
+// `--all` fails unless every platform has its addon, and each tarball is of a limited size. Prints the paths of the
+// tarballs. The root package's comes last, because it is published last.
 
 import {
   cpSync,
