@@ -52,6 +52,7 @@
 mod change;
 mod check;
 mod clock;
+mod end;
 mod error;
 mod housekeeping;
 mod inspection;
@@ -73,6 +74,7 @@ mod write;
 pub use change::{Change, Receiving};
 pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use end::{Affected, settlement};
 pub use error::{CommitOutcome, ProviderError, ProviderErrorKind};
 pub use housekeeping::{
     OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats,

@@ -2,9 +2,9 @@
 //! the request, without its cleanup, and its children are cancelled with it.
 
 use perdure_engine::{Event, MessageBody, NoteEvent, Payload, TerminationEvent};
-use perdure_provider::{InstanceKey, Status};
+use perdure_provider::{Affected, InstanceKey, Status};
 
-use super::end::{self, Affected};
+use super::end;
 use super::mailbox;
 use crate::tables::Tables;
 

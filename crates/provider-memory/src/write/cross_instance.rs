@@ -2,9 +2,8 @@
 //! offers tasks to other workers.
 
 use perdure_engine::{ExecutionId, Refusal, Settlement};
-use perdure_provider::{CrossInstanceEffects, CrossInstanceOutcome, InstanceKey, Outcome, ProviderError};
+use perdure_provider::{Affected, CrossInstanceEffects, CrossInstanceOutcome, InstanceKey, Outcome, ProviderError};
 
-use super::end::Affected;
 use super::insert::insert;
 use super::{cancel, mailbox, message, offer};
 use crate::rows::Parent;

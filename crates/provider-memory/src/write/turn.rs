@@ -3,10 +3,10 @@
 use perdure_engine::{Bug, EventId, MessageSeq, is_planted};
 use perdure_provider::{
     AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, Outcome, ProbationStep, ProviderError, Status, Suspicion,
-    TurnCommit,
+    TurnCommit, settlement,
 };
 
-use super::{cross_instance, end, mailbox};
+use super::{cross_instance, mailbox};
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
@@ -165,7 +165,7 @@ fn affect_others(
     };
     if let (Some(parent), AfterTurn::End { status }, false) = (parent, &turn.after, is_planted(Bug::ChildNotTold)) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
-        let settlement = end::settlement(*status, result);
+        let settlement = settlement(*status, result);
         let receivers = &mut others.get_or_insert_default().receivers;
         mailbox::settle(tables, parent, settlement, receivers);
     }

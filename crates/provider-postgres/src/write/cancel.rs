@@ -2,9 +2,9 @@
 //! brings the request, without its cleanup, and its children are cancelled with it.
 
 use perdure_engine::{Event, NoteEvent, TerminationEvent};
-use perdure_provider::Status;
+use perdure_provider::{Affected, Status};
 
-use super::end::{self, Affected};
+use super::end;
 use super::found::find_by_key;
 use super::mailbox::SuspendedCancel;
 use crate::error::Failure;

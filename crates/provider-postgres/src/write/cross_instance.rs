@@ -3,11 +3,10 @@
 
 use perdure_engine::{EventId, MessageBody, Refusal, Settlement};
 use perdure_provider::{
-    AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage, Outcome,
-    TurnCommit,
+    Affected, AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage,
+    Outcome, TurnCommit, settlement,
 };
 
-use super::end::{Affected, settlement};
 use super::found::{Origin, Parent};
 use super::insert::{self, AllInserted, NewInstances};
 use super::mailbox::{Messages, Sent, SuspendedCancel, add_receiver};

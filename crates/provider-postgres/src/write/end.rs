@@ -1,7 +1,7 @@
 //! The end of an instance that none of its own turns brings about.
 
-use perdure_engine::{ChildFailure, Event, EventRecord, MessageBody, Payload, Settlement};
-use perdure_provider::{InstanceKey, Outcome, Receivers, Status, WorkerId};
+use perdure_engine::{Event, EventRecord, MessageBody, Payload};
+use perdure_provider::{Affected, InstanceKey, Status, settlement};
 
 use super::events::Events;
 use super::found::{Found, parent};
@@ -26,29 +26,6 @@ const END: &str = "WITH e AS (
   UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,
     report = NULL, mismatched_code = NULL, updated_at = $time, completed_at = $time
   WHERE key = $key RETURNING parent_key, parent_execution, parent_event";
-
-/// The workers that are affected by a write to instances of others.
-#[derive(Default)]
-pub(super) struct Affected {
-    /// Owners of the instances that got a message.
-    pub(super) receivers: Receivers,
-    /// Workers that run attempts which are no longer awaited.
-    pub(super) stopped: Vec<WorkerId>,
-    /// True if instances have ended.
-    pub(super) ended: bool,
-}
-
-impl Affected {
-    /// Returns the outcome of a write that ended an instance.
-    pub(super) fn terminated(self, key: InstanceKey, owner: Option<WorkerId>) -> Outcome {
-        Outcome::Terminated {
-            key,
-            owner,
-            receivers: self.receivers,
-            stopped: self.stopped,
-        }
-    }
-}
 
 /// Ends an instance that has not ended, with these events, the last of which tells how. Its parent is told, and its
 /// children are asked to cancel. Returns the children that are suspended.
@@ -125,14 +102,4 @@ async fn children_of(session: &Session<'_>, parent: InstanceKey) -> Result<Vec<I
         )
         .await?;
     rows.iter().map(|row| Ok(InstanceKey(row.try_get(0)?))).collect()
-}
-
-/// Returns the settlement that a parent is told of a child that ended as `status`, with `result`.
-pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
-    match status {
-        Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
-        Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
-        Status::Terminated => Settlement::Failed(ChildFailure::Terminated, result),
-        _ => Settlement::Completed(result),
-    }
 }

@@ -1,9 +1,8 @@
 //! A message of a client.
 
-use perdure_provider::{NewMessage, Outcome};
+use perdure_provider::{Affected, NewMessage, Outcome};
 
 use super::cancel;
-use super::end::Affected;
 use super::mailbox::{Sent, SuspendedCancel};
 use crate::error::Failure;
 use crate::session::Session;

@@ -1,7 +1,7 @@
 //! The end of an instance that none of its own turns brings about.
 
-use perdure_engine::{ChildFailure, Event, EventRecord, Payload, Settlement};
-use perdure_provider::{InstanceKey, Outcome, Receivers, Status, WorkerId};
+use perdure_engine::{Event, EventRecord, Payload};
+use perdure_provider::{Affected, Status, settlement};
 use rusqlite::params;
 
 use super::found::{Found, parent_of};
@@ -10,29 +10,6 @@ use crate::error::Failure;
 use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
-
-/// The workers that are affected by a write to instances of others.
-#[derive(Default)]
-pub(super) struct Affected {
-    /// Owners of the instances that got a message.
-    pub(super) receivers: Receivers,
-    /// Workers that run attempts which are no longer awaited.
-    pub(super) stopped: Vec<WorkerId>,
-    /// True if instances have ended.
-    pub(super) ended: bool,
-}
-
-impl Affected {
-    /// Returns the outcome of a write that ended an instance.
-    pub(super) fn terminated(self, key: InstanceKey, owner: Option<WorkerId>) -> Outcome {
-        Outcome::Terminated {
-            key,
-            owner,
-            receivers: self.receivers,
-            stopped: self.stopped,
-        }
-    }
-}
 
 /// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
 /// are left to the caller.
@@ -72,14 +49,4 @@ pub(super) fn end(
     affected.ended = true;
     affected.stopped.extend(offer::withdraw_all(session, instance.key)?);
     Ok(())
-}
-
-/// Returns the settlement that tells a parent of a child that ended as `status`, with `result`.
-pub(super) fn settlement(status: Status, result: Payload) -> Settlement {
-    match status {
-        Status::Failed => Settlement::Failed(ChildFailure::Failed, result),
-        Status::Cancelled => Settlement::Failed(ChildFailure::Cancelled, result),
-        Status::Terminated => Settlement::Failed(ChildFailure::Terminated, result),
-        _ => Settlement::Completed(result),
-    }
 }

@@ -1,9 +1,8 @@
 //! A message of a client.
 
 use perdure_engine::MessageBody;
-use perdure_provider::{NewMessage, Outcome, Status};
+use perdure_provider::{Affected, NewMessage, Outcome, Status};
 
-use super::end::Affected;
 use super::found::find;
 use super::{cancel, mailbox};
 use crate::error::Failure;

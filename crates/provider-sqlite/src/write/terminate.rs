@@ -1,10 +1,10 @@
 //! The termination of an instance, with any owner or none.
 
 use perdure_engine::{Event, TerminationEvent};
-use perdure_provider::{Outcome, Status, Terminate};
+use perdure_provider::{Affected, Outcome, Status, Terminate};
 
 use super::cancel;
-use super::end::{self, Affected};
+use super::end;
 use super::found::find;
 use crate::error::Failure;
 use crate::session::Session;

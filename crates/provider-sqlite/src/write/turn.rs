@@ -3,13 +3,13 @@
 
 use perdure_engine::EventId;
 use perdure_provider::{
-    AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, NextExecution, Outcome, Status, TurnCommit,
+    AfterTurn, CrossInstanceOutcome, Epoch, InstanceKey, NextExecution, Outcome, Status, TurnCommit, settlement,
 };
 use rusqlite::params;
 
 use super::cross_instance::{self, Origin};
 use super::found::{self, Parent};
-use super::{end, heartbeat, mailbox};
+use super::{heartbeat, mailbox};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -83,7 +83,7 @@ fn affect_others(
     };
     if let (Some(parent), AfterTurn::End { status }) = (parent, &turn.after) {
         let result = turn.events.last().and_then(|last| last.payload.clone());
-        let settlement = end::settlement(*status, result);
+        let settlement = settlement(*status, result);
         mailbox::settle(session, &parent, settlement, turn.time_ms, &mut others.receivers)?;
     }
     Ok(Some(Box::new(others)))
