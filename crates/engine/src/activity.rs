@@ -1,6 +1,6 @@
 //! Retries of an activity: their number and their delays.
 //!
-//! | the attempt | the error forbids a retry, or no attempt is left | the delay ends after the total timeout | otherwise |
+//! | attempt | the error forbids a retry, or no attempt is left | the delay ends after the total timeout | otherwise |
 //! |---|---|---|---|
 //! | succeeds | `ActivityCompleted` | `ActivityCompleted` | `ActivityCompleted` |
 //! | fails | `ActivityFailed` | `ActivityFailed` | `ActivityAttemptFailed`, and the next attempt after the delay |

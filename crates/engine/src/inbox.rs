@@ -10,7 +10,10 @@
 //! | held in `mail` | its mailbox is awaited | ready |
 //! | ready | its mailbox is no longer awaited | held in `mail` |
 //! | held in `mail`, or ready | the engine drops its mailbox messages | in the store alone; it is read again later |
-//! | held in another queue, or ready | the next delivery: requests to cancel first, then attempts of this process, then results of children, sent operations and remote attempts, then the oldest ready message | taken |
+//! | held in another queue, or ready | the next delivery, in the order below | taken |
+//!
+//! Requests to cancel are delivered first, then attempts of this process, then results of children, sent operations and
+//! remote attempts, then the oldest ready message.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 

@@ -7,7 +7,7 @@
 //! | state | pages | a wait of the code |
 //! |---|---|---|
 //! | not begun | a page with a delivery, or the last one, lets the code start | the queue has begun |
-//! | begun | a delivery after the one at the front, or the last page, lets the code go on | takes the delivery at the front |
+//! | begun | a delivery after the front one, or the last page, lets the code continue | takes the front delivery |
 //! | complete | the last page is here: no other follows | without a delivery at the front the replay is over |
 //! | ended | an event that ends the execution was read: another event is an error | |
 

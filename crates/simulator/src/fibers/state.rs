@@ -3,7 +3,7 @@
 //! | fiber | on | to |
 //! |---|---|---|
 //! | runs | the fiber, or one that owns it, is cancelled | told and interrupted |
-//! | told and interrupted | the told fibers that it waits for have settled | told: its error is taken, and it cleans up |
+//! | told and interrupted | the told fibers that it waits for have settled | told: its error is taken; it cleans up |
 //! | runs | its function ends | settled |
 //! | told | its function ends | ended, and settled once every told fiber below it has settled |
 
