@@ -77,8 +77,8 @@ const TAKE: &str = concat!(
 )
 UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked
 WHERE i.key = ranked.key
-RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
-  i.suspicion, ranked.size"
+RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns,
+  i.message_seq, i.suspicion, ranked.size"
 );
 
 /// Selects the time at which the next instance that is not taken is due. A worker that is not registered gets none.

@@ -130,7 +130,8 @@ params! {
 /// which the limit was reached, if it was.
 const DELETE_FORMER: &str = "WITH instance AS MATERIALIZED (
   SELECT a.key, o.execution AS oldest, a.first,
-    coalesce(sum(a.first - o.execution) OVER (ORDER BY a.key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
+    coalesce(sum(a.first - o.execution)
+      OVER (ORDER BY a.key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)::bigint AS before
   FROM {a}
   CROSS JOIN LATERAL (SELECT execution FROM {schema}.history WHERE instance_key = a.key ORDER BY execution LIMIT 1) o
   WHERE o.execution < a.first

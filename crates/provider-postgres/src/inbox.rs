@@ -105,7 +105,8 @@ const SINCE: &str = inbox_where!(
 
 const SWEEP: &str = inbox_where!(
     "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $owner) IS TRUE",
-    "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $since::text::pg_snapshot)
+    "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot)
+     AND NOT pg_visible_in_snapshot(m.xid, $since::text::pg_snapshot)
      AND pg_visible_in_snapshot(m.xid, $until::text::pg_snapshot)
      AND (m.xid, m.instance_key, m.seq) > ($xid::text::xid8, $key::bigint, $seq::bigint)"
 );

@@ -24,7 +24,8 @@ const OF_SERVER: &str = "SELECT coalesce($now, {now}),
   (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_catalog.pg_class c
    WHERE c.relnamespace = to_regnamespace($schema) AND c.relkind = 'r'),
   current_setting('server_version', true), current_setting('synchronous_commit', true), current_setting('fsync', true),
-  current_setting('full_page_writes', true), current_setting('autovacuum', true), current_setting('max_connections', true)";
+  current_setting('full_page_writes', true), current_setting('autovacuum', true),
+  current_setting('max_connections', true)";
 
 pub(crate) async fn of_store(connection: &Connection) -> Result<Inspection, Failure> {
     let schema = &connection.from.schema;

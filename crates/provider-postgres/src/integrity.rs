@@ -43,7 +43,8 @@ const STEP: &str = concat!(
     CROSS JOIN LATERAL (SELECT count(*) AS events FROM {schema}.history WHERE instance_key = i.key) h
   ) counted WHERE before < $events
 ), next AS MATERIALIZED (
-  SELECT max(key) AS key FROM page HAVING EXISTS (SELECT FROM {schema}.instances WHERE key > (SELECT max(key) FROM page))
+  SELECT max(key) AS key FROM page
+  HAVING EXISTS (SELECT FROM {schema}.instances WHERE key > (SELECT max(key) FROM page))
 ), upper AS MATERIALIZED (
   SELECT coalesce((SELECT key FROM next), 9223372036854775807) AS key
 )

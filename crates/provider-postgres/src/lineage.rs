@@ -37,10 +37,13 @@ use crate::schema::{NOW, fill_in};
 
 /// Selects the lineage (NULL while the store does not exist) and the size of the write-ahead log on disk.
 const LINEAGE: &str = "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system())::text || ' '
-    || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) || ' ' || pg_catalog.to_regclass({keys})::oid::text,
+    || pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)
+    || ' ' || pg_catalog.to_regclass({keys})::oid::text,
   (pg_catalog.pg_current_wal_flush_lsn() - '0/0')::bigint";
 
-const WITHOUT_RIGHTS: &str = "SELECT pg_catalog.pg_postmaster_start_time()::text || ' ' || pg_catalog.to_regclass({keys})::oid::text, NULL::bigint";
+const WITHOUT_RIGHTS: &str = "SELECT pg_catalog.pg_postmaster_start_time()::text || ' '
+    || pg_catalog.to_regclass({keys})::oid::text,
+  NULL::bigint";
 
 /// The errors of a server that never answers [`LINEAGE`].
 const NOT_TO_BE_ASKED: [SqlState; 4] = [

@@ -27,9 +27,13 @@ use crate::text::encode;
 /// Tests each condition of a filter except its tags, with [`ConditionParams`], on a row of instances named `i`.
 macro_rules! matches {
     () => {
-        "(cardinality($statuses::text[]) = 0 OR i.status = ANY ($statuses)) AND (cardinality($names::text[]) = 0 OR i.name = ANY ($names))
-      AND (cardinality($versions::text[]) = 0 OR i.version = ANY ($versions)) AND (cardinality($parent_ids::text[]) = 0 OR coalesce(i.parent_id = ANY ($parent_ids), false))
-      AND starts_with(i.id, $id_prefix::text) AND ($created_after::bigint IS NULL OR i.created_at > $created_after) AND ($created_before::bigint IS NULL OR i.created_at < $created_before)
+        "(cardinality($statuses::text[]) = 0 OR i.status = ANY ($statuses))
+      AND (cardinality($names::text[]) = 0 OR i.name = ANY ($names))
+      AND (cardinality($versions::text[]) = 0 OR i.version = ANY ($versions))
+      AND (cardinality($parent_ids::text[]) = 0 OR coalesce(i.parent_id = ANY ($parent_ids), false))
+      AND starts_with(i.id, $id_prefix::text)
+      AND ($created_after::bigint IS NULL OR i.created_at > $created_after)
+      AND ($created_before::bigint IS NULL OR i.created_at < $created_before)
       AND ($completed_before::bigint IS NULL OR coalesce(i.completed_at < $completed_before, false))"
     };
 }
@@ -41,7 +45,8 @@ macro_rules! newest {
         concat!(
             "SELECT * FROM ",
             $among,
-            " (created_at, key) < ($from_ms::bigint, $from_key::bigint) AND ($created_after IS NULL OR created_at > $created_after)
+            " (created_at, key) < ($from_ms::bigint, $from_key::bigint)
+        AND ($created_after IS NULL OR created_at > $created_after)
         ORDER BY created_at DESC, key DESC LIMIT $walk_max::bigint + 1"
         )
     };

@@ -152,7 +152,10 @@ async fn migrate_step(
         if !finds(client, SCHEMA, schema).await? {
             steps.push_str(&format!("CREATE SCHEMA {schema};\n"));
         }
-        steps.push_str(&format!("CREATE TABLE {schema}.schema_version (version integer NOT NULL);\nINSERT INTO {schema}.schema_version VALUES (0);\n"));
+        steps.push_str(&format!(
+            "CREATE TABLE {schema}.schema_version (version integer NOT NULL);\n\
+             INSERT INTO {schema}.schema_version VALUES (0);\n"
+        ));
     }
     for migration in steps_to_take {
         if found > 0 {

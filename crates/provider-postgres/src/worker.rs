@@ -18,7 +18,8 @@ pub(crate) async fn register(session: &Session<'_>, worker: &NewWorker) -> Resul
     let row = named!(
         session.query_one,
         "INSERT INTO {schema}.workers (id, name, host, pid, process_start, lease_until, description, newest_versions)
-         VALUES ($id, $name, $host, $pid, $process_start, coalesce($now, {now}) + $lease, $description, $newest_versions)
+         VALUES ($id, $name, $host, $pid, $process_start, coalesce($now, {now}) + $lease, $description,
+           $newest_versions)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, host = excluded.host, pid = excluded.pid,
            process_start = excluded.process_start, lease_until = excluded.lease_until,
            description = excluded.description,

@@ -28,9 +28,8 @@ const START: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($claims::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
   INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
-  wake_at, custom_status,
-    custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event, tags, report, mismatched_code, created_at,
-    updated_at, completed_at)
+    wake_at, custom_status, custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event,
+    tags, report, mismatched_code, created_at, updated_at, completed_at)
   SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END,
   CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,

@@ -22,7 +22,8 @@ use crate::text::{encode, encode_cow};
 const SEND: &str = "WITH numbered AS MATERIALIZED (
   SELECT *, message_seq + count(*) FILTER (WHERE accepted) OVER (PARTITION BY key ORDER BY n) AS seq FROM (
     SELECT m.*, i.key, i.status, i.owner, i.message_seq,
-      i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated') AND coalesce(m.to_execution = i.execution, true)
+      i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated')
+        AND coalesce(m.to_execution = i.execution, true)
         AND coalesce(i.unread + row_number() OVER (PARTITION BY i.key ORDER BY m.n) <= m.unread_max, true) AS accepted
     FROM {m}
     JOIN {schema}.instances i ON i.key = coalesce(m.to_key, (SELECT key FROM {schema}.instances WHERE id = m.to_id))

@@ -33,7 +33,8 @@ macro_rules! moved {
     status = t.status,
     owner = CASE WHEN t.keeps THEN i.owner END,
     wake_at =
-      CASE WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen THEN least(coalesce($now, {now}), t.wake_at)
+      CASE WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen
+        THEN least(coalesce($now, {now}), t.wake_at)
       WHEN t.sleeps THEN t.wake_at
       WHEN t.begins AND NOT t.keeps THEN coalesce($now, {now}) END,
     unread = CASE WHEN t.ends THEN 0 ELSE i.unread - t.consumed END,
