@@ -61,10 +61,25 @@ fn of_team() -> Filter {
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     [
-        r#"{"threads":2,"activityConcurrency":100,"queues":["default"],"cachedInstancesMax":10000,"leaseMs":15000,"turnDeadlineMs":5000,"workerName":"w","logLevel":"info","historyEvents":1000000,"historyBytes":1073741824,"turnBytes":268435456,"pendingActivities":100000,"mailboxMessages":1000000}"#,
-        r#"{"schema":"perdure","poolSize":10,"notify":true,"pooler":"transaction","prepare":null,"tls":{"mode":"verify-full","roots":"-----BEGIN CERTIFICATE-----","crls":null,"cert":null,"key":null},"defaultRoots":null}"#,
-        r#"{"statuses":["Running","Failed"],"name":"order","version":"1.0.0","tags":{"team":"a"},"parentId":"p","idPrefix":"x","createdAfter":1,"createdBefore":-2,"completedBefore":3}"#,
-        r#"{"retry":{"maxAttempts":5,"initialIntervalMs":200.5,"backoff":2,"maxIntervalMs":60000,"jitter":0.2,"nonRetryable":["A"]},"timeoutMs":1,"totalTimeoutMs":2,"heartbeatTimeoutMs":3,"queue":"q","priority":-1,"inline":true}"#,
+        concat!(
+            r#"{"threads":2,"activityConcurrency":100,"queues":["default"],"cachedInstancesMax":10000,"#,
+            r#""leaseMs":15000,"turnDeadlineMs":5000,"workerName":"w","logLevel":"info","historyEvents":1000000,"#,
+            r#""historyBytes":1073741824,"turnBytes":268435456,"pendingActivities":100000,"mailboxMessages":1000000}"#
+        ),
+        concat!(
+            r#"{"schema":"perdure","poolSize":10,"notify":true,"pooler":"transaction","prepare":null,"#,
+            r#""tls":{"mode":"verify-full","roots":"-----BEGIN CERTIFICATE-----","crls":null,"cert":null,"key":null},"#,
+            r#""defaultRoots":null}"#
+        ),
+        concat!(
+            r#"{"statuses":["Running","Failed"],"name":"order","version":"1.0.0","tags":{"team":"a"},"parentId":"p","#,
+            r#""idPrefix":"x","createdAfter":1,"createdBefore":-2,"completedBefore":3}"#
+        ),
+        concat!(
+            r#"{"retry":{"maxAttempts":5,"initialIntervalMs":200.5,"backoff":2,"maxIntervalMs":60000,"jitter":0.2,"#,
+            r#""nonRetryable":["A"]},"timeoutMs":1,"totalTimeoutMs":2,"heartbeatTimeoutMs":3,"queue":"q","#,
+            r#""priority":-1,"inline":true}"#
+        ),
         r#"{"team":"a"}"#,
         "1700000000000.42",
     ]

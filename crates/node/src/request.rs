@@ -368,7 +368,10 @@ mod tests {
     #[test]
     fn requests_are_decoded() {
         for text in [
-            r#"{"kind":"start","id":"i","name":"o","version":null,"tags":null,"priority":0,"onConflict":"return","trace":null}"#,
+            concat!(
+                r#"{"kind":"start","id":"i","name":"o","version":null,"tags":null,"priority":0,"#,
+                r#""onConflict":"return","trace":null}"#
+            ),
             r#"{"kind":"send","id":"i","mailbox":"event","name":"n","unreadMax":9007199254740991}"#,
             r#"{"kind":"waitForStatusChange","id":"i","afterVersion":3}"#,
             r#"{"kind":"history","id":"i","key":null,"executionId":2,"from":1,"limit":null}"#,
