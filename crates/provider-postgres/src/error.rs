@@ -111,7 +111,8 @@ impl Failure {
     /// Returns true if the server rolled a transaction back because of another one. The same transaction may succeed at
     /// once.
     pub(crate) fn is_conflict(&self) -> bool {
-        matches!(self.state(), Some(state) if *state == SqlState::T_R_SERIALIZATION_FAILURE || *state == SqlState::T_R_DEADLOCK_DETECTED)
+        const CONFLICTS: [SqlState; 2] = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+        self.state().is_some_and(|state| CONFLICTS.contains(state))
     }
 
     /// Returns true if the server takes no writes: it is a standby, or its settings say so.
@@ -139,7 +140,8 @@ impl Failure {
     /// Returns true if a prepared statement does not fit the server any more: the pooler gave another connection, or
     /// the tables have changed.
     pub(crate) fn is_stale_statement(&self) -> bool {
-        matches!(self.state(), Some(state) if *state == SqlState::INVALID_SQL_STATEMENT_NAME || *state == SqlState::FEATURE_NOT_SUPPORTED)
+        const STALE: [SqlState; 2] = [SqlState::INVALID_SQL_STATEMENT_NAME, SqlState::FEATURE_NOT_SUPPORTED];
+        self.state().is_some_and(|state| STALE.contains(state))
     }
 
     /// Returns true if a new instance got the key of another one.

@@ -36,7 +36,12 @@ pub(crate) use query;
 /// Returns the text of a statement, made once. Takes the names of the parameters, the tables with the names and kinds
 /// of their columns, and the tables with the type that has their columns.
 macro_rules! sql_text {
-    ($sql:expr; [$($name:ident)*] $([$table:ident $($column:ident $kind:ident)*])* $(; $typed:ident $columns:ident)*) => {{
+    (
+        $sql:expr;
+        [$($name:ident)*]
+        $([$table:ident $($column:ident $kind:ident)*])*
+        $(; $typed:ident $columns:ident)*
+    ) => {{
         static SQL: ::std::sync::LazyLock<String> = ::std::sync::LazyLock::new(|| {
             perdure_provider::SqlBuilder::new('$', $sql)
                 .params(&[$(stringify!($name)),*])

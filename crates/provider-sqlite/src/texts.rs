@@ -12,7 +12,9 @@ use crate::session::Session;
 /// event referred to, the meta of the event that scheduled a child which ended, the text if it is wanted, and the other
 /// text. Parameter 5 is the beginning of the texts to leave out, parameter 6 the number of characters that are wanted.
 macro_rules! page {
-    ($row:literal, $facts:literal, $scheduled:literal, $text:literal, $other:literal, $from:literal, $order:literal) => {
+    (
+        $row:literal, $facts:literal, $scheduled:literal, $text:literal, $other:literal, $from:literal, $order:literal
+    ) => {
         concat!(
             "SELECT ",
             $row,

@@ -334,7 +334,10 @@ impl Activities {
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}
                 Err(error) => this.shared.log(
                     Level::Error,
-                    format!("the end of an activity of instance '{id}' could not be stored; the activity runs again: {error}"),
+                    format!(
+                        "the end of an activity of instance '{id}' could not be stored; the activity runs again: \
+                         {error}"
+                    ),
                 ),
             }
             drop((writing, releasing));

@@ -296,7 +296,10 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
 async fn a_suspension_that_the_store_refuses_is_written_without_what_it_refuses() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
     f.start("i").await;
-    let is_told = |write: &Write| matches!(write, Write::Turn(turn) if format!("{:?}", turn.after).contains("could not be stored"));
+    let is_told = |write: &Write| {
+        let Write::Turn(turn) = write else { return false };
+        format!("{:?}", turn.after).contains("could not be stored")
+    };
     f.memory
         .refuse(move |write| is_told(write) || matches!(write, Write::Turn(turn) if !turn.events.is_empty()));
     f.complete("a").await;

@@ -103,8 +103,10 @@ impl Execution {
 
     fn place_of(&self, tag: u32) -> Option<usize> {
         self.history.iter().position(|event| {
-            let event = event.clone().into_event();
-            matches!(event, Ok(Event::Command(CommandEvent::ActivityScheduled { input: Some(input), .. })) if work_of(&input).tag == tag)
+            let Ok(Event::Command(CommandEvent::ActivityScheduled { input, .. })) = event.clone().into_event() else {
+                return false;
+            };
+            input.is_some_and(|input| work_of(&input).tag == tag)
         })
     }
 
