@@ -8,6 +8,7 @@ use perdure_engine::{
 
 use crate::records::{events, row};
 use crate::support::draw::Draw;
+use crate::support::wrapped;
 
 const METAS: &[Option<&str>] = &[
     None,
@@ -36,7 +37,8 @@ const METAS: &[Option<&str>] = &[
     Some("{\"retry\":null}"),
     Some("{\"retry\":{\"initialIntervalMs\":1e308,\"backoff\":1e308,\"maxIntervalMs\":null,\"jitter\":1e308}}"),
     Some(
-        "{\"retry\":{\"initialIntervalMs\":-1,\"backoff\":-1.5,\"maxIntervalMs\":-7,\"jitter\":-3,\"maxAttempts\":4294967295}}",
+        "{\"retry\":{\"initialIntervalMs\":-1,\"backoff\":-1.5,\"maxIntervalMs\":-7,\"jitter\":-3,\
+         \"maxAttempts\":4294967295}}",
     ),
     Some("{\"timeoutMs\":18446744073709551615}"),
     Some("{\"attempt\":1,\"attempt\":2}"),
@@ -92,11 +94,14 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: missing field `refusal`
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
-        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
-        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
-        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`, `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
+        its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`,
+            `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
+        its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`,
+            `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
+        its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`,
+            `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `priority`, `inline`, `trace`, `fiber`
         its seed is no number"#]]
-    .assert_eq(&problems.join("\n"));
+    .assert_eq(&wrapped(&problems.join("\n")));
     let deep = format!(
         "{{\"version\":\"1\",\"seed\":\"1\",\"x\":{}{}}}",
         "[".repeat(100_000),

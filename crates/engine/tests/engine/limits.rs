@@ -7,8 +7,8 @@ use perdure_engine::{Budget, CANCEL_GRACE, Fault, Limits, Outcome};
 
 use crate::support::script::Script;
 use crate::support::transcript::event;
-use crate::support::ways;
 use crate::support::world::{Run, WHOLE, World};
+use crate::support::{ways, wrapped};
 
 const HISTORY: fn(u64) -> Limits = |history_events| Limits {
     history_events,
@@ -87,14 +87,14 @@ fn check_limited(limits: Limits, text: &str, expect: Expect) {
     };
     assert_eq!(run_on(&mut world, &mut run, usize::MAX), None);
     let mut text = String::new();
-    for line in stored {
+    for line in &stored {
         writeln!(text, "{line}").expect("a string takes all");
     }
     writeln!(text, "refused: {refusal}").expect("a string takes all");
-    for record in &world.history[text.lines().count() - 1..] {
+    for record in &world.history[stored.len()..] {
         writeln!(text, "  {}", event(record)).expect("a string takes all");
     }
-    expect.assert_eq(&text);
+    expect.assert_eq(&wrapped(&text));
 }
 
 #[test]
@@ -118,7 +118,9 @@ fn a_command_that_makes_the_history_too_long() {
             3 ActivityCompleted #2 @+100
             4 ActivityScheduled two @+100
             5 ActivityScheduled three @+100
-            refused: the history of this execution has reached its limit of 5 events (limits.historyEvents). Let the code go on with ctx.continueAsNew before its history is so long, or raise the limit; then call client.resume(id)
+            refused: the history of this execution has reached its limit of 5 events (limits.historyEvents). Let the
+                code go on with ctx.continueAsNew before its history is so long, or raise the limit; then call
+                client.resume(id)
               6 ActivityCompleted #4 "done" @+200
               7 ExecutionCompleted "done" @+200
         "#]],
@@ -143,7 +145,9 @@ fn a_delivery_that_makes_the_history_too_long() {
             1 ExecutionStarted order {"total":12} @+0
             2 EventReceived x 1 @+100
             3 EventReceived x 2 @+200
-            refused: the history of this execution has reached its limit of 3 events (limits.historyEvents). Let the code go on with ctx.continueAsNew before its history is so long, or raise the limit; then call client.resume(id)
+            refused: the history of this execution has reached its limit of 3 events (limits.historyEvents). Let the
+                code go on with ctx.continueAsNew before its history is so long, or raise the limit; then call
+                client.resume(id)
               4 EventReceived x 3 @+300
               5 ExecutionCompleted 3 @+300
         "#]],
@@ -169,7 +173,9 @@ fn attempts_that_fail_for_ever() {
             2 ActivityScheduled one with options @+0
             3 ActivityAttemptFailed #2 "Error" attempt 1, again @+300 @+100
             4 ActivityAttemptFailed #2 "Error" attempt 2, again @+600 @+200
-            refused: the history of this execution has reached its limit of 4 events (limits.historyEvents). Let the code go on with ctx.continueAsNew before its history is so long, or raise the limit; then call client.resume(id)
+            refused: the history of this execution has reached its limit of 4 events (limits.historyEvents). Let the
+                code go on with ctx.continueAsNew before its history is so long, or raise the limit; then call
+                client.resume(id)
               5 ActivityAttemptFailed #2 "Error" attempt 3, again @+1100 @+300
               6 ActivityCompleted #2 @+900
               7 ExecutionCompleted @+900
@@ -213,7 +219,9 @@ fn activities_that_are_too_many_at_once() {
             3 ActivityCompleted #2 @+100
             4 ActivityScheduled two @+100
             5 ActivityScheduled three @+100
-            refused: this execution has reached its limit of 2 pending activities (limits.pendingActivities). Let the code schedule fewer at once, for instance by fibers that receive their work from a ctx.channel, or raise the limit; then call client.resume(id)
+            refused: this execution has reached its limit of 2 pending activities (limits.pendingActivities). Let the
+                code schedule fewer at once, for instance by fibers that receive their work from a ctx.channel, or
+                raise the limit; then call client.resume(id)
               6 EventReceived go @+200
               7 ActivityScheduled four @+200
               8 ActivityCompleted #7 @+300
@@ -236,7 +244,9 @@ fn activities_that_are_too_many_in_the_first_turn() {
         "#,
         expect![[r#"
             1 ExecutionStarted order {"total":12} @+0
-            refused: this execution has reached its limit of 1 pending activities (limits.pendingActivities). Let the code schedule fewer at once, for instance by fibers that receive their work from a ctx.channel, or raise the limit; then call client.resume(id)
+            refused: this execution has reached its limit of 1 pending activities (limits.pendingActivities). Let the
+                code schedule fewer at once, for instance by fibers that receive their work from a ctx.channel, or
+                raise the limit; then call client.resume(id)
               2 ActivityScheduled one @+0
               3 ActivityScheduled two @+0
               4 ActivityCompleted #3 @+100
@@ -248,7 +258,8 @@ fn activities_that_are_too_many_in_the_first_turn() {
 /// Activities that run one after the other, or are given up, are never too many at once.
 #[test]
 fn activities_that_settle_make_room() {
-    let text = "a = activity one\nawait a\nb = activity two\ncancel b\nc = activity three\nawait c\nreturn it\n---\n100 complete a\n200 complete c";
+    let text = "a = activity one\nawait a\nb = activity two\ncancel b\nc = activity three\nawait c\nreturn it\n\
+                ---\n100 complete a\n200 complete c";
     let script = Script::parse(text);
     let mut world = World::new(&script, Budget::default());
     world.limits = PENDING(1);
@@ -260,7 +271,8 @@ fn activities_that_settle_make_room() {
 /// A replay under lowered limits comes through, and the pending activities beyond the limit settle.
 #[test]
 fn recorded_events_are_not_refused() {
-    let text = "a = activity one\nb = activity two\nc = activity three\nawait a\nawait b\nawait c\nreturn it\n---\n100 complete a\n200 complete b\n300 complete c";
+    let text = "a = activity one\nb = activity two\nc = activity three\nawait a\nawait b\nawait c\nreturn it\n\
+                ---\n100 complete a\n200 complete b\n300 complete c";
     let script = Script::parse(text);
     let mut world = World::new(&script, Budget::default());
     let mut run = world.begin();
@@ -280,16 +292,21 @@ fn a_request_to_cancel_comes_through_and_the_code_cleans_up() {
     for (limits, text) in [
         (
             HISTORY(2),
-            "await event go\nawait event go\non cancel\nc = activity refund\nawait c\nthrow it\n---\n100 event go\n200 event go\n300 cancel \"stop\"\n400 complete c \"refunded\"",
+            "await event go\nawait event go\non cancel\nc = activity refund\nawait c\nthrow it\n\
+             ---\n100 event go\n200 event go\n300 cancel \"stop\"\n400 complete c \"refunded\"",
         ),
         (
             PENDING(1),
-            "a = activity one\nawait event go\nb = activity two\nawait b\non cancel\ncancel a\nc = activity refund\nd = activity notify\nawait c\nthrow it\n---\n100 event go\n300 cancel \"stop\"\n400 complete c \"refunded\"",
+            "a = activity one\nawait event go\nb = activity two\nawait b\non cancel\n\
+             cancel a\nc = activity refund\nd = activity notify\nawait c\nthrow it\n\
+             ---\n100 event go\n300 cancel \"stop\"\n400 complete c \"refunded\"",
         ),
         // In its first turn the request comes only after the commands that are too many.
         (
             PENDING(1),
-            "a = activity one\nb = activity two\nawait b\non cancel\ncancel a\ncancel b\nc = activity refund\nawait c\nthrow it\n---\n300 cancel \"stop\"\n400 complete c \"refunded\"",
+            "a = activity one\nb = activity two\nawait b\non cancel\ncancel a\ncancel b\nc = activity refund\n\
+             await c\nthrow it\n\
+             ---\n300 cancel \"stop\"\n400 complete c \"refunded\"",
         ),
     ] {
         let script = Script::parse(text);
@@ -350,7 +367,9 @@ fn a_result_that_makes_the_history_too_large() {
             2 ActivityScheduled one @+0
             3 ActivityScheduled two @+0
             4 ActivityCompleted #2 "12345678" @+100
-            refused: the values in the history of this execution have reached their limit of 22 bytes (limits.historyBytes). Let the code go on with ctx.continueAsNew before its history is so large, store large values elsewhere and hand over where they are, or raise the limit; then call client.resume(id)
+            refused: the values in the history of this execution have reached their limit of 22 bytes
+                (limits.historyBytes). Let the code go on with ctx.continueAsNew before its history is so large, store
+                large values elsewhere and hand over where they are, or raise the limit; then call client.resume(id)
               5 ActivityCompleted #3 "9" @+200
               6 ExecutionCompleted "9" @+200
         "#]],
@@ -377,7 +396,10 @@ fn a_turn_that_records_too_much() {
         expect![[r#"
             1 ExecutionStarted order {"total":12} @+0
             2 ActivityScheduled one "123456789" @+0
-            refused: one turn of this execution has reached its limit of 8 bytes (limits.turnBytes): what the code asks for before it waits is stored in one transaction. Let the code wait in between, for instance by scheduling fewer activities at once, store large values elsewhere and hand over where they are, or raise the limit; then call client.resume(id)
+            refused: one turn of this execution has reached its limit of 8 bytes (limits.turnBytes): what the code asks
+                for before it waits is stored in one transaction. Let the code wait in between, for instance by
+                scheduling fewer activities at once, store large values elsewhere and hand over where they are, or
+                raise the limit; then call client.resume(id)
               3 ActivityCompleted #2 @+100
               4 ActivityScheduled two "1234" @+100
               5 ActivityScheduled three "567" @+100

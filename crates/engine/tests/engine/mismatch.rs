@@ -387,7 +387,8 @@ fn end_of_the_code_is_compared() {
             after turns 1 to 4: fits
             after turn 5: the code no longer fits its history, at event 11:
               recorded:  the orchestration returns
-              attempted: the code waits for event 'sealed', event 'signed', a message of queue 'q', a message of queue 'r', a message of queue 's', 1 more or an activity
+              attempted: the code waits for event 'sealed', event 'signed', a message of queue 'q', a message of queue
+                'r', a message of queue 's', 1 more or an activity
               The code does more here than it did when it first ran.
               Run the old code again, or register the change under a new version.
         "#]],

@@ -14,7 +14,8 @@ impl Draw {
     fn program(&mut self) -> String {
         // All operations that later lines name exist from the start, so that every line may stand anywhere.
         let mut text = String::from(
-            "a = activity one\nb = activity two ; attempts=2 initial=50ms\nt = timer 300ms\nu = timer 120ms\nc = child three x1\nm = send x2 queue q\n",
+            "a = activity one\nb = activity two ; attempts=2 initial=50ms\nt = timer 300ms\nu = timer 120ms\n\
+             c = child three x1\nm = send x2 queue q\n",
         );
         for _ in 0..2 + self.below(6) {
             self.step(&mut text, 0);

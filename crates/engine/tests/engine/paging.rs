@@ -169,7 +169,11 @@ fn pages_that_do_not_follow() {
         for page in &pages[1..] {
             problems.extend(engine.extend_history(page.to_vec(), false).err());
         }
-        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        problems
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(";\n  ")
     };
     let mut twice = history.clone();
     twice[1] = EventRecord {
@@ -196,7 +200,9 @@ fn pages_that_do_not_follow() {
         event 2 (ActivityScheduled) cannot be read: event 1 was expected in its place
         event 1 (ExecutionStarted) cannot be read: event 3 was expected in its place
         event 4 (ActivityScheduled) cannot be read: event 3 was expected in its place
-        event 4 (ActivityScheduled) cannot be read: event 3 was expected in its place; event 5 (ActivityCompleted) cannot be read: event 3 was expected in its place
+        event 4 (ActivityScheduled) cannot be read: event 3 was expected in its place;
+          event 5 (ActivityCompleted) cannot be read: event 3 was expected in its place
         event 2 (ExecutionStarted) cannot be read: only the first event can be a start
-        event 4 (ActivityScheduled) cannot be read: the execution ended before it"#]].assert_eq(&problems.join("\n"));
+        event 4 (ActivityScheduled) cannot be read: the execution ended before it"#]]
+    .assert_eq(&problems.join("\n"));
 }

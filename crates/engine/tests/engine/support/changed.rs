@@ -9,7 +9,7 @@ use perdure_engine::{
 
 use super::script::{Program, Script};
 use super::world::{Run, WHOLE, Way};
-use super::{run_everywhere, run_fresh, ways};
+use super::{run_everywhere, run_fresh, ways, wrapped};
 
 /// Runs a script, then replays what is stored after each turn with another program.
 ///
@@ -68,7 +68,7 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
         };
         writeln!(text, "{turns}: {report}").expect("a string takes all");
     }
-    expect.assert_eq(&text);
+    expect.assert_eq(&wrapped(&text));
 }
 
 /// Asserts E4.

@@ -45,6 +45,24 @@ pub(crate) fn check_with(budget: Budget, text: &str, expect: Expect) {
     expect.assert_eq(&transcript::render(&fresh));
 }
 
+/// Wraps long lines for a snapshot, before a space or after a comma. The rest of a line is indented.
+pub(crate) fn wrapped(text: &str) -> String {
+    text.split('\n').map(wrapped_line).collect::<Vec<_>>().join("\n")
+}
+
+fn wrapped_line(line: &str) -> String {
+    /// With the indent of a snapshot in an argument, a source has 120 characters.
+    const MAX: usize = 108;
+    let Some((end, _)) = line.char_indices().nth(MAX) else {
+        return line.to_owned();
+    };
+    let Some(at) = line[..end].rfind([' ', ',']).filter(|at| *at > 4) else {
+        return line.to_owned();
+    };
+    let (head, rest) = line.split_at(if line[at..].starts_with(',') { at + 1 } else { at });
+    format!("{head}\n{}", wrapped_line(&format!("   {rest}")))
+}
+
 /// A fresh run, turn by turn, with the state of the store after each turn.
 pub(crate) struct Fresh<'a> {
     pub(crate) turns: Vec<Turn>,
