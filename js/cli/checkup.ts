@@ -73,7 +73,9 @@ function ofPlace({ kind, location, schemaVersion, bytes }: StoreDescription): Fi
 
 function ofSqlite({ settings }: StoreDescription): Finding[] {
   const { sqlite_version: version, journal_mode: journal, synchronous } = settings;
-  const detail = `SQLite ${version}, journal_mode ${journal}, synchronous ${synchronous} unless a runtime opens it with durability 'normal'`;
+  const detail =
+    `SQLite ${version}, journal_mode ${journal}, ` +
+    `synchronous ${synchronous} unless a runtime opens it with durability 'normal'`;
   const isSafe = journal === 'wal' || journal === 'memory';
   const free = Number(settings.free_bytes ?? 0);
   const findings: Finding[] = [{ subject: 'durability', state: isSafe ? 'ok' : 'problem', detail }];
@@ -138,7 +140,8 @@ function ofClock({ clock }: StoreDescription, asked: number, answered: number): 
   const apart = at < asked ? at - asked : Math.max(0, at - answered);
   if (Math.abs(apart) < CLOCKS_APART_MS)
     return { subject: 'clock', state: 'ok', detail: 'the clocks of the store and of this machine agree' };
-  const detail = `the store's clock is ${spanText(Math.abs(apart))} ${apart < 0 ? 'behind' : 'ahead of'} this machine's`;
+  const side = apart < 0 ? 'behind' : 'ahead of';
+  const detail = `the store's clock is ${spanText(Math.abs(apart))} ${side} this machine's`;
   return {
     subject: 'clock',
     state: 'warning',
@@ -158,7 +161,8 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   if (dead.length > 0) {
     const held = dead.reduce((sum, { instances }) => sum + instances, 0);
     const since = dead.map(({ leaseUntil }) => agoText(leaseUntil))[0];
-    const detail = `the lease of ${named(dead)} expired ${since}, and no worker has taken over its ${countText(held, 'instance')}`;
+    const owned = countText(held, 'instance');
+    const detail = `the lease of ${named(dead)} expired ${since}, and no worker has taken over its ${owned}`;
     return { subject: 'workers', state: 'problem', detail, advice: 'start a runtime: it takes over these instances' };
   }
   if (alive.length === 0) {
@@ -180,7 +184,9 @@ function ofWorkers(workers: readonly WorkerInfo[], stats: StoreStats): Finding {
   return {
     subject: 'workers',
     state: 'ok',
-    detail: `${countText(alive.length, 'runtime')}: ${named(alive)}; the first lease ends ${agoText(first)} unless it is renewed`,
+    detail:
+      `${countText(alive.length, 'runtime')}: ${named(alive)}; ` +
+      `the first lease ends ${agoText(first)} unless it is renewed`,
   };
 }
 
@@ -194,7 +200,9 @@ function ofDue(
       {
         subject: 'overdue',
         state: 'ok',
-        detail: `no instance; ${countText(due.instances, 'instance')} due now, ${countText(tasks.waiting, 'task')} waiting`,
+        detail:
+          `no instance; ${countText(due.instances, 'instance')} due now, ` +
+          `${countText(tasks.waiting, 'task')} waiting`,
       },
     ];
   }
@@ -202,7 +210,10 @@ function ofDue(
     ? 'no started runtime has registered this version, or the ones that have are too busy: see `perdure workers`'
     : 'start a runtime that has registered this version';
   const findings = overdue.slice(0, NAMED).map(({ name, version, instances, oldestMs, oldestId }): Finding => {
-    const detail = `${countText(instances, 'instance')} of ${printable(`${name} ${version}`.trimEnd())} ${instances === 1 ? 'is' : 'are'} due and not taken by a worker; the oldest, ${printable(oldestId)}, for ${spanText(oldestMs)}`;
+    const detail =
+      `${countText(instances, 'instance')} of ${printable(`${name} ${version}`.trimEnd())} ` +
+      `${instances === 1 ? 'is' : 'are'} due and not taken by a worker; ` +
+      `the oldest, ${printable(oldestId)}, for ${spanText(oldestMs)}`;
     return { subject: 'overdue', state: 'problem', detail, advice };
   });
   const others = overdue.slice(NAMED).map(({ name, version }) => printable(`${name} ${version}`.trimEnd()));
@@ -220,7 +231,8 @@ async function ofSuspended(client: Client, { instances }: StoreStats): Promise<F
   const sorts = new Map<string, InstanceStatus[]>();
   for await (const instance of client.listInstances({ status: 'Suspended', limit: SUSPENDED_MAX })) {
     const { name, version, error } = instance;
-    const sort = `${name} ${version}: ${(error?.message ?? '').split('\n').slice(0, 1).join('').replaceAll(instance.id, '…')}`;
+    const firstLine = (error?.message ?? '').split('\n').slice(0, 1).join('');
+    const sort = `${name} ${version}: ${firstLine.replaceAll(instance.id, '…')}`;
     sorts.set(sort, [...(sorts.get(sort) ?? []), instance]);
   }
   return [...sorts].map(([sort, some]) => {
@@ -231,17 +243,25 @@ async function ofSuspended(client: Client, { instances }: StoreStats): Promise<F
       .slice(0, NAMED)
       .map(({ id }) => printable(id))
       .join(', ');
-    const detail = `${countText(some.length, 'instance')} of ${printable(sort)} (${ids}${some.length > NAMED ? ', …' : ''})`;
+    const more = some.length > NAMED ? ', …' : '';
+    const detail = `${countText(some.length, 'instance')} of ${printable(sort)} (${ids}${more})`;
     return { subject: 'suspended', state: isHeld ? 'warning' : 'problem', detail, advice: adviceFor(code) };
   });
 }
 
+const LIMIT_ADVICE =
+  'it exceeds a limit: raise the limit, or use continueAsNew in the orchestration, then run `perdure resume`';
+
 function adviceFor(code: string | undefined): string {
   switch (code) {
     case 'NONDETERMINISM':
-      return 'the code does not match the history: `perdure show` prints the report; deploy matching code under the same name and version, which resumes it; `perdure export` and `perdure replay` check the code before';
+      return (
+        'the code does not match the history: `perdure show` prints the report; ' +
+        'deploy matching code under the same name and version, which resumes it; ' +
+        '`perdure export` and `perdure replay` check the code before'
+      );
     case 'LIMIT':
-      return 'it exceeds a limit: raise the limit, or use continueAsNew in the orchestration, then run `perdure resume`';
+      return LIMIT_ADVICE;
     case 'PAYLOAD':
       return 'a value cannot be read: give the runtime the codec that wrote it, then run `perdure resume`';
     case 'SUSPENDED':

@@ -32,7 +32,8 @@ export function waterfall(terminal: Terminal, bars: Bars, nowMs: number): string
   return all.map((bar, at) => {
     const name = (names[at] as string) + ' '.repeat(nameWidth - stringWidth(names[at] as string));
     const picture = pictureOf(bar, bars.fromMs, Math.max(endMs, bars.fromMs + 1), width);
-    return `${name}  ${terminal.style('dim', (took[at] as string).padStart(tookWidth))}  ${terminal.style(styleOf(bar), picture)}`.trimEnd();
+    const time = terminal.style('dim', (took[at] as string).padStart(tookWidth));
+    return `${name}  ${time}  ${terminal.style(styleOf(bar), picture)}`.trimEnd();
   });
 }
 

@@ -71,9 +71,8 @@ function columns(terminal: Terminal, begin: Date): Column<HistoryEvent>[] {
 function writeWhole(terminal: Terminal, event: HistoryEvent): void {
   const { eventId, kind, refId, name, time, payload, meta } = event;
   const of = refId === undefined ? '' : ` of #${refId}`;
-  terminal.line(
-    `${terminal.style('bold', `#${eventId}`)} ${terminal.style(styleOf(event), kind)}${of} ${printable(name ?? '')}`.trimEnd(),
-  );
+  const number = terminal.style('bold', `#${eventId}`);
+  terminal.line(`${number} ${terminal.style(styleOf(event), kind)}${of} ${printable(name ?? '')}`.trimEnd());
   terminal.line(`  ${terminal.style('dim', timeText(time))}`);
   for (const [what, value] of [
     ['value', payload],

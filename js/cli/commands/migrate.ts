@@ -24,10 +24,10 @@ export function migrate(cli: Cli): void {
         if (terminal.isJson) terminal.data({ location, schemaVersion, from });
         else if (from === schemaVersion)
           terminal.line(`${printable(location)} is up to date: schema version ${schemaVersion}`);
-        else
-          terminal.line(
-            `${printable(location)} ${from === null ? 'was created with schema version' : `was migrated from schema version ${from} to`} ${schemaVersion}`,
-          );
+        else {
+          const change = from === null ? 'created with schema version' : `migrated from schema version ${from} to`;
+          terminal.line(`${printable(location)} was ${change} ${schemaVersion}`);
+        }
       }),
     );
 }

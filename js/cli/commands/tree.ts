@@ -63,10 +63,10 @@ function write(terminal: Terminal, { instance, children, isCut }: Node, first: s
     const isLast = at === children.length - 1 && !isCut;
     write(terminal, child, `${others}${isLast ? '└─ ' : '├─ '}`, `${others}${isLast ? '   ' : '│  '}`);
   }
-  if (isCut)
-    terminal.line(
-      `${others}└─ ${terminal.style('dim', children.length === 0 ? 'children: raise --depth' : 'more children: raise --limit')}`,
-    );
+  if (isCut) {
+    const hint = children.length === 0 ? 'children: raise --depth' : 'more children: raise --limit';
+    terminal.line(`${others}└─ ${terminal.style('dim', hint)}`);
+  }
 }
 
 function plain({ instance, children, isCut }: Node): object {

@@ -95,10 +95,12 @@ class Watched {
     for await (const page of historyPages(client, id, executionId, this.nextEvent)) {
       for (const event of page.events) {
         if (terminal.isJson) terminal.data({ event: { executionId, ...event } });
-        else
-          terminal.line(
-            `${terminal.style('dim', timeText(event.time))}  ${terminal.style(styleOf(event), event.kind)}  ${[printable(event.name ?? ''), detailsOf(event)].filter((text) => text !== '').join('  ')}`.trimEnd(),
-          );
+        else {
+          const time = terminal.style('dim', timeText(event.time));
+          const kind = terminal.style(styleOf(event), event.kind);
+          const details = [printable(event.name ?? ''), detailsOf(event)].filter((text) => text !== '');
+          terminal.line(`${time}  ${kind}  ${details.join('  ')}`.trimEnd());
+        }
       }
       this.nextEvent += page.events.length;
       await terminal.drain();
