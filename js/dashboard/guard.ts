@@ -117,7 +117,8 @@ export class Guard {
   cookie(request: Request, url: URL, path: string): string {
     const { name, value } = this.#cookie ?? { name: '', value: '' };
     const isTls = url.protocol === 'https:' || request.headers.get('x-forwarded-proto') === 'https';
-    return `${name}=${value}; Path=${path}; Max-Age=${SIGNED_IN_S}; HttpOnly; SameSite=Strict${isTls ? '; Secure' : ''}`;
+    const secure = isTls ? '; Secure' : '';
+    return `${name}=${value}; Path=${path}; Max-Age=${SIGNED_IN_S}; HttpOnly; SameSite=Strict${secure}`;
   }
 
   #isAllowed(host: string): boolean {

@@ -30,7 +30,8 @@ export interface DashboardHandler {
 const HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+    "require-trusted-types-for 'script'; trusted-types 'none'",
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
@@ -76,7 +77,8 @@ export function dashboardHandler(client: Client, options?: DashboardOptions): Da
   if (token === false || token === checked.token) return answer;
   logger.warn(
     {},
-    `the dashboard generated a token, because it was given none: open ${basePath.replace(/\/?$/, '/')}?token=${token} on the URL of its server`,
+    'the dashboard generated a token, because it was given none: ' +
+      `open ${basePath.replace(/\/?$/, '/')}?token=${token} on the URL of its server`,
   );
   return Object.assign(answer, { madeToken: token });
 }

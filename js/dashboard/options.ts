@@ -114,7 +114,8 @@ function hosts(value: unknown, path: string): void {
   for (const [i, host] of value.entries()) {
     if (typeof host === 'string' && (isIP(host) > 0 || HOST.test(host))) continue;
     throw new TypeError(
-      `${path}[${i}] must be the name of a host, such as 'ops.example.com' or 'ops.example.com:8080', got ${show(host)}`,
+      `${path}[${i}] must be the name of a host, such as 'ops.example.com' or 'ops.example.com:8080', ` +
+        `got ${show(host)}`,
     );
   }
 }

@@ -51,7 +51,8 @@ async function answerParsed(
 ): Promise<void> {
   const { remoteAddress } = incoming.socket;
   const { method = 'POST' } = incoming;
-  const url = `${'encrypted' in incoming.socket ? 'https' : 'http'}://${incoming.headers.host ?? 'localhost'}${incoming.url}`;
+  const scheme = 'encrypted' in incoming.socket ? 'https' : 'http';
+  const url = `${scheme}://${incoming.headers.host ?? 'localhost'}${incoming.url}`;
   try {
     const request = new Request(url, {
       method,

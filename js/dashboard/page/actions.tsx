@@ -47,6 +47,13 @@ const DATA: FieldDefinition = {
   note: 'JSON. An empty field sends no data.',
 };
 
+const CANCEL_TEXT =
+  'Its pending steps throw CancelledError, and its code may clean up. ' +
+  'A suspended instance ends at once, without cleanup. Its children are cancelled too.';
+const SUSPEND_TEXT =
+  'Its code stops until the instance is resumed. ' +
+  'Its running activities are aborted, and start again after the resume.';
+
 function formOf(
   action: ChangingAction,
   { id, version }: InstanceAnswer,
@@ -75,7 +82,7 @@ function formOf(
     case 'cancel':
       return {
         title: 'Cancel this instance?',
-        text: 'Its pending steps throw CancelledError, and its code may clean up. A suspended instance ends at once, without cleanup. Its children are cancelled too.',
+        text: CANCEL_TEXT,
         fields: [REASON],
         isHarmful: true,
       };
@@ -89,7 +96,7 @@ function formOf(
     case 'suspend':
       return {
         title: 'Suspend this instance?',
-        text: 'Its code stops until the instance is resumed. Its running activities are aborted, and start again after the resume.',
+        text: SUSPEND_TEXT,
         fields: [REASON],
       };
     case 'resume':
@@ -97,7 +104,9 @@ function formOf(
     case 'start':
       return {
         title: 'Restart this instance?',
-        text: `The orchestration starts from the beginning, with the same tags and the input of execution ${execution ?? 1}. A restart under the same id deletes the existing histories.`,
+        text:
+          'The orchestration starts from the beginning, with the same tags and the input of execution ' +
+          `${execution ?? 1}. A restart under the same id deletes the existing histories.`,
         fields: [
           {
             name: 'newId',

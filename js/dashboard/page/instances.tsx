@@ -40,7 +40,8 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
   const cursors = params.getAll('page');
   const cursor = cursors.at(-1) ?? '';
   const { status, createdAfter, createdBefore, ...others } = filter;
-  const path = `instances?${queryOf({ ...others, status, createdAfter: isoOf(createdAfter), createdBefore: isoOf(createdBefore), cursor, limit: ROWS })}`;
+  const created = { createdAfter: isoOf(createdAfter), createdBefore: isoOf(createdBefore) };
+  const path = `instances?${queryOf({ ...others, status, ...created, cursor, limit: ROWS })}`;
   const { answer, error, isLoading, reload } = useAnswer<InstancesAnswer>(path);
   const go = (page: Filter & { page?: readonly string[] }): void => {
     location.hash = linkTo('instances', { ...page });

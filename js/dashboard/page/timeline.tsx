@@ -56,7 +56,10 @@ export function Timeline({ bars, version, isEnded, selected, onSelect }: Timelin
         class="picture"
         role="application"
         aria-roledescription="timeline"
-        aria-label={`Timeline of ${bars.count} bars in ${bars.rows.length} rows. Arrow keys move from bar to bar, plus and minus zoom, 0 shows the whole timeline.`}
+        aria-label={
+          `Timeline of ${bars.count} bars in ${bars.rows.length} rows. ` +
+          'Arrow keys move from bar to bar, plus and minus zoom, 0 shows the whole timeline.'
+        }
         aria-describedby="bar"
         tabIndex={0}
         style={{ height: `${height}px` }}
@@ -285,5 +288,6 @@ function describe({ kind, label, fiber, state, fromMs, toMs, attempt, event }: B
       ? `running for ${duration(Math.max(0, Date.now() - fromMs))}`
       : `${state === 'ok' ? '' : `${state} `}after ${duration(toMs - fromMs)}`;
   const which = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
-  return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), ${fiber === 0 ? '' : `fiber ${fiber}, `}event ${event}`;
+  const place = fiber === 0 ? `event ${event}` : `fiber ${fiber}, event ${event}`;
+  return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), ${place}`;
 }
