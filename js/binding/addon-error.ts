@@ -40,7 +40,9 @@ export function checkVersion(addon: string | undefined, version: string): void {
   const advice = named
     ? `NAPI_RS_NATIVE_LIBRARY_PATH names ${named}: unset it, or set it to the addon of this version.`
     : `Install the same version of perdure and perdure-${platform} (see package-lock.json). ${REINSTALL}`;
-  const what = `Perdure's addon for ${platform} is of version ${addon ?? 'unknown'}, but the package perdure that loads it is of version ${version}.`;
+  const what =
+    `Perdure's addon for ${platform} is of version ${addon ?? 'unknown'}, ` +
+    `but the package perdure that loads it is of version ${version}.`;
   throw new PerdureError(`${what}\n${advice}`, 'ADDON_NOT_LOADED');
 }
 
@@ -55,7 +57,8 @@ function reasonOf(
   if ((cause as { code?: unknown }).code === 'MODULE_NOT_FOUND') {
     return [
       'its loader is not next to this code: a bundler has probably moved the code out of its package.',
-      "Leave `perdure` out of the bundle (esbuild: --external:perdure, Next.js: serverExternalPackages: ['perdure']) and have it in node_modules.",
+      'Leave `perdure` out of the bundle ' +
+        "(esbuild: --external:perdure, Next.js: serverExternalPackages: ['perdure']) and have it in node_modules.",
     ];
   }
   if (!PLATFORMS.includes(platform))
@@ -67,15 +70,17 @@ function reasonOf(
   if (others.length > 0) {
     const libc = platform.startsWith('linux') && others.some((other) => other.startsWith('perdure-linux'));
     return [
-      `the package ${name} is not installed, but ${others.join(' and ')} is: node_modules was made on another platform` +
-        `${libc ? ' (gnu is for glibc, as on Debian; musl for Alpine)' : ''}.`,
+      `the package ${name} is not installed, but ${others.join(' and ')} is: ` +
+        `node_modules was made on another platform${libc ? ' (gnu is for glibc, as on Debian; musl for Alpine)' : ''}.`,
       REINSTALL,
     ];
   }
   return [
-    `the package ${name} is not installed. It is an optional dependency of perdure, which npm leaves out when it is told to ` +
-      '(--omit=optional, --no-optional), or when package-lock.json was written on another platform by an npm that forgot the others.',
-    `Install without these options; if that does not help, delete node_modules and package-lock.json and install again. Or name it yourself: npm install ${name}`,
+    `the package ${name} is not installed. It is an optional dependency of perdure, which npm leaves out when it is ` +
+      'told to (--omit=optional, --no-optional), or when package-lock.json was written on another platform by an npm ' +
+      'that forgot the others.',
+    'Install without these options; if that does not help, delete node_modules and package-lock.json and install ' +
+      `again. Or name it yourself: npm install ${name}`,
   ];
 }
 

@@ -12,8 +12,8 @@ export interface TurnCalls {
    */
   issue(instance: number, text: string): number;
   /**
-   * Returns the texts of the next delivery. `null`: the turn is over, and the kind of the answer is 1 if the instance is
-   * released with it. Without the changes of the waits, nothing has changed.
+   * Returns the texts of the next delivery. `null`: the turn is over, and the kind of the answer is 1 if the instance
+   * is released with it. Without the changes of the waits, nothing has changed.
    */
   next(
     instance: number,

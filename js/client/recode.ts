@@ -289,7 +289,8 @@ export async function recode(port: StorePort, options: RecodeOptions): Promise<R
   );
   if (typeof keyId !== 'string') {
     throw new TypeError(
-      "client.recode: the provider's codec must name its key, or it could not be told which texts have it: encode returns { text, keyId }",
+      "client.recode: the provider's codec must name its key, or it could not be told which texts have it: " +
+        'encode returns { text, keyId }',
     );
   }
   const recoding = new Recoding(port, keyId, options);
@@ -298,7 +299,8 @@ export async function recode(port: StorePort, options: RecodeOptions): Promise<R
   while (!(await recoding.walkOnce())) {
     if (recoding.walk < WALKS_MAX) continue;
     throw new PayloadError(
-      `after ${WALKS_MAX} walks over the store there are still new texts of other keys: every worker and client must write with '${keyId}'`,
+      `after ${WALKS_MAX} walks over the store there are still new texts of other keys: ` +
+        `every worker and client must write with '${keyId}'`,
       { path: 'store' },
     );
   }

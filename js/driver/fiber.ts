@@ -5,21 +5,21 @@
 // A fiber is in one phase. `on` is the future that the phase is about. In every phase there may be an `interruption`,
 // the error to throw at the `yield` where the fiber is, or at the next one that would wait.
 //
-//   phase      where it is        on                                   next phase, by which method
-//   new        ready queue        null                                 running (advance), settled (neverBegin)
-//   running    in `advance`       null                                 waiting, held, ending, settled
-//   waiting    at its `yield`     the future of its `yield`            woken (wake, throwAtYield, tell), held (tell),
-//                                                                      leaving (leave)
-//   held       at its `yield`     the cleanup before its error; null   woken (wake, hold, throwAtYield), leaving (leave)
-//                                 until it is known
-//   woken      ready queue        the future that has settled; null    running (advance), leaving (leave)
-//                                 if the wait was interrupted
-//   leaving    ready queue        as woken, but the `yield` returns    running (advance)
-//   ending     function ended     the cleanup of its fibers            ended (wake, tell, leave), released (throwAtYield)
-//   ended      ready queue        the cleanup that has settled; null   ending, settled (advance), released (throwAtYield)
-//                                 if the wait was interrupted
-//   released   ready queue        as ended, but awaits no more         settled (advance)
-//   settled    nowhere            null                                 none
+//   phase    where it is        on                                   next phase, by which method
+//   new      ready queue        null                                 running (advance), settled (neverBegin)
+//   running  in `advance`       null                                 waiting, held, ending, settled
+//   waiting  at its `yield`     the future of its `yield`            woken (wake, throwAtYield, tell), held (tell),
+//                                                                    leaving (leave)
+//   held     at its `yield`     the cleanup before its error; null   woken (wake, hold, throwAtYield), leaving (leave)
+//                               until it is known
+//   woken    ready queue        the future that has settled; null    running (advance), leaving (leave)
+//                               if the wait was interrupted
+//   leaving  ready queue        as woken, but the `yield` returns    running (advance)
+//   ending   function ended     the cleanup of its fibers            ended (wake, tell, leave), released (throwAtYield)
+//   ended    ready queue        the cleanup that has settled; null   ending, settled (advance), released (throwAtYield)
+//                               if the wait was interrupted
+//   released ready queue        as ended, but awaits no more         settled (advance)
+//   settled  nowhere            null                                 none
 //
 // The phase and its data are fields. An object for each phase would cost every wait an allocation, a tenth of what a
 // spawn and a join take.

@@ -281,8 +281,9 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
     if (port.isReplaying() || (port.isCancelling() && fibersAlive <= max + CANCEL_GRACE)) return;
     throw this.refused(
       new LimitError(
-        `this execution has reached its limit of ${max} fibers (limits.fibers). Start fewer fibers at once, for example fibers that ` +
-          'receive their work from a ctx.channel, or raise the limit. Then call client.resume(id)',
+        `this execution has reached its limit of ${max} fibers (limits.fibers). Start fewer fibers at once, ` +
+          'for example fibers that receive their work from a ctx.channel, or raise the limit. ' +
+          'Then call client.resume(id)',
         { limit: 'fibers', max },
       ),
     );

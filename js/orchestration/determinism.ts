@@ -200,7 +200,8 @@ function patch({ target, key, guard }: Point, follows?: Patch): Patch | undefine
   }
   if (descriptor.configurable !== true && descriptor.writable !== true) {
     throw new RuntimeStateError(
-      `the determinism guard cannot be installed: ${key} is frozen. To run without the guard, use new Runtime(…, { determinism: 'off' })`,
+      `the determinism guard cannot be installed: ${key} is frozen. ` +
+        "To run without the guard, use new Runtime(…, { determinism: 'off' })",
     );
   }
   const mine = guard(value as AnyFunction);

@@ -197,7 +197,8 @@ export class FiberContext implements OrchestrationContext {
     if (!isOrchestration(orchestration)) {
       const hint = isActivity(orchestration) ? ', which ctx.call takes' : '';
       throw new TypeError(
-        `ctx.callOrchestration takes a definition that defineOrchestration returned, not ${describeValue(orchestration)}${hint}`,
+        'ctx.callOrchestration takes a definition that defineOrchestration returned, ' +
+          `not ${describeValue(orchestration)}${hint}`,
       );
     }
     const { name, version, input: schema } = orchestration;

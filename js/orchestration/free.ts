@@ -39,7 +39,8 @@ function contextFor(name: string): OrchestrationContext {
   const context = currentScheduler()?.context as OrchestrationContext | null | undefined;
   if (context) return context;
   throw new DeterminismError(
-    `${name}() was called while no orchestration was running: the functions of 'perdure/orchestration' work only in the function* ` +
+    `${name}() was called while no orchestration was running: ` +
+      "the functions of 'perdure/orchestration' work only in the function* " +
       'of an orchestration and in what it calls, not in an activity, a promise callback or a timer',
     { called: name, instead: `call ${name}() directly in the function* of an orchestration` },
   );

@@ -305,7 +305,8 @@ export interface OrchestrationContext {
    *
    * @example
    * ```ts
-   * const first = yield* ctx.race(ctx.waitForEvent<Answer>('approve'), ctx.scheduleTimer('24h'), { cancelLosers: true });
+   * const answer = ctx.waitForEvent<Answer>('approve');
+   * const first = yield* ctx.race(answer, ctx.scheduleTimer('24h'), { cancelLosers: true });
    * return first.index === 0 ? first.value : 'expired';
    * ```
    */
@@ -327,7 +328,9 @@ export interface OrchestrationContext {
    * @example
    * ```ts
    * const first = yield* ctx.raceSettled(ctx.call(askA, item), ctx.call(askB, item));
-   * if (first.status === 'rejected') ctx.traceWarn(`${['A', 'B'][first.index]} failed`, { reason: String(first.reason) });
+   * if (first.status === 'rejected') {
+   *   ctx.traceWarn(`${['A', 'B'][first.index]} failed`, { reason: String(first.reason) });
+   * }
    * ```
    */
   raceSettled<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<SettledRaceResult<B>>;

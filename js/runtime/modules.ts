@@ -87,7 +87,8 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
     }
     if (exports.codec === undefined && exports.telemetry === undefined && definitions.size === before) {
       const hint =
-        'export the definitions that defineActivity and defineOrchestration returned, or a default function that registers';
+        'export the definitions that defineActivity and defineOrchestration returned, ' +
+        'or a default function that registers';
       throw new RuntimeStateError(`the module '${specifier}' exports no definitions: ${hint}`);
     }
   }

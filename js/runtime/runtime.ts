@@ -157,7 +157,8 @@ export class Runtime {
         this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
       } else {
         throw new TypeError(
-          `runtime.register takes definitions that defineActivity and defineOrchestration returned, not ${show(definition)}`,
+          'runtime.register takes definitions that defineActivity and defineOrchestration returned, ' +
+            `not ${show(definition)}`,
         );
       }
     }

@@ -84,7 +84,8 @@ export function openTelemetry(options?: OpenTelemetryOptions): Telemetry {
   const { tracerProvider, propagator } = checkOptions(options, OPTIONS, 'openTelemetry') ?? {};
   if (propagator === undefined && propagation.fields().length === 0) {
     throw new TypeError(
-      'openTelemetry: no propagator is registered: pass the option propagator, call register() of the tracer provider first, or start the SDK',
+      'openTelemetry: no propagator is registered: pass the option propagator, ' +
+        'call register() of the tracer provider first, or start the SDK',
     );
   }
   return new Traces((tracerProvider ?? trace).getTracer('perdure'), new Carriers(propagator ?? propagation));

@@ -43,7 +43,8 @@ const OPTIONS = { meterProvider: hasMethods('getMeter'), client: hasMethods('sta
  *
  * @example
  * ```ts
- * const meterProvider = new MeterProvider({ readers: [new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter() })] });
+ * const reader = new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter() });
+ * const meterProvider = new MeterProvider({ readers: [reader] });
  * const observed = observeMetrics(runtime, { meterProvider, client });
  * ```
  */

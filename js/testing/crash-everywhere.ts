@@ -150,7 +150,8 @@ function notReached({ what }: Place): Error {
 function differenceOf(without: Outcome, crashed: Outcome): string | null {
   if ('threw' in crashed.end) return `the scenario threw ${shown(crashed.end.threw)}`;
   if (!isDeepStrictEqual(crashed.end, without.end)) {
-    return `the scenario returned ${shown(crashed.end.returned)} instead of ${shown((without.end as { returned: unknown }).returned)}`;
+    const { returned } = without.end as { returned: unknown };
+    return `the scenario returned ${shown(crashed.end.returned)} instead of ${shown(returned)}`;
   }
   for (const [id, end] of Object.entries(without.instances)) {
     if (!isDeepStrictEqual(crashed.instances[id], end))

@@ -113,9 +113,10 @@ function checkEvent(event: unknown, i: number, path: string): void {
   const kind = property(event, 'kind');
   if (!HISTORY_EVENT_KINDS.includes(kind as ExportedEvent['kind'])) {
     const [near] = typeof kind === 'string' ? nearest(kind, HISTORY_EVENT_KINDS) : [];
+    const hint = near === undefined ? '' : `; did you mean '${near}'?`;
     throw wrong(
       at(path, 'kind'),
-      `is ${show(kind)}, which is not a kind of event that this version of Perdure knows${near === undefined ? '' : `; did you mean '${near}'?`}`,
+      `is ${show(kind)}, which is not a kind of event that this version of Perdure knows${hint}`,
     );
   }
   check(event, 'refId', path, optional(isCount), 'the number of an event');

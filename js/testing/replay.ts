@@ -110,7 +110,8 @@ function orchestrationOf({ name, version }: HistoryExport, host: ReplayHost, whe
   const found = host.orchestration(name, version);
   if (found !== undefined) return host.isGuarded ? found : withoutGuard(found);
   throw new NotRegisteredError(
-    `${where}: it is an execution of orchestration '${name}' ${version}, but only these are known: ${host.known.join(', ')}`,
+    `${where}: it is an execution of orchestration '${name}' ${version}, ` +
+      `but only these are known: ${host.known.join(', ')}`,
     {
       kind: 'orchestration',
       missing: name,

@@ -85,7 +85,8 @@ export class WaitExplanation {
     switch (work.kind) {
       case 'activity': {
         const call = this.calls.findLast(({ instanceId, activity }) => instanceId === id && activity === work.name);
-        return `activity '${work.name}'${call === undefined ? ', which nobody has called: is its queue served?' : (STATES[call.outcome] ?? '')}`;
+        const state = call && (STATES[call.outcome] ?? '');
+        return `activity '${work.name}'${state ?? ', which nobody has called: is its queue served?'}`;
       }
       case 'timer':
         return `a timer that is due at ${work.fireAt.toISOString()}`;

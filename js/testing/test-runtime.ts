@@ -299,7 +299,8 @@ export class TestRuntime {
     const atMs = timeOf(to, 'test.advanceTo: the time');
     if (atMs < this.#time.nowMs) {
       throw new TypeError(
-        `test.advanceTo: the clock cannot be set back from ${this.now().toISOString()} to ${new Date(atMs).toISOString()}`,
+        `test.advanceTo: the clock cannot be set back from ${this.now().toISOString()} ` +
+          `to ${new Date(atMs).toISOString()}`,
       );
     }
     return this.#advance(atMs);

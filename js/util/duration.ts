@@ -39,8 +39,8 @@ export function parseDuration(value: Duration, option: string): number {
   const ms = typeof value === 'string' ? parseText(value) : value;
   if (typeof ms !== 'number' || !(ms >= 0 && ms <= MAX_MS)) {
     throw new TypeError(
-      `${option} must be a duration: a number of ms (finite, >= 0) or text such as '250ms', '1.5s', '5m', '24h', '7d'; ` +
-        `got ${show(value)}`,
+      `${option} must be a duration: a number of ms (finite, >= 0) or text ` +
+        `such as '250ms', '1.5s', '5m', '24h', '7d'; got ${show(value)}`,
     );
   }
   return Math.round(ms);

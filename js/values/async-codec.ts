@@ -223,7 +223,7 @@ function plainText(path: string): PayloadError {
 
 /** Error codes of connections, from operating systems and from undici, on which `fetch` is built. */
 const CONNECTION =
-  /^(E(CONN(REFUSED|RESET|ABORTED)|TIMEDOUT|PIPE|AI_AGAIN|NOTFOUND|HOSTUNREACH|NETUNREACH|NETDOWN|NETRESET)|UND_ERR_\w+)$/;
+  /^(E(CONN(REFUSED|RESET|ABORTED)|TIMEDOUT|PIPE|AI_AGAIN|NOTFOUND|(HOST|NET)UNREACH|NET(DOWN|RESET))|UND_ERR_\w+)$/;
 
 /** The most errors in a chain of causes that are examined. */
 const CAUSES_MAX = 5;

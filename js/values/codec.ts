@@ -47,7 +47,8 @@ export function encode(value: unknown, path: string, limits: CodecLimits = DEFAU
   // No character takes up more than three bytes (a pair of surrogates is four in two).
   if (text.length * 3 > max && Buffer.byteLength(text) > max) {
     throw new PayloadError(
-      `${path} cannot be stored: it takes ${Buffer.byteLength(text)} bytes, over the limit of ${max} bytes (limits.payloadBytes)`,
+      `${path} cannot be stored: it takes ${Buffer.byteLength(text)} bytes, ` +
+        `over the limit of ${max} bytes (limits.payloadBytes)`,
       {
         path,
       },

@@ -260,7 +260,8 @@ export function storedOf(encoded: unknown, path: string): string {
   }
   if (typeof keyId === 'string' && KEY_ID.test(keyId)) return keyPrefix(keyId) + text;
   throw new PayloadError(
-    `${path} cannot be stored: the keyId that the codec's encode returned is not 1 to 256 printable ASCII characters without spaces`,
+    `${path} cannot be stored: the keyId that the codec's encode returned is not ` +
+      '1 to 256 printable ASCII characters without spaces',
     { path },
   );
 }
