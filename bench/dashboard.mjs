@@ -156,7 +156,8 @@ function until(hash, selector, text) {
     const begin = performance.now();
     location.hash = ${JSON.stringify(hash)};
     (function look() {
-      const isThere = [...document.querySelectorAll(${JSON.stringify(selector)})].some((one) => one.textContent.includes(${JSON.stringify(text)}));
+      const found = [...document.querySelectorAll(${JSON.stringify(selector)})];
+      const isThere = found.some((one) => one.textContent.includes(${JSON.stringify(text)}));
       if (isThere) resolve(performance.now() - begin);
       else requestAnimationFrame(look);
     })();
@@ -166,7 +167,13 @@ function until(hash, selector, text) {
 /** The longest time between two frames while the page is zoomed and scrolled. */
 async function frames(page) {
   await page.evaluate(
-    'window.gap = 0; (function frame(last) { requestAnimationFrame((now) => { if (last) window.gap = Math.max(window.gap, now - last); frame(now); }); })(0)',
+    `window.gap = 0;
+    (function frame(last) {
+      requestAnimationFrame((now) => {
+        if (last) window.gap = Math.max(window.gap, now - last);
+        frame(now);
+      });
+    })(0)`,
   );
   await page.locator('.picture canvas').hover({ position: { x: 300, y: 40 } });
   await page.keyboard.down('Control');

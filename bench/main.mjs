@@ -186,8 +186,10 @@ function print({ figures, runs, before, after, missing, peer }) {
   const { cpus, cpu, node, nodeEnv, load, postgres } = before;
   const server = postgres === null ? '' : `, Postgres ${postgres.version}`;
   console.log(`
-Medians of ${runs} rounds, floor and Perdure in turn; ratio: the median of those of the rounds, with the least and the most.
-Warm-up is excluded: a process first does its whole workload once unmeasured (not in replay, which is about a cold start).
+Medians of ${runs} rounds, floor and Perdure in turn; ratio: the median of those of the rounds, \
+with the least and the most.
+Warm-up is excluded: a process first does its whole workload once unmeasured \
+(not in replay, which is about a cold start).
 ${cpus} × ${cpu}, Node ${node}${server}, NODE_ENV ${nodeEnv ?? 'not set'}, load before ${load} and after ${after.load}.
 `);
   for (const { name, store, notes } of figures) for (const note of notes) console.log(`${name} (${store}): ${note}`);

@@ -58,7 +58,8 @@ for (const [workload, { job, ms }] of COMPARED) {
   const [ours, theirs] = [0, 1].map((of) => short(median(times.map((pair) => pair[of]))));
   const interval = `${quantile(medians, 0.025).toFixed(3)} to ${quantile(medians, 0.975).toFixed(3)}`;
   console.log(
-    `${workload.name} (${values.store}): ${median(ratios).toFixed(3)} (${interval}); here ${ours} ms, there ${theirs} ms, ${rounds} rounds`,
+    `${workload.name} (${values.store}): ${median(ratios).toFixed(3)} (${interval}); ` +
+      `here ${ours} ms, there ${theirs} ms, ${rounds} rounds`,
   );
 }
 

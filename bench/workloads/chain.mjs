@@ -40,8 +40,8 @@ export const chain = {
     };
   },
   note: ({ commits, writesPerCommit, ofAppended }) =>
-    `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes; ratio ${ofAppended.toFixed(2)} to a floor ` +
-    'that leaves the row of an instance alone between its start and its end.',
+    `${Math.round(commits)} commits of ${writesPerCommit.toFixed(1)} writes; ratio ${ofAppended.toFixed(2)} ` +
+    'to a floor that leaves the row of an instance alone between its start and its end.',
 
   roles: {
     measure: ({ place, repeat = REPEAT }) =>

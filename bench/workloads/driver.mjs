@@ -14,8 +14,8 @@ const figure = (name, aim) => ({ name: `driver ${name}`, unit: 'ns', better: 'lo
 export const driver = {
   name: 'driver',
   what:
-    'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join, per message of a channel (with source stacks, as by default); ' +
-    'reference: next() of a bare generator',
+    'in memory: ns per settled yield*, per step, per branch of all and race, per spawn + join, ' +
+    'per message of a channel (with source stacks, as by default); reference: next() of a bare generator',
   stores: [MEMORY],
   figures: [
     figure('settled yield*', 1_000),

@@ -8,7 +8,9 @@ const INSTANCES = 2_000;
 
 export const hello = {
   name: 'hello',
-  what: `${INSTANCES} instances of one activity, started at once, until all are done; floor: the same rows by a raw writer`,
+  what:
+    `${INSTANCES} instances of one activity, started at once, until all are done; ` +
+    'floor: the same rows by a raw writer',
   stores: ['sqlite', 'postgres'],
   unit: 'per s',
   better: 'higher',

@@ -25,8 +25,9 @@ const WAVE = 250;
 export const idle = {
   name: 'idle',
   what:
-    `${INSTANCES} instances that wait for an event or a timer, for ${QUIET_MS / 1_000} s: processor and memory; then p50 ` +
-    'from an event to the end of its instance; floor: a bare process, suspended generators in one, two durable commits',
+    `${INSTANCES} instances that wait for an event or a timer, for ${QUIET_MS / 1_000} s: processor and memory; ` +
+    'then p50 from an event to the end of its instance; ' +
+    'floor: a bare process, suspended generators in one, two durable commits',
   stores: ['sqlite', 'postgres'],
   figures: [
     {
@@ -44,8 +45,8 @@ export const idle = {
       of: 'perdure',
       atLeast: 2,
       note: ({ heapKb, heldKb, evictedKb }) =>
-        `${heapKb.toFixed(2)} KB of it in the heap of JavaScript; ${heldKb.toFixed(2)} KB at the beginning, while it is cached; ` +
-        `${evictedKb.toFixed(2)} KB without a cache.`,
+        `${heapKb.toFixed(2)} KB of it in the heap of JavaScript; ${heldKb.toFixed(2)} KB at the beginning, ` +
+        `while it is cached; ${evictedKb.toFixed(2)} KB without a cache.`,
     },
     {
       name: 'idle wake',

@@ -48,8 +48,8 @@ export const threads = {
     };
   },
   note: ({ ofOne, ofBare, ofCalibrated }) =>
-    `${ofOne.toFixed(2)} times with 1 worker thread. Two bare processes did the same work ${ofBare.toFixed(2)} times as ` +
-    `fast as one. Without worker threads, ${ofCalibrated.toFixed(2)} of what one thread can do in that time.`,
+    `${ofOne.toFixed(2)} times with 1 worker thread. Two bare processes did the same work ${ofBare.toFixed(2)} times ` +
+    `as fast as one. Without worker threads, ${ofCalibrated.toFixed(2)} of what one thread can do in that time.`,
 
   roles: {
     calibrate: () => ({ rounds: Math.round(MS / msPerRound()) }),

@@ -34,7 +34,9 @@ const EVENTS = { names: (n) => list(n, (i) => `name${i}`), races: () => ['shared
 
 export const waits = {
   name: 'waits',
-  what: `1 instance that waits for ${MANY} timers, names, activities, races or fibers in all(): µs for each; reference: for ${FEW}`,
+  what:
+    `1 instance that waits for ${MANY} timers, names, activities, races or fibers in all(): µs for each; ` +
+    `reference: for ${FEW}`,
   stores: ['sqlite', 'postgres'],
   figures: Object.keys(KINDS).map((kind) => ({
     name: `waits ${kind}`,
