@@ -127,7 +127,8 @@ export function thirdParty() {
   if (refused.length > 0) throw new Error(refused.join('\n'));
   return `# What is compiled into the addon
 
-Written by \`npm run licences\` from the crates that the addon is linked from, on any of its platforms. SQLite, which \`libsqlite3-sys\` brings, is in the
+Written by \`npm run licences\` from the crates that the addon is linked from, on any of its platforms. \
+SQLite, which \`libsqlite3-sys\` brings, is in the
 public domain. The standard library of Rust is used under the MIT licence, copyright (c) The Rust Project Contributors.
 
 | crate | version | licence |

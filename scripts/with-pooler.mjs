@@ -35,7 +35,8 @@ async function pooler(server) {
   const folder = mkdtempSync(join(tmpdir(), 'perdure-pooler-'));
   const ini = join(folder, 'pgbouncer.ini');
   const { hostname, username, password } = server;
-  const login = `user=${decodeURIComponent(username) || 'postgres'}${password && ` password=${decodeURIComponent(password)}`}`;
+  const user = `user=${decodeURIComponent(username) || 'postgres'}`;
+  const login = password === '' ? user : `${user} password=${decodeURIComponent(password)}`;
   const settings = {
     listen_addr: '127.0.0.1',
     listen_port: port,
