@@ -25,7 +25,7 @@ vi.setConfig({ testTimeout: 60_000 });
 
 /** Limit of vague words (nobody, whoever, whatever …), per 1 000 words of comments, and of documents. */
 const VAGUE_PER_1000 = 0.5;
-/** Limit of comments, and of paragraphs and list items, that begin with What, Whether, Who, How, It or Of, in percent. */
+/** Limit of comments, paragraphs and list items that begin with What, Whether, Who, How, It or Of, in percent. */
 const SUBJECT_LAST_PERCENT = 3;
 /** Lines over 120 characters, most of them strings. */
 const LONG_LINES = 203;
@@ -120,7 +120,9 @@ it('finds each of these', () => {
   ]);
   expect(vagueWords('Nobody takes whatever is left.')).toBe(2);
   expect(putsSubjectLast('Whether it is one.') && !putsSubjectLast('Items of it.')).toBe(true);
-  const document = `# What?\n\nA text\nof \`nobody\`.\n- **Who** it is.\n\n\`\`\`ts\ncode;\n\`\`\`\n<!--\nno\n-->\n| a | b |\n`;
+  const heading = '# What?\n\n';
+  const text = 'A text\nof `nobody`.\n- **Who** it is.\n\n';
+  const document = `${heading}${text}\`\`\`ts\ncode;\n\`\`\`\n<!--\nno\n-->\n| a | b |\n`;
   expect(passagesOf(document)).toEqual([
     { kind: 'heading', line: 1, text: 'What?' },
     { kind: 'text', line: 3, text: 'A text of ….' },

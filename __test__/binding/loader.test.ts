@@ -150,7 +150,8 @@ describe('the error without an addon', () => {
     writeFileSync(manifest, JSON.stringify({ ...rest, version: '9.8.7' }));
     putPlatform(platform, readFileSync(join(native, addon)));
     expect(said()).toContain(
-      `Perdure's addon for ${platform} is of version ${version}, but the package perdure that loads it is of version 9.8.7.`,
+      `Perdure's addon for ${platform} is of version ${version}, ` +
+        'but the package perdure that loads it is of version 9.8.7.',
     );
     expect(said()).toContain('Delete node_modules and install again');
   });

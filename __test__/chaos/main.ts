@@ -43,10 +43,10 @@ function optionsOf(args: readonly string[]): RunOptions {
   };
   const faults = values.faults?.split(',').flatMap((name) => GROUPS[name] ?? [name]);
   const unknown = faults?.find((name) => !FAULTS.some((fault) => fault.name === name));
-  if (unknown !== undefined)
-    throw new TypeError(
-      `there is no fault '${unknown}'; there are: ${[...FAULTS.map(({ name }) => name), ...Object.keys(GROUPS)].join(', ')}`,
-    );
+  if (unknown !== undefined) {
+    const known = [...FAULTS.map(({ name }) => name), ...Object.keys(GROUPS)];
+    throw new TypeError(`there is no fault '${unknown}'; there are: ${known.join(', ')}`);
+  }
   return {
     provider,
     faults,

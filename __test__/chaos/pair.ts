@@ -110,7 +110,8 @@ export class PairSite implements Site {
   /** Returns the backends of the primary by process: the number of all, and of those that wait for the standby. */
   async backends(): Promise<Backends[]> {
     const rows = await this.primary.ask(
-      `SELECT application_name AS process, count(*)::int AS open, (count(*) FILTER (WHERE wait_event = 'SyncRep'))::int AS waiting
+      `SELECT application_name AS process, count(*)::int AS open,
+         (count(*) FILTER (WHERE wait_event = 'SyncRep'))::int AS waiting
        FROM pg_stat_activity WHERE application_name LIKE '${nameOf('%')}' GROUP BY 1`,
     );
     return rows as unknown as Backends[];

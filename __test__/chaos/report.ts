@@ -22,7 +22,10 @@ export function describeRound({ options, tally, struck, violations, settledMs }:
   const held = wrong === 0 ? 'held' : `${wrong} VIOLATIONS`;
   const { programs = 0 } = tally;
   const faults = struck.map(({ fault, ms }) => `${fault} (${seconds(ms)})`).join(', ');
-  return `seed ${options.seed} on ${options.ground}: ${programs} programs; ${faults}; all over ${seconds(settledMs)} after the last fault; ${held}`;
+  return (
+    `seed ${options.seed} on ${options.ground}: ${programs} programs; ${faults}; ` +
+    `all over ${seconds(settledMs)} after the last fault; ${held}`
+  );
 }
 
 export function describe({ options, rounds, tally, struck, skipped, violations, failures, ms }: Report): string {
@@ -41,7 +44,8 @@ export function describe({ options, rounds, tally, struck, skipped, violations, 
     ['other violations', violations.other.length],
   ];
   return [
-    `Chaos on ${options.provider}, seeds ${options.seed} to ${options.seed + rounds.length - 1}, ${options.workers} workers, ${(ms / 60_000).toFixed(1)} min`,
+    `Chaos on ${options.provider}, seeds ${options.seed} to ${options.seed + rounds.length - 1}, ` +
+      `${options.workers} workers, ${(ms / 60_000).toFixed(1)} min`,
     ...rows.map(([name, value]) => `  ${name.padEnd(30)} ${String(value).padStart(8)}`),
     `  faults: ${[...struck].map(([name, times]) => `${name} ${times}`).join(', ')}`,
     ...skipped.map(({ fault, why }) => `  skipped: ${fault} (${why})`),

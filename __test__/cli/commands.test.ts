@@ -244,11 +244,12 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
     expect(readdirSync(children)).toEqual([expect.stringMatching(/^order-\d+%2Fchild\.1\.json$/)]);
 
+    const index = join(import.meta.dirname, '../../dist/index.js');
     const code = (activity: string): string => {
       const path = join(folder, `${activity}.mjs`);
       writeFileSync(
         path,
-        `import { defineOrchestration } from ${JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../dist/index.js')).href)};
+        `import { defineOrchestration } from ${JSON.stringify(pathToFileURL(index).href)};
          export const all = [
            defineOrchestration('child', function* (_, n) { return n; }),
            defineOrchestration('order', function* (ctx, total) {
@@ -361,7 +362,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(alone.code).toBe(4);
     expect(alone.out).toMatch(
       new RegExp(
-        `✗ overdue {2}1 instance of ${name} 1\\.2\\.0 is due and not taken by a worker; the oldest, ${id}, for 1\\d(\\.\\d+)?s\n +→ start a runtime`,
+        `✗ overdue {2}1 instance of ${name} 1\\.2\\.0 is due and not taken by a worker; ` +
+          `the oldest, ${id}, for 1\\d(\\.\\d+)?s\n +→ start a runtime`,
       ),
     );
     await store.start((runtime) => runtime.registerOrchestration(name, function* () {}, { version: '1.3.0' }));
@@ -432,7 +434,10 @@ it('a store with a codec is read through --codec', async () => {
   const module = join(folder, 'codec.mjs');
   writeFileSync(
     module,
-    `export const codec = { encode: (text) => Buffer.from(text).toString('base64'), decode: (text) => Buffer.from(text, 'base64').toString() };`,
+    `export const codec = {
+       encode: (text) => Buffer.from(text).toString('base64'),
+       decode: (text) => Buffer.from(text, 'base64').toString(),
+     };`,
   );
   const { codec } = (await import(pathToFileURL(module).href)) as {
     codec: { encode(text: string): string; decode(text: string): string };
@@ -478,7 +483,8 @@ it('a store is re-encoded with another key, and unreadable values are named', as
   expect(await perdure('--db', db, 'recode', '--to', module('new'))).toMatchObject({
     code: 4,
     err: expect.stringContaining(
-      "2 texts cannot be read by this codec and are unchanged:\n  instance a, input: input cannot be read: the codec's decode threw",
+      '2 texts cannot be read by this codec and are unchanged:\n' +
+        "  instance a, input: input cannot be read: the codec's decode threw",
     ),
   });
   expect(await perdure('--db', db, 'recode', '--to', module('new', 'old'))).toMatchObject({

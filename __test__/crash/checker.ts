@@ -191,7 +191,8 @@ export function repeatedWithoutReason(effects: readonly Effect[], absences: read
     const isReason = ({ worker, from, by }: Absence) => worker === last?.worker && last.at <= by && effect.at >= from;
     if (last !== undefined && !absences.some(isReason)) {
       found.push(
-        `${effect.id} step ${effect.step} began in ${last.worker} and again in ${effect.worker}, and ${last.worker} was not away`,
+        `${effect.id} step ${effect.step} began in ${last.worker} and again in ${effect.worker}, ` +
+          `and ${last.worker} was not away`,
       );
     }
     attempts.set(attempt, effect);

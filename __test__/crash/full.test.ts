@@ -44,7 +44,8 @@ describe.skipIf(noCluster)(`on a server of its own${noCluster === undefined ? ''
     await admin.connect();
     const broken = () =>
       admin.query(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> 'other'",
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE backend_type = 'client backend' AND application_name <> 'other'`,
       );
     await admin.query("SET application_name TO 'other'");
     while ((await broken()).rows.length > 0) await take(others);

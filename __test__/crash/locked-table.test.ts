@@ -68,7 +68,8 @@ describe('on Postgres', () => {
     // The statements for one message and for one start.
     const waiting = async () => {
       const sql =
-        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed)'";
+        "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' " +
+        "AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed)'";
       return (await admin.query(sql, [schema])).rows.map(({ pid }) => pid as number);
     };
     await holder.query(`BEGIN; LOCK TABLE "${schema}".instances IN ${lock} MODE`);

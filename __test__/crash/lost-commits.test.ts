@@ -114,7 +114,8 @@ describe.skipIf(noCluster)(`on servers of its own${noCluster === undefined ? '' 
       clusters.push(backup);
       await goOn(client);
       const [moment] = (await server.ask('SELECT clock_timestamp()::text AS now')) as [{ now: string }];
-      const looked = `SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_snapshot_xmax%' AND state = 'idle' AND query_start > '${moment.now}'`;
+      const looked = `SELECT 1 FROM pg_stat_activity
+        WHERE query LIKE '%pg_snapshot_xmax%' AND state = 'idle' AND query_start > '${moment.now}'`;
       await eventually(
         20_000,
         'the worker has seen how far the server got',

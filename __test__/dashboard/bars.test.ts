@@ -100,7 +100,8 @@ describe('the bars of a history', () => {
       [25, 'ActivityFailed', { ref: 2, attempt: 3 }],
     );
     expect(picture(bars)[1]).toBe(
-      'activity failed a 0-4, retry ok retry delay of a 4-10, activity failed a 10-12, retry ok retry delay of a 12-20, activity failed a 20-25',
+      'activity failed a 0-4, retry ok retry delay of a 4-10, activity failed a 10-12, ' +
+        'retry ok retry delay of a 12-20, activity failed a 20-25',
     );
     expect(bars.rows[1]?.map(({ attempt }) => attempt)).toEqual([1, undefined, 2, undefined, 3]);
   });

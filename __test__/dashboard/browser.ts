@@ -36,7 +36,8 @@ function executable(): string {
     .find(isProgram);
   if (found === undefined)
     throw new Error(
-      'there is no Chromium to test the dashboard in: install one (apt-get install chromium), or name it in PERDURE_TEST_CHROMIUM',
+      'there is no Chromium to test the dashboard in: ' +
+        'install one (apt-get install chromium), or name it in PERDURE_TEST_CHROMIUM',
     );
   return found;
 }

@@ -385,7 +385,8 @@ describe.each(STORES)('on $name', (kind) => {
     const { madeToken = '' } = handler;
     expect(madeToken).toMatch(/^[\w-]{32}$/);
     expect(lines).toEqual([
-      `the dashboard generated a token, because it was given none: open /perdure/?token=${madeToken} on the URL of its server`,
+      'the dashboard generated a token, because it was given none: ' +
+        `open /perdure/?token=${madeToken} on the URL of its server`,
     ]);
     expect(await verdict(new Asker(handler).ask('perdure/api/v1/about'))).toBe('401 TOKEN');
     expect(

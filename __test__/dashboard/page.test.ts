@@ -212,7 +212,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       // The announced bar is painted, and the selected event is in the list.
       const painted = (): Promise<number> =>
         page.evaluate(
-          `(() => { const c = document.querySelector('.picture canvas'); return new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size; })()`,
+          `(() => {
+            const c = document.querySelector('.picture canvas');
+            const { data } = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+            return new Set(new Uint32Array(data.buffer)).size;
+          })()`,
         );
       expect(await painted()).toBeGreaterThan(5);
       await page.getByRole('option', { selected: true }).getByText('execution started').waitFor();

@@ -69,7 +69,8 @@ describe('a deadlock', () => {
         .slice(1)
         .map((line) => line.replaceAll(/ \(made at .*?:\d+:\d+\)?\)/g, '')),
     ).toEqual([
-      '  the main fiber waits for race of (fiber 1 (left), all of (a value from channel 1, any of 2), fiber 1 (left), fiber 1 (left), 1 more)',
+      '  the main fiber waits for race of ' +
+        '(fiber 1 (left), all of (a value from channel 1, any of 2), fiber 1 (left), fiber 1 (left), 1 more)',
       '  fiber 1 (left) waits for a value from channel 1',
       '  fiber 2 (right) waits for a value from channel 2',
       '  fiber 3 waits for room in channel 3',

@@ -106,7 +106,8 @@ describe('an async function', () => {
       return [...new Set(wrong)];
     });
     expect(message).toEqual([
-      `ctx.${name} takes a function*, or the result of a call of one, not an async function: its asynchronous work belongs in activities`,
+      `ctx.${name} takes a function*, or the result of a call of one, not an async function: ` +
+        'its asynchronous work belongs in activities',
     ]);
   });
 });

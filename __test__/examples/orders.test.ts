@@ -41,7 +41,8 @@ it('ends each order once on three workers, over the kill of one', async () => {
   expect(ran.map(([, worker]) => worker)).toEqual(['1', '2', '3']);
   // The store itself shows it: each order has one end, on any worker.
   const ends = await ask(
-    `SELECT i.id FROM "${schema}".instances i JOIN "${schema}".history h ON h.instance_key = i.key WHERE h.kind = 'ExecutionCompleted'`,
+    `SELECT i.id FROM "${schema}".instances i JOIN "${schema}".history h ON h.instance_key = i.key
+     WHERE h.kind = 'ExecutionCompleted'`,
   );
   expect(ends.map(({ id }) => id).sort()).toEqual(Array.from({ length: 20 }, (_, n) => `order-${n + 1}`).sort());
   expect(await ask(`SELECT FROM "${schema}".workers`)).toEqual([]);

@@ -25,9 +25,9 @@ it.each([
   consoleLogger.warn({ id: message }, message);
   expect(written()).toHaveLength(1);
   const [line = ''] = written();
-  expect(line.slice(line.indexOf('perdure: ') + 9)).toBe(
-    `${expected} {"id":${JSON.stringify(message).replace(/[\u007f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}}`,
-  );
+  const escape = (c: string): string => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  const id = JSON.stringify(message).replace(/[\u007f-\uffff]/g, escape);
+  expect(line.slice(line.indexOf('perdure: ') + 9)).toBe(`${expected} {"id":${id}}`);
 });
 
 it('an id cannot forge a line of a runtime', async () => {

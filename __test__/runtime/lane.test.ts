@@ -187,7 +187,8 @@ describe('a lane', () => {
       expect.stringMatching(/^fail 104 .*t false null$/),
       expect.stringMatching(/^fail 105 PayloadError: output\.f .* true null$/),
       'fail 106 TypeError: getter false null',
-      "fail 107 NotRegisteredError: activity 'chrage' is not registered in this runtime; did you mean 'charge'? true null",
+      "fail 107 NotRegisteredError: activity 'chrage' is not registered in this runtime; " +
+        "did you mean 'charge'? true null",
     ]);
   });
 
@@ -253,7 +254,8 @@ describe('a lane', () => {
     test('the one that is over first fails it, and only a total one is the last', async () => {
       const one = "fail 101 TimeoutError: attempt 1 of activity 'slow'";
       const all =
-        "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, than its totalTimeout of 9000 ms true null";
+        "fail 101 TimeoutError: activity 'slow' took longer, with all its attempts, " +
+        'than its totalTimeout of 9000 ms true null';
       const total = { totalTimeoutMs: 9_000, totalLeftMs: 500 };
       expect(await after(400, { timeoutMs: 400, extras: total })).toEqual([
         `${one} took longer than its timeout of 400 ms false null`,

@@ -19,14 +19,17 @@ function row(...cells: readonly string[]): string {
 }
 
 function probesOf({ probes, p50Ms, p99Ms, maxMs }: Figures): string {
-  return `${probes} short instances, p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms, longest ${maxMs.toFixed(1)} ms`;
+  const [p50, p99, longest] = [p50Ms, p99Ms, maxMs].map((ms) => `${ms.toFixed(1)} ms`);
+  return `${probes} short instances, p50 ${p50}, p99 ${p99}, longest ${longest}`;
 }
 
 export function describe({ options, steady, series, rests, beside, failures }: SoakReport): string {
   const { provider, minutes, seed, processes, threads, rate } = options;
   return [
-    `Soak on ${provider}, seed ${seed}, ${processes} processes with ${threads} threads each, ${rate} programs a second, ${minutes.toFixed(1)} min`,
-    `  ${steady.programs} programs, ${steady.cycles} executions of long-lived instances, ${steady.pruned} instances pruned`,
+    `Soak on ${provider}, seed ${seed}, ${processes} processes with ${threads} threads each, ` +
+      `${rate} programs a second, ${minutes.toFixed(1)} min`,
+    `  ${steady.programs} programs, ${steady.cycles} executions of long-lived instances, ` +
+      `${steady.pruned} instances pruned`,
     row('under', 'load', 'first third', 'last third', 'per hour', 'flat'),
     ...series.map((one) => {
       const { unit } = limitOf(one.gauge);
@@ -46,7 +49,8 @@ export function describe({ options, steady, series, rests, beside, failures }: S
     `  alone: ${probesOf(steady)}`,
     ...beside.map(
       ([trouble, figures]) =>
-        `  beside ${trouble} ones: ${probesOf(figures)}: p99 ${(figures.p99Ms / steady.p99Ms).toFixed(2)} times as long`,
+        `  beside ${trouble} ones: ${probesOf(figures)}: ` +
+        `p99 ${(figures.p99Ms / steady.p99Ms).toFixed(2)} times as long`,
     ),
     ...failures.slice(0, SHOWN).map((failure) => `  FAILED: ${failure}`),
     ...(failures.length > SHOWN ? [`  and ${failures.length - SHOWN} more`] : []),

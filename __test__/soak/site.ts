@@ -78,7 +78,8 @@ export class PostgresSite implements Site {
   async gauges(): Promise<Gauges> {
     await this.#vacuum();
     const sql = `SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name = $1) AS connections,
-      (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = $2 AND c.relkind = 'r') AS bytes`;
     const { rows } = await this.#observer.query(sql, [this.#name, this.address.schema]);
     return { connections: Number(rows[0].connections), 'store size': Number(rows[0].bytes) };

@@ -1,5 +1,5 @@
-// Makes a store as a development version before the first release has left it, and prints its version. Its tables are of
-// another shape: one of them stands for all.
+// Makes a store as a development version before the first release has left it, and prints its version. Its tables are
+// of another shape: one of them stands for all.
 
 import Database from 'better-sqlite3';
 import pg from 'pg';

@@ -7,7 +7,8 @@ import { root } from './process.ts';
 
 /** Returns the command prefix that runs a command as this user behind such a /proc. */
 export function behindHidepid(user: number): string[] {
-  const script = `mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=${user} --regid=${user} --clear-groups -- "$@"`;
+  const mount = 'mount -t proc -o hidepid=2 proc /proc';
+  const script = `${mount} && exec setpriv --reuid=${user} --regid=${user} --clear-groups -- "$@"`;
   return ['unshare', '-m', 'sh', '-c', script, 'sh'];
 }
 

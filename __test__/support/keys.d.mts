@@ -7,5 +7,8 @@ export interface KeyRing {
   decode(text: string, context: DecodeContext): string;
 }
 
-/** AES-256-GCM over the keys of these names, which writes with the first of them; the same names give the same keys in every process. */
+/**
+ * AES-256-GCM over the keys of these names, which writes with the first of them. The same names give the same keys in
+ * every process.
+ */
 export function keyRing(...names: readonly [string, ...string[]]): KeyRing;

@@ -1,5 +1,5 @@
-// Measures of readable sources and documents: the words of their comments and prose, the length of their lines, functions
-// and files.
+// Measures of readable sources and documents: the words of their comments and prose, the length of their lines,
+// functions and files.
 
 import ts from 'typescript';
 
@@ -77,7 +77,7 @@ export function passagesOf(markdown: string): Passage[] {
   return passages.map(({ kind, line, parts }) => ({ kind, line, text: wordsOf(parts.join(' ')) }));
 }
 
-/** Returns the numbers of the lines of a document that are too long. Tables, code blocks and targets of links may be. */
+/** Returns the numbers of the long lines of a document. Tables, code blocks and targets of links may be long. */
 export function longProseLines(markdown: string): number[] {
   return proseLines(markdown).flatMap(({ line, text }) => {
     const isLong = [...text.replace(/\]\([^)]*\)/g, ']')].length > LINE_MAX;
@@ -113,7 +113,7 @@ export function longLines(source: string): number[] {
   return source.split('\n').flatMap((line, at) => ([...line].length > LINE_MAX ? [at + 1] : []));
 }
 
-/** Returns the names of the functions that are too long. Callbacks do not count: those of tests hold other functions. */
+/** Returns the names of the long functions. Callbacks do not count: those of tests hold other functions. */
 export function longFunctions(file: string, source: string): string[] {
   return file.endsWith('.rs') ? longRustFunctions(source) : longScriptFunctions(file, source);
 }

@@ -26,8 +26,8 @@ export interface InstanceRow {
   readonly report: string | null;
   readonly completed_at: number | null;
   /**
-   * The suspicion against the instance, and its probation. No rule uses them: they help to examine an instance that does
-   * not continue.
+   * The suspicion against the instance, and its probation. No rule uses them: they help to examine an instance that
+   * does not continue.
    */
   readonly suspicion?: number;
   readonly probation?: number;
@@ -80,10 +80,10 @@ export interface StoreRows {
 }
 
 const QUERIES: Readonly<Record<keyof StoreRows, string>> = {
-  instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, unread, parent_id, parent_key, parent_execution,
-    parent_event, report, completed_at, suspicion, probation FROM instances`,
-  history:
-    'SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history ORDER BY instance_key, execution, event_id',
+  instances: `SELECT key, id, execution, status, owner, epoch, next_event_id, turns, wake_at, unread,
+    parent_id, parent_key, parent_execution, parent_event, report, completed_at, suspicion, probation FROM instances`,
+  history: `SELECT instance_key, execution, event_id, time, kind, ref_id, meta FROM history
+    ORDER BY instance_key, execution, event_id`,
   messages: 'SELECT instance_key, kind, execution, ref_id FROM messages',
   tasks: 'SELECT instance_key, execution, event_id, attempt, owner FROM tasks',
   heartbeats: 'SELECT instance_key, execution, event_id FROM heartbeats',

@@ -116,15 +116,19 @@ export const WRONG_VALUES: readonly (readonly [what: string, make: () => unknown
 ];
 
 /** Messages of V8 and napi about code that was handed a value it did not expect. */
-const INNARDS =
-  /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)|is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)|circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of|private member|reading '|has been revoked/i;
+const INNARDS = [
+  /Failed to convert|napi|panicked|unwrap|Cannot (read|set|destructure|convert|mix|create)/i,
+  /is not (a function|iterable|a constructor|defined|an object|callable)|called on (null|undefined)/i,
+  /circular|Do not know how|Invalid (array length|time value|count)|Maximum call stack|reduce of/i,
+  /private member|reading '|has been revoked/i,
+];
 
 /** Returns the fault of an error that a call ended with, or `undefined` if there is none. */
 export function badError(error: unknown): string | undefined {
   const { name, message, stack } = (error ?? {}) as Partial<Error>;
   const shown = `${name}: ${message?.slice(0, 300)}`;
   if (!(error instanceof TypeError || error instanceof PerdureError)) return `not typed: ${shown}`;
-  if (INNARDS.test(error.message)) return `of the innards: ${shown}`;
+  if (INNARDS.some((pattern) => pattern.test(error.message))) return `of the innards: ${shown}`;
   if (`${message} ${stack}`.includes(CANARY)) return `shows a payload: ${shown}`;
   if (error.message.length > 2_000) return `${error.message.length} characters long: ${shown}`;
   if (error.message.length < 10) return `says nothing: ${shown}`;

@@ -63,7 +63,8 @@ describe('crashEverywhere', () => {
     expect(error).toMatchObject({
       code: 'CRASH_DIFFERENCE',
       message:
-        "with a crash before the result of attempt 1 of activity 'count' is stored, the scenario returned 2 instead of 1",
+        "with a crash before the result of attempt 1 of activity 'count' is stored, " +
+        'the scenario returned 2 instead of 1',
     });
   });
 

@@ -19,7 +19,8 @@ describe('options', () => {
     expect(wrong({ retyr: 3 })).toBe("TypeError: activity 'a': unknown option `retyr`; did you mean `retry`?");
     expect(wrong({ total: 3 })).toBe("TypeError: activity 'a': unknown option `total`; did you mean `totalTimeout`?");
     expect(wrong({ zzz: 3 })).toBe(
-      "TypeError: activity 'a': unknown option `zzz`; the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, priority",
+      "TypeError: activity 'a': unknown option `zzz`; " +
+        'the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, priority',
     );
     expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(
       /retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/,

@@ -81,7 +81,9 @@ export const primaryFrozen: Fault = {
 export const primaryThawed: Fault = {
   ...common,
   name: 'primary-thawed',
-  what: 'the primary is silent while its standby is promoted, and wakes up without knowing of that, before anybody has left it',
+  what:
+    'the primary is silent while its standby is promoted, ' +
+    'and wakes up without knowing of that, before anybody has left it',
   async strike(arena) {
     siteOf(arena).primary.freeze();
     await failOver(arena, (former) => former.thaw());

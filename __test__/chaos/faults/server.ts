@@ -40,7 +40,8 @@ export const crash: Fault = {
 };
 
 const BREAK =
-  "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+  'SELECT pg_terminate_backend(pid) FROM pg_stat_activity ' +
+  "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
 export const terminate: Fault = {
   ...common,

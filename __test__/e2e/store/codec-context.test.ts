@@ -199,7 +199,8 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
       'a value of another kind',
       (address: StoreAddress) =>
         change(address, [
-          'UPDATE messages SET payload = (SELECT h.payload FROM history h WHERE h.event_id = 1 AND h.instance_key = messages.instance_key)',
+          'UPDATE messages SET payload = (SELECT h.payload FROM history h ' +
+            'WHERE h.event_id = 1 AND h.instance_key = messages.instance_key)',
         ]),
     ],
     ['plain text', (address: StoreAddress) => change(address, [`UPDATE messages SET payload = '"forged"'`])],
@@ -317,7 +318,8 @@ describe('the texts of a codec', () => {
     expect(write('arn:aws:kms:eu-1:1:key/a')).toBe('##arn:aws:kms:eu-1:1:key/a 1');
     for (const keyId of ['', 'a b', 'é', 'a\n', 'a'.repeat(257), 1, undefined]) {
       expect(() => write(keyId)).toThrow(
-        "input cannot be stored: the keyId that the codec's encode returned is not 1 to 256 printable ASCII characters without spaces",
+        "input cannot be stored: the keyId that the codec's encode returned is not " +
+          '1 to 256 printable ASCII characters without spaces',
       );
     }
   });

@@ -31,7 +31,8 @@ describe.skipIf(missing !== undefined)(
       const ini = join(folder, 'pgbouncer.ini');
       writeFileSync(
         ini,
-        `[databases]\n* = host=127.0.0.1 port=${cluster.port} user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\n` +
+        `[databases]\n* = host=127.0.0.1 port=${cluster.port} user=postgres\n` +
+          `[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\n` +
           `unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n`,
       );
       for (const path of [folder, ini])
@@ -83,7 +84,8 @@ describe.skipIf(missing !== undefined)(
         others.map(async (other) => {
           const { rows } = await other.query(
             `SELECT current_setting('enable_seqscan') AS seqscan, current_setting('statement_timeout') AS timeout,
-             (SELECT count(*)::int FROM pg_listening_channels()) AS channels, (SELECT count(*)::int FROM pg_prepared_statements) AS statements`,
+             (SELECT count(*)::int FROM pg_listening_channels()) AS channels,
+             (SELECT count(*)::int FROM pg_prepared_statements) AS statements`,
           );
           await other.end();
           return rows[0] as unknown;

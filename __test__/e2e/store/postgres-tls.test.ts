@@ -141,8 +141,10 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
   });
 
   it('compares the certificate with the address where the URL has no name', async () => {
-    const unnamed = (query: Record<string, string>) =>
-      `postgres:///postgres?${new URLSearchParams({ hostaddr: '127.0.0.1', port: String(cluster.port), user: 'app', password: PASSWORD, ...query })}`;
+    const unnamed = (query: Record<string, string>) => {
+      const place = { hostaddr: '127.0.0.1', port: String(cluster.port), user: 'app', password: PASSWORD };
+      return `postgres:///postgres?${new URLSearchParams({ ...place, ...query })}`;
+    };
     await connect(unnamed({}));
     await connect(unnamed({ sslmode: 'verify-full', sslrootcert: file('root.crt', authority.cert) }));
   });

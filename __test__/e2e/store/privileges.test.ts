@@ -140,7 +140,10 @@ it('such a role may use the tables of a later migration after a grant', async ()
   const uses = (name: string) =>
     run(
       urlOf(web),
-      `INSERT INTO ${shop}.${name} VALUES (nextval('${shop}.${name}_keys')); UPDATE ${shop}.${name} SET key = 2; SELECT FROM ${shop}.${name}; DELETE FROM ${shop}.${name}`,
+      `INSERT INTO ${shop}.${name} VALUES (nextval('${shop}.${name}_keys'));
+       UPDATE ${shop}.${name} SET key = 2;
+       SELECT FROM ${shop}.${name};
+       DELETE FROM ${shop}.${name}`,
     );
   await makes('before');
   expect(await rejection(uses('before'))).toMatchObject({ code: DENIED });

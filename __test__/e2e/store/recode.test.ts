@@ -190,7 +190,9 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     const { client: old } = await provide(keyRing('old'));
     for (const id of ['a', 'b', 'c']) await old.startOrchestration(id, 'nobody', id);
     change(site.address, [
-      `UPDATE history SET payload = (SELECT h.payload FROM history h JOIN instances i ON i.key = h.instance_key WHERE i.id = 'a') WHERE instance_key = (SELECT key FROM instances WHERE id = 'b')`,
+      `UPDATE history SET payload = (SELECT h.payload FROM history h
+         JOIN instances i ON i.key = h.instance_key WHERE i.id = 'a')
+       WHERE instance_key = (SELECT key FROM instances WHERE id = 'b')`,
     ]);
     const { client } = await provide(keyRing('new', 'old'));
     expect(await client.recode()).toMatchObject({

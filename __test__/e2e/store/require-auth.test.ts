@@ -50,7 +50,9 @@ describe.skipIf(noCluster !== undefined)(
       cluster = await Cluster.create({ unix_socket_directories: folder }, folder);
       for (const [method, { role, line }] of Object.entries(METHODS)) {
         await cluster.ask(
-          `SET password_encryption = '${method === 'md5' ? 'md5' : 'scram-sha-256'}'; CREATE ROLE ${role} LOGIN PASSWORD '${PASSWORD}'; CREATE SCHEMA ${role} AUTHORIZATION ${role}`,
+          `SET password_encryption = '${method === 'md5' ? 'md5' : 'scram-sha-256'}';
+           CREATE ROLE ${role} LOGIN PASSWORD '${PASSWORD}';
+           CREATE SCHEMA ${role} AUTHORIZATION ${role}`,
         );
         await cluster.admit(`host all ${role} all ${line}`);
         await cluster.admit(`local all ${role} ${line}`);
@@ -129,8 +131,9 @@ describe.skipIf(noCluster !== undefined)(
     });
 
     it.skipIf(process.platform === 'win32')('holds over a Unix socket', async () => {
+      const place = `${encodeURIComponent(folder)}:${cluster.port}`;
       const urlOf = (method: Method, query = '') =>
-        `postgres://${METHODS[method].role}:${PASSWORD}@${encodeURIComponent(folder)}:${cluster.port}/postgres?require_auth=scram-sha-256${query}`;
+        `postgres://${METHODS[method].role}:${PASSWORD}@${place}/postgres?require_auth=scram-sha-256${query}`;
       const store = await PostgresProvider.connect(
         urlOf('scram-sha-256', '&target_session_attrs=read-write'),
         options('scram-sha-256'),
@@ -152,7 +155,8 @@ describe.skipIf(noCluster !== undefined)(
 
     it('holds where the URL has an address and no name', async () => {
       const urlOf = (method: Method) =>
-        `postgres:///postgres?hostaddr=127.0.0.1&port=${cluster.port}&user=${METHODS[method].role}&password=${PASSWORD}&require_auth=scram-sha-256`;
+        `postgres:///postgres?hostaddr=127.0.0.1&port=${cluster.port}&user=${METHODS[method].role}` +
+        `&password=${PASSWORD}&require_auth=scram-sha-256`;
       await (await PostgresProvider.connect(urlOf('scram-sha-256'), options('scram-sha-256'))).close();
       const error = await rejection(PostgresProvider.connect(urlOf('md5'), options('md5')));
       expect(error).toMatchObject({ retryable: false, message: expect.stringContaining('MD5') });

@@ -30,7 +30,8 @@ export function told(error: unknown): string {
   if (!(error instanceof Error)) return `thrown: ${JSON.stringify(error)}`;
   const { name, message, cause } = error;
   const code = (error as { code?: unknown }).code;
-  return `${name}${code === undefined ? '' : ` ${String(code)}`}: ${message}${cause === undefined ? '' : ` <- ${told(cause)}`}`;
+  const named = code === undefined ? name : `${name} ${String(code)}`;
+  return `${named}: ${message}${cause === undefined ? '' : ` <- ${told(cause)}`}`;
 }
 
 /** Returns the value of a future, or the text of its error. */
