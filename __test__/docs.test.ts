@@ -53,7 +53,7 @@ describe('the guide', () => {
     expect(listed.map(next)).toEqual([...listed.slice(1), 'examples/README.md']);
   });
 
-  it.each(pages)('$name does what it says', async (page) => {
+  it.each(pages)('the blocks of $name print the text below them', async (page) => {
     expect((await site.run(page)).join('\n')).toBe('');
   });
 });
@@ -73,14 +73,14 @@ describe('the check of the guide', () => {
     expect(page('page', block).problems.join('\n')).toMatch(problem);
   });
 
-  it('sees what the compiler sees, at its line in the page', () => {
+  it('reports an error of the compiler at its line in the page', () => {
     const wrong = page('types', fenced('ts', 'const a: number = 1;'), fenced('ts', "const b: number = 'one';"));
     expect(siteOf([wrong]).compile([wrong])).toEqual([
       expect.stringMatching(/^docs\/types\.md:8: Type 'string' is not assignable/),
     ]);
   });
 
-  it('sees what the compiler sees in a file that a block names, whether Node or a bundler finds what it imports', () => {
+  it('reports an error of the compiler in a named file, with the imports of Node and of a bundler', () => {
     const wrong = page(
       'files',
       fenced('ts setup.mts', "import { a } from './other.mjs';\nexport const b: string = a;"),
@@ -97,7 +97,7 @@ describe('the check of the guide', () => {
     ]);
   });
 
-  it('sees what is not printed, what is printed unsaid, and how it ends', async () => {
+  it('reports missing output, unexpected output and a failure', async () => {
     const log = (text: string) => fenced('ts', `console.log('${text}');`);
     const right = page(
       'right',

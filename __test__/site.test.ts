@@ -20,7 +20,7 @@ beforeAll(() => {
   pages = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.html'));
 }, 120_000);
 
-it('has each page of the guide and what each entry of the package exports', () => {
+it('has each page of the guide and a page for each entry of the package', () => {
   const guide = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md') && name !== 'README.md');
   expect(readdirSync(join(folder, 'documents'))).toHaveLength(guide.length);
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

@@ -281,7 +281,7 @@ describe('a run', () => {
   it.each([
     ['short', true, { workersMs: 20_000, clientMs: 20_000 }],
     ['long', false, { workersMs: 5_000, clientMs: 10_000 }],
-  ])('that is %s fails when a process does not go on in time after a promotion', (_, isShort, most) => {
+  ])('that is %s fails when a process does not continue in time after a promotion', (_, isShort, most) => {
     const after = (promotion: Promotion) =>
       summarize(
         { ...options, isShort },

@@ -17,7 +17,7 @@ describe('a SQLite store', () => {
   const folder = temporaryFolder();
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('goes on from a backup of when its workers ran, with all that was acknowledged before', async () => {
+  it('that is restored from a backup under load has all work acknowledged before, and continues', async () => {
     const [path, copy] = [join(folder, 'store.db'), join(folder, 'copy.db')];
     const options = { store: { kind: 'sqlite', path }, log: join(folder, 'log'), stepMs: 20 } as const;
     const first = await Worker.start({ ...options, name: 'first' });

@@ -15,6 +15,7 @@ import { outputOf } from './outputs.ts';
 const USERS = [65_532, 65_533] as const;
 /** No lease ends while the test runs, so each takeover happens because a process is gone. */
 const LEASE = '1h';
+const skipped = noHidepid === undefined ? '' : ` (skipped: ${noHidepid})`;
 const GONE = 'is gone; its instances continue on other workers';
 
 describe('on Postgres', () => {
@@ -23,7 +24,7 @@ describe('on Postgres', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   it.skipIf(noHidepid !== undefined)(
-    `a worker that another one may not inspect keeps what it has, and is taken over when it dies${noHidepid === undefined ? '' : ` (skipped: ${noHidepid})`}`,
+    `a worker that is hidden from the others keeps its work, and is taken over when it dies${skipped}`,
     async () => {
       const { client, address } = store;
       const log = join(folder, 'log');

@@ -48,7 +48,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   afterAll(() => rmSync(folder, { recursive: true }));
   const logOf = (test: string) => join(folder, `${test}.log`);
 
-  it(`a worker killed five times over 200 instances of ${STEPS} steps loses and repeats nothing (seed ${SEED})`, async () => {
+  it(`five kills over 200 instances of ${STEPS} steps lose and repeat nothing (seed ${SEED})`, async () => {
     const { client, address } = store;
     const random = seeded(SEED);
     const log = logOf('five kills');
@@ -170,7 +170,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(workersOf(readEffects(log)).size).toBe(7);
   }, 60_000);
 
-  it(`neither those who offer tasks nor those who run them can lose one by being killed (seed ${SEED})`, async () => {
+  it(`no task is lost when the workers that offer and run tasks are killed (seed ${SEED})`, async () => {
     const { client, address } = store;
     const log = logOf('tasks');
     const random = seeded(SEED + 3);
@@ -303,7 +303,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(query(address, 'SELECT * FROM heartbeats')).toEqual([]);
   });
 
-  it('an inline activity runs again in the process that goes on with its orchestration', async () => {
+  it('an inline activity runs again in the process that continues its orchestration', async () => {
     const { client, address } = store;
     const log = logOf('inline');
     const first = await Worker.start({ store: address, log, name: 'first', holds: true });

@@ -23,7 +23,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   const folder = temporaryFolder();
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it(`one of three workers is killed ${ROUNDS} times while clients start, send and cancel; nothing is lost or done twice (seed ${SEED})`, async () => {
+  it(`${ROUNDS} kills among three workers lose and repeat nothing while clients call (seed ${SEED})`, async () => {
     const { client, address } = store;
     const random = seeded(SEED);
     const log = join(folder, 'log');

@@ -149,7 +149,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     ['turn', 6],
     ['activity', 6],
   ])(
-    'an instance whose %s ends the process each time is suspended, and those that were there with it go on',
+    'an instance whose %s ends the process each time is suspended, and the other instances continue',
     async (what, count) => {
       const { client } = store;
       const log = `exits ${what}`;

@@ -19,7 +19,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   const folder = temporaryFolder();
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it('instances of a stopped worker continue elsewhere; it returns as a new worker and does nothing twice', async () => {
+  it('instances of a stopped worker continue elsewhere, and the returning worker repeats nothing', async () => {
     const { client, address } = store;
     const log = join(folder, 'log');
     const options = { store: address, log, stepMs: 20 };

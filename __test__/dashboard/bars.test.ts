@@ -41,7 +41,7 @@ describe('the bars of a history', () => {
     expect([bars.isOpen, bars.isWaiting, bars.fromMs, bars.lastMs, bars.count]).toEqual([false, false, 0, 60, 5]);
   });
 
-  it('are so many rows as things go on at the same time, and the uppermost that is free', () => {
+  it('use as many rows as there are bars at the same time, and each bar the uppermost free row', () => {
     const bars = barsOf(
       [0, 'ExecutionStarted', { name: 'x' }],
       [0, 'ActivityScheduled', { name: 'a' }],
@@ -61,7 +61,7 @@ describe('the bars of a history', () => {
     ]);
   });
 
-  it('are rows of their fiber, the main one first, and another one has the rows of what had ended when it began', () => {
+  it('are grouped by fiber, the main fiber first, and a new fiber reuses the rows of ended fibers', () => {
     const bars = barsOf(
       [0, 'ExecutionStarted', { name: 'x' }],
       [0, 'ActivityScheduled', { name: 'a', fiber: 1 }],
@@ -132,7 +132,7 @@ describe('the bars of a history', () => {
     ).toContain('activity cancelled a 50-50');
   });
 
-  it('begin a wait where it was certain, and keep it out of what goes on', () => {
+  it('begin a wait where it was certain, in a row without running bars', () => {
     const bars = barsOf(
       [0, 'ExecutionStarted', { name: 'x' }],
       [0, 'ActivityScheduled', { name: 'a' }],

@@ -49,7 +49,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it.each([['evil.example'], ['localhost@evil.example'], ['evil.example#localhost'], ['localhost/x'], [':::']])(
-    'refuses the Host header %s whatever the URL says',
+    'refuses the Host header %s with any URL',
     async (host) => {
       expect(await verdict(asker({}, { host }).ask('api/v1/about'))).toBe('403 HOST');
     },
@@ -91,7 +91,7 @@ describe.each(STORES)('on $name', (kind) => {
     ['x-client-ip', '10.0.0.7'],
     ['true-client-ip', '10.0.0.7'],
     ['cf-connecting-ip', '10.0.0.7'],
-  ])('with token: false answers nobody for whom a proxy sends %s', async (header, said) => {
+  ])('with token: false refuses a caller for which a proxy sends %s', async (header, said) => {
     const about = (headers: Record<string, string>) =>
       verdict(asker({}, headers).ask('api/v1/about', {}, { remoteAddress: '127.0.0.1' }));
     expect(await about({ [header]: said })).toBe('403 TOKEN_NEEDED');
@@ -99,7 +99,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await about({ [header]: '127.0.0.1' })).toBe('200');
   });
 
-  it('with a token answers everybody who shows it, at the hosts that are allowed', async () => {
+  it('with a token answers each caller that sends it, at the allowed hosts', async () => {
     const options = {
       token: TOKEN,
       allowedHosts: ['ops.example.com', 'other.example.com:8080', '10.0.0.7', 'fd00::7'],

@@ -62,7 +62,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
   });
 
-  it('answers a scrape, as it answers everything else: to those who may see it', async () => {
+  it('answers a scrape of an authorized caller, and refuses any other', async () => {
     const runtime = await store.start(() => {});
     const [plain, whole] = [await asker().ask('metrics'), await asker({ runtime }).ask('metrics')];
     expect(plain.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
@@ -334,7 +334,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await asker().get(`history?id=${id}`)).toMatchObject({ executionId: 2 });
   });
 
-  it('follows everything: counts, workers with their lanes, and the counters of the runtime that it was given', async () => {
+  it('follows the counts, the workers with their lanes, and the counters of the given runtime', async () => {
     const runtime = await orders();
     for await (const { event, data } of asker({ runtime }).events('live')) {
       if (event === 'past') continue;

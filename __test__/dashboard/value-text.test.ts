@@ -245,7 +245,7 @@ it('a value is shown without calling its code', () => {
   });
 });
 
-it('the causes of an error are all shown, with what they carry, in the time of one value', () => {
+it('the causes of an error are all shown, with their properties, in the time of one value', () => {
   const found = Array.from({ length: 40 }).reduce<unknown>((inner) => [inner, inner, inner, inner], 'end');
   const chain = (length: number) =>
     Array.from({ length }).reduce<unknown>(

@@ -66,7 +66,7 @@ describe('cancelGrace', () => {
     expect(JSON.parse(script.engine.end?.payload ?? '')).not.toHaveProperty('cause');
   });
 
-  test('ends also code that has caught the error and goes on', () => {
+  test('also ends code that catches the error and continues', () => {
     const script = new Script(
       function* (ctx): Block {
         for (;;) {

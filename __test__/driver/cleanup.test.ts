@@ -237,7 +237,7 @@ describe('an instance that is cancelled ends after the cleanup', () => {
 });
 
 describe('losers that are cancelled', () => {
-  test('clean up before the race goes on', () => {
+  test('clean up before the race settles', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       yield* noting(
@@ -308,7 +308,7 @@ describe('losers that are cancelled', () => {
 });
 
 describe('a fiber that is cancelled', () => {
-  test('takes along what it owns, and settles when that has cleaned up', () => {
+  test('cancels its own fibers and blocks, and settles after their cleanup', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       const fiber = ctx.spawn(function* () {
@@ -333,7 +333,7 @@ describe('a fiber that is cancelled', () => {
     expect(log).toEqual(['a undoes', 'block done', 'a undone', 'fiber: CancelledError: cancelled: stop']);
   });
 
-  test('leaves alone what others wait for, also within a combination', () => {
+  test('keeps operations that other fibers wait for, also within a combination', () => {
     const script = new Script(function* (ctx): Block {
       const shared = ctx.scheduleActivity('shared');
       const [one, two] = ['one', 'two'].map((name) =>
@@ -355,7 +355,7 @@ describe('a fiber that is cancelled', () => {
     expect(script.output()).toEqual(['shared', 'two']);
   });
 
-  test('by itself gets its error after what it waits for has cleaned up', () => {
+  test('by itself gets its error after the cleanup of the fiber that it waits for', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       let self: Future<unknown>;
@@ -404,7 +404,7 @@ describe('an execution that came here before these rules', () => {
     expect(script.engine.patches).toEqual(['perdure.scopes']);
   });
 
-  test('does not wait for losers, and gives up what others wait for', () => {
+  test('does not wait for losers, and gives up operations that other fibers wait for', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       const shared = ctx.scheduleActivity('shared');

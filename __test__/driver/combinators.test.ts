@@ -141,7 +141,7 @@ describe('race', () => {
     expect(script.output()).toEqual([1, 'late']);
   });
 
-  test('cancels the losers when it is asked to: activities, timers, waits, fibers and what is in combinators', () => {
+  test('cancels losers of each kind with cancelLosers, also within combinators', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx) {
       const strand = function* (): Generator<any, void, any> {

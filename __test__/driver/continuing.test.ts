@@ -242,7 +242,7 @@ describe('a cancellation of code that does not wait', () => {
     expect(scheduled).toHaveLength(nth * INTERRUPT_EVERY);
   });
 
-  test('does not interrupt what must not be', () => {
+  test('does not interrupt an uncancellable block', () => {
     const script = new Script(function* (ctx) {
       yield ctx.uncancellable(function* () {
         for (let i = 0; i < 2 * INTERRUPT_EVERY; i += 1) {

@@ -28,7 +28,7 @@ describe('a deadlock', () => {
     expect(script.engine.awaited).toEqual([]); // the engine was not asked for more
   });
 
-  test('lists each fiber, by its name where it has one, with what it waits for', () => {
+  test('lists each fiber, by its name where it has one, with the futures that it waits for', () => {
     const script = new Script(function* (ctx): Block {
       const [a, b, full] = [ctx.channel<number>(), ctx.channel<number>(), ctx.channel<number>(1)];
       const left = ctx.spawn(function* left() {

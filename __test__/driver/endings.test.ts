@@ -40,7 +40,7 @@ describe('cancelling an instance', () => {
     });
   });
 
-  test('can be caught: cleanup runs, is not interrupted by a second cancel, and a function that returns has completed', () => {
+  test('can be caught: a second request does not interrupt the cleanup, and the function may complete', () => {
     const script = new Script(function* (ctx) {
       try {
         yield ctx.scheduleActivity('work');
@@ -59,7 +59,7 @@ describe('cancelling an instance', () => {
     expect(script.output()).toBe('refunded');
   });
 
-  test('is not what a CancelledError of the own making is', () => {
+  test('differs from a CancelledError that the code itself throws', () => {
     const script = new Script(function* () {
       throw new CancelledError('mine');
     });

@@ -151,7 +151,7 @@ describe('fibers', () => {
     expect(logs[1]).toEqual(logs[0]);
   });
 
-  test('are named to the engine with what they ask for and receive, all but the main one', () => {
+  test('are named to the engine in their commands and messages, all but the main one', () => {
     const script = new Script(function* (ctx) {
       yield ctx.scheduleActivity('before');
       const asks = ctx.spawn(function* () {
@@ -252,7 +252,7 @@ describe('fibers', () => {
     expect(script.engine.commands).toEqual(['activity a', 'timer +1', 'cancel 3', 'cancel 2']);
   });
 
-  test('do not give up what others wait for too', () => {
+  test('do not give up operations that other fibers wait for too', () => {
     const script = new Script(function* (ctx) {
       const shared = ctx.scheduleActivity('shared');
       const one = ctx.spawn(function* () {

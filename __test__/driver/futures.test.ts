@@ -34,7 +34,7 @@ describe('a future', () => {
     expect(script.output()).toEqual([2, 1]);
   });
 
-  test('can be waited for again, and by several fibers, which go on in the order in which they came', () => {
+  test('can be waited for again, and by several fibers, which continue in the order of their waits', () => {
     const order: string[] = [];
     const script = new Script(function* (ctx) {
       const shared = ctx.scheduleActivity('a');
@@ -52,7 +52,7 @@ describe('a future', () => {
     expect(order).toEqual(['x1', 'y1', 'z1']);
   });
 
-  test('throws what failed at the yield, and the code can go on', () => {
+  test('throws the failure at the yield, and the code can continue', () => {
     for (const wait of [
       function* (future: Future<any>): Generator<any, any, any> {
         return yield future;

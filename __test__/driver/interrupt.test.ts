@@ -40,7 +40,7 @@ describe('interrupt', () => {
     expect(script.engine.commands).toEqual(['activity work', 'activity step 1', 'activity step 2']);
   });
 
-  test('reaches all that the fiber spawned, but for blocks that nothing cancels, and what has not begun never does', () => {
+  test('reaches all spawned fibers but uncancellable blocks, and a fiber that has not begun never begins', () => {
     const log: string[] = [];
     const script = new Script(function* (ctx): Block {
       const noting = function* (name: string): Block {

@@ -67,7 +67,7 @@ describe('fibers that are left', () => {
     expect(script.engine.commands).toEqual(['activity main', 'activity work', 'cancel 3', 'activity undo']);
   });
 
-  test('with what they leave themselves, and after blocks that nothing cancels', () => {
+  test('are cancelled with their own fibers, after uncancellable blocks', () => {
     const log: string[] = [];
     const script = scriptOf('cancel', function* (ctx): Block {
       ctx.spawn(function* (): Block {

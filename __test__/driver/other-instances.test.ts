@@ -73,7 +73,7 @@ describe('children', () => {
     ],
     [CHILD_TERMINATED, '"now"', CancelledError, "child 'c' (pick) ended: terminated: now"],
     [CHILD_TERMINATED, null, CancelledError, "child 'c' (pick) ended: instance 'c' was terminated"],
-  ])('that end without completing (%i, %s) fail with what they ended with', (detail, value, cause, message) => {
+  ])('that end without completing (%i, %s) fail with their error or reason', (detail, value, cause, message) => {
     let line = '';
     const script = new Script(function* (ctx) {
       const child = ctx.scheduleSubOrchestration('pick', 1, { id: 'c' });
@@ -161,7 +161,7 @@ describe('children', () => {
 });
 
 describe('messages to other instances', () => {
-  test('is a command at once, and is confirmed only to those who wait', () => {
+  test('are commands at once, and are confirmed only to a fiber that waits', () => {
     const script = new Script(function* (ctx) {
       ctx.raiseEvent('other', 'go', { a: 1 });
       ctx.enqueueEvent('other', 'jobs');
@@ -218,7 +218,7 @@ describe('messages to other instances', () => {
     expect(script.output()).toEqual(['LIMIT', 'mailboxMessages', 7]);
   });
 
-  test('is a deadlock only for those who wait for something else', () => {
+  test('do not keep an instance that waits for something else from being a deadlock', () => {
     const script = new Script(function* (ctx) {
       ctx.raiseEvent('other', 'go');
       const channel = ctx.channel();
@@ -228,7 +228,7 @@ describe('messages to other instances', () => {
     expect(script.engine.end?.payload).toContain('deadlock');
   });
 
-  test('is checked before anything is recorded', () => {
+  test('are checked before anything is recorded', () => {
     const commands = (fn: (ctx: Parameters<ConstructorParameters<typeof Script>[0]>[0]) => unknown): unknown => {
       const script = new Script(function* (ctx) {
         fn(ctx);
@@ -259,7 +259,7 @@ describe('messages to other instances', () => {
     ).toEqual([]);
   });
 
-  test('cannot be sent from outside of its orchestration', () => {
+  test('cannot be sent from outside of their orchestration', () => {
     let send = (): unknown => undefined;
     outputOf(function* (ctx) {
       send = () => ctx.raiseEvent('other', 'go');

@@ -8,7 +8,7 @@ function thrown(): never {
   throw new Error('a trap');
 }
 
-describe('what cannot be waited for', () => {
+describe('a refused yield', () => {
   test.each([
     ['a promise', () => Promise.resolve(1), /do the asynchronous work in an activity/],
     ['an async generator', async function* () {}, /without `async`/],
@@ -17,7 +17,7 @@ describe('what cannot be waited for', () => {
     ['a function', () => () => 1, /call it/],
     ['the number 5', () => 5, /ctx\.scheduleTimer/],
     ['undefined', () => undefined, /ctx\.scheduleTimer/],
-  ])('%s: the error says what to write', (name, make, advice) => {
+  ])('of %s throws an error that names a replacement', (name, make, advice) => {
     const script = new Script(function* () {
       try {
         yield make();
@@ -31,7 +31,7 @@ describe('what cannot be waited for', () => {
     expect(message).toMatch(advice);
   });
 
-  test('a future of another instance', () => {
+  test('of a future of another instance', () => {
     let foreign: Future<unknown> | undefined;
     const other = new Script(function* (ctx) {
       foreign = ctx.scheduleTimer(1);
@@ -65,7 +65,7 @@ describe('what cannot be waited for', () => {
           key === 'poll' ? thrown() : Reflect.get(target, key, self),
       },
     ],
-  ])('a proxy that throws where it is asked for %s', (_name, handler: ProxyHandler<Future<unknown>>) => {
+  ])('of a proxy that throws where it is asked for %s', (_name, handler: ProxyHandler<Future<unknown>>) => {
     const script = new Script(function* (ctx) {
       try {
         yield new Proxy<Future<unknown>>(ctx.scheduleTimer(1), handler);
@@ -77,7 +77,7 @@ describe('what cannot be waited for', () => {
     expect(script.output()).toContain('was yielded, which an orchestration cannot wait for');
   });
 
-  test('an orchestration that is no function*', () => {
+  test('of an orchestration that is no function*', () => {
     const script = new Script((() => 5) as never);
     expect(script.turn()).toBe('failed');
     expect(script.engine.end?.payload).toContain('must be a function*');

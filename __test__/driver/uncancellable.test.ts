@@ -7,7 +7,7 @@ type Block = Generator<any, any, any>;
 import { outcome } from './outcome.ts';
 
 describe('uncancellable', () => {
-  test('gives the value of its block, and what it throws', () => {
+  test('gives the value of its block, and throws its error', () => {
     expect(
       outputOf(function* (ctx): Block {
         return [
@@ -225,7 +225,7 @@ describe('uncancellable', () => {
     ).toBe('done');
   });
 
-  test('says what it takes', () => {
+  test('names the expected argument when it is given another', () => {
     const script = new Script(function* (ctx): Block {
       ctx.uncancellable(5 as never);
     });

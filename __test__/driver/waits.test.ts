@@ -153,7 +153,7 @@ describe('a wait for many', () => {
     expect(script.engine.told).toBe(2);
   });
 
-  test('goes through the branches of a race over one event that many fibers wait for in the order in which they began', () => {
+  test('settles the races of many fibers over one event in the order of their waits', () => {
     const many = 1_000;
     const order: number[] = [];
     const script = new Script(function* (ctx) {

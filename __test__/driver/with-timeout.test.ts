@@ -84,7 +84,7 @@ describe('withTimeout', () => {
     expect(log).toEqual(['cancelled: timed out after 5 ms', 'undone', 'TimeoutError: timed out after 5 ms']);
   });
 
-  test('holds for a fiber that nobody waits for yet', () => {
+  test('holds for a fiber that is not awaited yet', () => {
     const script = new Script(function* (ctx): Block {
       const limited = ctx.withTimeout(
         5,
@@ -104,7 +104,7 @@ describe('withTimeout', () => {
     expect(script.output()).toEqual([1, 'TimeoutError: timed out after 5 ms']);
   });
 
-  test('cancels the timer of a fiber that ends while nobody waits for it', () => {
+  test('cancels the timer of a fiber that ends before it is awaited', () => {
     const script = new Script(function* (ctx): Block {
       const limited = ctx.withTimeout(
         5,
@@ -124,7 +124,7 @@ describe('withTimeout', () => {
     expect(script.output()).toBe('Q');
   });
 
-  test('of a wait eats no message while nobody waits for it', () => {
+  test('of a wait takes no message while it is not awaited', () => {
     const script = new Script(function* (ctx): Block {
       const limited = ctx.withTimeout(5, ctx.waitForEvent('e'));
       yield ctx.scheduleActivity('first');
@@ -140,7 +140,7 @@ describe('withTimeout', () => {
     expect(script.output()).toEqual(['mine', 'TimeoutError: timed out after 5 ms']);
   });
 
-  test('decides by what came first, whenever it is looked at', () => {
+  test('has the outcome of the earlier event, also when it is awaited late', () => {
     for (const [first, expected] of [
       ['timer', 'TimeoutError: timed out after 5 ms'],
       ['event', 'E'],
@@ -173,7 +173,7 @@ describe('withTimeout', () => {
     expect(script.engine.commands).toEqual(['timer +10', 'activity b', 'timer +20', 'cancel 4']);
   });
 
-  test('of what has settled needs no time, and says what is wrong with its arguments', () => {
+  test('of a settled future needs no time, and wrong arguments are named', () => {
     const script = new Script(function* (ctx): Block {
       const a = ctx.scheduleActivity('a');
       yield a;

@@ -13,7 +13,7 @@ it('the fields of errors have their types', () => {
   new ActivityError('m', { activityName: 'charge' });
 });
 
-it('what was thrown is not known to be an error', () => {
+it('a thrown value has the type unknown', () => {
   expectTypeOf(decodeThrown).returns.toBeUnknown();
   expectTypeOf<ErrorData['cause']>().toEqualTypeOf<ErrorData | undefined>();
 });

@@ -104,7 +104,7 @@ describe('errors through the store', () => {
     expect(back.message).toBe(error.message);
   });
 
-  it('keep what Node adds', async () => {
+  it('keep the fields of an error of Node', async () => {
     const error = await readFile('/nowhere/at/all').catch((reason: unknown) => reason);
     const back = throughStore(error);
     expectSame(back, error);
@@ -291,7 +291,7 @@ describe('thrown values that are no errors', () => {
     expect(encodeError(undefined).message).toBe('undefined');
   });
 
-  it('say little in the message of what holds a text a million times', () => {
+  it('have a short message where they hold a text a million times', () => {
     const texts = Array.from({ length: 100 }, () => 'x'.repeat(10_000));
     const lists = Array.from({ length: 6 }, () => Array.from({ length: 100 }, () => texts));
     expect(encodeError(lists).message).toMatch(/^\[\s+\[\s+\[Array\], \[Array\]/);
@@ -335,7 +335,7 @@ describe('fromNative', () => {
     expect(error.code).toBe('BRAND_NEW');
   });
 
-  it('lets no field replace what an error is made of', () => {
+  it('lets no detail replace the message, name or stack of an error', () => {
     const error = fromNative({
       code: 'LIMIT',
       message: 'm',

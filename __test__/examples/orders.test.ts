@@ -48,7 +48,7 @@ it('ends each order once on three workers, over the kill of one', async () => {
   expect(await ask(`SELECT FROM "${schema}".workers`)).toEqual([]);
 });
 
-it('goes on after the client was killed with all its workers, and takes everything away when asked', async () => {
+it('continues after its client and workers were killed, and removes everything with --remove', async () => {
   const first = orders('--within', '1s');
   await first.printed(/^kill -9/m);
   expect(await first.kill()).toBe('SIGKILL');

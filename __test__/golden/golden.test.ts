@@ -122,7 +122,7 @@ describe('the histories', () => {
 });
 
 describe.each(STORES)('on $name', (kind) => {
-  it.each(PROGRAMS)('$name writes now what it wrote then', async (program) => {
+  it.each(PROGRAMS)('$name still writes its recorded histories', async (program) => {
     const site = kind.create();
     try {
       await using provider = await site.open();

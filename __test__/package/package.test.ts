@@ -99,8 +99,8 @@ describe('the packages', () => {
   });
 });
 
-describe('the modules that an entry loads', () => {
-  it('is what its source imports, and what `perdure` loads', () => {
+describe('an entry of the package', () => {
+  it('loads the modules that its source imports, and those of `perdure`', () => {
     const importedBy = (source: string) =>
       [
         ...reached(join(root, source), (text) =>
@@ -130,7 +130,7 @@ describe('the modules that an entry loads', () => {
     }
   });
 
-  it('has the names that its types have, and no other', () => {
+  it('exports the names of its types, and no other', () => {
     const entries = Object.entries(published.exports).flatMap(([entry, target]) =>
       typeof target === 'string' ? [] : [{ entry, ...target }],
     );

@@ -7,7 +7,7 @@ import { endLeaked, leaks } from './leaks.ts';
 // The checks that other tests rely on can fail.
 
 describe('the guard against leaks', () => {
-  it('knows what is open, and forgets what was ended', async () => {
+  it('lists open providers and started runtimes, and no ended ones', async () => {
     const provider = await SqliteProvider.inMemory();
     expect(leaks()).toEqual([
       expect.stringMatching(/^a provider in memory was left open, opened at\n[^]*support\.test\.ts/),
@@ -22,7 +22,7 @@ describe('the guard against leaks', () => {
     expect(leaks()).toEqual([]);
   });
 
-  it('sees what ends by disposal', async () => {
+  it('notices an end by disposal', async () => {
     {
       await using provider = await SqliteProvider.inMemory();
       await using runtime = new Runtime(provider);
@@ -32,7 +32,7 @@ describe('the guard against leaks', () => {
     expect(leaks()).toEqual([]);
   });
 
-  it('ends what was left, runtimes first', async () => {
+  it('ends runtimes first, and then providers', async () => {
     const provider = await SqliteProvider.inMemory();
     const runtime = new Runtime(provider);
     await runtime.start();

@@ -105,7 +105,7 @@ it('finds nothing in a good store', () => {
   expect(rowViolations(GOOD)).toEqual([]);
 });
 
-it('knows that former executions may be pruned, and what a parent that gave up leaves', () => {
+it('pruned executions, and a child that its parent gave up, are no violations', () => {
   expect(rowViolations({ ...GOOD, history: GOOD.history.slice(2) })).toEqual([]);
   const cancelled = [
     ...telling(

@@ -17,7 +17,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { rejection } from '../support/async.ts';
 import { temporaryFolder } from '../support/providers.ts';
 
-describe('what is given', () => {
+describe('the arguments of a replay', () => {
   const started = {
     eventId: 1,
     timeMs: 1_000,
@@ -193,7 +193,7 @@ describe('what is given', () => {
     expect(failure(exported(completed), [one, { name: 'one', fn: one.fn }])).toBeInstanceOf(RuntimeStateError);
   });
 
-  it('an input that does not fit its schema is what the code fails with', () => {
+  it('an input that does not fit its schema fails the code', () => {
     const input = {
       '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [{ message: 'no' }] }) },
     } as const;
@@ -249,7 +249,7 @@ describe('what is given', () => {
     });
   });
 
-  describe('in files', () => {
+  describe('as histories in files', () => {
     const folder = temporaryFolder();
     afterAll(() => rmSync(folder, { recursive: true }));
     const write = (file: string, content: unknown): string => {
@@ -260,7 +260,7 @@ describe('what is given', () => {
     };
     const other = { ...completed, payload: '2' };
 
-    it('is replayed, one or all of a folder', async () => {
+    it('are replayed, one or all of a folder', async () => {
       const paths = [
         write('fine/a.json', exported(completed)),
         write(
@@ -277,7 +277,7 @@ describe('what is given', () => {
       ]);
     });
 
-    it('is named in the error, and so is each other one', async () => {
+    it('are each named in the error', async () => {
       write('wrong/a.json', exported(other));
       write('wrong/b.json', exported(completed));
       expect(await rejection(replayFiles(join(folder, 'wrong'), one))).toMatchObject({
@@ -293,7 +293,7 @@ describe('what is given', () => {
       expect(error.message).toMatch(/c\.json: the history cannot be replayed: the export is not JSON/);
     });
 
-    it('is not there', async () => {
+    it('must be there', async () => {
       mkdirSync(join(folder, 'empty'));
       expect(await rejection(replayFiles(join(folder, 'empty'), one))).toMatchObject({
         code: 'HISTORY',

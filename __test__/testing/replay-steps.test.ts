@@ -40,7 +40,7 @@ describe('the steps of a replay', () => {
     expect(events[4]?.time).toEqual(new Date(exported.events[4]?.timeMs ?? 0));
   });
 
-  it('are told on the stack of the code that asks, and before the code sees what it is handed', async () => {
+  it('are reported on the stack of the code that asks, before the code gets a result', async () => {
     const seen: string[] = [];
     const traced = defineOrchestration('stepped', function* stepping(ctx, n: number) {
       seen.push('begins');
@@ -70,7 +70,7 @@ describe('the steps of a replay', () => {
     expect(executions).toMatchObject([{ events, outcome, pending }]);
   });
 
-  it('end with what is thrown when one is told, and the code has nothing of that', async () => {
+  it('end with an error that onEvent throws, which the code cannot catch', async () => {
     const exported = await exportStepped();
     const catching = defineOrchestration('stepped', function* (ctx, n: number) {
       try {

@@ -190,7 +190,7 @@ describe.each(STORES)('on $name', (kind) => {
     return store.client.exportHistory(id);
   }
 
-  it('what the same code wrote fits, under way and in the end', async () => {
+  it('a history of the same code fits, before and after its end', async () => {
     const open = await store.client.exportHistory(await waiting());
     expect(replay(open, { name: 'order', fn: order })).toEqual({
       instanceId: open.instanceId,
@@ -280,7 +280,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
   });
 
-  it.each(CHANGES)('a replay and a runtime say the same of $what', async ({ code, report }) => {
+  it.each(CHANGES)('a replay and a runtime report $what alike', async ({ code, report }) => {
     const id = await waiting();
     const error = refused(await store.client.exportHistory(id), code);
     expect(error.report).toMatchObject(report);

@@ -216,7 +216,7 @@ describe('the clock', () => {
 });
 
 describe('a wait for a result that cannot come', () => {
-  it('rejects, and says what each instance waits for', async () => {
+  it('rejects, and names the pending work of each instance', async () => {
     const test = await create({ patience: 10 });
     test.registerOrchestration('parent', function* (ctx) {
       yield ctx.all([ctx.scheduleSubOrchestration('child', null, { id: 'kid' }), ctx.scheduleActivity('wrap')]);

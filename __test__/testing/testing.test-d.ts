@@ -43,7 +43,7 @@ describe('a test runtime', () => {
     runtime.activity('lookup', (_, input: number) => input);
   });
 
-  it('knows the types of calls and of what hangs', async () => {
+  it('knows the types of calls and of hanging activities', async () => {
     const runtime = await TestRuntime.create();
     expectTypeOf(runtime.calls(charge)).toEqualTypeOf<ActivityCall<Order, { id: string }>[]>();
     expectTypeOf(runtime.calls()[0]?.input).toBeAny();
@@ -55,7 +55,7 @@ describe('a test runtime', () => {
   });
 });
 
-it('crashEverywhere gives what the scenario returns', async () => {
+it('crashEverywhere gives the result of the scenario', async () => {
   const { result } = await crashEverywhere(async (runtime) => (await runtime.start(order, { total: 1 })).result());
   expectTypeOf(result).toEqualTypeOf<string>();
 });
@@ -64,7 +64,7 @@ it('a replay tells of events', () => {
   replay('', order, { onEvent: (event) => expectTypeOf(event).toEqualTypeOf<HistoryEvent>() });
 });
 
-it('matchers are awaited, and take what they compare with', async () => {
+it('matchers are awaited, and take the expected value', async () => {
   const handle = {} as InstanceHandle<string>;
   expectTypeOf(expect(handle).toHaveCompleted('r1')).toEqualTypeOf<Promise<void>>();
   await expect(handle).not.toHaveFailed(RangeError);

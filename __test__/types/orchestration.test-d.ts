@@ -5,7 +5,7 @@ import { describe, expectTypeOf, it } from 'vitest';
 const count = defineActivity('count', () => 7);
 
 describe('scopes and channels', () => {
-  it('infer what they give', () => {
+  it('infer the types of their results', () => {
     defineOrchestration('scopes', function* (ctx) {
       const block = function* () {
         yield ctx.sleep(1);

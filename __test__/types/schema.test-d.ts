@@ -32,7 +32,7 @@ declare const library: {
 };
 
 describe('a schema', () => {
-  it('has types of what it takes and makes', () => {
+  it('has the types of its input and output', () => {
     expectTypeOf<SchemaInput<typeof schema>>().toEqualTypeOf<Raw>();
     expectTypeOf<SchemaOutput<typeof schema>>().toEqualTypeOf<Parsed>();
     expectTypeOf<SchemaOutput<typeof library>>().toEqualTypeOf<boolean>();
@@ -136,7 +136,7 @@ describe('a schema', () => {
     });
   });
 
-  it('types what a runtime is given', () => {
+  it('types the functions that are registered with it', () => {
     const runtime = new Runtime(provider);
     runtime.registerOrchestration(
       'a',

@@ -39,7 +39,7 @@ const count = defineActivity('count', () => 7);
 const nothing = defineActivity('nothing', async () => {});
 
 describe('an orchestration', () => {
-  it('gets what activities return from yield*, and any from yield', () => {
+  it('gets the result type of an activity from yield*, and any from yield', () => {
     const order = defineOrchestration('order', function* (ctx, input: Order) {
       const future = ctx.call(charge, input);
       expectTypeOf(future).toEqualTypeOf<Future<Receipt>>();

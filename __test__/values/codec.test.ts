@@ -200,7 +200,7 @@ describe('values that are more than JSON', () => {
     expect((roundTrip(buffer) as Buffer).toString()).toBe('value');
   });
 
-  it('take values of another realm as what they are', () => {
+  it('keep the types of values of another realm', () => {
     const value = runInNewContext('({ list: [1], map: new Map([["a", 1]]), date: new Date(0) })') as object;
     expect(roundTrip(value)).toStrictEqual({ list: [1], map: new Map([['a', 1]]), date: new Date(0) });
   });
@@ -292,7 +292,7 @@ describe('values that cannot be stored', () => {
     ['arrays', (inner) => [inner]],
     ['maps', (inner) => new Map([['a', inner]])],
     ['sets', (inner) => new Set([inner])],
-  ])('what is nested too deep, without a RangeError: %s', (_, wrap) => {
+  ])('a value that is nested too deep, without a RangeError: %s', (_, wrap) => {
     for (const core of [0, 1n]) {
       expect(refusal(nested(501, wrap, core)).message).toMatch(/nested deeper than 500 levels/);
       expect(refusal(nested(100_000, wrap, core)).message).toMatch(/nested deeper than 500 levels/);

@@ -30,7 +30,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await rejection(store.client.startOrchestration(id, 'quick'))).toBeInstanceOf(InstanceExistsError);
     });
 
-    it("stays what it is with onConflict: 'return'", async () => {
+    it("keeps its instance with onConflict: 'return'", async () => {
       const id = store.id();
       await store.client.startOrchestration(id, 'nobody registers this', 1);
       await store.client.startOrchestration(id, 'other', 2, { onConflict: 'return' });
@@ -69,7 +69,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
 
-    it('is given to one of many who start it at the same time', async () => {
+    it('is given to one of many starts at the same time', async () => {
       const runs: string[] = [];
       await store.start((runtime) =>
         runtime
@@ -186,7 +186,7 @@ describe.each(STORES)('on $name', (kind) => {
       }
     });
 
-    it('is told in a stack that shows who called', async () => {
+    it('is an error whose stack shows the caller', async () => {
       async function asker() {
         await store.client.raiseEvent('nobody', 'e');
       }

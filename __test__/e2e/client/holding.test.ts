@@ -172,7 +172,7 @@ describe.each(SHARED_STORES)('on $name, from another provider', (kind) => {
 
   // A runtime used to notice a suspension only with its next commit. This instance makes none, so its activity kept the
   // only slot for ever.
-  it.each(['suspend', 'terminateInstance'] as const)('%s stops what its runtime does for it', async (take) => {
+  it.each(['suspend', 'terminateInstance'] as const)('%s aborts the activities of the instance', async (take) => {
     const [id, other, name] = [store.id(), store.id(), store.id('hangs')];
     const begun = new Counter();
     const reasons: unknown[] = [];

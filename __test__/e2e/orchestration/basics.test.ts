@@ -175,7 +175,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await store.client.handle(handle.id).result()).toBe('HELLO ADA!?');
     });
 
-    it('is told what it must not yield', async () => {
+    it('gets a DeterminismError for a wrong yield', async () => {
       await store.start((runtime) =>
         runtime.registerOrchestration('wrong', function* () {
           const told: string[] = [];

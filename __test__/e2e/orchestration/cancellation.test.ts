@@ -482,7 +482,7 @@ describe.each(STORES)('on $name', (kind) => {
       ]);
     });
 
-    it('needs no runtime, and wakes those who wait', async () => {
+    it('needs no runtime, and wakes waiting clients', async () => {
       const id = store.id();
       await store.client.startOrchestration(id, 'nobody registers this');
       const waiting = store.client.waitForOrchestration(id, SOON);

@@ -53,7 +53,7 @@ describe.each(STORES)('on $name', (kind) => {
       }
     });
 
-    it('a child that fails, is cancelled or terminated, or whose id is in use, is a SubOrchestrationError', async () => {
+    it('a child without a result, or with an id in use, is a SubOrchestrationError', async () => {
       await store.start(
         (runtime) =>
           runtime

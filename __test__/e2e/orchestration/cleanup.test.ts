@@ -231,7 +231,7 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
   it.each([
     ['another', { cancelGrace: '1d' }],
     ['none', {}],
-  ])('ends what cleans up for longer, also in code that has %s', async (_, now) => {
+  ])('ends a longer cleanup, also in code that has %s', async (_, now) => {
     const id = await cancelled({ cancelGrace: '300ms' }, now);
     const { status, error } = await store.client.waitForOrchestration(id, SOON);
     expect([status, error?.message, (error?.cause as Error).name]).toEqual([
@@ -255,7 +255,7 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
     }
   });
 
-  it('does not hold for what was cancelled before', async () => {
+  it('does not hold for an instance that was cancelled before', async () => {
     const id = await cancelled({}, { cancelGrace: '1ms' });
     await store.client.raiseEvent(id, 'ignored');
     await store.settled();

@@ -50,7 +50,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
     });
 
-    it('is not limited by activityConcurrency, which limits only what runs at once', async () => {
+    it('is scheduled without a limit by activityConcurrency, which limits only running activities', async () => {
       let running = 0;
       let most = 0;
       await store.start(
@@ -73,7 +73,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(most).toBe(3);
     });
 
-    it('ends all with the first failure, and the others go on', async () => {
+    it('ends all with the first failure, and the other branches continue', async () => {
       const [failed, late] = [deferred(), deferred()];
       await store.start((runtime) =>
         runtime
@@ -110,7 +110,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual([change?.customStatus, false]);
     });
 
-    it('is won in race by whoever settles first, of many', async () => {
+    it('is won in race by the branch that settles first, of many', async () => {
       const gate = deferred<number>();
       const begun = new Counter();
       await store.start((runtime) =>

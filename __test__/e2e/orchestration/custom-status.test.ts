@@ -7,7 +7,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   describe('the custom status', () => {
-    it('goes up by one version with each stored change, and wakes those who wait', async () => {
+    it('goes up by one version with each stored change, and wakes waiting clients', async () => {
       await store.start((runtime) =>
         runtime.registerOrchestration('status', function* (ctx) {
           ctx.setCustomStatus('never stored: another follows in this turn');
@@ -60,7 +60,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await waiting, 'it ended without one').toBeNull();
     });
 
-    it('is what the code has set, in a replay too', async () => {
+    it('has the value that the code has set, in a replay too', async () => {
       const seen: unknown[][] = [];
       await store.start(
         (runtime) =>

@@ -170,7 +170,7 @@ describe('outside of orchestrations, while it is installed', () => {
     expect(descriptors()).toEqual(untouched);
   });
 
-  it('leaves fake timers in place that came after it, and takes up what they put back', () => {
+  it('leaves later fake timers in place, and continues when they are removed', () => {
     acquireGuard();
     const guarded = { Date, setTimeout };
     vi.useFakeTimers({ now: 1_000 });
@@ -365,7 +365,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
 
-  it.each(FORBIDDEN)('%s throws, and says what to use', async (name, call, instead) => {
+  it.each(FORBIDDEN)('%s throws, and names a replacement', async (name, call, instead) => {
     const runtime = await store.start(() => {});
     const error = await run(runtime, 'forbidden', function* () {
       try {

@@ -254,7 +254,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(large).toMatchObject({ name: 'PayloadError', path: 'event', message: expect.stringContaining('2097152') });
     });
 
-    it('throws at its line in an orchestration, which can go on', async () => {
+    it('throws at its line in an orchestration, which can continue', async () => {
       await store.start((runtime) =>
         runtime
           .registerActivity('echo', (_, value) => value)

@@ -43,7 +43,7 @@ describe.each(STORES)('on $name', (kind) => {
       ]);
     });
 
-    it('hand values through channels, whatever order the work is done in', async () => {
+    it('hand values through channels, in any order of the work', async () => {
       const squares = defineActivity('square', async (_, n: number) => {
         // Later activities are quicker.
         for (let i = n; i < 12; i += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -76,7 +76,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(historyViolations(await store.client.getHistory(handle.id), 'Completed')).toEqual([]);
     });
 
-    it('tell which fiber asked for what, and received it', async () => {
+    it('record the fiber of each command and message', async () => {
       const order = defineOrchestration('told', function* (ctx) {
         const one = function* (): Generator<any, string, any> {
           const word = yield* ctx.call(echo, 'one');
@@ -142,7 +142,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
   });
 
-  it('tells who calls a free function in an activity where it belongs', async () => {
+  it('a free function in an activity throws an error that names its place', async () => {
     const wrong = defineActivity('wrong', async () => free.now(), { retry: { maxAttempts: 1 } });
     const asks = defineOrchestration('asks', function* (ctx) {
       return yield* ctx.call(wrong);

@@ -182,7 +182,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(output).toEqual([expect.any(CancelledError), expect.any(CancelledError)]);
   });
 
-  it('shows unhappy ends as any activity: what cannot be stored, and an end of the orchestration before its own', async () => {
+  it('fails as any activity with a value that cannot be stored, and is aborted with its orchestration', async () => {
     const never = deferred();
     const told = deferred<unknown>();
     const { status, error } = await ended('unhappy', function* (ctx) {

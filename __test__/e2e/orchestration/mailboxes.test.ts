@@ -186,7 +186,7 @@ describe.each(STORES)('on $name', (kind) => {
       for (const own of got) expect(own).toEqual([...own].sort((a, b) => a - b));
     });
 
-    it('keeps what was not read when a wait on it is cancelled', async () => {
+    it('keeps unread messages when a wait on it is cancelled', async () => {
       await store.start((runtime) =>
         runtime
           .registerActivity('nothing', () => {})

@@ -45,7 +45,7 @@ describe.each(STORES)('on $name', (kind) => {
     return (await store.client.waitForOrchestration(id, SOON)).output;
   }
 
-  it('an execution from before a patch stays with the old code, one from after it needs the question no more', async () => {
+  it('an execution from before a patch keeps the old code, and a later one needs no question', async () => {
     const [before, after] = [store.id('before'), store.id('after')];
     const first = await deploy(old);
     await startWaiting(before);

@@ -48,7 +48,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(iso).toBeGreaterThanOrEqual(60);
     });
 
-    it('fires in the order of the times, whatever the order of the calls', async () => {
+    it('fires in the order of the times, with any order of the calls', async () => {
       await store.start((runtime) =>
         runtime.registerOrchestration('order of timers', function* (ctx) {
           const order: number[] = [];
@@ -65,7 +65,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual([1, 30, 60, 90]);
     });
 
-    it('fires for nobody when nobody waits for it, and is there when somebody does', async () => {
+    it('is not reported while it is not awaited, and is due when it is awaited', async () => {
       await store.start((runtime) =>
         runtime
           .registerOrchestration('unawaited', function* (ctx) {

@@ -27,7 +27,7 @@ describe.each(STORES)('on $name', (kind) => {
     return { runtime, output, error: error as any, history };
   }
 
-  it('hand the latest details to the next attempt, whatever value they are', async () => {
+  it('hand the latest details of any type to the next attempt', async () => {
     const details = { row: 7n, seen: new Set(['a']), at: new Date(5) };
     const seen: unknown[] = [];
     await ended('resumes', (r) =>

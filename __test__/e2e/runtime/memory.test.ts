@@ -186,7 +186,7 @@ describe.each(STORES)('on $name', (kind) => {
       });
     });
 
-    it('counts what is there while it is there', async () => {
+    it('counts instances and activities while they are there', async () => {
       const gate = deferred();
       const begun = new Counter();
       const runtime = await store.start((r) =>

@@ -31,7 +31,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(new Set(workers).size).toBe(4);
     });
 
-    it('say what is wrong when they do not fit the state', async () => {
+    it('throw an error that names the state when they do not fit it', async () => {
       const runtime = store.runtime();
       await runtime.shutdown();
       const starting = runtime.start();
@@ -62,7 +62,7 @@ describe.each(STORES)('on $name', (kind) => {
       await runtime.shutdown();
     });
 
-    it('takes 50 ms at most when it is idle, whatever sleeps in it', async () => {
+    it('takes 50 ms at most when it is idle, with instances that sleep in it', async () => {
       const runtime = store.runtime();
       runtime.registerOrchestration('idle', function* (ctx) {
         ctx.setCustomStatus('waits');
@@ -85,7 +85,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   describe('registrations', () => {
-    it('may come after the start, and find at once what waits for them', async () => {
+    it('may come after the start, and find waiting instances at once', async () => {
       const took: number[] = [];
       for (let i = 0; i < 3; i += 1) {
         const id = store.id();

@@ -10,7 +10,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   describe('shutdown under load', () => {
-    it('lets what runs finish, takes nothing new, and returns as soon as it is drained', async () => {
+    it('lets running activities finish, starts no other, and returns as soon as it is drained', async () => {
       const gate = deferred();
       const begun = new Counter();
       const ran = { first: 0, second: 0 };
@@ -61,7 +61,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(ran, 'nothing that had finished ran again').toEqual({ first: all.length, second: all.length });
     });
 
-    it('aborts at the deadline what still runs, which goes on in the next runtime', async () => {
+    it('aborts running activities at the deadline, and the next runtime runs them again', async () => {
       const reasons: unknown[] = [];
       const [begun, stopped] = [new Counter(), new Counter()];
       const late = deferred();

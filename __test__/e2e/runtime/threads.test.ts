@@ -138,7 +138,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   describe('a worker thread that ends', () => {
-    it.each(['exit', 'throw'])('is replaced, and what it was in runs again (%s)', async (how) => {
+    it.each(['exit', 'throw'])('is replaced, and its turn runs again (%s)', async (how) => {
       await threaded(1);
       const others = Array.from({ length: 20 }, () => store.id('mails'));
       for (const id of others) await store.client.startOrchestration(id, 'mails', 2);

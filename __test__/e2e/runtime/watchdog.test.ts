@@ -14,7 +14,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   it.each(['turn', 'activity'])(
-    'of a %s that holds the event loop a warning tells, and what runs goes on',
+    'a warning reports a %s that holds the event loop, and running work continues',
     async (what) => {
       const { client } = store;
       const [id, other, name] = [store.id(), store.id(), store.id('blocks')];

@@ -235,7 +235,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
   it.each([
     ['another key', aes(randomBytes(32)), "the codec's decode threw"],
     ['no codec', undefined, 'it was stored through a codec, but the provider was opened without a codec'],
-  ])('suspends what is run with %s, and loses nothing', async (_, wrong, message) => {
+  ])('suspends an instance that is run with %s, and loses nothing', async (_, wrong, message) => {
     const right = aes(randomBytes(32));
     const first = await deploy(right, waiting, echo);
     await first.client.start(waiting, 'input', { id: 'i' });
@@ -390,7 +390,7 @@ describe('a codec that does not work', () => {
     });
   });
 
-  it('does not keep an error from being stored, without what it says', () => {
+  it('lets an error be stored, without its message', () => {
     const texts = new StoredTexts({ ...plain, encode: failing(CANARY) });
     const text = texts.writeError(JSON.stringify({ name: 'Error', message: CANARY }), null);
     expect(text).not.toContain(CANARY);

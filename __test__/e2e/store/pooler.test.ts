@@ -53,7 +53,7 @@ describe.skipIf(missing !== undefined)(
       rmSync(folder, { recursive: true });
     });
 
-    it('work goes on as ever, and no setting, statement or channel of it is left behind', {
+    it('work is done as ever, and leaves no setting, statement or channel behind', {
       timeout: 60_000,
     }, async () => {
       const provider = await PostgresProvider.connect(url, { schema: 'shop' });

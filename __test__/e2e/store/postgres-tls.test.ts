@@ -150,7 +150,7 @@ describe.skipIf(noCluster !== undefined)(`TLS${noCluster === undefined ? '' : ` 
   });
 
   it.each(['prefer', 'require', 'verify-full'])(
-    'holds require_auth against what the server says once it is encrypted, with sslmode=%s',
+    'holds require_auth against the answers of an encrypted server, with sslmode=%s',
     async (sslmode) => {
       const parameters = {
         sslmode,

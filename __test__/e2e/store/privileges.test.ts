@@ -164,7 +164,7 @@ it('such a role may use a whole store that is made once that is said', async () 
 });
 
 // Such a role cannot tell a restart of the server from a restore, and treats each restart as a restore.
-it('a role works that may not ask which history of commits the server goes on with', async () => {
+it('a role that may not call pg_control_system works', async () => {
   const name = `perdure_${shop}`;
   await run(POSTGRES_URL, `CREATE DATABASE ${name}`);
   closing.push(() => run(POSTGRES_URL, `DROP DATABASE ${name} WITH (FORCE)`));

@@ -204,7 +204,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     expect(textsOf(site.address, 'old')).toEqual({ 'payload FROM history': 1 });
   });
 
-  it('are encoded anew while workers run, though the one who does it is killed', async () => {
+  it('are encoded anew while workers run, also when the recoding process is killed', async () => {
     const INSTANCES = 150;
     const first = await deploy(keyRing('old'), waiting);
     const ids = Array.from({ length: INSTANCES }, (_, i) => `i${i}`);
