@@ -63,7 +63,7 @@ describe('the check of the guide', () => {
   const page = (name: string, ...blocks: string[]) => parsePage(`docs/${name}.md`, `# A page\n\n${blocks.join('\n')}`);
 
   it.each([
-    ['a kind that nobody runs', fenced('python', 'print(1)'), /docs\/page\.md:3: a block of kind 'python'/],
+    ['a kind that is not run', fenced('python', 'print(1)'), /docs\/page\.md:3: a block of kind 'python'/],
     ['a block without a kind', fenced('', 'x'), /kind ''/],
     ['text that nothing printed', fenced('text', 'x'), /what printed this text/],
     ['an indented block', '- item\n  ```ts\n  ```', /at the start of its line/],

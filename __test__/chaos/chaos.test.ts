@@ -17,8 +17,8 @@ afterEach(async () => {
 });
 
 it.for([
-  ['sqlite', 'whatever happens', allBut('failover'), undefined],
-  ['postgres', 'whatever happens', allBut('failover'), noCluster],
+  ['sqlite', 'with every fault but failovers', allBut('failover'), undefined],
+  ['postgres', 'with every fault but failovers', allBut('failover'), noCluster],
   ['postgres', 'while primaries fail and standbys take over', GROUPS.failover, noCluster],
 ] as const)(
   'nothing is lost, stuck or done twice on %s, %s',

@@ -167,7 +167,7 @@ describe('the outcome of a program', () => {
       /^wrong: .* twice/,
     ],
     [
-      'a message that nobody sent',
+      'a message that was not sent',
       outcome([
         [1, 1],
         [1, 7],
@@ -205,7 +205,7 @@ describe('the outcome of a program', () => {
       /^wrong: the value of 'p1' is 0/,
     ],
     [
-      'a status of somebody else',
+      'a status of another program',
       outcome(
         [
           [1, 1],

@@ -116,7 +116,7 @@ it('finds nothing in a good run of workers at the same time', () => {
 
 it.each<[string, Effect[], { worker: string; from: number; by: number }, RegExp]>([
   [
-    'a step that began again although nobody was away',
+    'a step that began again while its worker was not away',
     EFFECTS,
     { worker: '2', from: 200, by: 205 },
     /i step 2 began in 1 and again in 2, and 1 was not/,

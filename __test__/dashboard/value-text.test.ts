@@ -194,7 +194,7 @@ it.each<[string, () => unknown]>([
   ['a text of an object', () => Object.fromEntries(often('x'.repeat(100_000)))],
   ['keys', () => often({ ['x'.repeat(100_000)]: 1 })],
   [
-    'keys of what is too deep to be shown',
+    'keys of a value that is too deep to be shown',
     () => often(Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`key ${n}`, n]))),
   ],
   ['a big integer', () => often(10n ** 100_000n)],

@@ -36,7 +36,7 @@ describe('an instance that is cancelled ends after the cleanup', () => {
     *'fibers that are joined'(ctx, a, b) {
       yield ctx.allSettled([ctx.spawn(a), ctx.spawn(b)]);
     },
-    *'fibers that nobody waits for'(ctx, a, b) {
+    *'fibers that are not awaited'(ctx, a, b) {
       ctx.spawn(a);
       ctx.spawn(b);
       yield ctx.waitForEvent('never');
@@ -53,7 +53,7 @@ describe('an instance that is cancelled ends after the cleanup', () => {
         yield ctx.spawn(b);
       });
     },
-    *'what an ended fiber left'(ctx, a, b) {
+    *'fibers left by an ended fiber'(ctx, a, b) {
       yield ctx.spawn(function* () {
         ctx.spawn(a);
         ctx.spawn(b);
@@ -75,7 +75,7 @@ describe('an instance that is cancelled ends after the cleanup', () => {
     expect(script.turn()).toBe('waiting');
     script.engine.cancel('stop');
     expect(undoAll(script)).toBe('cancelled');
-    const isJoined = !/nobody|left/.test(name);
+    const isJoined = !/not awaited|left/.test(name);
     const cleanup = ['a undoes', 'b undoes', 'a undone', 'b undone'];
     const main = 'main: CancelledError: cancelled: stop';
     expect(log).toEqual(isJoined ? [...cleanup, main] : [main, ...cleanup]);

@@ -59,7 +59,7 @@ describe('a refused yield', () => {
     ['its prototype', { getPrototypeOf: () => thrown() }],
     ['its properties', { get: () => thrown() }],
     [
-      'what is asked of a future',
+      'the methods of a future',
       {
         get: (target: object, key: string, self: unknown) =>
           key === 'poll' ? thrown() : Reflect.get(target, key, self),

@@ -271,7 +271,7 @@ describe('its types', () => {
     ['an ES module', 'typed.mts', ts.ModuleKind.NodeNext, ts.ModuleResolutionKind.NodeNext],
     ['CommonJS', 'typed.cts', ts.ModuleKind.NodeNext, ts.ModuleResolutionKind.NodeNext],
     ['CommonJS of a fixed year', 'typed.cts', ts.ModuleKind.Node20, ts.ModuleResolutionKind.Node16],
-    ['what a bundler takes', 'typed.mts', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
+    ['a module for a bundler', 'typed.mts', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
   ])('are found from %s', (_, file, module, moduleResolution) => {
     const program = `
       import { Client, defineActivity, defineOrchestration, Runtime, SqliteProvider } from 'perdure';

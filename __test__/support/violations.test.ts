@@ -177,35 +177,35 @@ it.each<[string, Change, RegExp]>([
     having('owned', { owner: 'gone' }),
     /'owned' is owned by gone, which is not registered/,
   ],
-  ['an owner of what has ended', having('ended', { owner: 'w' }), /'ended' is Completed and owned by w/],
-  ['a time of what is held', having('held', { wake_at: 1 }), /'held' is Suspended and due at 1/],
-  ['a time of what is owned', having('owned', { wake_at: 1 }), /'owned' is owned and due at 1/],
+  ['an owner of an ended instance', having('ended', { owner: 'w' }), /'ended' is Completed and owned by w/],
+  ['a wake-up time of a held instance', having('held', { wake_at: 1 }), /'held' is Suspended and due at 1/],
+  ['a wake-up time of an owned instance', having('owned', { wake_at: 1 }), /'owned' is owned and due at 1/],
   ['an epoch below nothing', having('owned', { epoch: -1 }), /'owned' has the epoch -1/],
   ['an owner without an epoch', having('owned', { epoch: 0 }), /'owned' has the epoch 0 and was acquired/],
   ['a wrong counter', having('parent', { unread: 2 }), /'parent' counts 2 messages and has 1/],
-  ['events of nobody', { deleted: [] }, /events of instance 7, which is not there/],
+  ['events of a missing instance', { deleted: [] }, /events of instance 7, which is not there/],
   [
     'a deleted instance that is there',
     { deleted: [...GOOD.deleted, { key: 6 }] },
     /instance 6 is there and is to be swept away/,
   ],
   [
-    'a message for nobody',
+    'a message for a missing instance',
     { messages: [...GOOD.messages, message(9, 'Event')] },
     /a message \(Event\) waits for instance 9/,
   ],
   [
-    'a message for what has ended',
+    'a message for an ended instance',
     { messages: [...GOOD.messages, message(1, 'Event')] },
     /waits for 'ended', which has ended/,
   ],
   [
-    'a task of nobody',
+    'a task of a missing instance',
     { tasks: [{ ...GOOD.tasks[0]!, instance_key: 9 }, ...GOOD.tasks] },
     /a task of event 2 of instance 9 is left/,
   ],
   [
-    'a task of what has ended',
+    'a task of an ended instance',
     { tasks: [{ ...GOOD.tasks[0]!, instance_key: 1 }, ...GOOD.tasks] },
     /a task .* of 'ended' is left, and the instance has ended/,
   ],
@@ -230,12 +230,12 @@ it.each<[string, Change, RegExp]>([
     /event 2 of instance 2 is offered although/,
   ],
   [
-    'a heartbeat of nobody',
+    'a heartbeat of a missing instance',
     { heartbeats: [{ instance_key: 9, execution: 1, event_id: 2 }] },
     /a heartbeat of event 2 of instance 9 is left/,
   ],
   [
-    'a heartbeat of what is over',
+    'a heartbeat of an ended activity',
     telling(5, 1, event(5, 1, 'ExecutionStarted'), event(5, 2, 'TimerCreated')),
     /a heartbeat of event 2 of 'owned' is left/,
   ],
@@ -245,7 +245,7 @@ it.each<[string, Change, RegExp]>([
     /'child' is a child of 'other' and its parent's key is that of 'parent'/,
   ],
   [
-    'a child that nobody asked for',
+    'a child that its parent did not schedule',
     having('child', { parent_event: 2 }),
     /'parent' did not ask for its child 'child' with event 2/,
   ],
@@ -265,7 +265,7 @@ it.each<[string, Change, RegExp]>([
     /'parent' waits for the child of event 3, which is neither/,
   ],
   [
-    'a child that ended and told nobody',
+    'a child that ended without a message to its parent',
     having('child', { status: 'Terminated', completed_at: 1, wake_at: null }),
     /'parent' waits for the child of event 3/,
   ],
@@ -275,12 +275,12 @@ it.each<[string, Change, RegExp]>([
     /'parent' is told twice of the child of event 3/,
   ],
   ['a new one that is never due', having('new', { wake_at: null }), /'new' is Pending, unowned and never due/],
-  ['an activity that nobody runs', { tasks: [] }, /'parent' sleeps, and nobody runs the activity of event 2/],
+  ['an activity without a task', { tasks: [] }, /'parent' sleeps, and nobody runs the activity of event 2/],
   [
     'a sleep with an activity of its own',
     having('owned', { owner: null }),
     /'owned' sleeps, and nobody runs the activity of event 2/,
   ],
-])('tells of %s', (_, change, words) => {
+])('reports %s', (_, change, words) => {
   expect(rowViolations({ ...GOOD, ...change }).join('\n')).toMatch(words);
 });

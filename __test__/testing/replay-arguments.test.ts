@@ -108,7 +108,7 @@ describe('the arguments of a replay', () => {
       /is 'j', another instance than 'i'/,
     ],
     [
-      'an event without what its kind needs',
+      'an event without a field that its kind needs',
       exported({ eventId: 2, timeMs: 1, kind: 'TimerFired' }),
       'events',
       /event 2 \(TimerFired\) cannot be read: it refers to no earlier event/,
