@@ -72,7 +72,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn a_small_set_holds_what_an_ordered_set_holds() {
+    fn a_small_set_holds_the_elements_of_an_ordered_set() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let mut up_to = |most: f64| (random.unit() * most) as u32;

@@ -37,7 +37,7 @@ fn with(seed: &[u8], text: &str) -> String {
 }
 
 #[test]
-fn what_is_nested_deep_takes_no_stack() {
+fn deeply_nested_input_takes_no_stack() {
     let run = || {
         for text in deep() {
             for target in TARGETS {

@@ -62,7 +62,7 @@ pub async fn takes_no_more_than_the_limit_and_says_that_more_is_due(store: &Stor
 
 /// A match of the name alone or of the version alone is not enough. Instances that only other workers can run do not
 /// count for this worker's next wake.
-pub async fn takes_only_what_is_registered_by_name_and_version(store: &Store) {
+pub async fn takes_only_instances_whose_name_and_version_are_registered(store: &Store) {
     let store = store.first();
     for (id, name, version) in [
         ("1", "a", "1"),
@@ -264,7 +264,7 @@ pub async fn gives_nothing_to_a_worker_that_is_not_registered(store: &Store) {
 }
 
 /// A backlog of unregistered orchestrations stays due, and does not keep a worker from the instances that it can run.
-pub async fn leaves_a_backlog_that_nobody_registered_where_it_is(store: &Store) {
+pub async fn leaves_a_backlog_of_unregistered_orchestrations_due(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let unknown = |n| NewInstance {

@@ -97,7 +97,7 @@ pub async fn a_worker_can_give_it_back(store: &Store) {
 }
 
 /// Unread messages and the custom status survive.
-pub async fn what_waits_for_the_instance_and_its_status_stay(store: &Store) {
+pub async fn unread_messages_and_the_custom_status_stay(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     store.start(instance("a")).await;

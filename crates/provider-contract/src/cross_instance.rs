@@ -221,7 +221,7 @@ pub async fn messages_come_after_the_starts(store: &Store) {
 }
 
 /// The instance is told of each refusal. Its other starts and messages are not affected.
-pub async fn what_is_refused_is_told_to_the_instance(store: &Store) {
+pub async fn refusals_are_reported_to_the_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let ended = store.owned("ended", &worker).await;
@@ -393,7 +393,7 @@ pub async fn the_end_of_a_child_wakes_its_parent(store: &Store) {
 }
 
 /// A parent that has ended, was replaced, or is in its next execution does not wait for the child.
-pub async fn the_end_of_a_child_is_told_to_nobody_who_does_not_wait(store: &Store) {
+pub async fn the_end_of_a_child_is_reported_only_to_a_waiting_parent(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let parent = store.family(&worker, &["a", "b"]).await;

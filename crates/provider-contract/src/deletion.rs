@@ -109,7 +109,7 @@ pub async fn takes_away_all_of_an_instance(store: &Store) {
 }
 
 /// An instance that has not ended is not deleted in any state.
-pub async fn leaves_what_has_not_ended(store: &Store) {
+pub async fn leaves_an_instance_that_has_not_ended(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     assert_eq!(store.delete("absent").await, Outcome::NotFound);
@@ -139,7 +139,7 @@ pub async fn sweeps_events_in_steps(store: &Store) {
 }
 
 /// The events that one handle has left are swept by another one.
-pub async fn leaves_its_sweep_to_anybody(store: &Store) {
+pub async fn leaves_its_sweep_to_any_handle(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
     let key = first.ended_at("a", 1).await;
@@ -167,7 +167,7 @@ pub async fn prunes_the_longest_ended_first(store: &Store) {
 }
 
 /// An instance must meet all conditions of the filter. Bounds of time are strict.
-pub async fn prunes_what_its_filter_names(store: &Store) {
+pub async fn prunes_the_instances_that_its_filter_matches(store: &Store) {
     let store = store.first();
     for (id, at) in [("x1", 10), ("x2", 20), ("y1", 10), ("x3", 30)] {
         store.ended_at(id, at).await;

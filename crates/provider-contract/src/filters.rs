@@ -166,7 +166,7 @@ pub async fn filters_by_several_conditions_at_once(store: &Store) {
 }
 
 /// A child is found by the id of its parent, although that parent is deleted.
-pub async fn finds_the_children_of_what_is_gone(store: &Store) {
+pub async fn finds_the_children_of_a_deleted_parent(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let of = |id: &str| NewInstance {

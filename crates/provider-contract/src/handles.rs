@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
 
 /// The second handle finds everything that the first one wrote, at once.
-pub async fn a_second_handle_sees_what_the_first_wrote(store: &Store) {
+pub async fn a_second_handle_sees_the_writes_of_the_first(store: &Store) {
     let first = store.first();
     let Some(second) = store.second() else { return };
     let worker = first.worker("w").await;
@@ -90,7 +90,7 @@ pub async fn handles_do_not_take_the_same_instance(store: &Store) {
 }
 
 /// Batches that were handed over before the close are written and answered.
-pub async fn closing_finishes_what_was_handed_over(store: &Store) {
+pub async fn closing_finishes_pending_batches(store: &Store) {
     let mut answers = Vec::new();
     for n in 0..100 {
         let (done, answered) = answer();

@@ -114,7 +114,7 @@ pub async fn of_a_fenced_turn_stay(store: &Store) {
 }
 
 /// A heartbeat without details removes those that were kept. The same heartbeat may come again.
-pub async fn without_details_take_away_what_was_kept(store: &Store) {
+pub async fn without_details_remove_the_stored_details(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = beating(store, &worker).await;

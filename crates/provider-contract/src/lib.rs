@@ -70,8 +70,8 @@ macro_rules! as_kept {
             pages {
                 of_an_acquisition_end_with_the_instance_that_fills_them,
                 of_an_acquisition_are_measured_by_the_first_page_of_each,
-                of_an_acquisition_count_what_waits_for_each_instance,
-                of_what_is_no_mail_are_told_to_be_read_again,
+                of_an_acquisition_count_the_messages_of_each_instance,
+                of_messages_that_are_no_mail_are_to_be_read_again,
             }
             texts {
                 are_read_at_every_place,
@@ -79,7 +79,7 @@ macro_rules! as_kept {
                 come_in_pages,
                 that_are_not_wanted_are_passed_over,
                 are_replaced_where_they_are_as_they_were,
-                are_replaced_below_a_worker_that_goes_on,
+                are_replaced_below_a_running_worker,
                 of_deleted_instances_are_passed_over,
             }
         }
@@ -94,14 +94,14 @@ macro_rules! behaviour {
             acquire {
                 takes_the_highest_priority_first_and_then_the_longest_due,
                 takes_no_more_than_the_limit_and_says_that_more_is_due,
-                takes_only_what_is_registered_by_name_and_version,
+                takes_only_instances_whose_name_and_version_are_registered,
                 takes_nothing_before_its_time_and_says_when_that_is,
                 takes_nothing_that_is_owned_suspended_or_ended,
                 gives_each_instance_to_one_of_many_workers,
                 raises_the_epoch_at_every_acquisition,
                 brings_the_first_page_of_history_and_every_message,
                 gives_nothing_to_a_worker_that_is_not_registered,
-                leaves_a_backlog_that_nobody_registered_where_it_is,
+                leaves_a_backlog_of_unregistered_orchestrations_due,
             }
             backlog {
                 a_full_one_takes_no_more,
@@ -136,7 +136,7 @@ macro_rules! behaviour {
             continue_as_new {
                 the_worker_keeps_the_instance,
                 a_worker_can_give_it_back,
-                what_waits_for_the_instance_and_its_status_stay,
+                unread_messages_and_the_custom_status_stay,
                 former_executions_can_be_read,
                 a_first_turn_can_continue,
                 a_suspension_after_it_is_resumed_as_running,
@@ -144,11 +144,11 @@ macro_rules! behaviour {
             }
             deletion {
                 takes_away_all_of_an_instance,
-                leaves_what_has_not_ended,
+                leaves_an_instance_that_has_not_ended,
                 sweeps_events_in_steps,
-                leaves_its_sweep_to_anybody,
+                leaves_its_sweep_to_any_handle,
                 prunes_the_longest_ended_first,
-                prunes_what_its_filter_names,
+                prunes_the_instances_that_its_filter_matches,
                 prunes_in_pages,
                 of_an_instance_leaves_no_count_of_it,
                 prunes_former_executions,
@@ -163,11 +163,11 @@ macro_rules! behaviour {
                 leave_the_others_of_the_batch,
             }
             handles {
-                a_second_handle_sees_what_the_first_wrote,
+                a_second_handle_sees_the_writes_of_the_first,
                 a_foreign_change_is_told,
                 a_foreign_change_is_told_to_a_busy_handle,
                 handles_do_not_take_the_same_instance,
-                closing_finishes_what_was_handed_over,
+                closing_finishes_pending_batches,
                 a_closed_handle_answers_closed,
                 closing_twice_is_closing_once,
                 closing_one_handle_leaves_the_other,
@@ -177,7 +177,7 @@ macro_rules! behaviour {
                 of_others_are_kept_off,
                 go_with_the_turn_that_names_them,
                 of_a_fenced_turn_stay,
-                without_details_take_away_what_was_kept,
+                without_details_remove_the_stored_details,
                 outlive_a_suspension,
                 of_ended_instances_are_kept_off,
             }
@@ -188,14 +188,14 @@ macro_rules! behaviour {
                 filters_by_tags,
                 filters_by_times,
                 filters_by_several_conditions_at_once,
-                finds_the_children_of_what_is_gone,
+                finds_the_children_of_a_deleted_parent,
                 finds_the_same_along_each_index,
                 finds_ids_by_their_prefix_where_many_begin_with_it,
             }
             listing {
                 brings_the_newest_first,
                 brings_whole_statuses,
-                goes_on_where_a_page_ended,
+                continues_at_the_end_of_a_page,
                 is_not_disturbed_between_its_pages,
                 walks_no_further_than_it_may,
                 holds_no_more_than_so_many_bytes,
@@ -225,14 +225,14 @@ macro_rules! behaviour {
                 a_refused_batch_starts_nothing,
                 a_turn_sends_messages,
                 messages_come_after_the_starts,
-                what_is_refused_is_told_to_the_instance,
+                refusals_are_reported_to_the_instance,
                 a_message_to_a_full_mailbox_is_refused,
                 a_refusal_wakes_an_instance_that_is_released_with_it,
                 an_end_is_told_of_no_refusal,
                 the_end_of_a_child_is_told_to_its_parent,
                 a_child_that_continues_as_new_is_the_same_child,
                 the_end_of_a_child_wakes_its_parent,
-                the_end_of_a_child_is_told_to_nobody_who_does_not_wait,
+                the_end_of_a_child_is_reported_only_to_a_waiting_parent,
                 a_turn_cancels_children,
                 a_termination_cancels_the_children,
                 a_suspended_child_ends_with_its_parent,
@@ -260,11 +260,11 @@ macro_rules! behaviour {
                 a_message_that_was_seen_does_not,
                 a_message_that_was_not_seen_does_not_delay_an_earlier_time,
                 fences_off_the_former_owner,
-                lets_go_what_is_its_own,
+                releases_only_its_own_instance,
             }
             revocation {
                 is_told_until_the_owner_lets_go,
-                of_an_earlier_epoch_is_told_to_who_has_it_again,
+                of_an_earlier_epoch_is_reported_to_an_owner_that_has_it_again,
                 of_an_instance_without_owner_is_no_news,
                 is_forgotten_with_the_worker,
                 wakes_the_owner_elsewhere,
@@ -278,7 +278,7 @@ macro_rules! behaviour {
                 eight_starts_at_once_make_one_instance,
                 restart_replaces_an_ended_instance,
                 restart_keeps_an_instance_that_has_not_ended,
-                restart_fences_off_what_was_before,
+                restart_fences_off_the_former_instance,
                 a_start_brings_its_first_turn_along,
                 a_first_turn_may_end_its_instance_or_let_it_sleep,
                 a_first_turn_of_an_unregistered_worker_is_dropped,
@@ -290,9 +290,9 @@ macro_rules! behaviour {
                 count_instances_by_status,
                 count_messages_that_wait,
                 count_workers_that_are_alive,
-                tell_of_what_is_due,
-                name_what_nobody_takes,
-                name_workers_and_what_they_have,
+                count_due_and_overdue_instances,
+                name_overdue_orchestrations,
+                name_workers_with_their_instances_and_tasks,
             }
             statuses {
                 come_in_the_order_of_the_ids,
@@ -338,7 +338,7 @@ macro_rules! behaviour {
                 a_trial_ends_when_that_is_said,
                 a_trial_ends_with_its_owner,
                 a_trial_of_another_owner_is_kept_off,
-                giving_back_keeps_what_it_names,
+                giving_back_keeps_the_named_instances,
                 giving_back_fences_off_the_former_owner,
                 giving_back_names_nothing_that_is_not_its_own,
                 gives_back_tasks,
@@ -350,14 +350,14 @@ macro_rules! behaviour {
                 come_by_priority_and_time,
                 the_end_of_one_is_told_to_its_instance,
                 the_end_of_one_wakes_its_instance,
-                fence_off_whoever_does_not_run_them,
+                fence_off_ends_of_other_workers_and_attempts,
                 can_be_withdrawn,
                 can_be_offered_again,
                 of_a_fenced_turn_are_not_offered,
                 go_with_a_termination,
-                of_a_former_execution_are_told_to_nobody,
+                of_a_former_execution_are_reported_to_no_instance,
                 keep_their_heartbeats,
-                of_an_ended_instance_are_told_to_nobody,
+                of_an_ended_instance_are_reported_to_no_instance,
                 are_of_activities_that_are_known_for_good,
                 are_returned_by_their_own_worker,
             }
@@ -394,11 +394,11 @@ macro_rules! behaviour {
                 registered_twice_are_one,
                 renew_their_lease_from_now,
                 that_were_removed_cannot_renew,
-                that_are_removed_release_what_they_own,
+                that_are_removed_release_their_instances,
                 whose_lease_ended_are_taken_over,
-                whose_lease_has_not_ended_keep_what_they_own,
+                whose_lease_has_not_ended_keep_their_instances,
                 that_are_unknown_release_nothing,
-                are_told_what_they_own,
+                get_a_list_of_their_instances_and_tasks,
             }
         }
     };

@@ -126,7 +126,7 @@ pub async fn brings_whole_statuses(store: &Store) {
 }
 
 /// No instance comes twice and none is left out, however small the pages are and also where instances share a time.
-pub async fn goes_on_where_a_page_ended(store: &Store) {
+pub async fn continues_at_the_end_of_a_page(store: &Store) {
     let store = store.first();
     for n in 0..7 {
         store.start_at(n / 3, instance(&n.to_string())).await;

@@ -106,7 +106,7 @@ pub async fn of_an_acquisition_end_with_the_instance_that_fills_them(store: &Sto
 }
 
 /// An acquisition counts the messages of an instance, because a worker reads all of them at once.
-pub async fn of_an_acquisition_count_what_waits_for_each_instance(store: &Store) {
+pub async fn of_an_acquisition_count_the_messages_of_each_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     for id in ["a", "b", "c"] {
@@ -222,7 +222,7 @@ pub async fn of_messages_end_with_the_one_that_fills_them(store: &Store) {
 
 /// Messages that are no mail are read again until none is left. A request to cancel comes first, wherever it stands,
 /// and mail does not keep the others away.
-pub async fn of_what_is_no_mail_are_told_to_be_read_again(store: &Store) {
+pub async fn of_messages_that_are_no_mail_are_to_be_read_again(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("a", &worker).await;

@@ -108,7 +108,7 @@ pub async fn fences_off_the_former_owner(store: &Store) {
 
 /// A worker that holds nothing of an instance any more releases it, and another worker acquires it. A worker that
 /// does not own the instance cannot release it.
-pub async fn lets_go_what_is_its_own(store: &Store) {
+pub async fn releases_only_its_own_instance(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
     let owned = store.owned("a", &worker).await;

@@ -54,7 +54,7 @@ pub async fn is_told_until_the_owner_lets_go(store: &Store) {
 }
 
 /// A worker may own the instance again before it has heard that it lost it.
-pub async fn of_an_earlier_epoch_is_told_to_who_has_it_again(store: &Store) {
+pub async fn of_an_earlier_epoch_is_reported_to_an_owner_that_has_it_again(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let first = store.owned("a", &worker).await;

@@ -198,7 +198,7 @@ pub async fn restart_keeps_an_instance_that_has_not_ended(store: &Store) {
 }
 
 /// A turn of the old instance does not reach the new one, although the id is the same.
-pub async fn restart_fences_off_what_was_before(store: &Store) {
+pub async fn restart_fences_off_the_former_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let old = store.owned("a", &worker).await;

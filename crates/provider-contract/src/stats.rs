@@ -81,7 +81,7 @@ pub async fn count_workers_that_are_alive(store: &Store) {
 }
 
 /// The stats tell how many instances are due and overdue, and how long the oldest has been due.
-pub async fn tell_of_what_is_due(store: &Store) {
+pub async fn count_due_and_overdue_instances(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.owned("later", &worker).await;
@@ -100,7 +100,7 @@ pub async fn tell_of_what_is_due(store: &Store) {
 }
 
 /// Overdue instances are named by orchestration and version, the longest due first, up to a limit.
-pub async fn name_what_nobody_takes(store: &Store) {
+pub async fn name_overdue_orchestrations(store: &Store) {
     let store = store.first();
     let overdue = async || store.provider.overdue().await.expect("the store answers");
     let sort = |name: &str, version: &str, id: &str| NewInstance {
@@ -142,7 +142,7 @@ pub async fn name_what_nobody_takes(store: &Store) {
 }
 
 /// Registered workers are listed with their numbers of instances and tasks, also a worker whose lease has ended.
-pub async fn name_workers_and_what_they_have(store: &Store) {
+pub async fn name_workers_with_their_instances_and_tasks(store: &Store) {
     let store = store.first();
     let inspect = async || store.provider.inspect().await.expect("the store answers");
     assert_eq!(inspect().await.workers, []);

@@ -312,7 +312,7 @@ pub async fn a_trial_of_another_owner_is_kept_off(store: &Store) {
 }
 
 /// The worker stays registered and keeps the instances that it names.
-pub async fn giving_back_keeps_what_it_names(store: &Store) {
+pub async fn giving_back_keeps_the_named_instances(store: &Store) {
     let store = store.first();
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
     let kept = store.owned("kept", &worker).await;

@@ -238,7 +238,7 @@ pub async fn the_end_of_one_wakes_its_instance(store: &Store) {
 }
 
 /// An end is fenced off if it comes from another worker, for another attempt, or from a worker that lost the task.
-pub async fn fence_off_whoever_does_not_run_them(store: &Store) {
+pub async fn fence_off_ends_of_other_workers_and_attempts(store: &Store) {
     let store = store.first();
     let (worker, helper) = (store.worker("w").await, store.worker("h").await);
     let owned = store.offered(&worker, 2).await;
@@ -310,7 +310,7 @@ pub async fn go_with_a_termination(store: &Store) {
 }
 
 /// The end of a task of a former execution is told to no instance.
-pub async fn of_a_former_execution_are_told_to_nobody(store: &Store) {
+pub async fn of_a_former_execution_are_reported_to_no_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.offered(&worker, 2).await;
@@ -366,7 +366,7 @@ pub async fn keep_their_heartbeats(store: &Store) {
 }
 
 /// The end of a task whose instance has ended is told to no instance.
-pub async fn of_an_ended_instance_are_told_to_nobody(store: &Store) {
+pub async fn of_an_ended_instance_are_reported_to_no_instance(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = store.offered(&worker, 2).await;

@@ -284,7 +284,7 @@ pub async fn are_replaced_where_they_are_as_they_were(store: &Store) {
 }
 
 /// The fences of the worker that owns the instance hold as before.
-pub async fn are_replaced_below_a_worker_that_goes_on(store: &Store) {
+pub async fn are_replaced_below_a_running_worker(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = everywhere(store, &worker).await;

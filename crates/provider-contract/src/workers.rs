@@ -135,7 +135,7 @@ pub async fn that_were_removed_cannot_renew(store: &Store) {
 }
 
 /// Their instances are due at once, in the state of their last turn, and the former owner is fenced off (P7).
-pub async fn that_are_removed_release_what_they_own(store: &Store) {
+pub async fn that_are_removed_release_their_instances(store: &Store) {
     let store = store.first();
     let (worker, next) = (store.worker("w").await, store.worker("next").await);
     let turned = store.owned("turned", &worker).await;
@@ -195,7 +195,7 @@ pub async fn whose_lease_ended_are_taken_over(store: &Store) {
 }
 
 /// A lease holds until its very end.
-pub async fn whose_lease_has_not_ended_keep_what_they_own(store: &Store) {
+pub async fn whose_lease_has_not_ended_keep_their_instances(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
     let owned = store.owned("a", &worker).await;
@@ -222,7 +222,7 @@ pub async fn that_are_unknown_release_nothing(store: &Store) {
 }
 
 /// A renewal tells what the worker owns in the store, so that the worker can compare it with its own table (P16).
-pub async fn are_told_what_they_own(store: &Store) {
+pub async fn get_a_list_of_their_instances_and_tasks(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
     let told = async |worker: &WorkerId| {

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_for_now_alone_is_asked_for_again() {
+    async fn only_temporarily_failed_values_are_encoded_again() {
         let codec = Planned::default();
         codec.failures.lock().push(for_now());
         let mut texts = [Some("1".to_owned()), None, Some("2".to_owned())];
@@ -300,7 +300,7 @@ mod tests {
 
     /// C3.
     #[tokio::test]
-    async fn what_cannot_be_decoded_is_written_again_as_it_was() {
+    async fn a_text_that_cannot_be_decoded_is_written_again_unchanged() {
         let codec = Planned {
             is_required: true,
             ..Planned::default()

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_never_was() {
+    fn a_rollback_restores_all_rows() {
         let mut table = Table::default();
         table.insert(1, "one");
         table.insert(2, "two");

@@ -100,7 +100,7 @@ async fn a_batch_is_written_when_it_is_handed_over_and_answered_later() {
 }
 
 #[tokio::test]
-async fn what_was_written_can_be_seen_before_whoever_wrote_it_is_told() {
+async fn a_write_is_visible_before_its_caller_is_answered() {
     let store = store();
     let provider = store.connect();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -170,7 +170,7 @@ async fn a_refused_batch_leaves_the_store_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_handle_hears_what_others_did_and_no_more() {
+async fn a_handle_hears_only_of_changes_by_other_handles() {
     let store = store();
     let (one, two) = (store.connect(), store.connect());
     let (to_one, to_two) = (listen(&one), listen(&two));

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_allows_what_it_names_and_nothing_else() {
+    fn a_list_allows_the_named_methods_and_no_other() {
         // Ok, password in plain text, MD5, GSSAPI, SSPI, SASL.
         let codes = [0, 3, 5, 7, 9, 10];
         for (value, allowed) in [
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_was_asked_for_and_what_is_allowed() {
+    fn a_refusal_names_the_asked_and_the_allowed_methods() {
         let Verdict::Refused(error) = rule("scram-sha-256,md5").judge(&asks(3)) else {
             panic!("it is refused");
         };

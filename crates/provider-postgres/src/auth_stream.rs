@@ -174,7 +174,7 @@ mod tests {
     const OK: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 
     #[tokio::test]
-    async fn what_is_allowed_arrives_as_it_was_sent() {
+    async fn an_allowed_message_arrives_unchanged() {
         assert_eq!(read("scram-sha-256", &[SCRAM]).await.expect("it is allowed"), SCRAM);
         let bytes: Vec<&[u8]> = SCRAM.chunks(1).collect();
         assert_eq!(read("scram-sha-256", &bytes).await.expect("it is allowed"), SCRAM);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_allowed_is_never_handed_over() {
+    async fn a_refused_message_is_never_handed_over() {
         for pieces in [vec![OK], OK.chunks(1).collect(), OK.chunks(8).collect()] {
             let error = read("scram-sha-256", &pieces).await.expect_err("it is refused");
             assert!(error.to_string().contains("asks for no authentication"), "{error}");

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_woken_at_once_is_driven_by_the_same_thread() {
+    fn a_task_that_is_woken_at_once_is_driven_by_the_same_thread() {
         let runtime = runtime();
         let (send, passed, _task) = echo(&runtime);
         // The task may still be on its way out of its first poll.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_future_wakes_is_driven_with_it() {
+    fn a_task_that_a_driven_task_wakes_is_driven_with_it() {
         let runtime = runtime();
         let (second, passed, _second) = echo(&runtime);
         let (first, mut queue) = unbounded_channel();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_driven_future_wakes_is_announced() {
+    fn a_wake_outside_of_driven_tasks_is_announced() {
         let runtime = runtime();
         let (send, mut queue) = unbounded_channel();
         let (pass, passed) = mpsc::channel();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_panics_ends_and_its_caller_goes_on() {
+    fn a_task_that_panics_ends_and_its_caller_continues() {
         let runtime = runtime();
         let (send, mut queue) = unbounded_channel::<()>();
         let task = spawn(runtime.handle(), async move {

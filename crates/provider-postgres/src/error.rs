@@ -344,7 +344,7 @@ mod tests {
     /// A server that refused logins or writes for two seconds made each turn look like one that cannot be stored, and
     /// its worker lost each such instance for good.
     #[test]
-    fn only_what_blames_a_row_is_a_verdict_on_a_write() {
+    fn only_an_error_of_a_row_is_a_verdict_on_a_write() {
         let passes = [
             "28000", "28P01", "3D000", "42501", "42P01", "53300", "53200", "57P01", "57P03", "0A000", "25006", "XX000",
             "40001", "40003", "40P01", "08006", "08007", "55P03", "57014", "P0001", "58030", "F0000", "XX002",
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_an_open_store_from_being_used_may_pass() {
+    fn an_error_that_keeps_an_open_store_from_use_is_retryable() {
         let refused = || Failure::Found(Kind::CannotOpen, "role \"app\" is not permitted to log in".into());
         assert!(!refused().named("x").retryable());
         let error = refused().named_of_open("x");

@@ -33,7 +33,7 @@ async fn start(store: &PostgresProvider, id: &str) {
 /// A client that drops the schema after closing meets no statement of the store on the server. Such a statement might
 /// wait for the drop, and the drop for the statement.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_waits_for_any_more_is_waited_for() {
+async fn closing_waits_for_abandoned_statements() {
     let schema = Schema::new();
     let store = store(&schema).await;
     let (holder, looker) = (other_program().await, other_program().await);
@@ -68,7 +68,7 @@ async fn what_nobody_waits_for_any_more_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_have_to_know_is_told_before_the_end() {
+async fn notifications_are_sent_before_the_end_of_a_close() {
     let schema = Schema::new();
     let (leaving, staying) = (store(&schema).await, store(&schema).await);
     // A look once a second finds that anything may have changed. A notification tells what has changed.

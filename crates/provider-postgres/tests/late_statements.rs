@@ -231,7 +231,7 @@ async fn a_commit_that_is_delivered_late_decides() {
 /// While the outcome cannot be found out, the caller gets no answer. When it never can be, the answer is that it is
 /// unknown.
 #[tokio::test]
-async fn what_cannot_be_found_out_is_told_as_unknown() {
+async fn an_outcome_that_cannot_be_found_is_reported_as_unknown() {
     let store = prepared().await;
     let marks = format!("LOCK TABLE \"{}\".marks IN ACCESS EXCLUSIVE MODE", store.schema.0);
     let holder = other_program().await;

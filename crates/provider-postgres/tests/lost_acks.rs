@@ -40,7 +40,7 @@ async fn turns_are_written_once() {
 /// word: the turn was said to be unknown, written again and fenced off, and the work of the instance was given up and
 /// run again.
 #[tokio::test]
-async fn a_turn_is_asked_for_until_the_server_lets_somebody_in_again() {
+async fn a_turn_is_looked_up_until_the_server_accepts_connections_again() {
     let store = Store::open().await;
     let key = store.started("a").await;
     store.batch(turns([store.turn(key, 2)])).await.expect("it is written");
@@ -69,7 +69,7 @@ async fn nothing_is_written_when_a_transaction_cannot_begin() {
 }
 
 #[tokio::test]
-async fn what_was_fenced_off_stays_so() {
+async fn a_turn_that_was_fenced_off_stays_fenced_off() {
     let store = Store::open().await;
     let [passes, stale] = [store.started("passes").await, store.started("stale").await];
     assert_eq!(
@@ -133,7 +133,7 @@ async fn ends_are_written_once_and_tell_the_status() {
 }
 
 #[tokio::test]
-async fn starts_are_written_once_or_fail_as_what_may_pass() {
+async fn starts_are_written_once_or_fail_as_retryable() {
     let store = Store::open().await;
     store.started("first").await;
     let lost = store.cut(Cut::Before, vec![store.start("a")]).await;
@@ -173,7 +173,7 @@ async fn starts_are_written_once_or_fail_as_what_may_pass() {
 }
 
 #[tokio::test]
-async fn messages_are_written_once_or_fail_as_what_may_pass() {
+async fn messages_are_written_once_or_fail_as_retryable() {
     let store = Store::open().await;
     let key = store.started("a").await;
     store.batch(vec![message("a")]).await.expect("it is written");
@@ -201,7 +201,7 @@ async fn messages_are_written_once_or_fail_as_what_may_pass() {
 }
 
 #[tokio::test]
-async fn transactions_are_written_once_or_fail_as_what_may_pass() {
+async fn transactions_are_written_once_or_fail_as_retryable() {
     let store = Store::open().await;
     store.started("a").await;
     // Two messages are not one statement, but a transaction.

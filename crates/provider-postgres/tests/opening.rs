@@ -151,7 +151,7 @@ async fn a_schema_may_have_any_name_that_postgres_keeps_whole() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_told_from_what_will_not() {
+async fn retryable_errors_are_told_from_permanent_ones() {
     let options = PostgresOptions::default;
     let dead = refused("postgres://ada:s3cret@127.0.0.1:1/shop", options()).await;
     assert!(dead.kind == Kind::Io && dead.retryable(), "{dead}");
@@ -172,7 +172,7 @@ async fn what_may_pass_is_told_from_what_will_not() {
 
 /// The configuration's own time limit ends when a socket is open, so this waited for ever.
 #[tokio::test]
-async fn whoever_listens_and_never_says_a_word_is_given_up() {
+async fn a_server_that_never_responds_is_given_up() {
     let mute = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
     let port = mute.local_addr().expect("it has one").port();
     for mode in ["disable", "prefer"] {
@@ -186,7 +186,7 @@ async fn whoever_listens_and_never_says_a_word_is_given_up() {
 
 /// The certificate is checked where the server has TLS.
 #[tokio::test]
-async fn a_certificate_that_nobody_signed_is_refused_where_one_is_asked_for() {
+async fn a_certificate_without_a_trusted_signature_is_refused() {
     let has_tls: String = other_program()
         .await
         .query_one("SHOW ssl", &[])

@@ -263,7 +263,7 @@ mod tests {
 
     /// Readers without a gap keep SQLite from starting the log again by itself.
     #[test]
-    fn the_log_is_cut_once_nobody_reads_from_it() {
+    fn the_log_is_cut_once_it_has_no_reader() {
         let directory = Directory::new();
         let path = directory.join("store.db");
         let WriterConnection {

@@ -37,7 +37,7 @@ fn names(directory: &Directory) -> Vec<String> {
 /// Another handle, as another process has it, commits without a pause meanwhile. Each copy is of one moment, holds
 /// every write that was acknowledged before it began, and is a store.
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_hold_what_was_acknowledged_before_while_others_write() {
+async fn copies_under_load_hold_every_write_acknowledged_before_them() {
     let directory = Directory::new();
     let path = directory.join("store.db");
     let store = open(&path, system_clock());

@@ -36,7 +36,7 @@ fn hold_writer(store: &SqliteProvider) -> mpsc::Sender<()> {
 }
 
 #[test]
-fn whatever_waits_is_one_transaction() {
+fn waiting_jobs_are_one_transaction() {
     let directory = Directory::new();
     let store = open(&directory.join("store.db"), manual_clock());
     let hold = hold_writer(&store);
@@ -66,7 +66,7 @@ fn a_transaction_has_a_limit() {
 
 /// A job that fails costs the jobs of its transaction one more transaction each, once, and nothing else.
 #[test]
-fn a_failing_job_takes_nobody_with_it() {
+fn a_failing_job_fails_no_other() {
     let directory = Directory::new();
     let store = open(&directory.join("store.db"), manual_clock());
     let hold = hold_writer(&store);
@@ -158,7 +158,7 @@ fn two_handles_write_at_once() {
 
 /// A drop finishes the work as `close` does, for a caller that has no time to wait.
 #[test]
-fn dropping_a_store_finishes_what_was_handed_over() {
+fn dropping_a_store_finishes_pending_batches() {
     let directory = Directory::new();
     let path = directory.join("store.db");
     let store = open(&path, manual_clock());

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_with_a_prefix_comes_before_what_follows_it() {
+    fn the_end_of_a_prefix_follows_all_ids_with_it() {
         let after = |prefix| after_prefix(prefix);
         assert_eq!(after(""), None);
         assert_eq!(after("\u{10FFFF}\u{10FFFF}"), None);

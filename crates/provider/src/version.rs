@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_of_a_worker_is_read_again_and_garbage_is_nothing() {
+    fn newest_versions_round_trip_and_garbage_is_empty() {
         let newest = Newest(vec![("order \"1\"".into(), "1.10.0".into())]);
         assert_eq!(Newest::read(&newest.to_text()), newest);
         for text in ["", "{}", "[1]", "[[\"a\"]]"] {

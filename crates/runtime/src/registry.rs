@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_registered_is_checked_once_and_at_each_start() {
+    fn a_registration_is_checked_once_and_at_each_start() {
         let mut registry = Registry::default();
         registry.add(order("1.0.0"));
         registry.recheck_all();

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn new_work_waits_for_what_is_under_way_but_not_for_ever() {
+    fn new_work_waits_for_work_under_way_but_not_for_ever() {
         for count in [1, 2] {
             let (lanes, _) = counted(count);
             lanes.push(Place::Any, Class::New, 0);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_pushed_before_a_thread_is_attached_wakes_it() {
+    fn jobs_pushed_before_a_thread_is_attached_wake_it() {
         let lanes = Lanes::new(2);
         lanes.push(Place::At(ONE), Class::First, 1);
         lanes.push(Place::Any, Class::First, 2);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_lane_runs_what_is_pinned() {
+    fn only_its_lane_runs_a_pinned_job() {
         let (lanes, wakes) = counted(3);
         lanes.push(Place::At(ONE), Class::First, 1);
         assert_eq!(wakes.iter().map(|n| n.load(SeqCst)).collect::<Vec<_>>(), [0, 1, 0]);
@@ -379,7 +379,7 @@ mod tests {
 
     /// A busy lane must not keep the jobs behind its current one from an idle lane.
     #[test]
-    fn an_idle_lane_is_woken_for_what_a_busy_one_has_taken_and_steals_half_of_it() {
+    fn an_idle_lane_is_woken_for_jobs_of_a_busy_lane_and_steals_half_of_them() {
         let (lanes, wakes) = counted(2);
         assert!(lanes.push_from(MAIN, Place::Any, Class::Later, 0));
         assert_eq!(wakes[1].load(SeqCst), 0, "it comes to that one at once");
@@ -415,7 +415,7 @@ mod tests {
 
     /// A lane that kept pushing jobs to itself once never took any other job.
     #[test]
-    fn what_a_lane_makes_for_itself_keeps_it_from_nothing_else() {
+    fn jobs_that_a_lane_makes_for_itself_keep_it_from_no_other() {
         let (lanes, _) = counted(2);
         lanes.push(Place::Any, Class::Later, 1);
         lanes.push(Place::At(MAIN), Class::Later, 2);

@@ -36,7 +36,7 @@ fn is_pushed_once_however_much_it_is_sent() {
 }
 
 #[test]
-fn what_comes_during_a_step_or_a_block_makes_another_step() {
+fn a_message_during_a_step_or_a_block_makes_another_step() {
     for blocks in [false, true] {
         let process = waiting();
         let mut core = process.lock();
@@ -60,7 +60,7 @@ fn what_comes_during_a_step_or_a_block_makes_another_step() {
 }
 
 #[test]
-fn what_needs_something_before_its_first_step_is_blocked_until_it_is_given_it() {
+fn a_process_with_a_need_is_blocked_until_the_need_is_met() {
     let process = Counter::new(true);
     let mut core = process.lock();
     assert_eq!(process.start(&mut core), NextAction::Needs(()));
@@ -72,7 +72,7 @@ fn what_needs_something_before_its_first_step_is_blocked_until_it_is_given_it() 
 }
 
 #[test]
-fn nothing_wakes_what_is_over() {
+fn nothing_wakes_a_stopped_process() {
     let process = waiting();
     assert_eq!(process.send(&mut process.lock(), &(), 1), NextAction::Step);
     process.stop(&());

@@ -64,7 +64,7 @@ fn execution_continues_with_open_operations() {
 
 /// The first event of the next execution, the same from a live run and from a replay.
 #[test]
-fn the_next_execution_starts_from_what_the_last_one_left() {
+fn the_next_execution_starts_from_the_end_of_the_last_one() {
     let script = Script::parse("status \"waiting\"\nawait event go\ncontinue it ; 2.0.0\n---\n100 event go 3\n");
     let fresh = run_everywhere(&script, Budget::default());
     let [mut live, mut replayed] = [&fresh.worlds[0], &fresh.worlds[1]].map(Clone::clone);
@@ -221,7 +221,7 @@ fn returns_instead() {
 }
 
 #[test]
-fn goes_on_instead() {
+fn schedules_another_activity_instead() {
     check_changed(
         LOOP,
         r#"

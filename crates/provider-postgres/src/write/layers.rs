@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_different_instances_is_one_layer() {
+    fn writes_to_different_instances_are_one_layer() {
         assert_eq!(
             shape(&[resume("a"), message("b", None), message("c", Some(3)), resume("d")]),
             [(2, 2)]
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_overtake_begins_another() {
+    fn a_write_that_would_overtake_begins_another_layer() {
         assert_eq!(shape(&[resume("a"), message("a", None)]), [(0, 1), (1, 0)]);
         assert_eq!(shape(&[message("a", Some(1)), message("a", None)]), [(1, 0), (1, 0)]);
     }

@@ -464,7 +464,7 @@ mod tests {
     /// task. The store listed the task as that worker's for as long as the worker lived, and the instance waited for
     /// ever.
     #[test]
-    fn what_two_executions_asked_for_with_the_same_event_is_not_the_same() {
+    fn attempts_of_two_executions_with_the_same_event_differ() {
         let mut attempts = attempts(10);
         let (former, next) = (ActivityToken(1), ActivityToken(2));
         assert!(attempts.add(former, task_attempt(1, 2), None));
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_instance_left_makes_way_for_the_same_attempt() {
+    fn an_attempt_of_a_lost_instance_makes_way_for_the_same_attempt() {
         let (mut attempts, lost, again) = (attempts(1), instance(1), instance(2));
         assert!(attempts.add(ActivityToken(1), attempt(&lost, 2), None));
         assert_eq!(attempts.admit(), Some(ActivityToken(1)));

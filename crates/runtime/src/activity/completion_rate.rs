@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ended_long_ago_does_not_count() {
+    fn ends_long_ago_do_not_count() {
         let began = Instant::now();
         let mut completion_rate = CompletionRate::first(began);
         for _ in 1..5 {

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_due_comes_in_order_and_an_earlier_one_overtakes() {
+    async fn due_alarms_come_in_order_and_an_earlier_one_overtakes() {
         let clock = Arc::new(ManualClock::new(100));
         let alarms = Arc::new(Alarms::new(clock.clone() as Arc<dyn Clock>));
         alarms.set(3_600_100, "later");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_taken_back_does_not_come_and_is_not_kept() {
+    async fn a_cancelled_alarm_does_not_come_and_is_not_kept() {
         let clock = Arc::new(ManualClock::new(100));
         let alarms = Alarms::new(clock.clone() as Arc<dyn Clock>);
         let first = alarms.set(200, "first");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_given_back_makes_room() {
+    async fn returned_bytes_make_room() {
         let budget = ByteBudget::new(100);
         let mut first = budget.take(60);
         first.add(budget.take(60));

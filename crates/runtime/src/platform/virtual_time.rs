@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_on_the_way_wakes_what_waits_for_it_and_both_clocks_agree() {
+    fn due_timers_on_the_way_wake_their_waiters_and_both_clocks_agree() {
         let time = VirtualTime::new(0, 1).expect("it is made");
         let (machine, woken) = (time.machine(), Arc::new(Notify::new()));
         let moments = Arc::new(Mutex::new(Vec::new()));

@@ -102,7 +102,7 @@ mod tests {
     const BYTES_MAX: usize = 16 * 1024;
 
     #[test]
-    fn what_is_told_is_read_again_and_never_large() {
+    fn a_description_round_trips_and_is_never_large() {
         let lane = LaneDescription {
             pinned_jobs: u64::MAX,
             taken_jobs: u64::MAX,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_text_tells_nothing() {
+    fn another_text_is_no_description() {
         for text in ["", "1", "{}", r#"{"hostName":1}"#, "[[["] {
             assert_eq!(WorkerDescription::read(text), None, "{text}");
         }

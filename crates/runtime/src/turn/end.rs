@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_stays_or_is_released_by_what_it_waits_for() {
+    fn an_instance_stays_or_is_released_by_its_waits() {
         let hold = || EndPlan::Commit(AfterTurn::Hold);
         let late = Some(HOLD_UNTIL_MS + 1);
         let table = [

@@ -182,7 +182,7 @@ async fn an_instance_that_is_terminated_while_a_later_turn_commits_starts_nothin
 
 /// Each attempt is given the rest of the total timeout; the waits between attempts count.
 #[tokio::test(start_paused = true)]
-async fn each_attempt_gets_what_is_left_of_the_total_timeout() {
+async fn each_attempt_gets_the_rest_of_the_total_timeout() {
     let mut f = Fixture::started(slots(1), &[Op::Within("a", 5_000)]).await;
     f.start("i").await;
     assert_eq!(f.running[0].total_timeout, Some((5_000, 5_000)));
@@ -217,7 +217,7 @@ async fn a_total_timeout_is_over_while_all_slots_are_taken() {
 
 /// The clock does not begin anew with another worker.
 #[tokio::test(start_paused = true)]
-async fn a_total_timeout_goes_on_while_nobody_runs_it() {
+async fn a_total_timeout_counts_while_no_worker_runs_the_activity() {
     let mut f = Fixture::started(slots(1), &[Op::Within("a", 5_000)]).await;
     f.start("i").await;
     f.shut_down(std::time::Duration::ZERO).await;

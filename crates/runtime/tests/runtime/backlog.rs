@@ -136,7 +136,7 @@ async fn an_instance_that_waits_for_many_mailboxes_finds_their_messages_in_order
 
 /// The instance waits for another mailbox: asleep in the store, or here because an activity runs.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_that_nobody_waits_for_hides_no_message_behind_it() {
+async fn a_crowd_of_messages_that_are_not_awaited_hides_no_later_message() {
     for (cache, is_held) in [(0, false), (100, false), (0, true), (100, true)] {
         let first: &[Op] = if is_held { &[Op::Spawn("a")] } else { &[] };
         let script: Vec<Op> = [first, &[Op::Event("go"), Op::Event("go")]].concat();

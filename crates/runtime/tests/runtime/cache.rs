@@ -75,7 +75,7 @@ async fn released_generators_are_evicted_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_in_use_stay_and_go_once_they_wait() {
+async fn instances_in_use_stay_until_they_wait() {
     let mut f = Fixture::started(cached(1), &[Op::Activity("a")]).await;
     f.memory.hold(Call::Commit);
     for n in 0..100 {
@@ -126,7 +126,7 @@ async fn a_history_that_cannot_be_read_for_a_while_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_used_for_a_while_is_evicted() {
+async fn an_idle_instance_is_evicted() {
     let script = &[Op::Activity("a"), Op::Event("go"), Op::Activity("b")];
     let mut f = Fixture::started(cached(100), script).await;
     for id in ["owned", "released", "used"] {
@@ -160,7 +160,7 @@ async fn what_is_not_used_for_a_while_is_evicted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_long_to_replay_stays_while_there_is_room() {
+async fn an_instance_with_a_long_replay_stays_while_there_is_room() {
     // Each step has two events.
     const STEPS: usize = CACHE_IDLE_EVENTS as usize / 2;
     const LONG: [Op; STEPS + 1] = {

@@ -24,7 +24,7 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_held_instance_is_dropped_by_its_worker_and_goes_on_when_resumed() {
+async fn a_held_instance_is_dropped_by_its_worker_and_continues_when_resumed() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Event("go")]).await;
     f.start("i").await;
     assert_eq!(f.suspend("i").await, Ok(()));
@@ -46,7 +46,7 @@ async fn a_held_instance_is_dropped_by_its_worker_and_goes_on_when_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_held_instance_is_in_the_middle_of_is_not_stored() {
+async fn an_unfinished_turn_of_a_held_instance_is_not_stored() {
     let mut f = Fixture::with_commits(RuntimeOptions::default(), 2);
     f.script("main", &[Op::Activity("a"), Op::Activity("b")]);
     f.begin().await;
@@ -83,7 +83,7 @@ async fn an_instance_that_another_process_held_is_not_run_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_has_not_ended_can_be_held() {
+async fn an_ended_instance_cannot_be_held() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[]).await;
     f.start("i").await;
     let (id, status) = ("i".to_owned(), Status::Completed);

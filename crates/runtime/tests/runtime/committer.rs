@@ -62,7 +62,7 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_while_a_batch_is_written_is_the_next_one_up_to_its_limit() {
+async fn writes_that_wait_for_a_batch_are_the_next_one_up_to_its_limit() {
     let f = Fixture::new(1);
     f.memory.hold(Call::Commit);
     for name in ["1", "2", "3", "4", "5", "6"] {
@@ -201,7 +201,7 @@ async fn one_refused_write_takes_no_other_down() {
 /// Regression test: a second batch that failed for good ended the back-off of a first one that the store was too busy
 /// for.
 #[tokio::test(start_paused = true)]
-async fn whoever_panics_over_its_answer_keeps_no_other_from_its_own() {
+async fn a_caller_that_panics_over_its_answer_keeps_no_other_from_its_own() {
     let f = Fixture::new(1);
     f.memory.hold(Call::Commit);
     f.submit("1", Patience::Endless);
@@ -255,7 +255,7 @@ async fn a_closed_store_that_answers_at_once_is_not_called_from_within_its_answe
 /// A write that was in the batch is reported as possibly written, even if it is given up or refused later. A write that
 /// was not in it is not.
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_written_is_told_as_such_whatever_comes_after() {
+async fn a_possible_write_is_reported_as_such_after_any_later_error() {
     let f = Fixture::new(1);
     let outcomes: Arc<Mutex<Vec<(&str, CommitOutcome)>>> = Arc::default();
     let submit = |name: &'static str| {

@@ -93,7 +93,7 @@ async fn a_message_that_was_consumed_before_does_not_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_not_here_is_left_to_whoever_has_it() {
+async fn a_version_that_is_not_registered_is_left_to_another_worker() {
     let mut f = Fixture::started(
         RuntimeOptions::default(),
         &[Op::ContinueTo(2, Some("2.0.0")), Op::Activity("a")],
@@ -134,7 +134,7 @@ async fn a_runtime_that_shuts_down_takes_no_next_execution() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_replayed_belongs_to_the_execution() {
+async fn a_replay_takes_the_events_of_its_execution() {
     let options = RuntimeOptions {
         cached_instances_max: 0,
         ..RuntimeOptions::default()

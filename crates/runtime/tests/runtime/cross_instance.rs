@@ -65,7 +65,7 @@ async fn a_child_does_not_start_before_its_parents_turn_is_durable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_nobody_here_can_run_is_left_to_whoever_can() {
+async fn a_child_that_is_not_registered_is_left_to_another_worker() {
     let mut f = family(&[Op::Child("elsewhere", "c")]).await;
     f.start("i").await;
     let child = f.memory.get("c");
@@ -163,7 +163,7 @@ async fn a_message_reaches_an_instance_that_sleeps_and_one_that_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_to_nobody_is_refused() {
+async fn a_message_to_a_missing_instance_is_refused() {
     let mut f = family(&[Op::Send("nobody", "go")]).await;
     f.start("i").await;
     assert!(

@@ -21,7 +21,7 @@ fn told(f: &Fixture) -> Option<WorkerDescription> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_tells_what_a_worker_does() {
+async fn a_heartbeat_describes_the_work_of_a_worker() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
     f.start("i").await;
     f.note_busy(&[0.634]);

@@ -65,7 +65,7 @@ async fn they_are_written_once_per_interval_the_latest_last() {
 
 /// The attempt was never recorded as failed, as after a crash.
 #[tokio::test(start_paused = true)]
-async fn another_worker_gets_what_was_written() {
+async fn another_worker_gets_the_written_details() {
     let mut f = started(&[Op::Activity("a")]).await;
     f.heartbeat("a", "1").await;
     f.heartbeat("a", "lost").await;
@@ -131,7 +131,7 @@ async fn they_go_with_every_end_of_the_execution() {
 
 /// A store that writes several batches at once may write the turn first.
 #[tokio::test(start_paused = true)]
-async fn what_is_being_written_when_the_activity_ends_goes_afterwards() {
+async fn details_under_way_when_the_activity_ends_are_removed_afterwards() {
     for how in ["complete", "cancel", "end"] {
         let script: &[Op] = match how {
             "complete" => &[Op::Spawn("open"), Op::Activity("a"), Op::Event("end")],
@@ -203,7 +203,7 @@ async fn one_that_the_store_refuses_is_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_of_attempts_that_are_over_are_dropped() {
+async fn details_of_ended_attempts_are_dropped() {
     let mut f = started(&[Op::Activity("a"), Op::Event("end")]).await;
     let token = f.running[0].token;
     f.complete("a").await;
@@ -216,7 +216,7 @@ async fn those_of_attempts_that_are_over_are_dropped() {
 
 /// The activity is told to stop only when the turn that gave it up is durable.
 #[tokio::test(start_paused = true)]
-async fn those_of_an_activity_that_the_turn_under_way_gave_up_are_dropped() {
+async fn details_of_an_activity_that_the_turn_under_way_gave_up_are_dropped() {
     let script = &[
         Op::Spawn("open"),
         Op::Spawn("a"),

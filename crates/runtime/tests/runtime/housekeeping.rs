@@ -42,7 +42,7 @@ async fn a_deleted_instance_is_gone_with_its_history() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_not_ended_is_not_deleted() {
+async fn a_running_instance_is_not_deleted() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go")]).await;
     f.start("i").await;
     let (id, status) = ("i".to_owned(), Status::Running);
@@ -69,7 +69,7 @@ async fn many_are_pruned_in_batches_and_no_more_than_asked_for() {
 
 /// A process was killed, or its store failed, before all was swept away.
 #[tokio::test(start_paused = true)]
-async fn the_next_one_sweeps_what_is_left() {
+async fn the_next_deletion_sweeps_the_rest() {
     let mut f = ended(2).await;
     f.memory.fail(Call::Sweep, ProviderErrorKind::Io, 1);
     assert!(f.delete("i0").await.is_err());
@@ -90,7 +90,7 @@ async fn the_next_one_sweeps_what_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_has_what_matches() {
+async fn a_list_has_the_matching_instances() {
     let mut f = ended(3).await;
     f.memory.row("i0", |row| row.name = "rare".into());
     let filter = Filter {

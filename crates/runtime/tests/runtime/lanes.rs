@@ -46,7 +46,7 @@ async fn all_threads_run_instances_and_a_generator_stays_where_it_was_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_the_first_thread_has_runs_there() {
+async fn orchestrations_of_the_first_thread_alone_run_there() {
     let mut f = Fixture::new(threads(2));
     f.is_on_main_alone = true;
     f.script("main", &[Op::Activity("a"), Op::Inline("b")]);
@@ -147,7 +147,7 @@ async fn a_thread_may_go_in_the_middle_of_a_turn() {
 
 /// Three losses are enough, as with whole workers.
 #[tokio::test(start_paused = true)]
-async fn an_instance_whose_turn_takes_down_each_thread_is_suspended_and_the_others_go_on() {
+async fn an_instance_whose_turn_takes_down_each_thread_is_suspended_and_the_others_continue() {
     let mut f = one_on_the_other_thread().await;
     for n in 0..5 {
         f.start(&format!("other {n}")).await;
@@ -213,7 +213,7 @@ async fn a_thread_may_go_while_the_start_of_its_instance_is_written() {
 /// Seed 1051 of the simulator: the children were this worker's in the store, but the worker did not know of them, and
 /// no worker ran them.
 #[tokio::test(start_paused = true)]
-async fn what_the_first_turn_of_an_instance_started_runs_although_its_thread_has_gone_meanwhile() {
+async fn children_of_a_first_turn_run_although_its_thread_is_gone() {
     let mut f = Fixture::started(threads(1), &[Op::Child("child", "c"), Op::Activity("b")]).await;
     f.script("child", &[Op::Activity("a")]);
     f.memory.hold(Call::Commit);
@@ -242,7 +242,7 @@ async fn a_thread_may_go_in_the_first_turn_of_an_instance() {
 
 /// Another worker lives that could take the instances that are released.
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_is_held_up_releases_what_it_alone_can_run() {
+async fn a_thread_that_is_held_up_releases_instances_that_it_alone_can_run() {
     let mut f = one_on_the_other_thread().await;
     f.only = Some(MAIN);
     f.start("fine").await;

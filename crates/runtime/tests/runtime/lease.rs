@@ -30,7 +30,7 @@ async fn a_lease_is_renewed_for_as_long_as_the_store_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taken_over_by_another_it_starts_over_and_its_instances_go_on() {
+async fn a_worker_that_was_taken_over_starts_over_and_its_instances_continue() {
     let mut f = Fixture::started(options(), &[Op::Activity("a"), Op::Activity("b")]).await;
     let worker = f.runtime_worker();
     f.start("i").await;
@@ -120,7 +120,7 @@ async fn the_first_job_of_a_new_worker_is_its_own() {
 
 /// The clock has gone on while the process stood still, and the host is the first to go on.
 #[tokio::test(start_paused = true)]
-async fn what_stood_still_beyond_its_lease_begins_nothing() {
+async fn a_worker_that_stood_still_beyond_its_lease_begins_nothing() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
     let worker = f.runtime_worker();
     let started = f.ask_start("i", "main");
@@ -149,7 +149,7 @@ async fn what_stood_still_beyond_its_lease_begins_nothing() {
 
 /// The instance belongs to no other worker, and would belong to this worker for good.
 #[tokio::test(start_paused = true)]
-async fn an_instance_goes_on_from_where_a_store_stands_that_lost_its_last_turns() {
+async fn an_instance_continues_on_a_store_that_lost_its_last_turns() {
     let mut f = Fixture::started(options(), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.start("i").await;
     f.complete("a").await;
@@ -165,7 +165,7 @@ async fn an_instance_goes_on_from_where_a_store_stands_that_lost_its_last_turns(
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_crash_another_worker_goes_on_from_what_is_stored() {
+async fn after_a_crash_another_worker_continues_from_the_stored_state() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
     let worker = f.runtime_worker();
     f.start("i").await;
@@ -181,7 +181,7 @@ async fn after_a_crash_another_worker_goes_on_from_what_is_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_due_next_is_known_of_what_is_held_and_of_what_sleeps() {
+async fn the_next_due_time_covers_held_and_sleeping_instances() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Sleep(5_000), Op::Sleep(900)]).await;
     assert_eq!(f.runtime.next_due_ms(), None);
     f.start("i").await;
@@ -255,7 +255,7 @@ async fn a_worker_whose_registration_was_answered_after_its_lease_starts_over() 
 
 /// Regression test: no worker found the dead one again, and none looked for the instances that it had owned.
 #[tokio::test(start_paused = true)]
-async fn a_takeover_whose_answer_is_lost_lets_what_was_owned_go_on() {
+async fn a_takeover_whose_answer_is_lost_lets_the_instances_continue() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
     f.start("i").await;
     f.memory.add_worker_for("dead", 30_000);

@@ -152,7 +152,7 @@ async fn pass(f: &mut Fixture, time: Duration) {
 
 /// Regression test: the instance was read again and again, and those that were acquired with it waited for it.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_it_go_on() {
+async fn an_instance_too_large_for_memory_is_suspended_and_the_others_continue() {
     let mut f = beside_one_that_fails_to_load(ProviderErrorKind::NoMemory).await;
     for id in ["a", "b"] {
         assert_eq!(f.memory.get(id).status, Status::Completed);
@@ -166,7 +166,7 @@ async fn an_instance_that_memory_is_too_small_for_is_suspended_and_those_beside_
 /// A server that meets a defect of its own at one instance does not name that instance. Regression test: it was read on
 /// and on with the others.
 #[tokio::test(start_paused = true)]
-async fn an_instance_at_which_the_store_fails_is_read_by_itself_and_those_beside_it_go_on() {
+async fn an_instance_at_which_the_store_fails_is_read_alone_and_the_others_continue() {
     let mut f = beside_one_that_fails_to_load(ProviderErrorKind::Unavailable).await;
     assert_eq!(f.memory.get("a").status, Status::Running, "perhaps it is the store");
     pass(&mut f, TOGETHER_PATIENCE).await;

@@ -31,7 +31,7 @@ async fn a_kept_generator_is_not_used_after_another_worker_had_the_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_nobody_waits_for_wakes_nobody() {
+async fn a_message_that_is_not_awaited_wakes_no_instance() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Event("go")]).await;
     f.start("i").await;
     let turns = f.turns.len();

@@ -41,7 +41,7 @@ fn told(f: &Fixture, what: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_when_a_runtime_starts_with_other_code() {
+async fn an_instance_continues_when_a_runtime_starts_with_other_code() {
     let mut f = suspended().await;
     f.deploy(Some(RIGHT)).await;
     assert_eq!(
@@ -79,7 +79,7 @@ async fn it_waits_for_its_next_code_when_other_code_does_not_fit_either() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_when_its_orchestration_is_registered_later() {
+async fn an_instance_continues_when_its_orchestration_is_registered_later() {
     let mut f = suspended().await;
     f.deploy(None).await;
     assert_eq!(f.memory.get("i").status, Status::Suspended);
@@ -89,7 +89,7 @@ async fn it_goes_on_when_its_orchestration_is_registered_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_suspended_for_another_reason_waits_for_a_client() {
+async fn an_instance_suspended_for_another_reason_waits_for_a_client() {
     let mut f = Fixture::started(options(), RIGHT).await;
     f.start("i").await;
     f.memory
@@ -121,7 +121,7 @@ async fn a_worker_that_starts_over_resumes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_one_write_takes_go_on_in_several() {
+async fn more_instances_than_one_write_takes_continue_in_several() {
     let mut f = Fixture::started(options(), &[Op::Event("go")]).await;
     let ids: Vec<String> = (0..=RESUME_BATCH).map(|n| format!("i{n}")).collect();
     for id in &ids {

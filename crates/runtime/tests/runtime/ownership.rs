@@ -69,7 +69,7 @@ async fn a_store_that_refuses_for_a_moment_suspends_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_read_for_an_instance_is_read_until_the_store_answers() {
+async fn a_read_for_an_instance_is_repeated_until_the_store_answers() {
     for kind in NO_VERDICTS {
         let options = RuntimeOptions {
             cached_instances_max: 0,
@@ -88,7 +88,7 @@ async fn what_is_read_for_an_instance_is_read_until_the_store_answers() {
 
 /// The end of the lease decides if a worker lives, not the error of a renewal.
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_renewed_until_it_ends_whatever_the_store_answers() {
+async fn a_lease_is_renewed_until_it_ends_after_any_error() {
     for kind in [ProviderErrorKind::Internal, ProviderErrorKind::Corrupt]
         .iter()
         .chain(&NO_VERDICTS)
@@ -162,7 +162,7 @@ async fn a_worker_whose_sums_are_right_asks_for_no_list() {
 /// An instance that is being acquired is the worker's in the store before the worker hears of it, however long that
 /// takes.
 #[tokio::test(start_paused = true)]
-async fn what_is_being_acquired_is_not_released() {
+async fn an_instance_that_is_being_acquired_is_not_released() {
     let mut f = Fixture::new(options());
     f.script("main", &[Op::Activity("a")]);
     f.ask_start("i", "main");
@@ -186,7 +186,7 @@ async fn what_is_being_acquired_is_not_released() {
 
 /// An instance that is being started is not released, nor a child that a turn starts.
 #[tokio::test(start_paused = true)]
-async fn what_is_being_started_is_not_released() {
+async fn an_instance_that_is_being_started_is_not_released() {
     let mut f = Fixture::started(options(), &[Op::Child("child", "c")]).await;
     f.script("child", &[Op::Activity("a")]);
     f.memory.hold(Call::Commit);
@@ -211,7 +211,7 @@ async fn what_is_being_started_is_not_released() {
 
 /// A turn that releases or ends its instance is durable before the worker hears of it.
 #[tokio::test(start_paused = true)]
-async fn what_is_on_its_way_out_is_not_released_a_second_time() {
+async fn an_instance_that_is_being_released_is_not_released_again() {
     let mut f = Fixture::started(options(), AB).await;
     f.start("i").await;
     f.memory.hold(Call::Commit);
@@ -232,7 +232,7 @@ async fn what_is_on_its_way_out_is_not_released_a_second_time() {
 
 /// The instance became another worker's without a notice: it would stay here for ever, and its activity with it.
 #[tokio::test(start_paused = true)]
-async fn what_the_store_does_not_list_is_forgotten_within_two_renewals() {
+async fn an_instance_that_the_store_does_not_list_is_forgotten_within_two_renewals() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
     f.memory.add_worker("other");
     f.start("i").await;
@@ -293,7 +293,7 @@ async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() 
 
 /// Regression test: the instance stayed with the worker in the store for as long as the worker lived.
 #[tokio::test(start_paused = true)]
-async fn a_suspension_that_the_store_refuses_is_written_without_what_it_refuses() {
+async fn a_suspension_that_the_store_refuses_is_written_without_its_report() {
     let mut f = Fixture::started(options(), &[Op::Activity("a")]).await;
     f.start("i").await;
     let is_told = |write: &Write| {
@@ -327,7 +327,7 @@ async fn an_instance_that_cannot_be_suspended_is_released() {
 
 /// A worker whose lease is renewed, and that has lost the task that acquires for it, holds its instances for nothing.
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_goes_on() {
+async fn a_panic_in_one_of_its_tasks_ends_the_session_and_another_worker_continues() {
     for call in [Call::Acquire, Call::Inbox, Call::Renew, Call::Tasks, Call::Load] {
         let replaying = RuntimeOptions {
             cached_instances_max: 0,

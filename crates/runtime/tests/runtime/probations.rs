@@ -42,7 +42,7 @@ async fn an_instance_that_waits_is_never_suspended_by_deaths() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_go_on() {
+async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_continue() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
     for id in ["good", "bad", "better"] {
         f.start(id).await;
@@ -73,7 +73,7 @@ async fn an_instance_that_takes_its_workers_down_is_suspended_and_the_others_go_
 /// A worker may die of the data that an instance holds. The instance is the worker's before any of its data is read,
 /// and a suspect is read only once its probation is announced.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_takes_down_whoever_reads_it_is_suspended_and_the_others_go_on() {
+async fn an_instance_that_takes_down_its_readers_is_suspended_and_the_others_continue() {
     let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
     for id in ["good", "bad", "better"] {
         f.start(id).await;

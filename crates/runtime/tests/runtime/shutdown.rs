@@ -23,7 +23,7 @@ async fn an_idle_runtime_is_down_at_once_and_leaves_no_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_runs_is_finished_and_nothing_new_begins() {
+async fn running_activities_finish_and_no_other_begins() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.start("i").await;
     f.runtime.begin_shutdown().expect("it is started");
@@ -51,7 +51,7 @@ async fn what_runs_is_finished_and_nothing_new_begins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_end_in_time_is_aborted_and_handed_over() {
+async fn an_activity_that_does_not_end_in_time_is_aborted_and_handed_over() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
     f.start("i").await;
     let before = Instant::now();
@@ -145,7 +145,7 @@ async fn a_shutdown_while_a_new_worker_is_registered_leaves_none() {
 
 /// Regression test: the instances of the first runtime waited until something else told the other one to look.
 #[tokio::test(start_paused = true)]
-async fn another_runtime_on_the_same_store_goes_on_at_once() {
+async fn another_runtime_on_the_same_store_continues_at_once() {
     let mut first = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
     let mut second = first.beside(RuntimeOptions::default());
     second.script("main", &[Op::Activity("a")]);

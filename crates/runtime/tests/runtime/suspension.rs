@@ -14,7 +14,7 @@ fn replaying() -> RuntimeOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_that_does_not_fit_stores_nothing_and_the_old_code_goes_on() {
+async fn code_that_does_not_fit_stores_nothing_and_the_old_code_continues() {
     let mut f = Fixture::started(replaying(), &[Op::Activity("a"), Op::Activity("b")]).await;
     f.start("i").await;
     f.script("main", &[Op::Activity("other"), Op::Activity("b")]);

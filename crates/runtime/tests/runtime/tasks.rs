@@ -95,7 +95,7 @@ async fn a_failed_attempt_is_followed_by_another_when_its_time_has_come() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_nobody_waits_for_any_more_is_aborted() {
+async fn an_attempt_of_an_ended_instance_is_aborted() {
     let (mut owner, mut helper) = two(MAIN).await;
     owner.start("i").await;
     settle(&mut owner, &mut helper).await;
@@ -406,7 +406,7 @@ async fn an_activity_that_another_worker_had_waits_for_it() {
 
 /// The name is a mistake: the host says that it knows no such activity.
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_nobody_ever_had_is_taken_by_a_worker_that_is_alone() {
+async fn an_unknown_activity_is_taken_by_a_worker_that_is_alone() {
     const STRANGE: Script = &[Op::Queued("default", "fra")];
     let mut owner = Fixture::started(RuntimeOptions::default(), STRANGE).await;
     owner.start("i").await;
@@ -419,7 +419,7 @@ async fn an_activity_that_nobody_ever_had_is_taken_by_a_worker_that_is_alone() {
 
 /// The way over the store takes longer than the end of an attempt that runs.
 #[tokio::test(start_paused = true)]
-async fn what_has_a_slot_soon_is_not_offered() {
+async fn an_attempt_with_a_slot_soon_is_not_offered() {
     const THREE: Script = &[Op::Spawn("a"), Op::Spawn("b"), Op::Activity("c")];
     let mut owner = Fixture::started(serving("default", 2), THREE).await;
     let mut other = beside(&mut owner, &["a", "b"], 1).await;
@@ -444,7 +444,7 @@ async fn what_has_a_slot_soon_is_not_offered() {
 
 /// Without other workers the attempts wait here, and cost no row.
 #[tokio::test(start_paused = true)]
-async fn what_there_is_no_slot_for_is_offered_to_others() {
+async fn an_attempt_without_a_slot_is_offered_to_others() {
     const MANY: Script = &[Op::Spawn("a"), Op::Spawn("b"), Op::Spawn("c"), Op::Activity("d")];
     let mut owner = Fixture::started(serving("default", 2), MANY).await;
     owner.start("alone").await;

@@ -103,7 +103,7 @@ async fn a_timer_that_is_due_soon_is_held() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_may_hold_what_sleeps_for_long() {
+async fn a_worker_may_hold_a_long_sleep() {
     let options = RuntimeOptions {
         hold_timer: std::time::Duration::MAX,
         ..RuntimeOptions::default()
@@ -165,7 +165,7 @@ async fn the_alarm_of_a_timer_goes_with_its_instance() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_called_outside_a_turn_is_refused() {
+async fn a_call_outside_a_turn_is_refused() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Activity("a")]).await;
     f.start("i").await;
     let token = perdure_runtime::Token(1);

@@ -49,7 +49,7 @@ async fn the_commit_that_brings_the_change_tells_it_without_a_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ended_before_and_what_is_not_there_is_told_at_once() {
+async fn an_earlier_end_and_a_missing_instance_are_reported_at_once() {
     let mut f = Fixture::started(RuntimeOptions::default(), &[]).await;
     f.start("i").await;
     let (ended, absent) = (f.wait("i", Awaiting::End), f.wait("nobody", Awaiting::End));

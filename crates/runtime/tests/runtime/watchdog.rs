@@ -144,7 +144,7 @@ async fn an_activity_that_holds_the_thread_is_not_run_twice() {
 
 /// Any attempt that was begun may be the one that holds the thread.
 #[tokio::test(start_paused = true)]
-async fn code_outside_of_any_job_leaves_what_runs() {
+async fn code_outside_of_any_job_leaves_running_attempts() {
     let options = RuntimeOptions {
         activity_concurrency: 1,
         ..RuntimeOptions::default()
@@ -234,7 +234,7 @@ async fn a_store_that_does_not_answer_is_asked_again() {
 
 /// The worker cannot know if the instances were released, so nothing of them begins here any more.
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_cannot_know_what_it_gave_back_starts_over() {
+async fn a_worker_with_an_unknown_release_starts_over() {
     let mut f = two().await;
     let worker = f.runtime_worker();
     f.memory.fail_unknown(Call::ReleaseMost, ProviderErrorKind::Io);

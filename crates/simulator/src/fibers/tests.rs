@@ -168,7 +168,7 @@ fn second_request_does_not_interrupt_the_cleanup() {
 }
 
 #[test]
-fn told_fiber_settles_after_what_it_owns() {
+fn told_fiber_settles_after_its_own_fibers() {
     let desk = Desk::new(Rules::Scoped);
     let main = desk.clone();
     desk.spawn(async move {
@@ -189,7 +189,7 @@ fn told_fiber_settles_after_what_it_owns() {
 }
 
 #[test]
-fn race_goes_on_after_its_losers() {
+fn race_settles_after_its_losers() {
     let desk = Desk::new(Rules::Scoped);
     let main = desk.clone();
     desk.spawn(async move {
