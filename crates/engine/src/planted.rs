@@ -65,6 +65,8 @@ bugs! {
     LostWakeup,
     /// A notification that is lost is never made up for.
     NoSafetyPoll,
+    /// A worker acquires for the orchestrations that it had before it announced the newest ones.
+    AcquiresForFormerNames,
     /// A worker that has lost its lease goes on.
     LeaseNotHeeded,
     /// No worker looks for tasks when an abandoned attempt gives its slot back.

@@ -118,6 +118,10 @@ impl Registry {
         )
     }
 
+    pub(crate) fn has_orchestrations(&self) -> bool {
+        !self.orchestrations.is_empty()
+    }
+
     /// Returns the orchestrations whose instances can be acquired: all registered versions, and the open version of
     /// each name.
     pub(crate) fn acquirable(&self) -> Vec<(String, String)> {

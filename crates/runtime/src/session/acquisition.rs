@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Acquire, PageLimit, ProviderError, ProviderErrorKind};
 
 use crate::log::Level;
@@ -11,18 +12,19 @@ use crate::platform::retry::retrying;
 use crate::platform::time::sleep;
 use crate::session::Session;
 
-/// The orchestrations that an acquisition asks for: name and version of each.
-type Registered = Vec<(String, String)>;
+/// Names and versions of orchestrations.
+type Names = Vec<(String, String)>;
 
 /// Acquires due instances when some may be due.
 pub(super) async fn run(session: Arc<Session>) {
     let mut delay = RETRY_DELAYS.0;
     loop {
-        let Some((registered, limit)) = next_request(&session).await else {
+        let Some(limit) = room_for_due(&session).await else {
             continue;
         };
+        let former = is_planted(Bug::AcquiresForFormerNames).then(|| session.shared.registry.lock().acquirable());
         announce_versions(&session).await;
-        match acquire(&session, registered, limit).await {
+        match acquire(&session, limit, former).await {
             Ok(()) => delay = RETRY_DELAYS.0,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => {
@@ -36,15 +38,15 @@ pub(super) async fn run(session: Arc<Session>) {
     }
 }
 
-/// Returns what to ask for if an instance may be due and there is room for it. Otherwise waits until that may have
+/// Returns the room for due instances if one may be due and there is room for it. Otherwise waits until that may have
 /// changed, and returns `None`.
-async fn next_request(session: &Session) -> Option<(Registered, PageLimit)> {
+async fn room_for_due(session: &Session) -> Option<PageLimit> {
     let due = *session.worker.next_acquire_ms.lock();
     let now = session.worker.now_ms();
     let room = session.instances.room();
-    let registered = session.shared.registry.lock().acquirable();
+    let can_run = session.shared.registry.lock().has_orchestrations();
     let wait = match due {
-        Some(at) if room > 0 && !registered.is_empty() => {
+        Some(at) if room > 0 && can_run => {
             Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL)
         }
         // Room comes back when instances end, which is not notified: the poll is for that. A registration is notified.
@@ -69,7 +71,7 @@ async fn next_request(session: &Session) -> Option<(Registered, PageLimit)> {
         return None;
     }
     let rows = room.min(ACQUIRE_BATCH);
-    Some((registered, PageLimit { rows, bytes }))
+    Some(PageLimit { rows, bytes })
 }
 
 /// Announces the newest registered versions to the store, if they are not announced yet.
@@ -87,13 +89,14 @@ async fn announce_versions(session: &Session) {
     }
 }
 
-async fn acquire(session: &Session, registered: Registered, limit: PageLimit) -> Result<(), ProviderError> {
+async fn acquire(session: &Session, limit: PageLimit, names: Option<Names>) -> Result<(), ProviderError> {
     let (shared, worker) = (&session.shared, &session.worker);
-    // The time is cleared before the request: an instance that becomes due from here on must lead to another look.
+    // The time is cleared before the request is made: an instance that becomes due from here on, or whose orchestration
+    // is registered from here on, must lead to another look.
     *worker.next_acquire_ms.lock() = None;
     let request = Acquire {
         worker: worker.id.clone(),
-        registered,
+        registered: names.unwrap_or_else(|| shared.registry.lock().acquirable()),
         limit,
         history_page: HISTORY_PAGE,
     };

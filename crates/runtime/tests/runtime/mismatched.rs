@@ -88,6 +88,22 @@ async fn an_instance_continues_when_its_orchestration_is_registered_later() {
     complete(&mut f).await;
 }
 
+/// Regression test: the names to acquire were read before the versions were announced, and what had become due for a
+/// name that was registered meanwhile was forgotten.
+#[tokio::test(start_paused = true)]
+async fn an_orchestration_registered_while_another_one_is_announced_is_acquired() {
+    let mut f = suspended().await;
+    f.deploy(None).await;
+    f.memory.hold(Call::AnnounceVersions);
+    f.script("other", RIGHT);
+    f.settle().await;
+    f.script("main", RIGHT);
+    f.settle().await;
+    f.memory.resume(Call::AnnounceVersions);
+    f.settle().await;
+    complete(&mut f).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_instance_suspended_for_another_reason_waits_for_a_client() {
     let mut f = Fixture::started(options(), RIGHT).await;

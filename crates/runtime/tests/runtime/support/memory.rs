@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 pub(crate) enum Call {
     Commit,
     Register,
+    AnnounceVersions,
     Renew,
     Owned,
     Release,

@@ -17,6 +17,7 @@ fn controlled(name: &str) -> Option<Call> {
     Some(match name {
         "acquire" => Call::Acquire,
         "acquire_tasks" => Call::Tasks,
+        "announce_versions" => Call::AnnounceVersions,
         "list" => Call::List,
         "owned_by" => Call::Owned,
         "prune" => Call::Prune,
