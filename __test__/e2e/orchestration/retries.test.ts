@@ -347,6 +347,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       { attempt: 1, in: 'first' },
       { attempt: 2, in: 'second' },
     ]);
-    expect(attempts[1]?.at).toBeGreaterThanOrEqual(Number(failed?.time) + 400);
+    // The times of events are the store's. The runtimes measure its clock once each, to a few milliseconds.
+    expect(attempts[1]?.at).toBeGreaterThanOrEqual(Number(failed?.time) + 400 - 10);
   });
 });
