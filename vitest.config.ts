@@ -28,7 +28,8 @@ export default defineConfig(({ mode }) => {
       name: 'tests',
       include: ALL,
       exclude: isQuick ? SLOW : ALONE,
-      maxWorkers: Math.max(2, availableParallelism()),
+      // Tests wait for servers, disks and processes half of the time.
+      maxWorkers: availableParallelism() + 1,
       sequence: { groupOrder: 0 },
       // The quick tests use one store.
       env: isQuick ? { PERDURE_TEST_STORES: 'sqlite' } : {},

@@ -2,11 +2,11 @@
 // something it depends on has changed. Then it runs the npm scripts that it was given, all of them even if one fails.
 // Arguments that are no script go to the last one:
 //
-//   node scripts/setup.mjs [--release] [script…] [argument…]
+//   node scripts/setup.mjs [--demo | --release] [script…] [argument…]
 //
-// The addon is built for development: without optimisation, in about a minute, from the same parts as `cargo test`.
-// With --release, it is the optimised addon that is published and measured, whose build takes four times as long. An
-// addon of either kind serves development, as long as it is made of the same sources.
+// The addon is built for development, from the same parts as `cargo test`. With --demo, it is built without
+// optimisation, which takes half as long. With --release, it is the optimised addon that is published and measured,
+// whose build takes the longest. A better addon of the same sources serves as well.
 //
 // Plain Node without dependencies, because it runs before anything is installed.
 
@@ -26,17 +26,21 @@ onChange('node_modules/.perdure-stamp', ['package-lock.json'], [process.version]
   // No script of a package runs: a package that has one is for tests alone.
   npm(['ci', '--include=dev', '--ignore-scripts', '--loglevel=error']),
 );
-const isRelease = process.argv.includes('--release');
+/** The kinds of addons, the best first, with the script that builds each. */
+const ADDONS = { release: 'build:native', development: 'build:native:development', demo: 'build:native:demo' };
+const kinds = Object.keys(ADDONS);
+const kind = kinds.find((kind) => process.argv.includes(`--${kind}`)) ?? 'development';
+const good = kinds.slice(0, kinds.indexOf(kind) + 1).reverse();
 onChange(
   'js/native/.stamp',
   nativeInputs(),
-  isRelease ? [`release ${rust}`] : [`development ${rust}`, `release ${rust}`],
-  () => npm(['run', '--silent', isRelease ? 'build:native' : 'build:native:quick']),
+  good.map((kind) => `${kind} ${rust}`),
+  () => npm(['run', '--silent', ADDONS[kind]]),
   ['index.cjs', 'index.d.cts', '.node'],
 );
 must(npm(['run', '--silent', 'build:js']));
 
-const words = process.argv.slice(2).filter((word) => word !== '--release');
+const words = process.argv.slice(2).filter((word) => !kinds.includes(word.replace('--', '')));
 if (
   ['test:rust', 'test:js', 'test:js:quick', 'typecheck', 'chaos:run', 'soak:run'].some((script) =>
     words.includes(script),

@@ -8,7 +8,7 @@
 // command.
 
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { answers, freePort, run } from './running.mjs';
@@ -16,7 +16,9 @@ import { answers, freePort, run } from './running.mjs';
 const LOCAL = 'postgres://postgres@127.0.0.1:5432/postgres';
 const [command, ...args] = process.argv.slice(2);
 const { url, stop } = await server();
-process.exitCode = await run(command, args, { ...process.env, PERDURE_TEST_POSTGRES_URL: url });
+// Tests of a server wait for it most of the time.
+const { RUST_TEST_THREADS = String(2 * availableParallelism()) } = process.env;
+process.exitCode = await run(command, args, { ...process.env, PERDURE_TEST_POSTGRES_URL: url, RUST_TEST_THREADS });
 await stop();
 
 async function server() {
