@@ -56,19 +56,7 @@ impl World<'_> {
             Box::new(move || signals.send(Signal::Died(pid))),
         );
         let store = Store::new(Arc::new(Linked(Arc::clone(&link))), machine, Handle::current());
-        let options = RuntimeOptions {
-            threads: plan.threads,
-            activity_concurrency: plan.activity_concurrency,
-            cached_instances_max: plan.cached_instances_max,
-            lease: Duration::from_millis(self.plan.lease_ms),
-            turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
-            queues: ["default".to_owned()]
-                .into_iter()
-                .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
-                .collect(),
-            ..RuntimeOptions::default()
-        };
-        let runtime = Arc::new(Runtime::new(Arc::clone(&store), options));
+        let runtime = Arc::new(Runtime::new(Arc::clone(&store), self.options(slot)));
         runtime.register_activity(ACTIVITY.into());
         runtime.share_activity(ACTIVITY.into());
         self.processes.push(Process {
@@ -98,6 +86,22 @@ impl World<'_> {
         }
         if !is_client {
             self.start(pid);
+        }
+    }
+
+    fn options(&self, slot: usize) -> RuntimeOptions {
+        let plan = &self.plan.slots[slot];
+        RuntimeOptions {
+            threads: plan.threads,
+            activity_concurrency: plan.activity_concurrency,
+            cached_instances_max: plan.cached_instances_max,
+            lease: Duration::from_millis(self.plan.lease_ms),
+            turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
+            queues: ["default".to_owned()]
+                .into_iter()
+                .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
+                .collect(),
+            ..RuntimeOptions::default()
         }
     }
 
