@@ -52,5 +52,6 @@ pub use planted::plant;
 pub use planted::{Bug, is_planted};
 pub use record::{EventKind, EventRecord, RecordError, incarnation_of};
 pub use turn::{
-    ActivityTask, Awaited, Completion, Delivery, Effect, Outcome, Step, Terminal, TurnOutput, Waiting, Waits,
+    ActivityTask, Awaited, Completion, Delivery, Effect, FailedAttempt, Outcome, Step, Terminal, TurnOutput, Waiting,
+    Waits,
 };

@@ -216,6 +216,25 @@ pub enum Waiting {
     Ended(Terminal),
 }
 
+/// A failed attempt of an activity, as its event records it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedAttempt {
+    /// Id of the event that records the failure.
+    pub event_id: EventId,
+    /// Id of the event that scheduled the activity.
+    pub scheduled: EventId,
+    /// Name of the activity.
+    pub name: String,
+    /// Number of the attempt, from 1.
+    pub attempt: u32,
+    /// Maximum number of attempts.
+    pub attempts_max: u32,
+    /// The error, as it is stored.
+    pub error: Payload,
+    /// Delay of the next attempt, ms. `None`: no attempt follows.
+    pub delay_ms: Option<i64>,
+}
+
 /// Output of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOutput {
@@ -231,6 +250,8 @@ pub struct TurnOutput {
     pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// Work to do once the turn is durable.
     pub effects: Vec<Effect>,
+    /// Failed attempts that the turn records, for the log.
+    pub failed_attempts: Vec<FailedAttempt>,
     /// State of the execution now.
     pub waiting: Waiting,
 }

@@ -5,8 +5,8 @@ use crate::inbox::Arrival;
 use crate::limits::{ExecutionSize, Growth};
 use crate::operations::Operations;
 use crate::{
-    AttemptResult, Delivery, DeliveryEvent, Event, EventId, EventRecord, Interruption, LimitReached, NoteEvent,
-    Settlement, Step,
+    AttemptResult, Delivery, DeliveryEvent, Event, EventId, EventRecord, FailedAttempt, Interruption, LimitReached,
+    NoteEvent, Payload, Settlement, Step,
 };
 
 /// The next event to record.
@@ -31,6 +31,15 @@ impl Engine {
             match event {
                 Recordable::Note(note) => {
                     self.check_limits(Growth::by_value(note.payload()))?;
+                    if let NoteEvent::ActivityAttemptFailed {
+                        scheduled,
+                        attempt,
+                        error,
+                        retry_at_ms,
+                    } = &note
+                    {
+                        self.note_failed_attempt(*scheduled, *attempt, error, Some(*retry_at_ms - now_ms));
+                    }
                     self.record(note.clone(), now_ms);
                     self.apply_note(note);
                 }
@@ -45,6 +54,14 @@ impl Engine {
         if !matches!(event, DeliveryEvent::CancelRequested { .. }) {
             self.check_limits(Growth::by_value(event.payload()))?;
         }
+        if let DeliveryEvent::ActivityFailed {
+            scheduled,
+            attempt,
+            error,
+        } = &event
+        {
+            self.note_failed_attempt(*scheduled, *attempt, error, None);
+        }
         self.record(event.clone(), now_ms);
         let delivery = self.apply_delivery(event);
         self.turn.deliveries += 1;
@@ -53,6 +70,21 @@ impl Engine {
             delivery,
             time_ms: now_ms,
         })
+    }
+
+    /// Notes a failed attempt for the log. The event that records it comes next.
+    fn note_failed_attempt(&mut self, scheduled: EventId, attempt: u32, error: &Payload, delay_ms: Option<i64>) {
+        if let Some(activity) = self.operations.activity(scheduled) {
+            self.turn.failed_attempts.push(FailedAttempt {
+                event_id: self.next_event_id,
+                scheduled,
+                name: activity.task.name.clone(),
+                attempt,
+                attempts_max: activity.task.options.retry.max_attempts,
+                error: error.clone(),
+                delay_ms,
+            });
+        }
     }
 
     /// Delivers a request to cancel although the code does not wait.

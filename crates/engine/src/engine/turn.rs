@@ -5,8 +5,8 @@ use std::mem;
 
 use super::{Engine, Phase};
 use crate::{
-    Bug, CrossInstanceEffects, EventId, EventRecord, MessageSeq, NoteEvent, Payload, Step, Terminal, TurnOutput,
-    Waiting, is_planted,
+    Bug, CrossInstanceEffects, EventId, EventRecord, FailedAttempt, MessageSeq, NoteEvent, Payload, Step, Terminal,
+    TurnOutput, Waiting, is_planted,
 };
 
 /// Budget of one turn: the work that it may do before other instances get their turns. A turn can end only where the
@@ -46,6 +46,7 @@ pub(super) struct Turn {
     pub(super) cross_instance: CrossInstanceEffects,
     /// Children that this turn has both scheduled and given up.
     pub(super) never_started: BTreeSet<EventId>,
+    pub(super) failed_attempts: Vec<FailedAttempt>,
     /// The custom status before its first change in this turn.
     pub(super) status_before: Option<Payload>,
     pub(super) deliveries: u32,
@@ -113,6 +114,7 @@ impl Engine {
             consumed,
             mut cross_instance,
             never_started,
+            failed_attempts,
             status_before,
             stopped,
             ..
@@ -148,6 +150,7 @@ impl Engine {
             custom_status,
             cross_instance: (!cross_instance.is_empty()).then(|| Box::new(cross_instance)),
             effects,
+            failed_attempts,
             waiting,
         }
     }
