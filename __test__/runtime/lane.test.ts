@@ -4,7 +4,7 @@ import type { ActivityContext } from '../../js/activity/activity-context.ts';
 import type { AttemptExtras } from '../../js/activity/activity-job.ts';
 import type { AttemptFailure } from '../../js/activity/attempt.ts';
 import { Frame } from '../../js/binding/frame.ts';
-import { ABORT, ACTIVITY, DROP, LOG, type NativeJob, TURN } from '../../js/binding/jobs.ts';
+import { ABORT, ACTIVITY, DROP, LOG, type LogJob, type NativeJob, TURN } from '../../js/binding/jobs.ts';
 import type { NativeLane } from '../../js/binding/lane.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors/errors.ts';
 import type { OrchestrationFunction } from '../../js/orchestration/definition.ts';
@@ -119,7 +119,7 @@ function setUp(
     activitiesLike: () => ['charge'],
     orchestration: () => (orchestration === undefined ? undefined : { fn: orchestration }),
     log: (level: string, message: string) => void logs.push(`${level} ${message}`),
-    logText: (level: string, message: string) => void logs.push(`${level} ${message}`),
+    logLine: ({ level, message }: LogJob) => void logs.push(`${level} ${message}`),
     instanceEnded: () => {},
     report: (error: unknown, what: string) => void reports.push(`${what}: ${(error as Error).message}`),
     ...more,
@@ -405,7 +405,7 @@ describe('a lane', () => {
     native.jobs.push(
       { kind: TURN, token: 1 },
       { kind: TURN, token: 2 },
-      { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false },
+      { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false, error: null, operation: 0 },
     );
     lane.wake();
     expect(native.log).toEqual(['finish 1 0 "done"']);
@@ -443,15 +443,31 @@ describe('a lane', () => {
     const { native, reports } = setUp({});
     const late = new Lane(
       native as unknown as NativeLane,
-      { turnSliceMs: 5, report: () => {}, logText: () => reports.push('log') } as never,
+      { turnSliceMs: 5, report: () => {}, logLine: () => reports.push('log') } as never,
     );
-    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null, isInternal: false });
+    native.jobs.push({
+      kind: LOG,
+      level: 'info',
+      message: 'm',
+      fields: null,
+      isInternal: false,
+      error: null,
+      operation: 0,
+    });
     late.wake();
     expect(reports).toEqual([]);
     late.open();
     expect(reports).toEqual(['log']);
     late.close();
-    native.jobs.push({ kind: LOG, level: 'info', message: 'm', fields: null, isInternal: false });
+    native.jobs.push({
+      kind: LOG,
+      level: 'info',
+      message: 'm',
+      fields: null,
+      isInternal: false,
+      error: null,
+      operation: 0,
+    });
     late.wake();
     expect(native.jobs).toHaveLength(1);
   });

@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, vi } from 'vitest';
 
+import { withoutFailures } from './log-lines.ts';
+
 vi.setConfig({ testTimeout: 60_000 });
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -27,8 +29,7 @@ afterEach(async () => {
 export class Example {
   /** The text that it has printed so far. */
   output = '';
-  /** The text that it has written to stderr so far. */
-  errors = '';
+  #errors = '';
   readonly #child: ChildProcess;
   readonly #end: Promise<string>;
   readonly #waiting = new Set<{ pattern: RegExp; resolve: () => void; reject: (error: Error) => void }>();
@@ -41,7 +42,7 @@ export class Example {
     });
     running.add(this);
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.errors += text;
+      this.#errors += text;
     });
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.output += text;
@@ -60,6 +61,11 @@ export class Example {
         resolve(String(code ?? signal));
       });
     });
+  }
+
+  /** The text that it has written to stderr so far, besides the failures that Perdure has logged. */
+  get errors(): string {
+    return withoutFailures(this.#errors);
   }
 
   /** Resolves when the printed text matches the pattern. Rejects if the process ends before. */

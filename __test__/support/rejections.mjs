@@ -14,8 +14,11 @@ const logger = {
   debug() {},
   info() {},
   warn() {},
-  error: ({ error, activityName, instanceId, attempt }, message) =>
-    print(`log: ${activityName} of ${instanceId} attempt ${attempt}: ${message}: ${error.message}`),
+  error({ error, activityName, instanceId, attempt }, message) {
+    // Other lines are about instances that failed.
+    if (!message.includes('left behind')) return;
+    print(`log: ${activityName} of ${instanceId} attempt ${attempt}: ${message}: ${error.message}`);
+  },
 };
 const provider = await SqliteProvider.inMemory();
 const client = new Client(provider);

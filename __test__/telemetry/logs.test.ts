@@ -8,7 +8,7 @@ import { STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 
 /** The levels of pino. */
-const LEVELS = { debug: 20, info: 30, error: 50 };
+const LEVELS = { debug: 20, info: 30, warn: 40, error: 50 };
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
@@ -50,6 +50,13 @@ describe.each(STORES)('on $name', (kind) => {
       total: 12,
     });
     expect(own[2]).toMatchObject({
+      level: LEVELS.warn,
+      msg: expect.stringMatching(/^attempt 1 of 3 of activity 'charge' .*: RangeError: the bank is down$/),
+      ...of,
+      activityName: 'charge',
+      attempt: 1,
+    });
+    expect(own[3]).toMatchObject({
       level: LEVELS.info,
       msg: 'charging',
       ...of,

@@ -32,15 +32,7 @@ export type NativeJob =
     }
   | { readonly kind: typeof ABORT; readonly token: number; readonly reason: AbortReason }
   | { readonly kind: typeof DROP; readonly token: number }
-  | {
-      readonly kind: typeof LOG;
-      readonly level: TraceLevel;
-      readonly message: string;
-      /** JSON of an object. */
-      readonly fields: string | null;
-      /** True if the line comes from the runtime itself, and not from an orchestration. */
-      readonly isInternal: boolean;
-    }
+  | LogJob
   | {
       readonly kind: typeof ENDED;
       readonly instanceId: string;
@@ -49,6 +41,21 @@ export type NativeJob =
       readonly version: string;
       readonly status: EndState;
     };
+
+/** A line for the log. */
+export interface LogJob {
+  readonly kind: typeof LOG;
+  readonly level: TraceLevel;
+  readonly message: string;
+  /** JSON of an object. */
+  readonly fields: string | null;
+  /** True for a problem of the runtime itself, and not of user code. */
+  readonly isInternal: boolean;
+  /** Stored text of the error that the line is about. */
+  readonly error: string | null;
+  /** The event that scheduled the activity whose error it is; 0 for the error of the instance. */
+  readonly operation: number;
+}
 
 /** State of an instance after its last turn here. */
 export type EndState = 'Completed' | 'Failed' | 'Cancelled' | 'Suspended';
@@ -96,6 +103,8 @@ export function decodeJob(text: string, frame: Frame): NativeJob {
         level: frame.required(text, 0) as TraceLevel,
         message: frame.required(text, 1),
         fields: frame.text(text, 2),
+        error: frame.text(text, 3),
+        operation: frame.fact(1),
       };
     default:
       return kind satisfies never;

@@ -2,6 +2,7 @@
 
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { LogJob } from '../binding/jobs.ts';
 import type { Client } from '../client/client.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { isLogged, type LogLevel } from '../logging/logger.ts';
@@ -68,7 +69,7 @@ export abstract class Host implements LaneHost {
   protected abstract line(level: TraceLevel, message: string, fields: TraceFields): void;
   abstract warn(what: string, fields: TraceFields, error: unknown): void;
   abstract report(error: unknown, what: string): void;
-  abstract logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
+  abstract logLine(line: LogJob): void;
   abstract instanceEnded(event: InstanceEvent): void;
 
   activityFunction(name: string): ActivityFunction | undefined {

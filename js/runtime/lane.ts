@@ -19,10 +19,19 @@ import { type ActivitySink, type AttemptFailure, failActivity, runActivity } fro
 import { runTraced } from '../activity/traced-attempt.ts';
 import type { InstanceDescription } from '../binding/answers.ts';
 import { NativeEngine } from '../binding/engine.ts';
-import { ABORT, ACTIVITY, DROP, ENDED, type EndState, LOG, type NativeJob, TURN } from '../binding/jobs.ts';
+import {
+  ABORT,
+  ACTIVITY,
+  DROP,
+  ENDED,
+  type EndState,
+  LOG,
+  type LogJob,
+  type NativeJob,
+  TURN,
+} from '../binding/jobs.ts';
 import type { NativeLane } from '../binding/lane.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
-import type { TraceLevel } from '../logging/fields.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import type { OrchestrationHost } from '../orchestration/fiber-context.ts';
 import type { TestDoubles } from '../store/test-doubles.ts';
@@ -60,7 +69,7 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   activitiesLike(name: string): string[];
   orchestration(name: string, version: string): RunnableOrchestration | undefined;
   /** Logs a line from the addon: of an orchestration, or (`isInternal`) of the runtime itself. */
-  logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void;
+  logLine(line: LogJob): void;
   /** Called when an instance has ended or was suspended, and that is durable. */
   instanceEnded(event: InstanceEvent): void;
   /** Reports an error that is not a failure of user code. */
@@ -237,7 +246,7 @@ export class Lane implements ActivitySink {
         this.drop(job.token);
         return;
       case LOG:
-        this.host.logText(job.level, job.message, job.fields, job.isInternal);
+        this.host.logLine(job);
         return;
       case ENDED: {
         const { kind: _, ...event } = job;

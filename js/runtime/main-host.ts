@@ -1,11 +1,14 @@
 // The runtime on the thread that made it: its log and the listeners of its events.
 
+import type { LogJob } from '../binding/jobs.ts';
 import type { Client } from '../client/client.ts';
 import { PerdureError } from '../errors/errors.ts';
-import type { TraceFields, TraceLevel } from '../logging/fields.ts';
+import { lineText, type TraceFields, type TraceLevel } from '../logging/fields.ts';
 import { consoleLogger, type Logger } from '../logging/logger.ts';
 import type { TestDoubles } from '../store/test-doubles.ts';
 import { oneOf } from '../util/options.ts';
+import { Place } from '../values/codec-context.ts';
+import { fromErrorPayload } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import { Host } from './host.ts';
 import type { InstanceEvent } from './lane.ts';
@@ -68,12 +71,29 @@ export class MainHost extends Host implements ThreadListener {
     }
   }
 
-  logText(level: TraceLevel, message: string, fields: string | null, isInternal: boolean): void {
+  logLine({ level, message, fields, isInternal, error: stored, operation }: LogJob): void {
     const values = fields === null ? {} : (JSON.parse(fields) as TraceFields);
+    if (stored !== null) {
+      const error = this.readError(stored, values, operation);
+      this.log(level, `${message}: ${lineText(error)}`, { ...values, error });
+      return;
+    }
     this.log(level, message, values);
     if (!isInternal || (level !== 'error' && level !== 'warn')) return;
     const error = new PerdureError(message, 'RUNTIME', { cause: values });
     this.emit(level === 'error' ? 'error' : 'warning', error);
+  }
+
+  /** Returns the error of an instance or of one of its activities. An error that cannot be read gives the reason. */
+  private readError(stored: string, { instanceId, executionId }: TraceFields, operation: number): unknown {
+    const id = String(instanceId);
+    const place =
+      operation === 0 ? Place.end(id, 'error') : Place.activity(id, Number(executionId), operation, 'error');
+    try {
+      return fromErrorPayload(this.texts.read(stored, 'error', place));
+    } catch (error) {
+      return error;
+    }
   }
 
   instanceEnded(event: InstanceEvent): void {

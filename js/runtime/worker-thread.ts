@@ -41,7 +41,7 @@ class ThreadHost extends Host {
   }
 
   // Only the first thread receives these two.
-  logText(): void {}
+  logLine(): void {}
 
   instanceEnded(): void {}
 }

@@ -195,7 +195,9 @@ describe.each(STORES)('on $name', (kind) => {
     expect(events).toEqual(
       ids.map(({ how, id }) => ({ instanceId: id, executionId: 1, name: 'ends', version: '1.0.0', status: how })),
     );
-    expect(errors).toEqual(Array.from({ length: 3 }, () => "a listener of 'instance' threw"));
+    expect(errors.filter((line) => line.includes('listener'))).toEqual(
+      Array.from({ length: 3 }, () => "a listener of 'instance' threw"),
+    );
     // A refused start has run its first turn in vain, and no listener is called for it.
     await expect(store.client.startOrchestration(ids[0]!.id, 'ends')).rejects.toThrow(InstanceExistsError);
     off();

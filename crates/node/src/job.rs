@@ -76,11 +76,19 @@ pub(crate) fn job(job: Job, frame: &Frame) -> Result<String, RuntimeError> {
         ),
         Job::Log(record) => frame.write(
             4,
-            [f64::from(u32::from(record.internal))],
+            [
+                f64::from(u32::from(record.internal)),
+                record
+                    .error
+                    .as_ref()
+                    .and_then(|error| error.scheduled)
+                    .map_or(0.0, |event| event.0 as f64),
+            ],
             [
                 Some(record.level.as_str().to_owned()),
                 Some(record.message),
                 record.fields,
+                record.error.map(|error| error.text),
             ],
             JOB,
         ),
@@ -98,6 +106,7 @@ fn shortened(mut job: Job) -> Job {
             attempt.last_heartbeat = None;
         }
         Job::Log(record) if record.message.len() + len(&record.fields) > SHORT => record.fields = None,
+        Job::Log(record) if record.error.as_ref().is_some_and(|error| error.text.len() > SHORT) => record.error = None,
         _ => {}
     }
     job

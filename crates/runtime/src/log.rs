@@ -1,5 +1,10 @@
 //! Lines of the log, on their way to the host.
 
+use perdure_engine::EventId;
+use tokio::time::Instant;
+
+use crate::options::{FAILURE_LINES_BURST, FAILURE_LINES_INTERVAL};
+
 /// Level of a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -45,4 +50,63 @@ pub struct LogRecord {
     pub fields: Option<String>,
     /// True if the line is the runtime's own, not an orchestration's.
     pub internal: bool,
+    /// The error that the line is about.
+    pub error: Option<LoggedError>,
+}
+
+/// An error as it is stored: only the host can read it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedError {
+    /// The error, as the host encoded it.
+    pub text: String,
+    /// The event that scheduled the activity whose error it is. `None`: the error is the instance's own.
+    pub scheduled: Option<EventId>,
+}
+
+/// Limit of the lines about failures: a burst, and then one line per interval.
+pub(crate) struct LineLimit {
+    /// Lines that may be logged now, and the parts of one that have been gained.
+    room: f64,
+    last: Instant,
+    left_out: u64,
+}
+
+impl LineLimit {
+    pub(crate) fn new() -> Self {
+        Self {
+            room: FAILURE_LINES_BURST,
+            last: Instant::now(),
+            left_out: 0,
+        }
+    }
+
+    /// Returns the number of lines that were left out before this one; `None`: this one is left out, too.
+    pub(crate) fn admit(&mut self) -> Option<u64> {
+        let gained = self.last.elapsed().as_secs_f64() / FAILURE_LINES_INTERVAL.as_secs_f64();
+        self.last += self.last.elapsed();
+        self.room = (self.room + gained).min(FAILURE_LINES_BURST);
+        if self.room < 1.0 {
+            self.left_out += 1;
+            return None;
+        }
+        self.room -= 1.0;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_beyond_the_limit_are_counted() {
+        let mut limit = LineLimit::new();
+        for _ in 0..FAILURE_LINES_BURST as u64 {
+            assert_eq!(limit.admit(), Some(0));
+        }
+        assert_eq!([limit.admit(), limit.admit()], [None, None]);
+        tokio::time::advance(FAILURE_LINES_INTERVAL).await;
+        assert_eq!(limit.admit(), Some(2));
+        assert_eq!(limit.admit(), None);
+    }
 }

@@ -152,6 +152,10 @@ pub(crate) const STATUS_PAGE: usize = 500;
 pub const SLOT_SOON: Duration = Duration::from_millis(20);
 /// Time from one write of an activity's heartbeats to the next, ms. The latest details are kept in memory in between.
 pub const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
+/// Lines about failed attempts and instances that are logged at once; more are [spread](FAILURE_LINES_INTERVAL).
+pub(crate) const FAILURE_LINES_BURST: f64 = 100.0;
+/// Interval at which further lines about failures are logged. Failures in between are only counted.
+pub(crate) const FAILURE_LINES_INTERVAL: Duration = Duration::from_millis(200);
 /// Interval at which a worker looks for due work and dead workers without being told to.
 pub(crate) const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// Time until the workers of the store are looked at again: at least the first value, at most the second.

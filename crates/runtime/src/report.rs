@@ -98,12 +98,9 @@ impl Report {
         self.is_mismatch
     }
 
-    /// Returns the first line of the message, for the log.
-    pub(crate) fn headline(&self) -> &str {
-        self.error["message"]
-            .as_str()
-            .and_then(|message| message.lines().next())
-            .unwrap_or_default()
+    /// Returns the message, which may have several lines.
+    pub(crate) fn message(&self) -> &str {
+        self.error["message"].as_str().unwrap_or_default()
     }
 
     pub(crate) fn into_text(self) -> String {

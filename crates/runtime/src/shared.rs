@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::client::store::Store;
 use crate::lane::job::{EndedInstance, Host, Queued};
 use crate::lane::pulse::Pulse;
-use crate::log::{Level, LogRecord};
+use crate::log::{Level, LineLimit, LogRecord};
 use crate::metrics::Counters;
 use crate::options::RuntimeOptions;
 use crate::platform::store_clock::StoreClock;
@@ -80,6 +80,7 @@ pub(crate) struct Shared {
     /// The newest versions, as the store knows them.
     pub(crate) announced_versions: Mutex<Newest>,
     pub(crate) metrics: Counters,
+    pub(crate) failure_lines: Mutex<LineLimit>,
     /// True if the host wants to be told of instances that end.
     pub(crate) reports_ends: AtomicBool,
     /// Counters of the tokens. A process that lives for years does not use them up, and JavaScript holds them exactly
@@ -100,6 +101,7 @@ impl Shared {
             registry: Mutex::default(),
             announced_versions: Mutex::default(),
             metrics: Counters::default(),
+            failure_lines: Mutex::new(LineLimit::new()),
             reports_ends: AtomicBool::new(false),
             tokens: AtomicU64::new(1),
             activities: AtomicU64::new(1),
@@ -273,6 +275,7 @@ impl Shared {
                 message,
                 fields,
                 internal: true,
+                error: None,
             }),
         );
     }

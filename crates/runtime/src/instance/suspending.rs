@@ -40,7 +40,7 @@ impl Instances {
         self.shared.log_for(
             &**instance,
             Level::Error,
-            format!("instance '{}' is suspended: {}", instance.id, report.headline()),
+            format!("instance '{}' is suspended: {}", instance.id, report.message()),
         );
         let mismatched_code = report.is_mismatch().then(|| {
             let registry = self.shared.registry.lock();

@@ -24,6 +24,7 @@ impl Runtime {
             message,
             fields,
             internal: false,
+            error: None,
         };
         match &mut turn.instance.lock().start {
             // The start may still be refused, so there may be no such instance.

@@ -15,6 +15,7 @@ use crate::state::alarm::Alarm;
 use crate::state::attempt::AbortReason;
 use crate::state::{Core, Instance};
 use crate::turn::cross_instance::{self, Claimed};
+use crate::turn::failures::Failures;
 
 /// The parts of a turn that are needed when its commit is answered.
 pub(super) struct AfterCommit {
@@ -28,6 +29,8 @@ pub(super) struct AfterCommit {
     pub(super) claimed: Claimed,
     /// True if the turn has offered attempts to other workers.
     pub(super) has_offered: bool,
+    /// The failures that the turn records.
+    pub(super) failures: Failures,
 }
 
 impl AfterCommit {
@@ -40,6 +43,7 @@ impl AfterCommit {
             turn: after,
             claimed: Claimed::new(),
             has_offered: false,
+            failures: Failures::of(output),
         }
     }
 }
@@ -114,6 +118,7 @@ fn committed(
     if after.has_offered {
         store.look_at_tasks();
     }
+    std::mem::take(&mut after.failures).log(&instances.shared, instance);
     let mut core = instance.lock();
     core.committed(after.next_event_id);
     if std::mem::take(&mut core.is_new) {

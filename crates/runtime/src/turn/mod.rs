@@ -6,6 +6,7 @@
 mod committed;
 pub(crate) mod cross_instance;
 mod end;
+mod failures;
 pub(crate) mod in_progress;
 #[expect(
     clippy::module_inception,
