@@ -213,7 +213,9 @@ export class Site {
   async run(page: Page): Promise<string[]> {
     const found: string[] = [];
     const compare = (line: number, said: readonly string[], all: string): void => {
-      const printed = said.some((shown) => /(WARN|ERROR) +perdure: /.test(shown)) ? all : withoutFailures(all);
+      const printed = said.some((shown) => /"level":"(warn|error)","name":"perdure"/.test(shown))
+        ? all
+        : withoutFailures(all);
       if (!fits(printed, said))
         found.push(`${page.name}:${line}: the page says\n\n${said.join('\n')}\n\nand it printed\n\n${printed}\n`);
     };

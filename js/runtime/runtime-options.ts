@@ -60,7 +60,7 @@ export interface RuntimeOptions {
   turnDeadline?: Duration;
   /** Name of this worker in the store and in logs. Default `perdure`. */
   workerName?: string;
-  /** Receives log lines. Default: stderr, as text. */
+  /** Receives log lines. Default: stderr, in a readable form on a terminal, and as a line of JSON each elsewhere. */
   logger?: Logger;
   /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
   logLevel?: LogLevel;
