@@ -2,7 +2,7 @@
 
 import { defineActivity, defineOrchestration } from 'perdure';
 import { crashEverywhere, type TestRuntime } from 'perdure/testing';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { rejection } from '../support/async.ts';
 
@@ -45,6 +45,24 @@ describe('crashEverywhere', () => {
     const events = 2 * 6 + 9;
     const attempts = 3;
     expect(crashes).toBe(events + attempts);
+  });
+
+  it('logs a failed instance once, not once for each crash', async () => {
+    const written = vi.spyOn(console, 'error').mockReturnValue();
+    const fails = defineOrchestration('fails', function* (ctx) {
+      yield* ctx.call(pack, 'cup');
+      throw new Error('no parcel');
+    });
+    const { crashes } = await crashEverywhere(async (test) => {
+      test.register(fails, pack);
+      const handle = await test.start(fails);
+      return String(await handle.result().catch((error) => error));
+    });
+    expect(crashes).toBeGreaterThan(3);
+    expect(written.mock.calls.map(([line]) => JSON.parse(String(line)).message)).toEqual([
+      expect.stringMatching(/^instance '.+' of orchestration 'fails' failed: Error: no parcel$/),
+    ]);
+    written.mockRestore();
   });
 
   it('finds an activity that cannot be called twice, and says where it crashed', async () => {

@@ -43,7 +43,7 @@ interface Outcome {
  * does.
  *
  * @param scenario - the code to run; it must not close the runtime
- * @param options - of each of the runtimes
+ * @param options - of each of the runtimes. Without a `logLevel`, the runs with a crash log nothing
  * @returns the scenario's result, and the number of crashes it survived
  * @throws (rejects with) the error that the scenario throws without any crash
  * @throws (rejects with) a PerdureError with the code `'CRASH_DIFFERENCE'` that says where the run crashed and what was
@@ -68,7 +68,7 @@ export async function crashEverywhere<T>(
   const { outcome, places } = await run(scenario, options, null);
   if ('threw' in outcome.end) throw outcome.end.threw;
   for (const place of places) {
-    const crashed = await run(scenario, options, place);
+    const crashed = await run(scenario, { logLevel: 'silent', ...options }, place);
     const difference = differenceOf(outcome, crashed.outcome);
     if (difference !== null) throw differs(place, difference, crashed.outcome);
   }

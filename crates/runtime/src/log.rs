@@ -82,8 +82,9 @@ impl LineLimit {
 
     /// Returns the number of lines that were left out before this one; `None`: this one is left out, too.
     pub(crate) fn admit(&mut self) -> Option<u64> {
-        let gained = self.last.elapsed().as_secs_f64() / FAILURE_LINES_INTERVAL.as_secs_f64();
-        self.last += self.last.elapsed();
+        let now = Instant::now();
+        let gained = now.duration_since(self.last).as_secs_f64() / FAILURE_LINES_INTERVAL.as_secs_f64();
+        self.last = now;
         self.room = (self.room + gained).min(FAILURE_LINES_BURST);
         if self.room < 1.0 {
             self.left_out += 1;
