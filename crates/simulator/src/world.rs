@@ -78,6 +78,8 @@ pub(crate) enum WorldEvent {
     Begin(usize, Edition),
     Start(Pid),
     Attach(Pid, LaneId),
+    /// A process registers a program.
+    Register(Pid, usize),
     /// A client's request, by its number.
     Request(usize),
     /// From here on there are no faults.
@@ -298,6 +300,7 @@ impl<'a> World<'a> {
             WorldEvent::Begin(slot, edition) => self.begin(slot, edition),
             WorldEvent::Start(pid) => self.start(pid),
             WorldEvent::Attach(pid, lane) => self.attach(pid, lane),
+            WorldEvent::Register(pid, program) => self.register(pid, program),
             WorldEvent::Request(number) => self.send(number),
             WorldEvent::Quiet => self.quiet(),
             WorldEvent::Check => self.check(),

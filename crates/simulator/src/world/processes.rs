@@ -13,6 +13,9 @@ use crate::link::{Link, Linked, ProcessState, sleep};
 use crate::machine::VirtualMachine;
 use crate::process::{Lane, MAIN, Pid, Process};
 
+/// One program of this many is registered after the process has begun.
+const LATE_REGISTRATION: u32 = 8;
+
 /// Wakes one lane of a process.
 struct Waker(Arc<Signals>, Pid, LaneId);
 
@@ -53,24 +56,7 @@ impl World<'_> {
             Box::new(move || signals.send(Signal::Died(pid))),
         );
         let store = Store::new(Arc::new(Linked(Arc::clone(&link))), machine, Handle::current());
-        let options = RuntimeOptions {
-            threads: plan.threads,
-            activity_concurrency: plan.activity_concurrency,
-            cached_instances_max: plan.cached_instances_max,
-            lease: Duration::from_millis(self.plan.lease_ms),
-            turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
-            queues: ["default".to_owned()]
-                .into_iter()
-                .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
-                .collect(),
-            ..RuntimeOptions::default()
-        };
-        let runtime = Arc::new(Runtime::new(Arc::clone(&store), options));
-        for program in 0..self.programs.len() {
-            let registered = runtime.register(name_of(program), VERSION.into(), format!("{edition:?}"));
-            registered.expect("nothing is registered so far");
-            runtime.share(name_of(program), VERSION.into());
-        }
+        let runtime = Arc::new(Runtime::new(Arc::clone(&store), self.options(slot)));
         runtime.register_activity(ACTIVITY.into());
         runtime.share_activity(ACTIVITY.into());
         self.processes.push(Process {
@@ -89,9 +75,47 @@ impl World<'_> {
             attempts: BTreeMap::new(),
         });
         self.slots[slot] = Some(pid);
-        if !plan.is_client {
+        let is_client = plan.is_client;
+        for program in 0..self.programs.len() {
+            // In quiet times work must not wait for a registration (L2).
+            if !self.is_quiet && self.rng.u32(..LATE_REGISTRATION) == 0 {
+                let late_ms = self.rng.u64(..2_000);
+                self.after(late_ms, WorldEvent::Register(pid, program));
+            } else {
+                self.register(pid, program);
+            }
+        }
+        if !is_client {
             self.start(pid);
         }
+    }
+
+    fn options(&self, slot: usize) -> RuntimeOptions {
+        let plan = &self.plan.slots[slot];
+        RuntimeOptions {
+            threads: plan.threads,
+            activity_concurrency: plan.activity_concurrency,
+            cached_instances_max: plan.cached_instances_max,
+            lease: Duration::from_millis(self.plan.lease_ms),
+            turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
+            queues: ["default".to_owned()]
+                .into_iter()
+                .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
+                .collect(),
+            ..RuntimeOptions::default()
+        }
+    }
+
+    /// Registers a program with the runtime of a process, before or after its start.
+    pub(super) fn register(&mut self, pid: Pid, program: usize) {
+        let process = &self.processes[pid as usize];
+        if process.state == ProcessState::Dead {
+            return;
+        }
+        let code = format!("{:?}", process.edition);
+        let registered = process.runtime.register(name_of(program), VERSION.into(), code);
+        registered.expect("each program is registered once");
+        process.runtime.share(name_of(program), VERSION.into());
     }
 
     pub(super) fn start(&mut self, pid: Pid) {
