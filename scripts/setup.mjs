@@ -40,7 +40,7 @@ onChange(
 );
 must(npm(['run', '--silent', 'build:js']));
 
-const words = process.argv.slice(2).filter((word) => !kinds.includes(word.replace('--', '')));
+const words = process.argv.slice(2).filter((word) => word !== `--${kind}`);
 if (
   ['test:rust', 'test:js', 'test:js:quick', 'typecheck', 'chaos:run', 'soak:run'].some((script) =>
     words.includes(script),
