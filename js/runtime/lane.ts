@@ -124,6 +124,13 @@ export class Lane implements ActivitySink {
     if (this.isWoken) this.wake();
   }
 
+  /** Hands on the log lines and the ends of instances that came before the runtime was shut down. */
+  handOnReports(): void {
+    for (let job = this.native.nextJob(false); job !== null; job = this.native.nextJob(false)) {
+      if (job.kind === LOG || job.kind === ENDED) this.run(job);
+    }
+  }
+
   /** Drops everything, because the runtime is over. Attempts that still run are told to stop. */
   close(): void {
     this.isClosed = true;

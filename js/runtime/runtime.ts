@@ -356,6 +356,7 @@ export class Runtime {
     const native = this.#native;
     try {
       await shownToCaller(this.#port.call((request) => native.shutdown(request, timeoutMs)).reply);
+      this.#lane?.handOnReports();
     } finally {
       this.#lane?.close();
       await this.#threads?.stop();
