@@ -96,8 +96,8 @@ pub(crate) fn job(job: Job, frame: &Frame) -> Result<String, RuntimeError> {
 }
 
 /// Shortens a job whose texts are too long for a string. An attempt whose input is too long gets a text that is no
-/// value instead, so it fails where the text is read. A log line loses its fields. Bytes are counted; no text has fewer
-/// bytes than units.
+/// value instead, so it fails where the text is read. A log line loses its fields and its error. Bytes are counted; no
+/// text has fewer bytes than units.
 fn shortened(mut job: Job) -> Job {
     let len = |text: &Option<String>| text.as_ref().map_or(0, String::len);
     match &mut job {
@@ -105,8 +105,12 @@ fn shortened(mut job: Job) -> Job {
             attempt.input = Some(format!("(too long: {} bytes)", len(&attempt.input)));
             attempt.last_heartbeat = None;
         }
-        Job::Log(record) if record.message.len() + len(&record.fields) > SHORT => record.fields = None,
-        Job::Log(record) if record.error.as_ref().is_some_and(|error| error.text.len() > SHORT) => record.error = None,
+        Job::Log(record) => {
+            let error = record.error.as_ref().map_or(0, |error| error.text.len());
+            if record.message.len() + len(&record.fields) + error > SHORT {
+                (record.fields, record.error) = (None, None);
+            }
+        }
         _ => {}
     }
     job

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use perdure_provider::Newest;
 use perdure_provider::{PoisonPill, Status};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use crate::client::store::Store;
 use crate::lane::job::{EndedInstance, Host, Queued};
@@ -37,6 +37,17 @@ pub(crate) struct LogSubject<'a> {
     instance_id: &'a str,
     execution: u64,
     orchestration: &'a str,
+}
+
+impl LogSubject<'_> {
+    /// Returns the fields that every line about the instance carries.
+    pub(crate) fn fields(&self) -> Map<String, Value> {
+        Map::from_iter([
+            ("instanceId".into(), self.instance_id.into()),
+            ("executionId".into(), self.execution.into()),
+            ("orchestrationName".into(), self.orchestration.into()),
+        ])
+    }
 }
 
 impl<'a> From<&'a Instance> for LogSubject<'a> {
@@ -258,12 +269,7 @@ impl Shared {
 
     /// Logs a line about an instance, with the fields that the lines of its own code carry.
     pub(crate) fn log_for<'a>(&self, subject: impl Into<LogSubject<'a>>, level: Level, message: String) {
-        let LogSubject {
-            instance_id,
-            execution,
-            orchestration,
-        } = subject.into();
-        let fields = json!({ "instanceId": instance_id, "executionId": execution, "orchestrationName": orchestration });
+        let fields = Value::Object(subject.into().fields());
         self.log_with(level, message, Some(fields.to_string()));
     }
 

@@ -3,11 +3,11 @@
 
 use perdure_engine::{EventId, FailedAttempt, Payload, Terminal, TurnOutput, Waiting};
 use perdure_scheduler::Class;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::lane::job::Queued;
 use crate::log::{Level, LogRecord, LoggedError};
-use crate::shared::Shared;
+use crate::shared::{LogSubject, Shared};
 use crate::state::Instance;
 
 /// The failures of a turn.
@@ -28,81 +28,78 @@ impl Failures {
         }
     }
 
+    /// Logs the failures, unless too many have been logged. The next line says how many were left out.
     pub(super) fn log(self, shared: &Shared, instance: &Instance) {
-        for failed in self.attempts {
-            log_attempt(shared, instance, failed);
-        }
-        if let Some((event, error)) = self.end {
-            let message = format!("instance '{}' of orchestration '{}' failed", instance.id, instance.name);
-            let error = error.map(|text| LoggedError { text, scheduled: None });
-            log(shared, instance, Level::Error, message, event, error, []);
+        let attempts = self.attempts.into_iter().map(Failure::Attempt);
+        let end = self.end.map(|(event, error)| Failure::Instance(event, error));
+        for failure in attempts.chain(end) {
+            if let Some(left_out) = shared.failure_lines.lock().admit() {
+                let record = failure.into_record(instance, left_out);
+                shared.push(Class::First, Queued::Log(record));
+            }
         }
     }
 }
 
-fn log_attempt(shared: &Shared, instance: &Instance, failed: FailedAttempt) {
-    let FailedAttempt {
-        event_id,
-        scheduled,
-        name,
-        attempt,
-        attempts_max,
-        error,
-        delay_ms,
-    } = failed;
-    let then = match delay_ms {
+enum Failure {
+    Attempt(FailedAttempt),
+    /// The last event of the instance, and its error.
+    Instance(EventId, Payload),
+}
+
+impl Failure {
+    fn into_record(self, instance: &Instance, left_out: u64) -> LogRecord {
+        let mut fields = LogSubject::from(instance).fields();
+        let mut put = |name: &str, value: Value| fields.insert(name.into(), value);
+        put("version", instance.version.as_str().into());
+        let (level, mut message, error) = match self {
+            Failure::Instance(event, error) => {
+                put("eventId", event.0.into());
+                let message = format!("instance '{}' of orchestration '{}' failed", instance.id, instance.name);
+                (
+                    Level::Error,
+                    message,
+                    error.map(|text| LoggedError { text, scheduled: None }),
+                )
+            }
+            Failure::Attempt(failed) => {
+                put("eventId", failed.event_id.0.into());
+                put("activityName", failed.name.as_str().into());
+                put("attempt", failed.attempt.into());
+                if let Some(delay_ms) = failed.delay_ms {
+                    put("retryAfterMs", delay_ms.into());
+                }
+                let message = message_of(&failed, instance);
+                let scheduled = Some(failed.scheduled);
+                (
+                    Level::Warn,
+                    message,
+                    failed.error.map(|text| LoggedError { text, scheduled }),
+                )
+            }
+        };
+        if left_out > 0 {
+            message.push_str(&format!(" ({left_out} other failures were not logged)"));
+        }
+        LogRecord {
+            level,
+            message,
+            fields: Some(Value::Object(fields).to_string()),
+            internal: false,
+            error,
+        }
+    }
+}
+
+fn message_of(failed: &FailedAttempt, instance: &Instance) -> String {
+    let then = match failed.delay_ms {
         Some(delay_ms) => format!("the next attempt begins in {}", duration(delay_ms)),
         None => "no attempt follows".into(),
     };
-    let message = format!(
-        "attempt {attempt} of {attempts_max} of activity '{name}' of instance '{}' failed; {then}",
-        instance.id
-    );
-    let error = error.map(|text| LoggedError {
-        text,
-        scheduled: Some(scheduled),
-    });
-    let fields = [
-        ("activityName", name.into()),
-        ("attempt", attempt.into()),
-        ("retryAfterMs", delay_ms.into()),
-    ];
-    log(shared, instance, Level::Warn, message, event_id, error, fields);
-}
-
-/// Logs a line, unless too many have been logged. The next line says how many were left out.
-fn log<const N: usize>(
-    shared: &Shared,
-    instance: &Instance,
-    level: Level,
-    mut message: String,
-    event: EventId,
-    error: Option<LoggedError>,
-    more: [(&str, Value); N],
-) {
-    let Some(left_out) = shared.failure_lines.lock().admit() else {
-        return;
-    };
-    let mut fields = Map::from_iter([
-        ("instanceId".to_owned(), json!(instance.id)),
-        ("executionId".to_owned(), json!(instance.execution.0)),
-        ("orchestrationName".to_owned(), json!(instance.name)),
-        ("version".to_owned(), json!(instance.version)),
-        ("eventId".to_owned(), json!(event.0)),
-    ]);
-    let more = more.into_iter().filter(|(_, value)| !value.is_null());
-    fields.extend(more.map(|(name, value)| (name.to_owned(), value)));
-    if left_out > 0 {
-        message.push_str(&format!(" ({left_out} other failures were not logged)"));
-    }
-    let record = LogRecord {
-        level,
-        message,
-        fields: Some(Value::Object(fields).to_string()),
-        internal: false,
-        error,
-    };
-    shared.push(Class::First, Queued::Log(record));
+    format!(
+        "attempt {} of {} of activity '{}' of instance '{}' failed; {then}",
+        failed.attempt, failed.attempts_max, failed.name, instance.id
+    )
 }
 
 /// Returns a time for readers of the log.
