@@ -131,6 +131,11 @@ function setUp(
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
+/** Returns the job of a log line. */
+function logged(message: string): LogJob {
+  return { kind: LOG, level: 'info', message, fields: null, isInternal: false, error: null, operation: 0 };
+}
+
 describe('a lane', () => {
   test('runs an activity and hands its result over, whether it is asynchronous or not', async () => {
     const { native, lane } = setUp({
@@ -402,11 +407,7 @@ describe('a lane', () => {
       if (ctx.instanceId === 'i1') return 'done';
       yield (ctx as never as { waitForEvent(name: string): unknown }).waitForEvent('e');
     });
-    native.jobs.push(
-      { kind: TURN, token: 1 },
-      { kind: TURN, token: 2 },
-      { kind: LOG, level: 'info', message: 'hello', fields: null, isInternal: false, error: null, operation: 0 },
-    );
+    native.jobs.push({ kind: TURN, token: 1 }, { kind: TURN, token: 2 }, logged('hello'));
     lane.wake();
     expect(native.log).toEqual(['finish 1 0 "done"']);
     expect(lane.sizes.instances).toBe(1);
@@ -445,29 +446,13 @@ describe('a lane', () => {
       native as unknown as NativeLane,
       { turnSliceMs: 5, report: () => {}, logLine: () => reports.push('log') } as never,
     );
-    native.jobs.push({
-      kind: LOG,
-      level: 'info',
-      message: 'm',
-      fields: null,
-      isInternal: false,
-      error: null,
-      operation: 0,
-    });
+    native.jobs.push(logged('m'));
     late.wake();
     expect(reports).toEqual([]);
     late.open();
     expect(reports).toEqual(['log']);
     late.close();
-    native.jobs.push({
-      kind: LOG,
-      level: 'info',
-      message: 'm',
-      fields: null,
-      isInternal: false,
-      error: null,
-      operation: 0,
-    });
+    native.jobs.push(logged('m'));
     late.wake();
     expect(native.jobs).toHaveLength(1);
   });

@@ -9,8 +9,8 @@
 //                      as in Node, those of a `.ts` file as in bundlers, since it belongs to a framework. The file is
 //                      run only if a command does so
 //   console            a terminal: each line that begins with `$ ` is run, the other lines are the printed text
-//   text               the text that the block before it printed; `…` stands for anything on its line. A page need not
-//                      show the lines that Perdure logs about failures
+//   text               the text that the block before it printed; `…` stands for anything on its line. A page does
+//                      not show the lines that Perdure logs about failures
 //   sh                 commands for the reader to type, which are not run
 //
 // A block within an HTML comment is run like any other: a page can end its program that way without showing it.
@@ -213,9 +213,7 @@ export class Site {
   async run(page: Page): Promise<string[]> {
     const found: string[] = [];
     const compare = (line: number, said: readonly string[], all: string): void => {
-      const printed = said.some((shown) => /"level":"(warn|error)","name":"perdure"/.test(shown))
-        ? all
-        : withoutFailures(all);
+      const printed = withoutFailures(all);
       if (!fits(printed, said))
         found.push(`${page.name}:${line}: the page says\n\n${said.join('\n')}\n\nand it printed\n\n${printed}\n`);
     };

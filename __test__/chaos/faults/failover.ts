@@ -83,7 +83,7 @@ export const primaryThawed: Fault = {
   name: 'primary-thawed',
   what:
     'the primary is silent while its standby is promoted, ' +
-    'and wakes up without knowing of that, before anybody has left it',
+    'and wakes up unaware of it, while clients are still connected',
   async strike(arena) {
     siteOf(arena).primary.freeze();
     await failOver(arena, (former) => former.thaw());

@@ -6,7 +6,7 @@ import { Client, type Codec, type Logger, type Runtime, type TraceFields } from 
 import { describe, expect, it } from 'vitest';
 
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
-import { SOON, useStore } from '../../support/store.ts';
+import { SOON, type TestStore, useStore } from '../../support/store.ts';
 
 interface Line {
   readonly level: string;
@@ -55,16 +55,23 @@ const flaky = (runtime: Runtime): void => {
     });
 };
 
+/** Runs an instance to its end, and shuts its runtime down: then every line has come. */
+async function finish(store: TestStore, runtime: Runtime, name: string, client = store.client) {
+  const id = store.id(name);
+  await client.startOrchestration(id, name);
+  const status = await client.waitForOrchestration(id, SOON);
+  await runtime.shutdown();
+  return { id, status };
+}
+
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   it('a failed attempt is a warning that names the next one', async () => {
     const { lines, logger } = collector();
     const runtime = await store.start(flaky, { logger, logLevel: 'warn' });
-    const id = store.id('order');
-    await store.client.startOrchestration(id, 'order');
-    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ output: 'charged' });
-    await runtime.shutdown();
+    const { id, status } = await finish(store, runtime, 'order');
+    expect(status).toMatchObject({ output: 'charged' });
     expect(lines).toMatchObject([
       {
         level: 'warn',
@@ -97,10 +104,8 @@ describe.each(STORES)('on $name', (kind) => {
           }),
       { logger, logLevel: 'warn' },
     );
-    const id = store.id('order');
-    await store.client.startOrchestration(id, 'order');
-    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ status: 'Failed' });
-    await runtime.shutdown();
+    const { id, status } = await finish(store, runtime, 'order');
+    expect(status).toMatchObject({ status: 'Failed' });
     expect(lines.map(({ level, message }) => ({ level, message: message.split('\n')[0] }))).toEqual([
       {
         level: 'warn',
@@ -151,11 +156,7 @@ describe.each(STORES)('on $name', (kind) => {
     const { lines, logger } = collector();
     const provider = await store.open({ codec: sealing });
     const runtime = await store.start(flaky, { logger, logLevel: 'warn' }, provider);
-    const id = store.id('sealed');
-    const client = new Client(provider);
-    await client.startOrchestration(id, 'order');
-    await client.waitForOrchestration(id, SOON);
-    await runtime.shutdown();
+    await finish(store, runtime, 'order', new Client(provider));
     expect(lines[0]?.message).toMatch(/RangeError: the bank refused attempt 1$/);
   });
 
@@ -170,10 +171,7 @@ describe.each(STORES)('on $name', (kind) => {
           }),
       { logger, logLevel: 'warn' },
     );
-    const id = store.id('many');
-    await store.client.startOrchestration(id, 'many');
-    await store.client.waitForOrchestration(id, SOON);
-    await runtime.shutdown();
+    await finish(store, runtime, 'many');
     expect(lines.length).toBeGreaterThanOrEqual(100);
     expect(lines.length).toBeLessThan(500);
   });
@@ -193,10 +191,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       { logger: owner.logger, logLevel: 'warn' },
     );
     await store.start(flaky, { logger: other.logger, logLevel: 'warn', queues: ['bank'] }, await store.open());
-    const id = store.id('remote');
-    await store.client.startOrchestration(id, 'remote');
-    expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({ output: 'charged' });
-    await runtime.shutdown();
+    const { id, status } = await finish(store, runtime, 'remote');
+    expect(status).toMatchObject({ output: 'charged' });
     const failures = owner.lines.filter(({ fields }) => fields.attempt !== undefined);
     expect(other.lines).toEqual([]);
     expect(failures.map(({ fields }) => [fields.instanceId, fields.attempt])).toEqual([
