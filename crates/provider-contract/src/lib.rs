@@ -292,6 +292,8 @@ macro_rules! behaviour {
                 count_workers_that_are_alive,
                 count_due_and_overdue_instances,
                 name_overdue_orchestrations,
+                find_overdue_instances_among_sleeping_ones,
+                name_overdue_attempts,
                 name_workers_with_their_instances_and_tasks,
             }
             statuses {

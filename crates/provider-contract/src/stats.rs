@@ -1,6 +1,11 @@
 //! Statistics of a store.
 
-use perdure_provider::{Filter, NewInstance, OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, Status, StoreStats};
+use std::collections::BTreeSet;
+
+use perdure_provider::{
+    Filter, NewInstance, OVERDUE_MS, OVERDUE_SORTS_MAX, OverdueInstances, OverdueRequest, OverdueWork, Status,
+    StoreStats,
+};
 
 use crate::store::{Handle, LEASE_MS, Store, end, event, instance, release, suspend, turn};
 
@@ -102,7 +107,6 @@ pub async fn count_due_and_overdue_instances(store: &Store) {
 /// Overdue instances are named by orchestration and version, the longest due first, up to a limit.
 pub async fn name_overdue_orchestrations(store: &Store) {
     let store = store.first();
-    let overdue = async || store.provider.overdue().await.expect("the store answers");
     let sort = |name: &str, version: &str, id: &str| NewInstance {
         name: name.into(),
         version: version.into(),
@@ -114,9 +118,9 @@ pub async fn name_overdue_orchestrations(store: &Store) {
     store.clock.advance(10);
     store.start(sort("pay", "1.0.0", "third")).await;
     store.clock.advance(OVERDUE_MS - 20);
-    assert_eq!(overdue().await, []);
+    assert_eq!(overdue(store).await, OverdueWork::default());
     store.clock.advance(15);
-    let named = |version: &str, id: &str, instances: u64, over_ms: u64| Overdue {
+    let named = |version: &str, id: &str, instances: u64, over_ms: u64| OverdueInstances {
         name: "pay".into(),
         version: version.into(),
         instances,
@@ -124,11 +128,11 @@ pub async fn name_overdue_orchestrations(store: &Store) {
         id: id.into(),
     };
     assert_eq!(
-        overdue().await,
+        overdue(store).await.instances,
         [named("2.0.0", "second", 1, 15), named("1.0.0", "first", 1, 5),]
     );
     store.clock.advance(6);
-    assert_eq!(overdue().await[1], named("1.0.0", "first", 2, 11));
+    assert_eq!(overdue(store).await.instances[1], named("1.0.0", "first", 2, 11));
 
     for n in 0..OVERDUE_SORTS_MAX {
         store
@@ -136,9 +140,81 @@ pub async fn name_overdue_orchestrations(store: &Store) {
             .await;
     }
     store.clock.advance(OVERDUE_MS + 1);
-    let all = overdue().await;
-    assert_eq!(all.len(), OVERDUE_SORTS_MAX as usize);
+    let all = overdue(store).await.instances;
+    assert_eq!(all.len(), OVERDUE_SORTS_MAX);
     assert_eq!(all[0].id, "second");
+}
+
+/// Overdue instances of one orchestration are found among those that sleep, of any priority. Served
+/// orchestrations are left out.
+pub async fn find_overdue_instances_among_sleeping_ones(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    for priority in [-1, 0, 1] {
+        let id = format!("sleeping/{priority}");
+        let new = NewInstance {
+            priority,
+            ..instance(&id)
+        };
+        store.start(new).await;
+    }
+    for owned in store.acquire(&worker).await.instances {
+        let wake_at_ms = store.now_ms() + 10 * OVERDUE_MS;
+        store.commit(release(&owned, &worker, Some(wake_at_ms))).await;
+    }
+    for (id, priority) in [("first", 0), ("second", 2)] {
+        let new = NewInstance {
+            priority,
+            ..instance(id)
+        };
+        store.start(new).await;
+        store.clock.advance(1);
+    }
+    store.clock.advance(OVERDUE_MS);
+    let found = overdue(store).await.instances;
+    let sort: Vec<_> = found.iter().map(|sort| (sort.instances, &*sort.id)).collect();
+    assert_eq!(sort, [(2, "first")]);
+
+    let served = OverdueRequest {
+        served_orchestrations: [(found[0].name.clone(), found[0].version.clone())].into(),
+        ..LONG
+    };
+    assert_eq!(store.provider.overdue(served).await, Ok(OverdueWork::default()));
+}
+
+/// Overdue attempts are named by queue and activity, unless a worker has taken them or they are served.
+pub async fn name_overdue_attempts(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.offered(&worker, 4).await;
+    let found = overdue(store).await.attempts;
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].attempts, &*found[0].id), (3, "a"));
+
+    let longer = OverdueRequest {
+        for_ms: i64::try_from(found[0].oldest_ms).expect("a short time"),
+        ..LONG
+    };
+    assert_eq!(store.provider.overdue(longer).await, Ok(OverdueWork::default()));
+    let served = OverdueRequest {
+        served_activities: [(found[0].queue.clone(), found[0].name.clone())].into(),
+        ..LONG
+    };
+    assert_eq!(store.provider.overdue(served).await, Ok(OverdueWork::default()));
+    assert_eq!(store.tasks(&worker, 2).await.tasks.len(), 2);
+    assert_eq!(overdue(store).await.attempts[0].attempts, 1);
+    assert_eq!(store.tasks(&worker, 2).await.tasks.len(), 1);
+    assert_eq!(overdue(store).await, OverdueWork::default());
+}
+
+const LONG: OverdueRequest = OverdueRequest {
+    for_ms: OVERDUE_MS,
+    served_orchestrations: BTreeSet::new(),
+    served_activities: BTreeSet::new(),
+};
+
+async fn overdue(store: Handle<'_>) -> OverdueWork {
+    store.provider.overdue(LONG).await.expect("the store answers")
 }
 
 /// Registered workers are listed with their numbers of instances and tasks, also a worker whose lease has ended.

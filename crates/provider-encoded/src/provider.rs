@@ -10,10 +10,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
     InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
-    ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    Mismatched, NewWorker, Newest, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -509,8 +509,8 @@ impl Provider for Encoded {
         self.store.stats().await
     }
 
-    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
-        self.store.overdue().await
+    async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
+        self.store.overdue(request).await
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

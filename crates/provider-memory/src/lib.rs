@@ -25,6 +25,7 @@ mod inbox;
 mod indexes;
 mod integrity;
 mod listing;
+mod overdue;
 mod provider;
 mod revocation;
 mod rows;

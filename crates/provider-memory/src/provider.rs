@@ -8,9 +8,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
     InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, Outcome, Overdue, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Mismatched, NewWorker, Newest, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -20,7 +21,8 @@ use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
-    acquire, deletion, history, inbox, integrity, listing, stats, status, suspicion, tasks, texts, worker, write,
+    acquire, deletion, history, inbox, integrity, listing, overdue, stats, status, suspicion, tasks, texts, worker,
+    write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -288,8 +290,8 @@ impl Provider for MemoryProvider {
         self.call(|tables| stats::of_store(tables))
     }
 
-    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
-        self.call(|tables| stats::overdue(tables))
+    async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
+        self.call(|tables| overdue::of_store(tables, &request))
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

@@ -1,6 +1,6 @@
 //! Counts of a store's contents.
 
-use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, Status, StoreStats};
+use perdure_provider::{OVERDUE_MS, Status, StoreStats};
 
 use crate::tables::Tables;
 
@@ -30,31 +30,4 @@ pub(crate) fn of_store(tables: &Tables) -> StoreStats {
         overdue: due().filter(|at| *at < now_ms - OVERDUE_MS).count() as u64,
         oldest_due_ms: due().next().map(|at| now_ms.abs_diff(at)),
     }
-}
-
-/// Returns the overdue instances, by orchestration and version.
-pub(crate) fn overdue(tables: &Tables) -> Vec<Overdue> {
-    let mut sorts: Vec<Overdue> = Vec::new();
-    // The index gives the longest due instance first.
-    for ((since_ms, key), ()) in tables.indexes.due.iter() {
-        if *since_ms >= tables.now_ms - OVERDUE_MS {
-            break;
-        }
-        let Some(row) = tables.instance(*key) else { continue };
-        match sorts
-            .iter_mut()
-            .find(|sort| sort.name == row.name && sort.version == row.version)
-        {
-            Some(sort) => sort.instances += 1,
-            None => sorts.push(Overdue {
-                name: row.name.clone(),
-                version: row.version.clone(),
-                instances: 1,
-                oldest_ms: tables.now_ms.abs_diff(*since_ms),
-                id: row.id.clone(),
-            }),
-        }
-    }
-    sorts.truncate(OVERDUE_SORTS_MAX as usize);
-    sorts
 }

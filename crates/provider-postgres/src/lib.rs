@@ -36,6 +36,7 @@ mod lineage;
 mod listing;
 mod marks;
 mod options;
+mod overdue;
 mod params;
 mod pooler;
 mod provider;

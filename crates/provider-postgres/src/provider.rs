@@ -10,9 +10,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
     Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Mismatched, NewWorker, Newest, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -26,8 +27,8 @@ use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, schema, stats, status, suspicion,
-    tasks, texts, worker, write,
+    acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, overdue, schema, stats, status,
+    suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -519,8 +520,13 @@ impl Provider for PostgresProvider {
         self.read(|connection| Box::pin(stats::of_store(connection))).await
     }
 
-    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
-        self.read(|connection| Box::pin(stats::overdue(connection))).await
+    async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
+        let request = Arc::new(request);
+        self.read(move |connection| {
+            let request = Arc::clone(&request);
+            Box::pin(async move { overdue::of_store(connection, &request).await })
+        })
+        .await
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

@@ -1,12 +1,12 @@
 //! Counts of a store, all of one moment. They come from indexes, as far as the server knows their pages to be visible
 //! to all. Rows are read only of instances that are due or owned, which are few where workers keep up.
 
-use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, StoreStats};
+use perdure_provider::{OVERDUE_MS, StoreStats};
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::{number, text};
+use crate::rows::number;
 use crate::statement::named;
 
 /// An instance that never had a turn is due or has an owner.
@@ -72,31 +72,4 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Fail
         overdue,
         oldest_due_ms: oldest.map(i64::unsigned_abs),
     })
-}
-
-/// Selects the overdue instances, by orchestration and version.
-const SORTS: &str = "WITH clock AS MATERIALIZED (SELECT coalesce($now, {now}) AS now)
-SELECT i.name, i.version, count(*), max(clock.now - i.wake_at), (array_agg(i.id ORDER BY i.wake_at, i.key))[1]
-FROM clock, {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.wake_at < clock.now - $overdue
-GROUP BY i.name, i.version ORDER BY 4 DESC, 1, 2 LIMIT $limit";
-
-pub(crate) async fn overdue(connection: &Connection) -> Result<Vec<Overdue>, Failure> {
-    let clock = P::MaybeInt(connection.from.clock_ms());
-    let max = P::Int(i64::from(OVERDUE_SORTS_MAX));
-    let rows = named!(
-        connection.query,
-        SORTS,
-        { now: clock, overdue: P::Int(OVERDUE_MS), limit: max }
-    )
-    .await?;
-    let sort = |row| {
-        Ok(Overdue {
-            name: text(row, 0)?,
-            version: text(row, 1)?,
-            instances: number(row, 2)?,
-            oldest_ms: number(row, 3)?,
-            id: text(row, 4)?,
-        })
-    };
-    rows.iter().map(sort).collect()
 }

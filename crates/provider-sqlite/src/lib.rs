@@ -23,6 +23,7 @@ mod job;
 mod listeners;
 mod listing;
 mod options;
+mod overdue;
 mod provider;
 mod queue;
 mod readers;

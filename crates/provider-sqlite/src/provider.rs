@@ -11,9 +11,9 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
     Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
-    Newest, Overdue, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Newest, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
+    StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -29,8 +29,8 @@ use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
-    acquire, backup, deletion, inbox, inspection, integrity, listing, rows, stats, status, suspicion, tasks, texts,
-    worker, write,
+    acquire, backup, deletion, inbox, inspection, integrity, listing, overdue, rows, stats, status, suspicion, tasks,
+    texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -388,9 +388,10 @@ impl Provider for SqliteProvider {
         self.read(move |connection| stats::of_store(connection, now_ms)).await
     }
 
-    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError> {
+    async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
         let now_ms = self.shared.clock.now_ms();
-        self.read(move |connection| stats::overdue(connection, now_ms)).await
+        self.read(move |connection| overdue::of_store(connection, now_ms, &request))
+            .await
     }
 
     /// Runs on the writer's connection, because the other connections have settings of their own.

@@ -1,8 +1,8 @@
 //! Counts of a store's contents. Counts come from indexes. Rows are read only of due and owned instances, which are few
 //! where workers keep up.
 
-use perdure_provider::{OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, StoreStats};
-use rusqlite::{Connection, Params, Row, params};
+use perdure_provider::{OVERDUE_MS, StoreStats};
+use rusqlite::{Connection, Params, params};
 
 use crate::error::Failure;
 use crate::rows::number;
@@ -68,24 +68,4 @@ fn counts<const N: usize>(connection: &Connection, sql: &str, params: impl Param
         }
         Ok(counts)
     })?)
-}
-
-/// The overdue instances, by orchestration and version. The id is that of the row with the least time: SQLite takes
-/// bare columns from there.
-const SORTS: &str = "SELECT name, version, count(*), ?1 - min(wake_at), id FROM instances INDEXED BY instances_due
-    WHERE wake_at IS NOT NULL AND wake_at < ?1 - ?2 GROUP BY name, version ORDER BY 4 DESC, 1, 2 LIMIT ?3";
-
-pub(crate) fn overdue(connection: &Connection, now_ms: i64) -> Result<Vec<Overdue>, Failure> {
-    let mut statement = connection.prepare_cached(SORTS)?;
-    let sort = |row: &Row<'_>| {
-        Ok(Overdue {
-            name: row.get(0)?,
-            version: row.get(1)?,
-            instances: number(row, 2)?,
-            oldest_ms: number(row, 3)?,
-            id: row.get(4)?,
-        })
-    };
-    let rows = statement.query_map(params![now_ms, OVERDUE_MS, OVERDUE_SORTS_MAX], sort)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    Acquire, AcquiredInstance, Filter, InboxPosition, InstanceKey, ListRequest, Load, PageLimit, Provider,
-    ProviderError, ProviderErrorKind as Kind, TaskRequest, WorkerId,
+    Acquire, AcquiredInstance, Filter, InboxPosition, InstanceKey, ListRequest, Load, OverdueRequest, PageLimit,
+    Provider, ProviderError, ProviderErrorKind as Kind, TaskRequest, WorkerId,
 };
 use perdure_provider_contract::new_worker;
 use perdure_provider_sqlite::SqliteProvider;
@@ -90,7 +90,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     );
     readable(what, store.read_messages(key, None, TEN).await);
     readable(what, store.workers().await);
-    readable(what, store.overdue().await);
+    readable(what, store.overdue(OverdueRequest::default()).await);
     readable(what, store.inspect().await);
     readable(what, store.register_worker(new_worker("w")).await);
     readable(what, store.take_over_expired_workers("{}").await);

@@ -2,13 +2,6 @@
 
 use crate::{Filter, InstanceKey, Place, Status};
 
-/// Time after which a due instance is overdue, ms: no present worker can run it, or the workers that can have too much
-/// to do.
-pub const OVERDUE_MS: i64 = 10_000;
-
-/// Most sorts of [overdue](Overdue) instances that are named.
-pub const OVERDUE_SORTS_MAX: u32 = 20;
-
 /// A request to delete ended instances.
 #[derive(Clone, Debug)]
 pub struct PruneRequest {
@@ -70,7 +63,7 @@ pub struct StoreStats {
     pub workers: u64,
     /// Instances that are due, by the store's clock, and have no owner.
     pub due: u64,
-    /// Due instances that have been due for longer than [`OVERDUE_MS`].
+    /// Due instances that have been due for longer than [`OVERDUE_MS`](crate::OVERDUE_MS).
     pub overdue: u64,
     /// Time since the first of the due instances became due, ms.
     pub oldest_due_ms: Option<u64>,
@@ -93,19 +86,4 @@ impl StoreStats {
             Status::Suspended => suspended,
         })
     }
-}
-
-/// Instances of one version of one orchestration that have been due for longer than [`OVERDUE_MS`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overdue {
-    /// Name of the orchestration.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-    /// Number of these instances.
-    pub instances: u64,
-    /// Time since the first of them became due, ms.
-    pub oldest_ms: u64,
-    /// Id of the first of them.
-    pub id: String,
 }

@@ -59,6 +59,7 @@ mod inspection;
 mod instance;
 mod integrity;
 mod listing;
+mod overdue;
 mod page;
 mod provider;
 mod sql;
@@ -76,9 +77,7 @@ pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use end::{Affected, settlement};
 pub use error::{CommitOutcome, ProviderError, ProviderErrorKind};
-pub use housekeeping::{
-    OVERDUE_MS, OVERDUE_SORTS_MAX, Overdue, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats,
-};
+pub use housekeeping::{PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats};
 pub use inspection::Inspection;
 pub use instance::{
     Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, Load, LoadOne,
@@ -91,6 +90,10 @@ pub use integrity::{
 pub use listing::{
     Candidate, Filter, IndexedSet, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,
     after_prefix,
+};
+pub use overdue::{
+    OVERDUE_COUNT_MAX, OVERDUE_MS, OVERDUE_SORTS_MAX, OVERDUE_WALK_MAX, OverdueAttempts, OverdueInstances,
+    OverdueRequest, OverdueWork,
 };
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};

@@ -9,8 +9,8 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use crate::{
     Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, Inbox, InboxPosition, Inspection,
     InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest,
-    Outcome, Overdue, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    Outcome, OverdueRequest, OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest,
+    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
     TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
@@ -200,9 +200,9 @@ pub trait Provider: Send + Sync + 'static {
     /// ended or sleep.
     async fn stats(&self) -> Result<StoreStats, ProviderError>;
 
-    /// Returns the overdue instances by orchestration and version: the longest due first, at most
-    /// [`OVERDUE_SORTS_MAX`](crate::OVERDUE_SORTS_MAX) sorts.
-    async fn overdue(&self) -> Result<Vec<Overdue>, ProviderError>;
+    /// Returns the work that has been due for longer than a time. At most [`OVERDUE_WALK_MAX`](crate::OVERDUE_WALK_MAX)
+    /// sorts of instances and as many of attempts are looked at.
+    async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError>;
 
     /// Returns how the store is set up and which workers use it. This is for people: the rows of owned instances and
     /// tasks are counted one by one.

@@ -20,6 +20,9 @@ impl Suspicion {
     pub const ISOLATED: Self = Self(3);
     /// The value at which an instance is suspended.
     pub const MAX: Self = Self(6);
+    /// Number of pieces of evidence that suspend an instance: of workers that died or were blocked while it was
+    /// running.
+    pub const EVIDENCE_MAX: u32 = Self::MAX.0 - Self::ISOLATED.0;
 
     /// Returns true if the instance is to be tried.
     #[must_use]

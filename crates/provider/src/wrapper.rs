@@ -9,9 +9,9 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use crate::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
     Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
-    Newest, Overdue, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Newest, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -107,7 +107,7 @@ wrapper! {
     stored_texts(request: TextRequest) -> TextPage;
     replace_texts(changes: Vec<TextChange>) -> usize;
     stats() -> StoreStats;
-    overdue() -> Vec<Overdue>;
+    overdue(request: OverdueRequest) -> OverdueWork;
     inspect() -> Inspection;
     check(request: CheckRequest) -> Checked;
 }
