@@ -2,8 +2,8 @@
 
 use perdure_engine::EventRecord;
 use perdure_provider::{
-    Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, ListPage, Overdue, Place, ProviderInfo, Status,
-    StoreStats, WorkerLoad,
+    Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, ListPage, OverdueAttempts, OverdueInstances,
+    OverdueWork, Place, ProviderInfo, Status, StoreStats, WorkerLoad,
 };
 use perdure_runtime::{HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -154,8 +154,8 @@ pub(crate) fn checked_text(checked: &Checked) -> String {
     .to_string()
 }
 
-pub(crate) fn overdue_text(sorts: &[Overdue]) -> String {
-    let sort = |sort: &Overdue| {
+pub(crate) fn overdue_text(work: &OverdueWork) -> String {
+    let instances = |sort: &OverdueInstances| {
         json!({
             "name": sort.name,
             "version": sort.version,
@@ -164,5 +164,18 @@ pub(crate) fn overdue_text(sorts: &[Overdue]) -> String {
             "oldestId": sort.id,
         })
     };
-    Value::from_iter(sorts.iter().map(sort)).to_string()
+    let attempts = |sort: &OverdueAttempts| {
+        json!({
+            "queue": sort.queue,
+            "name": sort.name,
+            "attempts": sort.attempts,
+            "oldestMs": sort.oldest_ms,
+            "oldestId": sort.id,
+        })
+    };
+    json!({
+        "instances": work.instances.iter().map(instances).collect::<Vec<_>>(),
+        "attempts": work.attempts.iter().map(attempts).collect::<Vec<_>>(),
+    })
+    .to_string()
 }

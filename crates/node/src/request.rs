@@ -1,9 +1,10 @@
 //! Requests of clients to a store, decoded. `StoreRequest` of `js/binding/store.ts` is the other side.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload};
-use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus};
+use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, OverdueRequest};
 use perdure_runtime::{Awaiting, Conflict, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,8 +34,8 @@ pub(crate) enum StoreRequest {
     Delete(Instance),
     /// Asks for the status of an instance. The reply is `null` if there is none.
     Status(Instance),
-    /// Waits for the end of an instance. The reply is its status.
-    WaitForEnd(Instance),
+    /// Waits for the end of an instance, or its suspension. The reply is its status.
+    WaitForEnd(EndWait),
     /// Waits for a change of the custom status. The reply is `null` if the instance ends without that.
     WaitForStatusChange(StatusWait),
     /// Asks for a page of a history.
@@ -54,8 +55,8 @@ pub(crate) enum StoreRequest {
     ReplaceTexts(Table),
     /// Asks for the counts of the store.
     Stats,
-    /// Asks for the work that no worker takes, by orchestration and version.
-    Overdue,
+    /// Asks for work that no worker takes.
+    Overdue(Overdue),
     /// Asks for the settings of the store and the workers on it.
     Inspect,
     /// Runs a step of the check of the store's rows.
@@ -71,6 +72,35 @@ pub(crate) enum StoreRequest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Instance {
     id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct EndWait {
+    id: String,
+    /// True if the wait is also over once the instance is suspended.
+    or_suspension: bool,
+}
+
+/// The work that a request asks for, and the work that is left out.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Overdue {
+    for_ms: i64,
+    /// Names and versions of orchestrations.
+    served_orchestrations: BTreeSet<(String, String)>,
+    /// Queues and names of activities.
+    served_activities: BTreeSet<(String, String)>,
+}
+
+impl From<Overdue> for OverdueRequest {
+    fn from(overdue: Overdue) -> Self {
+        Self {
+            for_ms: overdue.for_ms,
+            served_orchestrations: overdue.served_orchestrations,
+            served_activities: overdue.served_activities,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -253,9 +283,14 @@ impl StoreRequest {
                 let text = |status: Option<InstanceStatus>| status.map(|status| status_json(&status).to_string());
                 store.status(id, caller.replies.to(caller.request, text));
             }
-            Self::WaitForEnd(Instance { id }) => {
+            Self::WaitForEnd(EndWait { id, or_suspension }) => {
                 let reply = caller.text(|status| status_json(&status).to_string());
-                store.wait(caller.wait_id(), id, Awaiting::End, reply);
+                let awaiting = if or_suspension {
+                    Awaiting::EndOrSuspension
+                } else {
+                    Awaiting::End
+                };
+                store.wait(caller.wait_id(), id, awaiting, reply);
             }
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
@@ -282,7 +317,9 @@ impl StoreRequest {
                 store.replace_texts(changes, caller.number());
             }
             Self::Stats => store.stats(caller.text(|stats| listing::stats_text(&stats))),
-            Self::Overdue => store.overdue(caller.text(|sorts: Vec<_>| listing::overdue_text(&sorts))),
+            Self::Overdue(overdue) => {
+                store.overdue(overdue.into(), caller.text(|work| listing::overdue_text(&work)));
+            }
             Self::Inspect => store.inspect(caller.text(|(info, found)| listing::inspection_text(&info, &found))),
             Self::Check(check) => store.check(check.decode()?, caller.text(|checked| listing::checked_text(&checked))),
             Self::BackUp(BackUp { path, replace }) => store.back_up(path.into(), replace, caller.number()),

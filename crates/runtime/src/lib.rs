@@ -40,7 +40,7 @@ pub use platform::machine::{Machine, Process, ThisMachine};
 pub use platform::virtual_time::VirtualTime;
 pub use report::{mismatch_error, mismatch_report};
 pub use runtime::{Facts, Failure, MapSizes, Runtime};
-pub use session::description::{LaneDescription, WorkerDescription};
+pub use session::description::{LaneDescription, RegisteredNames, RegisteredOrchestration, WorkerDescription};
 pub use state::Token;
 pub use state::attempt::{AbortReason, ActivityToken};
 pub use turn::{Delivered, Issued, Next};

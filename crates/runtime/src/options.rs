@@ -163,6 +163,10 @@ pub(crate) const WORKERS_LOOK: (Duration, Duration) = (Duration::from_millis(200
 /// Highest number of lanes that a worker reports with its heartbeats. The first lanes are reported. Together with
 /// [`HOST_NAME_MAX`], this limits the report to some KB.
 pub(crate) const DESCRIBED_LANES_MAX: usize = 64;
+/// Limit of the names that a worker reports as registered, bytes of JSON.
+pub(crate) const DESCRIBED_NAMES_BYTES: usize = 32 * 1024;
+/// Bytes of JSON that a reported name takes besides its text.
+pub(crate) const DESCRIBED_NAME_EXTRA: usize = 32;
 /// Longest name of a machine that a worker reports, in characters.
 pub(crate) const HOST_NAME_MAX: usize = 255;
 /// A batch takes no more writes once their payloads have this many bytes.

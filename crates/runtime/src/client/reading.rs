@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
     CheckRequest, Checked, Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest,
-    Overdue, PageLimit, Place, ProviderInfo,
+    OverdueRequest, OverdueWork, PageLimit, Place, ProviderInfo,
 };
 
 use crate::client::store::{Reply, Store};
@@ -127,11 +127,11 @@ impl Store {
         })
     }
 
-    /// Reads the instances that are overdue, by orchestration and version.
-    pub fn overdue(self: &Arc<Self>, reply: Reply<Vec<Overdue>>) {
+    /// Reads the work that is overdue.
+    pub fn overdue(self: &Arc<Self>, request: OverdueRequest, reply: Reply<OverdueWork>) {
         let this = Arc::clone(self);
         self.tokio
-            .spawn(async move { reply(this.provider.overdue().await.map_err(RuntimeError::from)) });
+            .spawn(async move { reply(this.provider.overdue(request).await.map_err(RuntimeError::from)) });
     }
 
     /// Does one step of the check of the store's rows.

@@ -105,6 +105,8 @@ impl Runtime {
         if let Some(session) = self.session() {
             session.worker.due_at(0);
             session.worker.resume_wanted.notify_one();
+            // The renewal reports the name.
+            session.worker.renewal_wanted.notify_one();
         }
         Ok(())
     }
@@ -114,6 +116,7 @@ impl Runtime {
         self.shared.registry.lock().add_activity(name);
         if let Some(session) = self.session() {
             session.activities.tasks_wanted.notify_one();
+            session.worker.renewal_wanted.notify_one();
         }
     }
 

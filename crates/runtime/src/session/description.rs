@@ -8,7 +8,8 @@ use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
 
 use crate::instance::instances::Instances;
-use crate::options::{DESCRIBED_LANES_MAX, HOST_NAME_MAX};
+use crate::options::{DESCRIBED_LANES_MAX, DESCRIBED_NAME_EXTRA, DESCRIBED_NAMES_BYTES, HOST_NAME_MAX};
+use crate::registry::Registry;
 use crate::shared::Shared;
 
 /// The report of a worker about itself.
@@ -31,6 +32,32 @@ pub struct WorkerDescription {
     pub loaded_instances: u64,
     /// One entry per thread, the first thread first, up to [`DESCRIBED_LANES_MAX`] of them.
     pub lanes: Vec<LaneDescription>,
+    /// The work that the worker can run. `None`: its version does not report this.
+    #[serde(default)]
+    pub registered: Option<RegisteredNames>,
+}
+
+/// The part of the report about the work that a worker can run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisteredNames {
+    /// The orchestrations, by name.
+    pub orchestrations: Vec<RegisteredOrchestration>,
+    /// Names of the activities, in order.
+    pub activities: Vec<String>,
+    /// The queues whose activities the worker runs.
+    pub queues: Vec<String>,
+    /// True if names are left out, because they take more than 32 KiB together.
+    pub is_cut: bool,
+}
+
+/// A registered orchestration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegisteredOrchestration {
+    /// Its name.
+    pub name: String,
+    /// Its versions, the highest last.
+    pub versions: Vec<String>,
 }
 
 /// The part of the report about one lane.
@@ -70,6 +97,7 @@ impl WorkerDescription {
             running_activities: 0,
             loaded_instances: 0,
             lanes: lanes.take(DESCRIBED_LANES_MAX).map(lane).collect(),
+            registered: Some(RegisteredNames::of(&shared.registry.lock(), &options.queues)),
         }
     }
 
@@ -94,12 +122,65 @@ impl WorkerDescription {
     }
 }
 
+impl RegisteredNames {
+    fn of(registry: &Registry, queues: &[String]) -> Self {
+        let mut names = Self::default();
+        let mut room = DESCRIBED_NAMES_BYTES;
+        let mut is_cut = false;
+        // Once a name has no room, no further name has any.
+        let mut admit = |name: &str| {
+            room = room.saturating_sub(quoted_length(name) + DESCRIBED_NAME_EXTRA);
+            is_cut |= room == 0;
+            room > 0
+        };
+        names.queues = queues.iter().filter(|queue| admit(queue)).cloned().collect();
+        for (name, version) in registry.all() {
+            if !admit(&name) || !admit(&version) {
+                break;
+            }
+            match names.orchestrations.last_mut() {
+                Some(last) if last.name == name => last.versions.push(version),
+                _ => names.orchestrations.push(RegisteredOrchestration {
+                    name,
+                    versions: vec![version],
+                }),
+            }
+        }
+        names.activities = registry.activities().into_iter().filter(|name| admit(name)).collect();
+        names.is_cut = is_cut;
+        names
+    }
+}
+
+/// Returns the length of a text in JSON, bytes.
+fn quoted_length(text: &str) -> usize {
+    serde_json::to_string(text).map_or(usize::MAX, |quoted| quoted.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The greatest length of a report, bytes: a store keeps it in one row.
-    const BYTES_MAX: usize = 16 * 1024;
+    const BYTES_MAX: usize = 16 * 1024 + DESCRIBED_NAMES_BYTES;
+
+    #[test]
+    fn names_beyond_the_limit_are_cut() {
+        let mut registry = Registry::default();
+        for n in 0..1_000 {
+            registry.add(crate::registry::Registered {
+                name: format!("{n:\0>60}"),
+                version: "1.0.0".into(),
+                code: String::new(),
+            });
+            registry.add_activity(format!("activity {n}"));
+        }
+        let names = RegisteredNames::of(&registry, &["default".to_owned()]);
+        assert!(names.is_cut && names.activities.is_empty() && names.queues == ["default"]);
+        assert!(names.orchestrations.len() > 50);
+        let text = serde_json::to_string(&names).expect("names are JSON");
+        assert!(text.len() <= DESCRIBED_NAMES_BYTES, "{}", text.len());
+    }
 
     #[test]
     fn a_description_round_trips_and_is_never_large() {
@@ -119,6 +200,7 @@ mod tests {
             running_activities: u64::MAX,
             loaded_instances: u64::MAX,
             lanes: vec![lane; DESCRIBED_LANES_MAX],
+            registered: None,
         };
         let text = description.clone().into_text();
         assert!(text.len() <= BYTES_MAX, "{}", text.len());
