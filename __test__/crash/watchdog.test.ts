@@ -177,7 +177,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const { error } = await suspended(exits);
       expect(error).toMatchObject({
         code: 'SUSPENDED',
-        message: 'it has crashed or blocked 3 workers in a row: the last worker died',
+        message: '3 workers died or were blocked while it was running: the last worker died',
       });
       expect(historyViolations(await client.getHistory(exits), 'Suspended')).toEqual([]);
 

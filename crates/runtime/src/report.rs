@@ -74,8 +74,8 @@ impl Report {
     }
 
     fn of_losses(last: &str) -> Self {
-        let workers = Suspicion::MAX.0 - Suspicion::ISOLATED.0;
-        let message = format!("it has crashed or blocked {workers} workers in a row: {last}");
+        let workers = Suspicion::EVIDENCE_MAX;
+        let message = format!("{workers} workers died or were blocked while it was running: {last}");
         Self::other(json!({ "code": "SUSPENDED", "message": message, "details": { "workers": workers } }))
     }
 

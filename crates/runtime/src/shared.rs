@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use perdure_provider::Newest;
-use perdure_provider::{PoisonPill, Status};
+use perdure_provider::{PoisonPill, Status, Suspicion};
 use perdure_scheduler::{Class, LaneId, Lanes, Place};
 use serde_json::{Map, Value};
 
@@ -245,8 +245,9 @@ impl Shared {
     /// Reports that an instance was suspended because of the evidence against it, which is durable.
     pub(crate) fn poison_pill_suspended(&self, poison_pill: PoisonPill) {
         let message = format!(
-            "instance '{}' is suspended: it has repeatedly crashed or blocked its workers",
-            poison_pill.id
+            "instance '{}' is suspended: {} workers died or were blocked while it was running",
+            poison_pill.id,
+            Suspicion::EVIDENCE_MAX
         );
         self.log_for(&poison_pill, Level::Error, message);
         self.metrics.ended(Status::Suspended);

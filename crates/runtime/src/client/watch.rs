@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_provider::{InstanceStatus, Provider, ProviderError, ProviderErrorKind};
+use perdure_provider::{InstanceStatus, Provider, ProviderError, ProviderErrorKind, Status};
 use tokio::sync::Notify;
 
 use crate::options::{RETRY_DELAYS, STATUS_PAGE};
@@ -18,6 +18,8 @@ use crate::platform::retry::is_final;
 pub enum Awaiting {
     /// The instance has ended.
     End,
+    /// The instance has ended or is suspended.
+    EndOrSuspension,
     /// The version of its custom status is above this one, or the instance has ended.
     StatusAfter(u64),
 }
@@ -223,6 +225,7 @@ fn is_over(awaiting: Awaiting, status: Option<&InstanceStatus>) -> bool {
     status.status.is_terminal()
         || match awaiting {
             Awaiting::End => false,
+            Awaiting::EndOrSuspension => status.status == Status::Suspended,
             Awaiting::StatusAfter(version) => status.custom_status_version > version,
         }
 }
