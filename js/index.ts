@@ -6,8 +6,8 @@ export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/ac
 export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';
 export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
-export type { StoreDescription, WorkerDescription, WorkerInfo } from './client/description.ts';
-export type { InstanceHandle } from './client/handle.ts';
+export type { RegisteredNames, StoreDescription, WorkerDescription, WorkerInfo } from './client/description.ts';
+export type { InstanceHandle, ResultOptions } from './client/handle.ts';
 export type {
   ExportedEvent,
   HistoryEvent,
@@ -63,6 +63,7 @@ export {
   RuntimeStateError,
   SchemaVersionError,
   SubOrchestrationError,
+  SuspendedError,
   TimeoutError,
 } from './errors/errors.ts';
 export type { TraceFields, TraceLevel } from './logging/fields.ts';

@@ -48,6 +48,7 @@ describe('the classes', () => {
     new RetryAfterError('1.5s'),
     new errors.DeterminismError('m', { called: 'setTimeout', instead: 'ctx.scheduleTimer' }),
     new errors.NondeterminismError('m', { report: { eventId: 3, recorded: 'a', attempted: 'b' } }),
+    new errors.SuspendedError('m', { instanceId: 'i' }),
     new errors.LimitError('m', { limit: 'historyEvents', max: 10 }),
     new ProviderError('m', { retryable: true }),
     new errors.SchemaVersionError('m', { found: 3, supported: 2 }),

@@ -30,7 +30,7 @@ export type StoreRequest =
       readonly unreadMax: number;
     }
   | {
-      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'waitForEnd';
+      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status';
       readonly id: string;
     }
   | { readonly kind: 'waitForStatusChange'; readonly id: string; readonly afterVersion: number }
@@ -62,7 +62,16 @@ export type StoreRequest =
   | { readonly kind: 'replaceTexts'; readonly table: string }
   | { readonly kind: 'check'; readonly cursor: string | null; readonly limit: number }
   | { readonly kind: 'backUp'; readonly path: string; readonly replace: boolean }
-  | { readonly kind: 'sweep' | 'stats' | 'overdue' | 'inspect' | 'close' };
+  | {
+      readonly kind: 'overdue';
+      readonly forMs: number;
+      /** Names and versions of orchestrations that are left out. */
+      readonly servedOrchestrations: readonly (readonly [name: string, version: string])[];
+      /** Queues and names of activities that are left out. */
+      readonly servedActivities: readonly (readonly [queue: string, name: string])[];
+    }
+  | { readonly kind: 'waitForEnd'; readonly id: string; readonly orSuspension: boolean }
+  | { readonly kind: 'sweep' | 'stats' | 'inspect' | 'close' };
 
 /** A reply to a request of a {@link NativeStore}. */
 export interface NativeReply {

@@ -1,5 +1,6 @@
 // The options of a client and of its starts.
 
+import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/logger.ts';
 import { INSTANCE_OPTIONS, type InstanceOptions } from '../orchestration/call-options.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { named, type OptionTable, oneOf } from '../util/options.ts';
@@ -14,6 +15,13 @@ export interface ClientOptions {
   limits?: ClientLimits;
   /** Traces the client's calls: the return value of `openTelemetry` of `perdure/telemetry`. Default: no tracing. */
   telemetry?: Telemetry;
+  /**
+   * Receives a warning when a client of this provider object waits for 1 s and no runtime runs on the store. The
+   * clients of one provider object share the logger of the first one. Default: stderr, as for a runtime.
+   */
+  logger?: Logger;
+  /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
+  logLevel?: LogLevel;
 }
 
 /** Options of {@link Client.startOrchestration}. */
@@ -35,6 +43,8 @@ export interface TypedStartOptions extends Omit<StartOptions, 'version'> {
 export const CLIENT_OPTIONS = {
   limits: checkClientLimits,
   telemetry: checkTelemetry,
+  logger: checkLogger,
+  logLevel: oneOf(...LOG_LEVELS),
 } satisfies OptionTable;
 
 /** The checks of {@link StartOptions}. */

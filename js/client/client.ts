@@ -1,6 +1,6 @@
 // The client: starts instances, reads their state and sends to them, from any process that opens the store.
 
-import { TimeoutError } from '../errors/errors.ts';
+import { consoleLogger } from '../logging/logger.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
@@ -19,6 +19,7 @@ import {
   type TypedStartOptions,
 } from './client-options.ts';
 import { descriptionOf, inspect, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
+import { EndWaits } from './end-waits.ts';
 import { InstanceHandle } from './handle.ts';
 import {
   exportHistory,
@@ -43,7 +44,7 @@ import {
 } from './listing.ts';
 import { RECODE_OPTIONS, type Recoded, type RecodeOptions, recode } from './recode.ts';
 import { Requests } from './requests.ts';
-import type { OverdueInstances, StoreStats } from './stats.ts';
+import { OVERDUE_MS, type OverdueInstances, overdueWork, type StoreStats } from './stats.ts';
 import { CHECK_STORE_OPTIONS, type CheckStoreOptions, type StoreCheck, stepLimit } from './store-check.ts';
 import {
   changeOf,
@@ -53,6 +54,7 @@ import {
   type StatusChangesOptions,
   within,
 } from './watching.ts';
+import { WorkerWatch } from './worker-watch.ts';
 
 /**
  * Starts instances, reads their state and sends to them. A client needs no runtime in its process. Every method checks
@@ -68,11 +70,15 @@ import {
 export class Client {
   readonly #port: StorePort;
   readonly #requests: Requests;
+  readonly #waits: EndWaits;
 
   /** @throws TypeError when `provider` is not a provider, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     this.#port = Provider.portOf(provider, 'new Client');
-    this.#requests = new Requests(this.#port, checkOptions(options, CLIENT_OPTIONS, 'new Client') ?? {});
+    const given = checkOptions(options, CLIENT_OPTIONS, 'new Client') ?? {};
+    const { logger = consoleLogger, logLevel = 'info' } = given;
+    this.#requests = new Requests(this.#port, given);
+    this.#waits = new EndWaits(this.#port, this.#requests, WorkerWatch.of(this.#port, logger, logLevel));
   }
 
   /**
@@ -117,20 +123,24 @@ export class Client {
     if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
     await this.#start(id, definition.name, input, { ...others, version: definition.version });
-    return new InstanceHandle<O>(this, id);
+    return new InstanceHandle<O>(this, this.#waits, id);
   }
 
   /** Returns a handle of an instance, as {@link start} does. The instance need not exist. */
   handle<T = any>(id: string): InstanceHandle<T> {
     checkName(id, 'instance id');
-    return new InstanceHandle<T>(this, id);
+    return new InstanceHandle<T>(this, this.#waits, id);
   }
 
-  /** Returns the status of an instance, or `null` when there is no instance of that id. */
+  /**
+   * Returns the status of an instance, or `null` when there is no instance of that id. Its `reason` says why an
+   * instance does not go on that has not ended and has not changed for 1 s. Finding the reason costs a second request.
+   */
   async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
     checkName(id, 'instance id');
     const reply = await this.#requests.query('status', id, () => this.#port.request({ kind: 'status', id }));
-    return this.#requests.statusOf<T>(reply);
+    const status = this.#requests.statusOf<T>(reply);
+    return status === null ? null : this.#waits.explained(status);
   }
 
   /**
@@ -139,22 +149,13 @@ export class Client {
    * @param timeout - longest wait. Default: for ever
    * @returns the last status of the instance. The wait does not fail when the instance did: check `status`
    * @throws InstanceNotFoundError when there is no instance of that id
-   * @throws TimeoutError when the instance has not ended in time
+   * @throws TimeoutError when the instance has not ended in time; its `reason` says why, where that is known
    */
   async waitForOrchestration<T = any>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
     checkName(id, 'instance id');
     const timeoutMs =
       timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
-    const reply = await this.#requests.query('wait', id, () => {
-      const pending = this.#port.open({ kind: 'waitForEnd', id });
-      return within(pending, timeoutMs, this.#port.timers, () => {
-        throw new TimeoutError(
-          `instance '${id}' has not ended within ${timeoutMs} ms`,
-          timeoutMs === undefined ? {} : { timeoutMs },
-        );
-      });
-    });
-    return this.#requests.statusOf<T>(reply) as InstanceStatus<T>;
+    return this.#waits.end<T>(id, timeoutMs, false);
   }
 
   /**
@@ -552,8 +553,8 @@ export class Client {
    * ```
    */
   async overdue(): Promise<OverdueInstances[]> {
-    const reply = await this.#port.request({ kind: 'overdue' });
-    return JSON.parse(reply as string) as OverdueInstances[];
+    const none = { forMs: OVERDUE_MS, servedOrchestrations: [], servedActivities: [] };
+    return (await overdueWork(this.#port, none)).instances;
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
@@ -562,6 +563,7 @@ export class Client {
     const tagText = tags === undefined ? null : JSON.stringify(tags);
     const request = { kind: 'start', id, name, version, tags: tagText, priority, onConflict, trace: null } as const;
     await this.#requests.command('start', request, payload, name);
+    for (const listener of this.#port.startListeners) listener(name, version);
   }
 
   /** Sends a message to a mailbox of an instance: an event of a name, or a queue. */

@@ -45,6 +45,24 @@ export interface WorkerDescription {
    * complete when the runtime reported, to a hundredth. A main thread that is blocked shows its previous value.
    */
   readonly lanes: readonly LaneMetrics[];
+  /** The work that the runtime can run; absent when its version of Perdure does not report this. */
+  readonly registered?: RegisteredNames;
+}
+
+/** The orchestrations, activities and queues that a runtime has registered. */
+export interface RegisteredNames {
+  /** In order of their names. */
+  readonly orchestrations: readonly {
+    readonly name: string;
+    /** The highest version comes last. */
+    readonly versions: readonly string[];
+  }[];
+  /** Names of activities, in order. */
+  readonly activities: readonly string[];
+  /** `queues` of the runtime: it runs activities of these queues. */
+  readonly queues: readonly string[];
+  /** True if names are left out, because all of them would take more than 32 KiB. */
+  readonly isCut: boolean;
 }
 
 /** Returns the mean busy share of the threads, 0 to 1. */
@@ -82,7 +100,7 @@ export interface InspectionData extends Omit<StoreDescription, 'clock' | 'settin
   readonly settings: readonly (readonly [string, string])[];
   readonly workers: readonly (Omit<WorkerInfo, 'leaseUntil' | 'about'> & {
     readonly leaseUntil: number;
-    readonly about: WorkerDescription | null;
+    readonly about: (Omit<WorkerDescription, 'registered'> & { readonly registered: RegisteredNames | null }) | null;
   })[];
 }
 
@@ -106,6 +124,12 @@ export function workersOf({ workers }: InspectionData): WorkerInfo[] {
   return workers.map(({ about, ...worker }) => ({
     ...worker,
     leaseUntil: new Date(worker.leaseUntil),
-    ...(about === null ? {} : { about }),
+    ...(about === null ? {} : { about: reportOf(about) }),
   }));
+}
+
+type ReportData = NonNullable<InspectionData['workers'][number]['about']>;
+
+function reportOf({ registered, ...report }: ReportData): WorkerDescription {
+  return registered === null ? report : { ...report, registered };
 }

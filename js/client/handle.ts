@@ -1,11 +1,27 @@
 // A client's handle of one instance.
 
-import { CancelledError } from '../errors/errors.ts';
-import type { Duration } from '../util/duration.ts';
-import { checkOptions, duration } from '../util/options.ts';
+import { CancelledError, SuspendedError } from '../errors/errors.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkOptions, duration, type OptionTable, oneOf } from '../util/options.ts';
 import type { Client } from './client.ts';
+import type { EndWaits } from './end-waits.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
+import { suspensionReason } from './wait-reason.ts';
 import type { StatusChange, StatusChangesOptions } from './watching.ts';
+
+/** Options of {@link InstanceHandle.result}. */
+export interface ResultOptions {
+  /** Longest wait. Default: for ever. */
+  timeout?: Duration;
+  /**
+   * Behaviour when the instance is Suspended, or becomes so during the wait. `'throw'` (default) throws a
+   * {@link SuspendedError} at once. `'wait'` waits until the instance is resumed and has ended.
+   */
+  onSuspended?: 'throw' | 'wait';
+}
+
+/** The checks of {@link ResultOptions}. */
+const RESULT_OPTIONS = { timeout: duration(), onSuspended: oneOf('throw', 'wait') } satisfies OptionTable;
 
 /**
  * A handle of one instance, with the type of its output.
@@ -19,12 +35,14 @@ import type { StatusChange, StatusChangesOptions } from './watching.ts';
  */
 export class InstanceHandle<T = any> {
   readonly #client: Client;
+  readonly #waits: EndWaits;
   /** Id of the instance. */
   readonly id: string;
 
   /** @internal */
-  constructor(client: Client, id: string) {
+  constructor(client: Client, waits: EndWaits, id: string) {
     this.#client = client;
+    this.#waits = waits;
     this.id = id;
   }
 
@@ -36,16 +54,21 @@ export class InstanceHandle<T = any> {
   /**
    * Waits until the instance has ended, and returns its output.
    *
-   * @param options - `timeout`: longest wait. Default: for ever
    * @throws the error that the orchestration threw, when it Failed; `CancelledError` when it was cancelled or
    *   terminated
-   * @throws TimeoutError when the instance has not ended in time
+   * @throws SuspendedError as soon as the instance is Suspended, unless `onSuspended` is `'wait'`
+   * @throws TimeoutError when the instance has not ended in time; its `reason` says why, where that is known
    * @throws InstanceNotFoundError when there is no instance of that id
    */
-  async result(options?: { timeout?: Duration }): Promise<T> {
-    const timeout = checkOptions(options, { timeout: duration() }, 'handle.result')?.timeout;
-    const { status, output, error } = await this.#client.waitForOrchestration<T>(this.id, timeout);
+  async result(options?: ResultOptions): Promise<T> {
+    const { timeout, onSuspended = 'throw' } = checkOptions(options, RESULT_OPTIONS, 'handle.result') ?? {};
+    const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'handle.result: timeout');
+    const { status, output, error } = await this.#waits.end<T>(this.id, timeoutMs, onSuspended === 'throw');
     if (status === 'Completed') return output as T;
+    if (status === 'Suspended') {
+      const message = `instance '${this.id}' is Suspended: ${suspensionReason(error)}`;
+      throw new SuspendedError(message, { instanceId: this.id, cause: error });
+    }
     throw error ?? new CancelledError(`instance '${this.id}' is ${status}`);
   }
 

@@ -43,6 +43,12 @@ export interface InstanceStatus<T = any> {
    * the mismatch, or the reason of the suspension, when Suspended.
    */
   readonly error?: Error;
+  /**
+   * The reason for which an instance that has not ended does not go on, for people: `Pending: no running worker has
+   * registered orchestration 'ordr'; did you mean 'order'?`. Only from {@link Client.getStatus}, and absent where it is
+   * not known or the instance has changed within the last second.
+   */
+  readonly reason?: string;
   readonly customStatus: any;
   /** Number of times that the custom status has changed. */
   readonly customStatusVersion: number;

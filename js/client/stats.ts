@@ -1,5 +1,7 @@
 // Counts of the contents of a store.
 
+import type { StoreRequest } from '../binding/store.ts';
+import type { StorePort } from '../store/providers.ts';
 import type { InstanceState } from './instance-status.ts';
 
 /** The return value of {@link Client.stats}: counts of one moment. */
@@ -41,4 +43,28 @@ export interface OverdueInstances {
   readonly oldestMs: number;
   /** Id of the longest waiting instance. */
   readonly oldestId: string;
+}
+
+/** Attempts of one activity in one queue that are due and that no worker has taken. */
+export interface OverdueAttempts {
+  readonly queue: string;
+  /** Name of the activity. */
+  readonly name: string;
+  /** Number of attempts. */
+  readonly attempts: number;
+  /** Time for which the longest waiting attempt has waited, ms. */
+  readonly oldestMs: number;
+  /** Id of the instance of the longest waiting attempt. */
+  readonly oldestId: string;
+}
+
+/** Time for which the instances of {@link Client.overdue} have been due, ms. */
+export const OVERDUE_MS = 10_000;
+
+/** Reads the work that has been due for longer than a time. Some work is left out. */
+export async function overdueWork(
+  port: StorePort,
+  request: Omit<StoreRequest & { readonly kind: 'overdue' }, 'kind'>,
+): Promise<{ instances: OverdueInstances[]; attempts: OverdueAttempts[] }> {
+  return JSON.parse((await port.request({ kind: 'overdue', ...request })) as string);
 }

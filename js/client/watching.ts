@@ -138,7 +138,7 @@ export function within<T>(
   pending: PendingReply,
   timeoutMs: number | undefined,
   timers: Timers,
-  late: () => T,
+  late: () => T | Promise<T>,
 ): Promise<string | null | T> {
   if (timeoutMs === undefined) return shownToCaller(pending.reply);
   return shownToCaller(

@@ -80,10 +80,13 @@ export class PayloadError extends PerdureError {
 export class TimeoutError extends PerdureError {
   /** The time limit, in ms; absent where it is not known. */
   declare readonly timeoutMs?: number;
+  /** The reason for which an instance that a client waited for does not go on; absent where it is not known. */
+  declare readonly reason?: string;
 
-  constructor(message: string, fields: { timeoutMs?: number } & PerdureErrorOptions = {}) {
+  constructor(message: string, fields: { timeoutMs?: number; reason?: string } & PerdureErrorOptions = {}) {
     super(message, 'TIMEOUT', fields);
     if (fields.timeoutMs !== undefined) this.timeoutMs = fields.timeoutMs;
+    if (fields.reason !== undefined) this.reason = fields.reason;
   }
 }
 
@@ -207,6 +210,20 @@ export class NondeterminismError extends PerdureError {
   }
 }
 
+/**
+ * The result of an instance was asked for, and the instance is Suspended: it does not go on until code that fits comes,
+ * or until `client.resume(id)`. `cause` is the reason of the suspension, such as a {@link NondeterminismError}.
+ */
+export class SuspendedError extends PerdureError {
+  /** Id of the instance. */
+  readonly instanceId: string;
+
+  constructor(message: string, fields: { instanceId: string } & PerdureErrorOptions) {
+    super(message, 'SUSPENDED', fields);
+    this.instanceId = fields.instanceId;
+  }
+}
+
 /** A named limit of the runtime (its `limits` option) was reached. */
 export class LimitError extends PerdureError {
   /** The limit's name. */
@@ -284,6 +301,7 @@ export const ERROR_CLASSES = {
   RetryAfterError,
   DeterminismError,
   NondeterminismError,
+  SuspendedError,
   LimitError,
   ProviderError,
   SchemaVersionError,

@@ -51,6 +51,8 @@ export class StorePort {
   /** A timer that does nothing but keep the process alive while it is ref'd: the addon's callbacks do not. */
   private readonly keepAlive = setInterval(() => {}, TIMER_MAX_MS).unref();
   private runtimes = 0;
+  /** Called with the name and version (`null`: the newest) of each orchestration that a client has started. */
+  readonly startListeners = new Set<(name: string, version: string | null) => void>();
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 
@@ -120,6 +122,11 @@ export class StorePort {
   letGo(): void {
     this.holds -= 1;
     if (this.holds === 0) this.keepAlive.unref();
+  }
+
+  /** True while a runtime of this process is started on the store. */
+  get hasRuntime(): boolean {
+    return this.runtimes > 0;
   }
 
   runtimeStarted(): void {
