@@ -9,6 +9,8 @@ import { nativeError } from '../binding/native-error.ts';
 import { createRuntime } from '../binding/runtime.ts';
 import { Client } from '../client/client.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
+import type { TraceFields } from '../logging/fields.ts';
+import { isLogged } from '../logging/logger.ts';
 import {
   defineOrchestration,
   isOrchestration,
@@ -30,6 +32,7 @@ import { MainHost, type RuntimeEvents } from './main-host.ts';
 import { loadModules, specifiersOf } from './modules.ts';
 import { Registry } from './registry.ts';
 import { RUNTIME_OPTIONS, type RuntimeOptions } from './runtime-options.ts';
+import { StuckWork } from './stuck-work.ts';
 import { Threads } from './threads.ts';
 
 // Captured at import: a test's fake timers must not keep a runtime from stopping.
@@ -65,6 +68,7 @@ export class Runtime {
   #lane: Lane | null = null;
   #threads: Threads | null = null;
   #busyShares: BusyShares | null = null;
+  #stuckWork: StuckWork | null = null;
   /** The definitions that every thread has; `null` until the modules are loaded. */
   #shared: readonly (ActivityDefinition | OrchestrationDefinition)[] | null = null;
   #idle = performance.eventLoopUtilization();
@@ -286,6 +290,15 @@ export class Runtime {
     lane.open();
     await this.#startThreads(native);
     this.#measure(native);
+    this.#watchStuckWork();
+  }
+
+  /** Not in a test, whose kit says by itself that nothing can go on. */
+  #watchStuckWork(): void {
+    const { logLevel = 'info', queues = ['default'] } = this.#options;
+    if (this.#port.testDoubles !== null || !isLogged('warn', logLevel)) return;
+    const warn = (message: string, fields: TraceFields) => this.#host.log('warn', message, fields);
+    this.#stuckWork = new StuckWork(this.#port, this.#host.client, this.#registry, queues, warn);
   }
 
   /** Runs once: a second start finds the definitions registered. */
@@ -353,6 +366,8 @@ export class Runtime {
     await this.#starting?.catch(() => {});
     if (this.#state !== 'started') return;
     this.#state = 'stopping';
+    this.#stuckWork?.stop();
+    this.#stuckWork = null;
     const native = this.#native;
     try {
       await shownToCaller(this.#port.call((request) => native.shutdown(request, timeoutMs)).reply);
@@ -436,10 +451,12 @@ export class Runtime {
 }
 
 /** Returns the client that activities use. Its limits are the runtime's where the runtime was given any. */
-function clientOf(provider: Provider, { limits, telemetry }: RuntimeOptions): Client {
+function clientOf(provider: Provider, { limits, telemetry, logger, logLevel }: RuntimeOptions): Client {
   const { payloadBytes, mailboxMessages } = limitsOver(limits, DEFAULT_LIMITS);
   return new Client(provider, {
     limits: { payloadBytes, mailboxMessages },
     ...(telemetry === undefined ? {} : { telemetry }),
+    ...(logger === undefined ? {} : { logger }),
+    ...(logLevel === undefined ? {} : { logLevel }),
   });
 }

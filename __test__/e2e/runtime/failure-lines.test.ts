@@ -2,24 +2,12 @@
 
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
-import { Client, type Codec, type Logger, type Runtime, type TraceFields } from 'perdure';
+import { Client, type Codec, type Runtime } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
+import { collectLines } from '../../support/log-lines.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, type TestStore, useStore } from '../../support/store.ts';
-
-interface Line {
-  readonly level: string;
-  readonly message: string;
-  readonly fields: TraceFields;
-}
-
-/** Returns a logger and the lines that it has received. */
-function collector(): { lines: Line[]; logger: Logger } {
-  const lines: Line[] = [];
-  const at = (level: string) => (fields: TraceFields, message: string) => void lines.push({ level, message, fields });
-  return { lines, logger: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') } };
-}
 
 const key = randomBytes(32);
 /** Encrypts each value for its place. */
@@ -68,7 +56,7 @@ describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   it('a failed attempt is a warning that names the next one', async () => {
-    const { lines, logger } = collector();
+    const { lines, logger } = collectLines();
     const runtime = await store.start(flaky, { logger, logLevel: 'warn' });
     const { id, status } = await finish(store, runtime, 'order');
     expect(status).toMatchObject({ output: 'charged' });
@@ -94,7 +82,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('a failed instance is an error, after the last attempt', async () => {
-    const { lines, logger } = collector();
+    const { lines, logger } = collectLines();
     const runtime = await store.start(
       (code) =>
         code
@@ -122,7 +110,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('a suspended instance is an error with the whole report', async () => {
-    const { lines, logger } = collector();
+    const { lines, logger } = collectLines();
     const first = await store.start((runtime) =>
       runtime
         .registerActivity('a', () => 'done')
@@ -153,7 +141,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('errors that a codec encrypted are readable', async () => {
-    const { lines, logger } = collector();
+    const { lines, logger } = collectLines();
     const provider = await store.open({ codec: sealing });
     const runtime = await store.start(flaky, { logger, logLevel: 'warn' }, provider);
     await finish(store, runtime, 'order', new Client(provider));
@@ -161,7 +149,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('thousands of failures make a limited number of lines', async () => {
-    const { lines, logger } = collector();
+    const { lines, logger } = collectLines();
     const runtime = await store.start(
       (code) =>
         code
@@ -181,8 +169,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   it('an attempt on another worker is logged by the owner of the instance', async () => {
-    const owner = collector();
-    const other = collector();
+    const owner = collectLines();
+    const other = collectLines();
     const runtime = await store.start(
       (code) =>
         code.registerOrchestration('remote', function* (ctx) {

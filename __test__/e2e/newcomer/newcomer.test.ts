@@ -1,0 +1,61 @@
+// First programs with one mistake each: each says within seconds what is wrong, and what to do.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+import { Process } from '../../support/process.ts';
+
+const app = fileURLToPath(new URL('app.mjs', import.meta.url));
+
+describe('a first program', () => {
+  let folder: string;
+  const running: Process<never, never>[] = [];
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'newcomer-'));
+  });
+  afterEach(async () => {
+    for (const program of running.splice(0)) await program.kill();
+    rmSync(folder, { recursive: true });
+  });
+
+  function run(mistake: string): Process<never, never> {
+    const program = new Process<never, never>(mistake, [process.execPath, app, mistake, join(folder, 'app.db')]);
+    running.push(program);
+    return program;
+  }
+
+  it('with a wrong name hears which name may be meant', async () => {
+    await run('wrong name').wrote(
+      "instance 'order-1' waits: no running worker has registered orchestration 'ordr'; did you mean 'order'?",
+    );
+  });
+
+  it('with an orchestration that it never registered hears that', async () => {
+    await run('never registered').wrote("no running worker has registered orchestration 'invoice'");
+  });
+
+  it('without a runtime hears how to start one', async () => {
+    await run('no runtime').wrote('start one with `await runtime.start()`');
+  });
+
+  it('whose activity fails hears of each attempt, and ends with the error', async () => {
+    const program = run('failing activity');
+    await program.wrote("attempt 1 of 3 of activity 'charge' of instance 'order-1' failed");
+    expect(await program.exited()).toMatchObject({ code: 1 });
+    expect(program.stderr).toContain("ActivityError: activity 'charge' failed");
+    expect(program.stderr).toContain('the bank is closed');
+  });
+
+  it('whose code was edited under an instance ends with what differs, and the next run names the instance', async () => {
+    expect(await run('first run').exited()).toMatchObject({ code: 0 });
+    const program = run('edited code');
+    expect(await program.exited()).toMatchObject({ code: 1 });
+    expect(program.stderr).toContain('SuspendedError');
+    expect(program.stderr).toContain("event 2: recorded activity 'charge', attempted activity 'refund'");
+    expect(program.stderr).toContain('Run the old code again, or register the change under a new version.');
+    await run('edited code, next run').wrote("1 instance is suspended:\\n'order-1' (order 1.0.0)");
+  });
+});
