@@ -332,6 +332,7 @@ macro_rules! behaviour {
                 of_a_death_is_no_evidence,
                 of_a_death_on_probation_suspends_in_the_end,
                 of_a_death_on_probation_with_others_is_no_evidence,
+                of_deaths_beside_activities_is_forgotten_after_a_probation_without_incident,
                 of_a_stall_suspends_in_the_end,
                 is_of_an_expired_worker_as_of_a_dead_one,
                 ends_with_a_turn_that_gets_on,

@@ -145,6 +145,35 @@ pub async fn of_a_death_on_probation_with_others_is_no_evidence(store: &Store) {
     assert_eq!(store.suspicion().await, evidence, "what is evidence stays");
 }
 
+/// Deaths while only the activities of the instance run count in a row: the workers may have died of other causes.
+pub async fn of_deaths_beside_activities_is_forgotten_after_a_probation_without_incident(store: &Store) {
+    let store = store.first();
+    store.start(instance("a")).await;
+    store.die(2, false).await;
+    let dies = async || {
+        let worker = store.worker("w").await;
+        let owned = store.rested(&worker).await;
+        store.begin_probation(&owned, &worker, ProbationStep::Alone).await;
+        store.begin_probation(&owned, &worker, ProbationStep::Activities).await;
+        store.dies(&worker).await
+    };
+    for _ in 0..3 {
+        for evidence in 1..=2 {
+            assert_eq!(dies().await, []);
+            assert_eq!(store.suspicion().await.evidence(), evidence);
+        }
+        let worker = store.worker("w").await;
+        let owned = store.rested(&worker).await;
+        store.begin_probation(&owned, &worker, ProbationStep::Alone).await;
+        store.begin_probation(&owned, &worker, ProbationStep::End).await;
+        store.provider.release_worker(&worker).await.expect("it leaves");
+        assert_eq!(store.suspicion().await, Suspicion::SUSPECT);
+    }
+    store.die(1, true).await;
+    assert_eq!(dies().await, []);
+    assert_eq!(dies().await, [poison_pill("a")]);
+}
+
 /// The instance is suspended with the report, and is not acquired any more.
 pub async fn of_a_stall_suspends_in_the_end(store: &Store) {
     let store = store.first();

@@ -14,39 +14,52 @@ use crate::statement::named;
 use crate::text::encode;
 use crate::worker;
 
+/// The suspicion of an instance, at least of the step from which on it is tried alone. See [`Suspicion`] for the digits.
+macro_rules! isolated {
+    () => {
+        "suspicion - suspicion % 10 + greatest(suspicion % 10, $isolated)"
+    };
+}
+
 /// Clears the owner of some instances. `next` is their suspicion from now on, or NULL if it does not change.
-/// The instances with enough suspicion are suspended. The others rest for each piece of evidence.
+/// The instances with enough evidence are suspended. The others rest for each piece of evidence.
 macro_rules! release {
-    ($next:literal, $which:literal) => {
+    ($next:expr, $which:literal) => {
         concat!(
             "UPDATE {schema}.instances i SET owner = NULL, probation = 0, suspicion = coalesce(s.next, i.suspicion),
-  wake_at = CASE WHEN s.next >= $enough THEN NULL ELSE coalesce($now, {now})
-  + greatest(0, s.next - $isolated) * $rest END,
-  status = CASE WHEN s.next >= $enough THEN 'Suspended' ELSE i.status END,
-  report = CASE WHEN s.next >= $enough THEN $report ELSE i.report END,
-  updated_at = CASE WHEN s.next >= $enough THEN coalesce($now, {now}) ELSE i.updated_at END
-FROM (
+  wake_at = CASE WHEN s.evidence >= $enough THEN NULL ELSE coalesce($now, {now}) + coalesce(s.evidence, 0) * $rest END,
+  status = CASE WHEN s.evidence >= $enough THEN 'Suspended' ELSE i.status END,
+  report = CASE WHEN s.evidence >= $enough THEN $report ELSE i.report END,
+  updated_at = CASE WHEN s.evidence >= $enough THEN coalesce($now, {now}) ELSE i.updated_at END
+FROM (SELECT key, next, greatest(0, next % 10 - $isolated) + next / 10 AS evidence FROM (
   SELECT key, ",
             $next,
             " AS next FROM {schema}.instances WHERE owner = $owner",
             $which,
             " ORDER BY key FOR NO KEY UPDATE
-) s WHERE i.key = s.key RETURNING i.key, i.epoch, i.status, i.id, i.name, i.version, i.execution"
+) locked) s WHERE i.key = s.key RETURNING i.key, i.epoch, i.status, i.id, i.name, i.version, i.execution"
         )
     };
 }
 
 /// Releases all instances that a dead worker owned.
 const OF_DEAD: &str = release!(
-    "CASE WHEN probation = 2 THEN greatest(suspicion, $isolated) + 1 WHEN suspicion < $suspect THEN suspicion + 1
-    WHEN probation = 1 THEN greatest(suspicion, $isolated) ELSE suspicion END",
+    concat!(
+        "CASE WHEN probation = 2 THEN ",
+        isolated!(),
+        " + 1 WHEN probation = 3 THEN ",
+        isolated!(),
+        " + 10 WHEN suspicion % 10 < $suspect THEN suspicion + 1 WHEN probation = 1 THEN ",
+        isolated!(),
+        " ELSE suspicion END"
+    ),
     ""
 );
 
 /// Releases the instances that a worker releases: all but those that it keeps. One of them may be accused because its
 /// turn holds up the thread.
 const RELEASED: &str = release!(
-    "CASE WHEN key = $key AND epoch = $epoch THEN greatest(suspicion, $isolated) + 1 END",
+    concat!("CASE WHEN key = $key AND epoch = $epoch THEN ", isolated!(), " + 1 END"),
     " AND key <> ALL ($kept::bigint[])"
 );
 
@@ -106,7 +119,7 @@ pub(crate) async fn release_of_dead(
         {
             now: session.now(),
             report: P::Text(&report),
-            enough: P::Int(Suspicion::MAX.0.into()),
+            enough: P::Int(Suspicion::EVIDENCE_MAX.into()),
             isolated: P::Int(Suspicion::ISOLATED.0.into()),
             rest: P::Int(REST_MS),
             owner: P::Text(&worker.0),
@@ -141,7 +154,7 @@ pub(crate) async fn release_most(session: &Session<'_>, request: &ReleaseMost) -
         {
             now: session.now(),
             report: P::Text(&report),
-            enough: P::Int(Suspicion::MAX.0.into()),
+            enough: P::Int(Suspicion::EVIDENCE_MAX.into()),
             isolated: P::Int(Suspicion::ISOLATED.0.into()),
             rest: P::Int(REST_MS),
             owner: P::Text(&request.worker.0),

@@ -11,40 +11,50 @@ use crate::session::Session;
 use crate::statement::named;
 use crate::worker::{self, id};
 
+/// The suspicion of an instance, at least of the step from which on it is tried alone. See [`Suspicion`] for the digits.
+macro_rules! isolated {
+    () => {
+        "suspicion - suspicion % 10 + max(suspicion % 10, $isolated)"
+    };
+}
+
 /// Builds the update that clears the owner of some instances and sets their suspicion to `next`. The instances with
-/// enough suspicion are suspended. The others rest for each piece of evidence.
+/// enough evidence are suspended. The others rest for each piece of evidence.
 macro_rules! release {
-    ($next:literal, $which:literal) => {
+    ($next:expr, $which:literal) => {
         concat!(
-            "UPDATE instances SET owner = NULL, probation = 0, suspicion = ",
+            "UPDATE instances SET owner = NULL, probation = 0, suspicion = s.next,
+               wake_at = CASE WHEN s.evidence < $enough THEN $now + s.evidence * $rest END,
+               status = CASE WHEN s.evidence < $enough THEN status ELSE 'Suspended' END,
+               report = CASE WHEN s.evidence < $enough THEN report ELSE $report END,
+               updated_at = CASE WHEN s.evidence < $enough THEN updated_at ELSE $now END
+             FROM (SELECT seen, next, max(0, next % 10 - $isolated) + next / 10 AS evidence
+               FROM (SELECT key AS seen, ",
             $next,
-            ", wake_at = CASE WHEN ",
-            $next,
-            " < $enough THEN $now + max(0, ",
-            $next,
-            " - $isolated) * $rest END, status = CASE WHEN ",
-            $next,
-            " < $enough THEN status ELSE 'Suspended' END, report = CASE WHEN ",
-            $next,
-            " < $enough THEN report ELSE $report END, updated_at = CASE WHEN ",
-            $next,
-            " < $enough THEN updated_at ELSE $now END WHERE ",
+            " AS next FROM instances WHERE ",
             $which,
-            " RETURNING status, id, name, version, execution"
+            ")) s WHERE key = s.seen RETURNING status, id, name, version, execution"
         )
     };
 }
 
 /// All instances that a dead worker owned.
 const OF_DEAD: &str = release!(
-    "(CASE WHEN probation = 2 THEN max(suspicion, $isolated) + 1 WHEN suspicion < $suspect THEN suspicion + 1
-       WHEN probation = 1 THEN max(suspicion, $isolated) ELSE suspicion END)",
+    concat!(
+        "CASE WHEN probation = 2 THEN ",
+        isolated!(),
+        " + 1 WHEN probation = 3 THEN ",
+        isolated!(),
+        " + 10 WHEN suspicion % 10 < $suspect THEN suspicion + 1 WHEN probation = 1 THEN ",
+        isolated!(),
+        " ELSE suspicion END"
+    ),
     "owner = $owner"
 );
 
 /// The instance whose turn holds up a thread.
 const STALLED: &str = release!(
-    "(max(suspicion, $isolated) + 1)",
+    concat!(isolated!(), " + 1"),
     "key = $key AND owner = $owner AND epoch = $epoch"
 );
 
@@ -91,7 +101,7 @@ pub(crate) fn release_of_dead(
         {
             now: session.now_ms(),
             report: report,
-            enough: Suspicion::MAX.0,
+            enough: Suspicion::EVIDENCE_MAX,
             isolated: Suspicion::ISOLATED.0,
             rest: REST_MS,
             owner: &*worker.0,
@@ -125,7 +135,7 @@ pub(crate) fn release_most(session: &mut Session<'_>, request: &ReleaseMost) -> 
             {
                 now: session.now_ms(),
                 report: request.report,
-                enough: Suspicion::MAX.0,
+                enough: Suspicion::EVIDENCE_MAX,
                 isolated: Suspicion::ISOLATED.0,
                 rest: REST_MS,
                 key: key.0,

@@ -8,32 +8,46 @@ use crate::{Epoch, InstanceKey, TaskName, WorkerId};
 /// The first steps say little: a dead worker leaves one on each instance that it owned, and most of these had nothing
 /// to do with its death. From [`SUSPECT`](Self::SUSPECT) on an instance is tried, which is announced with a
 /// [`Probation`]. A worker that dies meanwhile makes each of the instances that it tried together
-/// [`ISOLATED`](Self::ISOLATED), and these are tried alone. Each step beyond that is evidence: the worker died while it
-/// tried this instance alone, or a turn of the instance held up the worker's thread.
+/// [`ISOLATED`](Self::ISOLATED), and these are tried alone. Each loss beyond that is evidence. Evidence is *firm* if
+/// the turn of the instance was running: the worker died in that turn, or the turn held up the worker's thread. It is
+/// *slight* if the worker died when that turn was over and the activities of the instance were running. Slight
+/// evidence is forgotten after a probation without incident.
+///
+/// The last decimal digit is the step, with one for each piece of firm evidence. The tens count the slight evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Suspicion(pub u32);
 
 impl Suspicion {
-    /// The highest value for an instance that is not tried.
+    /// The step from which on an instance is tried.
     pub const SUSPECT: Self = Self(2);
-    /// The highest value without evidence.
+    /// The step from which on an instance is tried alone: the highest one without evidence.
     pub const ISOLATED: Self = Self(3);
-    /// The value at which an instance is suspended.
-    pub const MAX: Self = Self(6);
+    /// One piece of slight evidence.
+    pub const SLIGHT: u32 = 10;
     /// Number of pieces of evidence that suspend an instance: of workers that died or were blocked while it was
     /// running.
-    pub const EVIDENCE_MAX: u32 = Self::MAX.0 - Self::ISOLATED.0;
+    pub const EVIDENCE_MAX: u32 = 3;
+
+    const fn step(self) -> u32 {
+        self.0 % Self::SLIGHT
+    }
+
+    /// Returns the number of pieces of evidence.
+    #[must_use]
+    pub const fn evidence(self) -> u32 {
+        self.step().saturating_sub(Self::ISOLATED.0) + self.0 / Self::SLIGHT
+    }
 
     /// Returns true if the instance is to be tried.
     #[must_use]
     pub fn is_suspect(self) -> bool {
-        self >= Self::SUSPECT
+        self.step() >= Self::SUSPECT.0
     }
 
     /// Returns true if the instance is to be tried alone.
     #[must_use]
     pub fn needs_isolation(self) -> bool {
-        self >= Self::ISOLATED
+        self.step() >= Self::ISOLATED.0
     }
 
     /// Returns the suspicion after the death of the instance's worker. `probation` is the last step that the worker had
@@ -42,35 +56,43 @@ impl Suspicion {
     pub fn after_death(self, probation: ProbationStep) -> Self {
         match probation {
             ProbationStep::Alone => self.after_stall(),
+            ProbationStep::Activities => Self(self.isolated().0 + Self::SLIGHT),
             _ if !self.is_suspect() => Self(self.0 + 1),
-            ProbationStep::WithOthers => self.max(Self::ISOLATED),
+            ProbationStep::WithOthers => self.isolated(),
             ProbationStep::End => self,
         }
+    }
+
+    fn isolated(self) -> Self {
+        Self(self.0 - self.step() + self.step().max(Self::ISOLATED.0))
     }
 
     /// Returns the suspicion after a turn of the instance that has held up its worker's thread.
     #[must_use]
     pub fn after_stall(self) -> Self {
-        Self(self.max(Self::ISOLATED).0 + 1)
+        Self(self.isolated().0 + 1)
     }
 
     /// Returns the suspicion after a probation that ended without incident: an accusation without evidence is
-    /// forgotten.
+    /// forgotten, and so is slight evidence.
     #[must_use]
     pub fn after_probation(self) -> Self {
-        if self == Self::ISOLATED { Self::SUSPECT } else { self }
+        match Self(self.step()) {
+            Self::ISOLATED => Self::SUSPECT,
+            step => step,
+        }
     }
 
     /// Returns true if the instance is to be suspended.
     #[must_use]
     pub fn is_enough(self) -> bool {
-        self >= Self::MAX
+        self.evidence() >= Self::EVIDENCE_MAX
     }
 
     /// Returns the time that the instance rests before it is due again, so that others get on meanwhile, ms.
     #[must_use]
     pub fn rest_ms(self) -> i64 {
-        i64::from(self.0.saturating_sub(Self::ISOLATED.0)) * REST_MS
+        i64::from(self.evidence()) * REST_MS
     }
 }
 
@@ -101,6 +123,8 @@ pub enum ProbationStep {
     WithOthers,
     /// The probation begins, and no other instance is tried until it is over.
     Alone,
+    /// The turn of the instance that is tried alone is over, and its activities run.
+    Activities,
 }
 
 impl ProbationStep {
@@ -111,6 +135,7 @@ impl ProbationStep {
             ProbationStep::End => 0,
             ProbationStep::WithOthers => 1,
             ProbationStep::Alone => 2,
+            ProbationStep::Activities => 3,
         }
     }
 }
@@ -180,6 +205,19 @@ mod tests {
             assert!(!twice.is_enough());
             assert!(twice.after_stall().is_enough());
             assert!(twice.after_probation().after_death(ProbationStep::Alone).is_enough());
+            assert!(twice.after_death(ProbationStep::Activities).is_enough());
         }
+    }
+
+    #[test]
+    fn deaths_beside_running_activities_are_enough_only_in_a_row() {
+        let dies = |so_far: Suspicion, _| so_far.after_death(ProbationStep::Activities);
+        let twice = (0..2).fold(Suspicion::SUSPECT, dies);
+        assert!(twice.needs_isolation() && !twice.is_enough());
+        assert!(dies(twice, 0).is_enough());
+        assert_eq!(twice.after_probation(), Suspicion::SUSPECT);
+        let firm = Suspicion::SUSPECT.after_stall();
+        assert_eq!(dies(firm, 0).after_probation(), firm);
+        assert_eq!(dies(firm, 0).rest_ms(), 2 * REST_MS);
     }
 }

@@ -29,7 +29,7 @@ CREATE TABLE {schema}.instances (
   report text,                                          -- reason of the suspension; set only while Suspended
   mismatched_code text COLLATE "C",                     -- fingerprint of the code that does not fit the history; set only while Suspended for that
   suspicion bigint NOT NULL DEFAULT 0,                  -- deaths and stalls of workers since the last turn that appended events
-  probation bigint NOT NULL DEFAULT 0,                  -- 0: none; 1: beside other instances; 2: alone
+  probation bigint NOT NULL DEFAULT 0,                  -- 0: none; 1: beside other instances; 2: alone; 3: alone, activities
   created_at bigint NOT NULL,                           -- ms since 1970, as all times here
   updated_at bigint NOT NULL,
   completed_at bigint

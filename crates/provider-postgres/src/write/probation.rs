@@ -12,8 +12,8 @@ pub(super) async fn note(session: &Session<'_>, probation: &Probation) -> Result
     let noted = named!(
         session.query_optional,
         "UPDATE {schema}.instances
-         SET probation = $step, suspicion = CASE WHEN $step = $end AND suspicion = $isolated THEN $after
-         ELSE suspicion END
+         SET probation = $step, suspicion = CASE WHEN $step <> $end THEN suspicion
+           WHEN suspicion % 10 = $isolated THEN $after ELSE suspicion % 10 END
          WHERE key = $key AND owner = $owner AND epoch = $epoch RETURNING 1",
         {
             key: P::Int(probation.key.0),

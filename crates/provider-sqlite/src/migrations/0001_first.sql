@@ -23,7 +23,7 @@ CREATE TABLE instances (
   report TEXT,                                    -- reason of the suspension; set only while Suspended
   mismatched_code TEXT,                           -- fingerprint of the code that does not fit the history; set only while Suspended for that
   suspicion INTEGER NOT NULL DEFAULT 0,           -- deaths and stalls of workers since the last turn that appended events
-  probation INTEGER NOT NULL DEFAULT 0,           -- 0: none; 1: beside other instances; 2: alone
+  probation INTEGER NOT NULL DEFAULT 0,           -- 0: none; 1: beside other instances; 2: alone; 3: alone, activities
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
   completed_at INTEGER

@@ -11,7 +11,8 @@ pub(super) fn note(session: &Session<'_>, probation: &Probation) -> Result<Outco
     let noted = named!(
         session.execute,
         "UPDATE instances SET probation = $step,
-           suspicion = CASE WHEN $step = $end AND suspicion = $isolated THEN $after ELSE suspicion END
+           suspicion = CASE WHEN $step <> $end THEN suspicion
+             WHEN suspicion % 10 = $isolated THEN $after ELSE suspicion % 10 END
          WHERE key = $key AND owner = $owner AND epoch = $epoch",
         {
             key: probation.key.0,

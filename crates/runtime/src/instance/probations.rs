@@ -25,6 +25,7 @@ use perdure_scheduler::State;
 
 use crate::commit::committer::{Patience, WriteDone};
 use crate::instance::instances::Instances;
+use crate::instance::suspects::Stage;
 use crate::options::PROBATION_MS;
 use crate::state::Instance;
 use crate::state::alarm::Alarm;
@@ -87,22 +88,56 @@ impl Instances {
             // The instance got on, or was released, with or without its generator.
             _ if !on_probation => self.probation_over(instance),
             State::Complete => self.probation_over(instance),
-            State::Idle if self.activities.attempts.lock().runs_any(instance) => {
-                if let Some(alarm) = self.probations.lock().on_probation.get_mut(&instance.token) {
-                    let end = || Alarm::Probation(Arc::downgrade(instance));
-                    alarm.get_or_insert_with(|| self.services.alarms.set(self.now_ms() + PROBATION_MS, end()));
-                }
-            }
-            State::Idle => self.pass_probation(instance),
+            State::Idle => self.continue_after_turn(instance),
             // Another turn of the instance follows.
             State::Ready | State::Running | State::Blocked => {}
         }
     }
 
+    /// Continues the probation of an instance that has no turn. If its activities run, the probation goes on for a time.
+    fn continue_after_turn(self: &Arc<Self>, instance: &Arc<Instance>) {
+        let runs_any = self.activities.attempts.lock().runs_any(instance);
+        let announces = {
+            let mut probations = self.probations.lock();
+            let is_alone = probations.is_alone;
+            let Some(stage) = probations.on_probation.get_mut(&instance.token) else {
+                return;
+            };
+            match *stage {
+                // The answer to the announcement continues the probation.
+                Stage::Announcing => return,
+                Stage::Turn if runs_any && is_alone => {
+                    *stage = Stage::Announcing;
+                    true
+                }
+                Stage::Turn | Stage::Activities(None) if runs_any => {
+                    let end = Alarm::Probation(Arc::downgrade(instance));
+                    *stage = Stage::Activities(Some(self.services.alarms.set(self.now_ms() + PROBATION_MS, end)));
+                    return;
+                }
+                Stage::Activities(Some(_)) if runs_any => return,
+                Stage::Turn | Stage::Activities(_) => false,
+            }
+        };
+        if !announces {
+            return self.pass_probation(instance);
+        }
+        let (this, suspect) = (Arc::clone(self), Arc::clone(instance));
+        let done = Box::new(move |_| this.activities_announced(&suspect));
+        self.write_probation(instance, ProbationStep::Activities, done);
+    }
+
+    fn activities_announced(self: &Arc<Self>, instance: &Arc<Instance>) {
+        if let Some(stage @ Stage::Announcing) = self.probations.lock().on_probation.get_mut(&instance.token) {
+            *stage = Stage::Activities(None);
+        }
+        self.continue_probation(instance);
+    }
+
     /// Ends the probation of an instance, because it has done no harm so far.
     pub(crate) fn pass_probation(self: &Arc<Self>, instance: &Arc<Instance>) {
-        if let Some(alarm) = self.probations.lock().on_probation.get_mut(&instance.token) {
-            *alarm = None;
+        if let Some(stage) = self.probations.lock().on_probation.get_mut(&instance.token) {
+            *stage = Stage::Activities(None);
         }
         {
             let mut core = instance.lock();
@@ -122,12 +157,12 @@ impl Instances {
     pub(crate) fn probation_over(self: &Arc<Self>, instance: &Instance) {
         let was_on_probation = {
             let mut probations = self.probations.lock();
-            let alarm = probations.on_probation.remove(&instance.token);
-            if let Some(Some(alarm)) = alarm {
-                self.services.alarms.cancel(alarm);
+            let stage = probations.on_probation.remove(&instance.token);
+            if let Some(stage) = stage {
+                stage.cancel(&self.services.alarms);
             }
             probations.is_alone &= !probations.on_probation.is_empty();
-            alarm.is_some()
+            stage.is_some()
         };
         if was_on_probation {
             self.begin_probations();

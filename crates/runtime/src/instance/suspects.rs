@@ -13,12 +13,30 @@ use crate::platform::alarms::{AlarmId, Alarms};
 use crate::state::alarm::Alarm;
 use crate::state::{Instance, Token};
 
+/// The stage of a probation.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Stage {
+    /// The turn of the suspect is under way, or is about to begin.
+    Turn,
+    /// The turn is over, and this is being announced, because the suspect is on probation alone.
+    Announcing,
+    /// The activities of the suspect run. The alarm ends the probation, unless it is over already.
+    Activities(Option<AlarmId>),
+}
+
+impl Stage {
+    pub(crate) fn cancel(self, alarms: &Alarms<Alarm>) {
+        if let Stage::Activities(Some(alarm)) = self {
+            alarms.cancel(alarm);
+        }
+    }
+}
+
 /// The suspects of a session.
 #[derive(Default)]
 pub(crate) struct Probations {
-    /// The suspects on probation, from the announcement until the end is written, each with the alarm that ends its
-    /// probation.
-    pub(crate) on_probation: FxHashMap<Token, Option<AlarmId>>,
+    /// The suspects on probation, from the announcement until the end is written.
+    pub(crate) on_probation: FxHashMap<Token, Stage>,
     /// True while one suspect is on probation alone: no other probation begins until that one is over.
     pub(crate) is_alone: bool,
     pub(crate) waiting: VecDeque<Arc<Instance>>,
@@ -27,10 +45,7 @@ pub(crate) struct Probations {
 impl Probations {
     /// Forgets all suspects, because the session is over.
     pub(crate) fn clear(&mut self, alarms: &Alarms<Alarm>) {
-        self.on_probation
-            .values()
-            .flatten()
-            .for_each(|alarm| alarms.cancel(*alarm));
+        self.on_probation.values().for_each(|stage| stage.cancel(alarms));
         *self = Self::default();
     }
 
@@ -49,7 +64,7 @@ impl Probations {
             if !is_gone {
                 self.is_alone =
                     suspicion.needs_isolation() || (self.on_probation.is_empty() && self.waiting.is_empty());
-                self.on_probation.insert(next.token, None);
+                self.on_probation.insert(next.token, Stage::Turn);
                 let step = if self.is_alone {
                     ProbationStep::Alone
                 } else {

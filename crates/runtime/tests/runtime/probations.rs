@@ -141,6 +141,30 @@ async fn an_activity_that_takes_its_workers_down_is_found_too() {
     f.assert_empty();
 }
 
+/// A storm of kills ends the long activity of an instance again and again. Its workers live long enough in between.
+#[tokio::test(start_paused = true)]
+async fn an_instance_whose_activity_is_killed_again_and_again_is_not_suspended_unless_it_is_in_a_row() {
+    let mut f = Fixture::started(RuntimeOptions::default(), MAIN).await;
+    f.start("i").await;
+    for death in 1..=30 {
+        while f.running.is_empty() {
+            f.advance(100).await;
+        }
+        if death % 3 == 0 {
+            f.advance(1_000).await;
+        }
+        f = after(f).await;
+        f.begin().await;
+        assert_eq!(f.memory.get("i").status, Status::Running, "after {death} deaths");
+    }
+    f.advance(5_000).await;
+    for name in ["a", "b"] {
+        f.complete(name).await;
+    }
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
 #[tokio::test(start_paused = true)]
 async fn suspects_are_on_probation_together_and_alone_when_there_is_evidence() {
     for (suspicion, together) in [
@@ -190,7 +214,7 @@ async fn a_probation_ends_when_its_instance_gets_on() {
     f.memory.row("i", |row| row.suspicion = Suspicion::SUSPECT);
     let mut f = after(f).await;
     f.begin().await;
-    assert_eq!(f.memory.get("i").on_probation, ProbationStep::Alone);
+    assert_eq!(f.memory.get("i").on_probation, ProbationStep::Activities);
     f.complete("a").await;
     let row = f.memory.get("i");
     assert_eq!(

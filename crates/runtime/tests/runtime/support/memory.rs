@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
 use perdure_provider::{
-    Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, ProbationStep, Provider,
+    Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, Probation, ProbationStep, Provider,
     ProviderError, ProviderErrorKind, Task, TaskRequest, WorkerId, Write,
 };
 use perdure_provider_memory::{InstanceRow, MemoryProvider, MemoryStore};
@@ -375,7 +375,10 @@ impl Memory {
         {
             match write {
                 Write::Heartbeat(_) => control.heartbeat_writes += 1,
-                Write::Probation(probation) if probation.step != ProbationStep::End => control.probations += 1,
+                Write::Probation(Probation {
+                    step: ProbationStep::Alone | ProbationStep::WithOthers,
+                    ..
+                }) => control.probations += 1,
                 _ => {}
             }
         }
