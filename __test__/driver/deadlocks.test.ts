@@ -151,12 +151,12 @@ describe('a deadlock', () => {
       const fibers: Future<unknown>[] = [];
       fibers.push(
         ctx.spawn(function* a() {
-          yield fibers[1];
+          yield fibers[1]!;
         }),
       );
       fibers.push(
         ctx.spawn(function* b() {
-          yield fibers[0];
+          yield fibers[0]!;
         }),
       );
       yield ctx.all(fibers);

@@ -1,14 +1,17 @@
 import { describe, expect, test } from 'vitest';
 
+import type { OrchestrationGenerator } from '../../js/orchestration/definition.ts';
 import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 describe('a generator', () => {
-  function* block(): Generator<any, string, any> {
+  function* block(): OrchestrationGenerator<string> {
     return 'done';
   }
 
-  test.each<[string, (ctx: OrchestrationContext, one: Generator, fresh: () => Generator) => unknown]>([
+  test.each<
+    [string, (ctx: OrchestrationContext, one: OrchestrationGenerator, fresh: () => OrchestrationGenerator) => unknown]
+  >([
     ['ctx.spawn: the block', (ctx, one) => [ctx.spawn(one), ctx.spawn(one)]],
     ['ctx.uncancellable: the block', (ctx, one) => [ctx.spawn(one), ctx.uncancellable(one)]],
     ['ctx.all: branch 2', (ctx, one, fresh) => ctx.all([one, fresh(), one])],

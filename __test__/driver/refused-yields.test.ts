@@ -20,7 +20,7 @@ describe('a refused yield', () => {
   ])('of %s throws an error that names a replacement', (name, make, advice) => {
     const script = new Script(function* () {
       try {
-        yield make();
+        yield make() as never;
       } catch (error) {
         expect(error).toBeInstanceOf(DeterminismError);
         return (error as Error).message;

@@ -6,6 +6,7 @@ import type { AttemptFailure } from '../../js/activity/attempt.ts';
 import { Frame } from '../../js/binding/frame.ts';
 import { ABORT, ACTIVITY, DROP, LOG, type LogJob, type NativeJob, TURN } from '../../js/binding/jobs.ts';
 import type { NativeLane } from '../../js/binding/lane.ts';
+import type { Future } from '../../js/driver/future.ts';
 import { NonRetryableError, RetryAfterError } from '../../js/errors/errors.ts';
 import type { OrchestrationFunction } from '../../js/orchestration/definition.ts';
 import { Lane, type LaneHost } from '../../js/runtime/lane.ts';
@@ -405,7 +406,7 @@ describe('a lane', () => {
   test('drives instances, forgets them when they end or are dropped, and hands log lines on', async () => {
     const { native, lane, logs } = setUp({}, function* (ctx) {
       if (ctx.instanceId === 'i1') return 'done';
-      yield (ctx as never as { waitForEvent(name: string): unknown }).waitForEvent('e');
+      yield (ctx as never as { waitForEvent(name: string): Future<any> }).waitForEvent('e');
     });
     native.jobs.push({ kind: TURN, token: 1 }, { kind: TURN, token: 2 }, logged('hello'));
     lane.wake();

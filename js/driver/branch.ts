@@ -3,7 +3,7 @@
 import type { Future } from './future.ts';
 
 /** A branch of a combinator: a future of any kind, or the result of calling a `function*`, which becomes a fiber. */
-export type Branch = Future<any> | Generator<any, any, any>;
+export type Branch = Future<any> | Generator<Future<any>, any, any>;
 
 /** The value of a branch. */
 export type BranchValue<B> = B extends Generator<any, infer R, any> ? R : B extends Future<infer T> ? T : never;

@@ -101,7 +101,7 @@ export interface Channel<T> {
    * });
    * ```
    */
-  forEach(body: (value: T) => Generator<any, unknown, any>): Generator<any, void, any>;
+  forEach(body: (value: T) => Generator<Future<any>, unknown, any>): Generator<Future<any>, void, any>;
 
   /** `yield* channel` is short for `yield* channel.receive()`. */
   [Symbol.iterator](): Iterator<Future<unknown>, T | Closed, any>;
@@ -170,7 +170,7 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
     this.handOverSoon();
   }
 
-  forEach(body: (value: T) => Generator<any, unknown, any>): Generator<any, void, any> {
+  forEach(body: (value: T) => Generator<Future<any>, unknown, any>): Generator<Future<any>, void, any> {
     if (typeof body !== 'function')
       throw new TypeError(`channel.forEach takes a function*, not ${describeValue(body)}`);
     return forEach(this, body);
@@ -214,7 +214,10 @@ export class FiberChannel<T> implements Channel<T>, Runnable {
   }
 }
 
-function* forEach<T>(channel: Channel<T>, body: (value: T) => Generator<any, unknown, any>): Generator<any, void, any> {
+function* forEach<T>(
+  channel: Channel<T>,
+  body: (value: T) => Generator<Future<any>, unknown, any>,
+): Generator<Future<any>, void, any> {
   for (let value = yield* channel.receive(); value !== CLOSED; value = yield* channel.receive()) {
     const block = body(value);
     if (!isGenerator(block)) {

@@ -1,6 +1,7 @@
 // Definitions of orchestrations: a function with its name, version and policies.
 
 import type { OnEnd } from '../driver/cancelling.ts';
+import type { Future } from '../driver/future.ts';
 import { asyncRefusal, describeValue } from '../driver/generator.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, named, type OptionTable, oneOf } from '../util/options.ts';
@@ -10,7 +11,7 @@ import { fingerprintOf } from './fingerprint.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
 /** The generator that an orchestration function returns. */
-export type OrchestrationGenerator<O = any> = Generator<any, O, any>;
+export type OrchestrationGenerator<O = any> = Generator<Future<any>, O, any>;
 
 /** The function of an orchestration: a `function*` that yields futures. */
 export type OrchestrationFunction<I = any, O = any> = (

@@ -394,7 +394,7 @@ export interface OrchestrationContext {
    * });
    * ```
    */
-  spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): FiberFuture<T>;
+  spawn<T>(body: (() => Generator<Future<any>, T, any>) | Generator<Future<any>, T, any>): FiberFuture<T>;
 
   /**
    * Makes a future that this orchestration settles itself, once, for any number of fibers. In memory. Synchronous.
@@ -469,7 +469,7 @@ export interface OrchestrationContext {
    * });
    * ```
    */
-  uncancellable<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T>;
+  uncancellable<T>(body: (() => Generator<Future<any>, T, any>) | Generator<Future<any>, T, any>): Future<T>;
 
   /**
    * Ends this execution and goes on as the next one of the same instance, with an empty history: for instances that

@@ -10,6 +10,7 @@ import {
   Client,
   defineActivity,
   defineOrchestration,
+  type OrchestrationGenerator,
   PostgresProvider,
   type Provider,
   Runtime,
@@ -102,7 +103,7 @@ async function problemsOf(row: Row): Promise<string[]> {
 }
 
 const noop = (): void => {};
-function* nothing(): Generator<unknown, void> {}
+function* nothing(): OrchestrationGenerator<void> {}
 const activity = defineActivity('noop', noop);
 const orchestration = defineOrchestration('nothing', nothing);
 const LIMITS = ['limits'];

@@ -181,7 +181,7 @@ describe.each(STORES)('on $name', (kind) => {
           const told: string[] = [];
           for (const wrong of [Promise.resolve(1), 5, [], undefined, async () => {}]) {
             try {
-              yield wrong;
+              yield wrong as never;
             } catch (error) {
               const { name, code, instead } = error as { name: string; code: string; instead: string };
               told.push(`${name} ${code} ${instead.length > 0}`);

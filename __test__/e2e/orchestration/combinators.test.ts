@@ -98,7 +98,7 @@ describe.each(STORES)('on $name', (kind) => {
               message = (error as Error).message;
             }
             ctx.setCustomStatus(message);
-            return [message, yield branches[0]];
+            return [message, yield branches[0]!];
           }),
       );
       const id = store.id();

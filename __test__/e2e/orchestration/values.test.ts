@@ -2,7 +2,13 @@
 // was handed over, before anything is stored.
 
 import { inspect } from 'node:util';
-import { ActivityError, CancelledError, type OrchestrationFunction, PayloadError } from 'perdure';
+import {
+  ActivityError,
+  CancelledError,
+  type OrchestrationFunction,
+  type OrchestrationGenerator,
+  PayloadError,
+} from 'perdure';
 import { beforeEach, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
@@ -237,9 +243,9 @@ describe.each(STORES)('on $name', (kind) => {
           )
           .registerOrchestration(name, function* (ctx) {
             told.length = 0;
-            const attempt = function* (step: () => unknown): Generator<unknown, void> {
+            const attempt = function* (step: () => unknown): OrchestrationGenerator<void> {
               try {
-                yield step();
+                yield step() as never;
                 told.push('nothing was thrown');
               } catch (error) {
                 told.push(error);

@@ -8,6 +8,7 @@ import {
   defineActivity,
   defineOrchestration,
   type OrchestrationContext,
+  type OrchestrationGenerator,
 } from 'perdure';
 import * as free from 'perdure/orchestration';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -27,7 +28,7 @@ interface Inside {
   readonly nested?: readonly string[];
 }
 
-function* block(): Generator<unknown, void> {}
+function* block(): OrchestrationGenerator<void> {}
 
 const later = (ctx: OrchestrationContext): unknown => ctx.scheduleTimer('1h');
 
