@@ -12,10 +12,13 @@
 //       demand driven.
 //   U3. Settling runs no user code. It wakes waiters, and waking a fiber puts it into the ready queue.
 
-import { show } from '../util/show.ts';
+import { inspect } from 'node:util';
+
+import { FUTURE, type FutureNote, show } from '../util/show.ts';
 import { WorkList } from '../util/work-list.ts';
 import { fromPayload } from '../values/payload.ts';
-import type { SourceMark } from './source.ts';
+import { type ConversionHint, convertedFuture, usedAs } from './converted-future.ts';
+import { type SourceMark, sourceLines } from './source.ts';
 
 declare const brand: unique symbol;
 
@@ -147,6 +150,29 @@ export abstract class BaseFuture<T> implements Future<T> {
     this.scheduler.cancel(this, reason);
   }
 
+  /** The description, for messages of code that knows no futures. */
+  get [FUTURE](): FutureNote {
+    return { what: this.describe(), lines: sourceLines(this.source) };
+  }
+
+  // A future in the place of its value would go unnoticed as `[object Object]`, `NaN` or the JSON of its fields.
+
+  [Symbol.toPrimitive](hint: ConversionHint): never {
+    throw convertedFuture(this.describe(), hint, this[Symbol.toPrimitive]);
+  }
+
+  toString(): never {
+    throw convertedFuture(this.describe(), 'string', this.toString);
+  }
+
+  toJSON(): never {
+    throw usedAs(this.describe(), 'JSON', this.toJSON);
+  }
+
+  [inspect.custom](): string {
+    return `Future { ${this.describe()}: write \`yield*\` before the call for its value }`;
+  }
+
   /** Returns the current state. A combinator without a waiter computes it. */
   poll(): State {
     return this.state;
@@ -256,9 +282,11 @@ class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {
     this.future = future;
   }
 
-  next(value?: unknown): IteratorResult<Future<unknown>, T> {
-    if (this.asked) return { done: true, value: value as T };
+  next(...sent: readonly unknown[]): IteratorResult<Future<unknown>, T> {
+    if (this.asked) return { done: true, value: sent[0] as T };
     const future = this.future;
+    // `yield*` always sends a value, `undefined` at first. `for … of` and a spread send none.
+    if (sent.length === 0) throw usedAs(future.describe(), 'a list', this.next);
     // A value that is there needs no round through the fiber. Everything else takes that round, because the fiber
     // decides about errors and about futures of another instance.
     if (future.state === OK && future.scheduler.isRunning) {

@@ -5,6 +5,17 @@ import { types } from 'node:util';
 /** The number of characters that are shown of a text. */
 const TEXT_MAX = 60;
 
+/** Key under which a future describes itself, for messages about a future in the place of its value. */
+export const FUTURE = Symbol('future');
+
+/** The description of a future. */
+export interface FutureNote {
+  /** The work that it is the result of, such as `activity 'charge'`. */
+  readonly what: string;
+  /** The lines of the code that asked for it, as in a stack; empty if they are not known. */
+  readonly lines: string;
+}
+
 /** The number of objects of a refused value that are searched for promises. */
 const SEARCHED_MAX = 10_000;
 
@@ -50,6 +61,7 @@ export function show(value: unknown): string {
       if (value === null) return 'null';
       for (const kind of ['activity', 'orchestration'] as const)
         if (isDefined(value, kind)) return `the ${kind} ${show(property(value, 'name'))}`;
+      if (noteOf(value) !== undefined) return `the future of ${noteOf(value)?.what} (write \`yield*\` for its value)`;
       disregardPromises(value);
       return isList(value) ? 'an array' : 'an object';
     case 'function':
@@ -71,6 +83,11 @@ export function isDefined(value: unknown, kind: 'activity' | 'orchestration'): b
     typeof property(value, 'fn') === 'function' &&
     typeof property(value, 'name') === 'string'
   );
+}
+
+/** Returns the description of a future; `undefined` for any other value. */
+export function noteOf(value: unknown): FutureNote | undefined {
+  return property(value, FUTURE) as FutureNote | undefined;
 }
 
 /** True if a value is an array; false for a revoked proxy. */

@@ -2,6 +2,7 @@ import { types } from 'node:util';
 
 import { PayloadError } from '../errors/errors.ts';
 import { MAX_DEPTH } from '../util/plain.ts';
+import { noteOf } from '../util/show.ts';
 
 /** A kind of object that is stored although devalue does not know it. */
 export interface Extension {
@@ -89,6 +90,13 @@ class Check {
     if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) this.#countBytes(value, path);
     if (this.#options.extensions.some((extension) => extension.matches(value))) return;
 
+    const future = noteOf(value);
+    if (future !== undefined)
+      this.#refuse(
+        `is the future of ${future.what}, not its value: write \`yield*\` before the call`,
+        path,
+        future.lines,
+      );
     if (types.isPromise(value)) this.#refuse('is a promise', path);
     if (types.isGeneratorObject(value))
       this.#refuse(
@@ -152,9 +160,14 @@ class Check {
     if (this.#bytes > maxBytes) this.#refuse(`has binary data over the limit of ${maxBytes} bytes`, path);
   }
 
-  #refuse(problem: string, steps: Step[]): never {
+  /** @param lines - the lines that the reader looks for, as in a stack; empty: those of the call */
+  #refuse(problem: string, steps: Step[], lines = ''): never {
     const path = this.#options.path + steps.map(formatStep).join('');
-    throw new PayloadError(`${path} cannot be stored: it ${problem}`, { path });
+    const error = new PayloadError(`${path} cannot be stored: it ${problem}`, { path });
+    // The frames of the walk would leave no room for those of the caller.
+    Error.captureStackTrace(error, checkRich);
+    if (lines !== '') error.stack = `${error.name}: ${error.message}\n${lines}`;
+    throw error;
   }
 }
 
