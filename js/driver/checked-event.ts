@@ -5,6 +5,7 @@ import { currentFiber, enter, leave } from './current.ts';
 import { FAILED, OK, PENDING } from './future.ts';
 import { MailboxFuture } from './mailbox.ts';
 import type { FiberScheduler } from './scheduler.ts';
+import type { SourceMark } from './source.ts';
 import type { Mailbox } from './waits.ts';
 
 /**
@@ -17,8 +18,14 @@ export class CheckedEventFuture<T> extends MailboxFuture<T> {
   private readonly what: string;
 
   /** @param what - the name of the mailbox, for the error */
-  constructor(scheduler: FiberScheduler, mailbox: Mailbox, schema: StandardSchema, what: string) {
-    super(scheduler, mailbox);
+  constructor(
+    scheduler: FiberScheduler,
+    mailbox: Mailbox,
+    schema: StandardSchema,
+    what: string,
+    source: SourceMark | undefined,
+  ) {
+    super(scheduler, mailbox, source);
     this.schema = schema;
     this.what = what;
   }

@@ -50,6 +50,7 @@ import {
 } from './future.ts';
 import { describeValue, GENERATOR, isGenerator, isPlain } from './generator.ts';
 import { notAFuture } from './refused-yield.ts';
+import type { Unawaited } from './unawaited.ts';
 
 /** The code that a fiber runs: a generator, or a function that makes one when the fiber starts. */
 export type FiberBody<T> = Iterator<unknown, T, any> | (() => Iterator<unknown, T, any>);
@@ -76,6 +77,7 @@ export interface SchedulerForFibers extends SchedulerForFutures {
   readonly isPressed: boolean;
   blocks: number;
   readonly cancelling: CancellingForFibers;
+  readonly unawaited: Unawaited;
   ready(fiber: Fiber<unknown>): void;
   ended(fiber: Fiber<unknown>): void;
   runCancels(): boolean;
@@ -108,6 +110,8 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   locals: ReadonlyMap<object, unknown> | null = null;
   /** True once the fiber was told to cancel. A fiber is told once: a second request must not interrupt the cleanup. */
   isTold = false;
+  /** The place of the last future that was asked for when an error was thrown at a `yield` of this fiber. */
+  thrownAfter = 0;
   /** Kept until the fiber has ended, because the name of the function is also the fiber's. */
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
@@ -251,6 +255,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     let value = given;
     for (;;) {
       let step: IteratorResult<unknown, T>;
+      if (resumption === THROW) this.thrownAfter = scheduler.unawaited.last;
       enter(this);
       try {
         step = this.step(resumption, value);
@@ -315,7 +320,10 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   /** Returns the state of a yielded value; `undefined` if it is no future of this instance. */
   private pollYielded(yielded: unknown): State | undefined {
     try {
-      if (yielded instanceof BaseFuture && yielded.scheduler === this.scheduler) return yielded.poll();
+      if (yielded instanceof BaseFuture && yielded.scheduler === this.scheduler) {
+        if (!yielded.isUsed) yielded.use();
+        return yielded.poll();
+      }
     } catch (error) {
       // The value is a proxy of the user's that threw.
       if (!types.isProxy(yielded)) throw error;

@@ -10,7 +10,9 @@
 //   U2. `onAwaited` is called when the first waiter comes, and `onForgotten` when the last one goes or the future
 //       settles. A leaf is awaited exactly while a fiber waits on it, directly or through combinators. That makes waits
 //       demand driven.
-//   U3. Settling runs no user code. It wakes waiters, and waking a fiber puts it into the ready queue.
+//   U3. A future is used once a fiber has waited for it, or the code has cancelled it. The parts of a used combinator
+//       are used. Work that is never used is reported (unawaited.ts).
+//   U4. Settling runs no user code. It wakes waiters, and waking a fiber puts it into the ready queue.
 
 import { inspect } from 'node:util';
 
@@ -129,6 +131,8 @@ export abstract class BaseFuture<T> implements Future<T> {
   value: unknown = undefined;
   /** The future's place in the settle sequence of its instance, once the future has settled. */
   order = 0;
+  /** True once the code has waited for the future, or has cancelled it. */
+  isUsed = false;
   /**
    * One waiter is by far the most common case and costs no set. A set keeps the waiters in the order in which they
    * came.
@@ -147,6 +151,7 @@ export abstract class BaseFuture<T> implements Future<T> {
     if (reason !== undefined && typeof reason !== 'string')
       throw new TypeError(`future.cancel: the reason must be a string, got ${show(reason)}`);
     this.scheduler.assertRunning('cancel', 'future');
+    this.use();
     this.scheduler.cancel(this, reason);
   }
 
@@ -171,6 +176,22 @@ export abstract class BaseFuture<T> implements Future<T> {
 
   [inspect.custom](): string {
     return `Future { ${this.describe()}: write \`yield*\` before the call for its value }`;
+  }
+
+  /** Marks the future, and the parts that it is made of, as used. */
+  use(): void {
+    if (this.isUsed) return;
+    this.isUsed = true;
+    this.onUsed();
+    if (this.parts.length === 0) return;
+    // A loop, because combinators nest without limit.
+    const found = [...this.parts];
+    for (const part of found) {
+      if (part.isUsed) continue;
+      part.isUsed = true;
+      part.onUsed();
+      for (const next of part.parts) found.push(next);
+    }
   }
 
   /** Returns the current state. A combinator without a waiter computes it. */
@@ -266,6 +287,9 @@ export abstract class BaseFuture<T> implements Future<T> {
    */
   abstract abandon(reason: string | undefined): void;
 
+  /** Called when the code waits for the future for the first time, or cancels it. */
+  protected onUsed(): void {}
+
   /** Called when the first waiter has come. */
   protected onAwaited(): void {}
 
@@ -290,6 +314,7 @@ class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {
     // A value that is there needs no round through the fiber. Everything else takes that round, because the fiber
     // decides about errors and about futures of another instance.
     if (future.state === OK && future.scheduler.isRunning) {
+      if (!future.isUsed) future.use();
       return { done: true, value: future.value as T };
     }
     this.asked = true;

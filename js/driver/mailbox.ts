@@ -9,25 +9,34 @@ import { AwaitedChanges } from '../util/awaited-changes.ts';
 import { LinkedList, type ListNode } from '../util/linked-list.ts';
 import { currentFiber } from './current.ts';
 import { BaseFuture, FAILED, type SchedulerForFutures } from './future.ts';
+import type { SourceMark } from './source.ts';
+import type { AskedFor, Unawaited } from './unawaited.ts';
 import type { Mailbox, WaitChanges } from './waits.ts';
 
 /** The part of the scheduler that waits for messages use. */
 export interface SchedulerForMailboxes extends SchedulerForFutures {
   readonly mailboxes: AwaitedMailboxes;
+  readonly unawaited: Unawaited;
 }
 
 /** The next message of one mailbox. */
-export class MailboxFuture<T> extends BaseFuture<T> {
+export class MailboxFuture<T> extends BaseFuture<T> implements AskedFor {
   declare readonly scheduler: SchedulerForMailboxes;
   readonly mailbox: Mailbox;
-  /** The id of the fiber that asked for it; 0 is the main fiber. */
-  readonly fiber = currentFiber()?.id ?? 0;
+  /** The fiber that asked for it. */
+  readonly fiber = currentFiber();
+  readonly place: number;
+  readonly isWork = false;
+  override readonly source: SourceMark | undefined;
   /** The node of the future among those that wait for the mailbox, while it does. */
   node: ListNode<MailboxFuture<unknown>> | null = null;
 
-  constructor(scheduler: SchedulerForMailboxes, mailbox: Mailbox) {
+  constructor(scheduler: SchedulerForMailboxes, mailbox: Mailbox, source?: SourceMark) {
     super(scheduler);
     this.mailbox = mailbox;
+    this.source = source;
+    this.place = scheduler.unawaited.nextPlace();
+    scheduler.unawaited.keep(this);
   }
 
   /** Settles the future with a message. */
@@ -42,6 +51,10 @@ export class MailboxFuture<T> extends BaseFuture<T> {
   override describe(): string {
     const { kind, name } = this.mailbox;
     return `${kind === 'event' ? 'event' : 'a message of queue'} '${name}'`;
+  }
+
+  protected override onUsed(): void {
+    this.scheduler.unawaited.forget(this.place);
   }
 
   protected override onAwaited(): void {

@@ -9,16 +9,18 @@ import { currentFiber } from './current.ts';
 import { ACTIVITY_FAILED, type Delivery } from './delivery.ts';
 import { BaseFuture, FAILED, OK, PENDING, type SchedulerForFutures } from './future.ts';
 import { type SourceMark, withCallerStack } from './source.ts';
+import type { AskedFor, Unawaited } from './unawaited.ts';
 
 /** The part of the scheduler that operations use. */
 export interface SchedulerForOperations extends SchedulerForFutures {
   readonly operations: Map<number, OperationFuture<unknown>>;
   readonly onDemand: AwaitedOperations;
+  readonly unawaited: Unawaited;
   cancelOperation(operation: number): void;
 }
 
 /** An operation that the engine works on under an id. Pending until it is delivered or cancelled. */
-export abstract class OperationFuture<T> extends BaseFuture<T> {
+export abstract class OperationFuture<T> extends BaseFuture<T> implements AskedFor {
   declare readonly scheduler: SchedulerForOperations;
   /** The id that the engine gave it. */
   readonly operation: number;
@@ -27,9 +29,11 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
   override source: SourceMark | undefined = undefined;
   /** The fiber that asked for it. */
   readonly fiber = currentFiber();
+  readonly place: number;
 
   constructor(scheduler: SchedulerForOperations, { operation, succeedsNext }: Issued) {
     super(scheduler);
+    this.place = scheduler.unawaited.nextPlace();
     this.operation = operation;
     this.succeedsNext = succeedsNext;
     scheduler.operations.set(operation, this);
@@ -46,6 +50,15 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
     return this.fiber?.isShielded === true;
   }
 
+  get isWork(): boolean {
+    return true;
+  }
+
+  /** True if the operation is reported when the code never waits for it. */
+  get isReported(): boolean {
+    return true;
+  }
+
   /** Takes the engine's result. */
   abstract deliver(delivery: Delivery): void;
 
@@ -57,6 +70,10 @@ export abstract class OperationFuture<T> extends BaseFuture<T> {
 
   override describe(): string {
     return `operation ${this.operation}`;
+  }
+
+  protected override onUsed(): void {
+    if (this.state !== PENDING) this.scheduler.unawaited.forget(this.place);
   }
 }
 
@@ -130,6 +147,10 @@ export abstract class OnDemandFuture<T> extends OperationFuture<T> {
 
 /** A durable timer. */
 export class TimerFuture extends OnDemandFuture<void> {
+  override get isWork(): boolean {
+    return false;
+  }
+
   override deliver(): void {
     this.settle(OK, undefined);
   }

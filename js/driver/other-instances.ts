@@ -87,6 +87,11 @@ export class SentFuture<T> extends OnDemandFuture<T> {
     this.result = result;
   }
 
+  /** A start or a message goes out whether or not the code waits. */
+  override get isReported(): boolean {
+    return false;
+  }
+
   override deliver(delivery: Delivery): void {
     if (delivery.kind === REFUSED)
       this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver), undefined, this.source));

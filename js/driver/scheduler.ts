@@ -43,6 +43,7 @@ import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes, type SchedulerForMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import { sourceHere } from './source.ts';
+import { Unawaited } from './unawaited.ts';
 
 /** A refusal of the engine to go on. */
 export interface Refusal {
@@ -71,6 +72,8 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   readonly mailboxes = new AwaitedMailboxes();
   /** The operations that settle only while a fiber waits for them, such as timers. */
   readonly onDemand = new AwaitedOperations();
+  /** The futures that the code has asked for and has not waited for. */
+  readonly unawaited = new Unawaited();
   /** The deterministic time, in ms since 1970: the time of the last delivery. */
   now: number;
   /**
@@ -299,12 +302,14 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
         if (future === undefined) return;
         this.operations.delete(delivery.operation);
         future.deliver(delivery);
+        if (!future.isUsed && future.isReported) this.unawaited.keepNote(future);
         return;
       }
       case MESSAGE: {
         const future = delivery.mailbox === null ? undefined : this.mailboxes.first(delivery.mailbox);
         if (future === undefined) return;
-        if (future.fiber !== 0) this.port.ofFiber(future.fiber);
+        const asker = future.fiber?.id ?? 0;
+        if (asker !== 0) this.port.ofFiber(asker);
         future.deliver(delivery.value);
         return;
       }

@@ -19,6 +19,7 @@ class TimeLimit extends Combinator<unknown> {
   constructor(scheduler: FiberScheduler, branch: BaseFuture<unknown>, timer: TimerFuture, timeoutMs: number) {
     super(scheduler, { branches: [branch, timer], losers: [branch, timer] });
     this.timeoutMs = timeoutMs;
+    timer.use();
     timer.subscribe(this.watcher);
     if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture))
       branch.subscribe(this.watcher);

@@ -248,15 +248,17 @@ export class FiberContext implements OrchestrationContext {
   waitForEvent(name: string, schema?: StandardSchema): Future<unknown> {
     this.#scheduler.assertRunning('waitForEvent');
     checkName(name, 'event name');
-    if (schema === undefined) return new MailboxFuture(this.#scheduler, { kind: 'event', name });
+    const source = this.#keepsLines ? captureSource() : undefined;
+    if (schema === undefined) return new MailboxFuture(this.#scheduler, { kind: 'event', name }, source);
     checkSchema(schema, 'ctx.waitForEvent: the schema');
-    return new CheckedEventFuture(this.#scheduler, { kind: 'event', name }, schema, `event '${name}'`);
+    return new CheckedEventFuture(this.#scheduler, { kind: 'event', name }, schema, `event '${name}'`, source);
   }
 
   dequeueEvent<T = any>(queue: string): Future<T> {
     this.#scheduler.assertRunning('dequeueEvent');
     checkName(queue, 'queue name');
-    return new MailboxFuture<T>(this.#scheduler, { kind: 'queue', name: queue });
+    const source = this.#keepsLines ? captureSource() : undefined;
+    return new MailboxFuture<T>(this.#scheduler, { kind: 'queue', name: queue }, source);
   }
 
   all<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValues<B>> {
@@ -304,7 +306,7 @@ export class FiberContext implements OrchestrationContext {
     return select(this.#scheduler, 'selectSettled', branches, options) as unknown as Future<SettledSelectResult<B>>;
   }
 
-  spawn<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): FiberFuture<T> {
+  spawn<T>(body: (() => Generator<Future<any>, T, any>) | Generator<Future<any>, T, any>): FiberFuture<T> {
     this.#scheduler.assertRunning('spawn');
     checkBlock(body, 'spawn');
     return this.#scheduler.spawn<T>(body);
@@ -329,7 +331,7 @@ export class FiberContext implements OrchestrationContext {
     >;
   }
 
-  uncancellable<T>(body: (() => Generator<any, T, any>) | Generator<any, T, any>): Future<T> {
+  uncancellable<T>(body: (() => Generator<Future<any>, T, any>) | Generator<Future<any>, T, any>): Future<T> {
     this.#scheduler.assertRunning('uncancellable');
     checkBlock(body, 'uncancellable');
     return this.#scheduler.spawnUncancellable<T>(body);

@@ -23,6 +23,7 @@ import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import { FiberContext, type OrchestrationFacts, type OrchestrationHost } from '../orchestration/fiber-context.ts';
 import { forgetTrace } from '../tracing/trace.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
+import { warnOfUnawaited } from './unawaited-line.ts';
 
 /** Result of a turn. */
 export type TurnEnd = 'waiting' | 'completed' | 'failed' | 'cancelled' | 'continued' | 'suspended';
@@ -116,6 +117,7 @@ export class Instance {
     if (continuation !== null && main.state === OK) {
       // A cancellation that the code has not seen yet must not be lost with this execution.
       if (main.interruption !== null) return this.fail(main.interruption);
+      warnOfUnawaited(scheduler, this.facts);
       port.finish({ kind: CONTINUED_AS_NEW, input: continuation.input, version: continuation.version });
       this.release();
       return 'continued';
@@ -132,6 +134,7 @@ export class Instance {
       }
     }
     if (isCompleted) {
+      warnOfUnawaited(scheduler, this.facts);
       port.finish({ kind: COMPLETED, payload: output });
       this.release();
       return 'completed';
