@@ -26,6 +26,7 @@ import { currentScheduler } from '../driver/current-scheduler.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { DeterminismError, RuntimeStateError } from '../errors/errors.ts';
 import type { OrchestrationFunction, RunnableOrchestration } from './definition.ts';
+import { OF_CRYPTO, OF_GLOBAL, OF_PROCESS, OF_SCHEDULER, OF_TEMPORAL, OF_TIMERS } from './nondeterministic.ts';
 
 /** A function of any kind, called with any `this`. */
 type AnyFunction = (this: unknown, ...args: unknown[]) => unknown;
@@ -92,60 +93,37 @@ function guarded(): FiberScheduler | null {
   return scheduler === null || exempt.has(scheduler) ? null : scheduler;
 }
 
-/** The remedy for each forbidden call. */
-const FORBIDDEN: Readonly<Record<string, string>> = {
-  setTimeout: 'yield ctx.scheduleTimer(ms)',
-  setInterval: 'a loop with yield ctx.scheduleTimer(ms)',
-  setImmediate: 'ctx.spawn(function* () {…})',
-  queueMicrotask: 'ctx.spawn(function* () {…})',
-  fetch: "an activity: yield ctx.scheduleActivity('name', input)",
-};
-
-const TIMER = 'yield ctx.scheduleTimer(ms)';
-const RANDOM = 'ctx.random() or ctx.randomUUID()';
-const CLOCK = 'Date.now() or performance.now()';
-
-/** Functions of `node:crypto`. The last three are old names of the first. */
-const OF_CRYPTO = ['randomBytes', 'randomInt', 'randomFill', 'randomFillSync', 'pseudoRandomBytes', 'prng', 'rng'];
+/** A forbidden function: the object, the key, the name in a message, and the remedy. */
+type Forbidden = [target: object, key: string, name: string, instead: string];
 
 /**
  * Returns the other forbidden functions, as far as they exist here: the object, the key, the name in a message, and the
  * remedy.
  */
-function forbiddenElsewhere(): [target: object, key: string, name: string, instead: string][] {
+function forbiddenElsewhere(): Forbidden[] {
   const crypto = process.getBuiltinModule('node:crypto');
-  const { scheduler, ...promises } = process.getBuiltinModule('node:timers/promises');
   const { Temporal } = globalThis as { Temporal?: { Now?: object } };
   const clocks = Object.getOwnPropertyNames(Temporal?.Now ?? {}).filter((key) => key !== 'timeZoneId');
+  const timersPromises = process.getBuiltinModule('node:timers/promises');
   return [
-    // The function of the module calls the method of the global.
-    [ownerOf(globalThis.crypto, 'getRandomValues'), 'getRandomValues', 'crypto.getRandomValues', RANDOM],
-    ...OF_CRYPTO.map((key): [object, string, string, string] => [crypto, key, `crypto.${key}`, RANDOM]),
-    ...Object.keys(promises)
-      .filter((key) => key.startsWith('set'))
-      .map((key): [object, string, string, string] => [
-        process.getBuiltinModule('node:timers/promises'),
-        key,
-        `${key} of node:timers/promises`,
-        TIMER,
-      ]),
-    ...['wait', 'yield'].map((key): [object, string, string, string] => [
-      ownerOf(scheduler, key),
+    ...entries(OF_CRYPTO, (key) => [
+      // The function of the module calls the method of the global.
+      key === 'getRandomValues' ? ownerOf(globalThis.crypto, key) : crypto,
       key,
-      `scheduler.${key}`,
-      TIMER,
+      `crypto.${key}`,
     ]),
-    ...clocks.map((key): [object, string, string, string] => [
-      Temporal?.Now as object,
-      key,
-      `Temporal.Now.${key}`,
-      CLOCK,
-    ]),
+    ...entries(OF_TIMERS, (key) => [timersPromises, key, `${key} of node:timers/promises`]),
+    ...entries(OF_SCHEDULER, (key) => [ownerOf(timersPromises.scheduler, key), key, `scheduler.${key}`]),
+    ...clocks.map((key): Forbidden => [Temporal?.Now as object, key, `Temporal.Now.${key}`, OF_TEMPORAL]),
   ];
 }
 
-/** Functions of `process`. Node itself calls these by that name, such as when a line is written to stdout. */
-const OF_PROCESS = { nextTick: 'ctx.spawn(function* () {…})', hrtime: CLOCK } as const;
+function entries(
+  remedies: Readonly<Record<string, string>>,
+  of: (key: string) => [target: object, key: string, name: string],
+): Forbidden[] {
+  return Object.entries(remedies).map(([key, instead]) => [...of(key), instead]);
+}
 
 function points(): Point[] {
   const found: Point[] = [
@@ -156,7 +134,7 @@ function points(): Point[] {
   const crypto = process.getBuiltinModule('node:crypto');
   for (const target of [crypto, ownerOf(globalThis.crypto, 'randomUUID')])
     found.push({ target, key: 'randomUUID', guard: guardRandomUuid });
-  for (const [key, instead] of Object.entries(FORBIDDEN)) {
+  for (const [key, instead] of Object.entries(OF_GLOBAL)) {
     // Once per function, which node:timers shares with the globals: functions that were equal stay equal.
     const made = new Map<AnyFunction, AnyFunction>();
     const guard = (original: AnyFunction): AnyFunction => {
