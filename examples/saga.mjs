@@ -32,7 +32,7 @@ const holders = new Map();
 for (const { flight, trip, what } of await readLedger(path)) holders.set(flight, what === 'taken' ? trip : undefined);
 
 const takeSeat = defineActivity('take-seat', async (ctx, { flight, trip }) => {
-  await delay(20); // the airline takes its time
+  await delay(20, undefined, { signal: ctx.signal }); // the airline takes its time
   const holder = holders.get(flight);
   if (holder !== undefined && holder !== trip) throw new NonRetryableError(`no seat left on ${flight}`);
   holders.set(flight, trip);
