@@ -14,6 +14,9 @@ import { rolldown } from 'rolldown';
 
 import { pageFiles } from './page.mjs';
 
+/** The ESLint plugin, a package of its own. It shares facts with js/, so it becomes one file as well. */
+const PLUGIN = 'eslint-plugin';
+
 process.chdir(fileURLToPath(new URL('..', import.meta.url)));
 
 if (!existsSync('js/native/index.cjs')) {
@@ -21,6 +24,7 @@ if (!existsSync('js/native/index.cjs')) {
   process.exit(1);
 }
 const written = await bundle();
+await bundlePlugin();
 for (const [file, bytes] of await pageFiles()) {
   put(file, bytes);
   written.add(file);
@@ -66,6 +70,18 @@ async function bundle() {
   for (const file of output)
     put(join('dist', file.fileName), Buffer.from(file.type === 'chunk' ? file.code : file.source));
   return new Set(output.map(({ fileName }) => join('dist', fileName)));
+}
+
+/** Writes the code of the ESLint plugin. */
+async function bundlePlugin() {
+  const build = await rolldown({
+    input: { index: `${PLUGIN}/src/index.ts` },
+    platform: 'node',
+    external: (id) => !id.startsWith('.') && !isAbsolute(id) && !id.startsWith(PLUGIN),
+  });
+  const { output } = await build.generate({ format: 'esm' });
+  await build.close();
+  for (const { fileName, code } of output) put(join(PLUGIN, 'dist', fileName), Buffer.from(code));
 }
 
 /**

@@ -1,4 +1,5 @@
-// Packs the packages that are published: the root package, and the package of each platform that has its addon here.
+// Packs the packages that are published: the root package, the ESLint plugin, and the package of each platform that has
+// its addon here.
 // Tests install these tarballs, and `npm publish` is given them file by file.
 //
 //   node scripts/pack.mjs [folder] [--all]
@@ -48,6 +49,7 @@ try {
     console.error(`There is no addon for ${missing.join(', ')}: see RELEASING.md.`);
     process.exitCode = 1;
   }
+  console.log(packPlugin());
   console.log(packRoot());
 } finally {
   rmSync(staging, { recursive: true });
@@ -64,6 +66,14 @@ function packPlatform(platform, addon) {
   for (const name of ['package.json', 'README.md']) cpSync(join(root, 'npm', platform, name), join(to, name));
   for (const name of ['LICENSE', 'THIRD-PARTY.md']) cpSync(join(root, name), join(to, name));
   cpSync(addon, join(to, `perdure.${platform}.node`));
+  return pack(to);
+}
+
+function packPlugin() {
+  const to = join(staging, 'eslint-plugin');
+  for (const name of ['package.json', 'README.md', 'index.d.ts', 'dist'])
+    cpSync(join(root, 'eslint-plugin', name), join(to, name), { recursive: true });
+  cpSync(join(root, 'LICENSE'), join(to, 'LICENSE'));
   return pack(to);
 }
 

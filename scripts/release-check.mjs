@@ -49,6 +49,8 @@ function facts() {
     const platform = JSON.parse(read(join('npm', name, 'package.json')));
     if (platform.version !== version) wrong.push(`npm/${name} has version ${platform.version}: npx napi version`);
   }
+  const plugin = JSON.parse(read('eslint-plugin/package.json'));
+  if (plugin.version !== version) wrong.push(`eslint-plugin/package.json has version ${plugin.version}`);
   const lock = JSON.parse(read('package-lock.json'));
   if (lock.version !== version)
     wrong.push(`package-lock.json says version ${lock.version}: npm install --package-lock-only`);

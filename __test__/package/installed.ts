@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 import { npm } from '../../scripts/npm.mjs';
 import { root } from '../support/process.ts';
@@ -24,11 +24,17 @@ export function manifestOf(folder: string): Manifest {
   return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
 }
 
-/** Packs anew the files that `npm publish` would be given: the package of this platform and the root package. */
+/**
+ * Packs anew the files that `npm publish` would be given, and returns those of the package of this platform and of the
+ * root package.
+ */
 export function pack(folder: string): string[] {
-  return execFileSync(process.execPath, [join(root, 'scripts/pack.mjs'), folder], { encoding: 'utf8' })
+  const packed = execFileSync(process.execPath, [join(root, 'scripts/pack.mjs'), folder], { encoding: 'utf8' });
+  // The plugin belongs to ESLint, which is not installed beside the package.
+  return packed
     .trim()
-    .split('\n');
+    .split('\n')
+    .filter((file) => !basename(file).startsWith('eslint-plugin-'));
 }
 
 /**

@@ -1,0 +1,66 @@
+// Facts about the API of Perdure.
+
+/** Methods of the context, and free functions, that return a future. A test compares the list with the types. */
+export const FUTURE_METHODS: ReadonlySet<string> = new Set([
+  'scheduleActivity',
+  'call',
+  'run',
+  'scheduleSubOrchestration',
+  'callOrchestration',
+  'startOrchestration',
+  'raiseEvent',
+  'enqueueEvent',
+  'scheduleTimer',
+  'sleep',
+  'waitForEvent',
+  'dequeueEvent',
+  'all',
+  'allSettled',
+  'any',
+  'race',
+  'raceSettled',
+  'select',
+  'selectSettled',
+  'spawn',
+  'deferred',
+  'withTimeout',
+  'uncancellable',
+  'continueAsNew',
+]);
+
+/** Methods whose work goes on whether or not the code waits. `send` is that of a channel. */
+export const DETACHED_METHODS: ReadonlySet<string> = new Set([
+  'startOrchestration',
+  'raiseEvent',
+  'enqueueEvent',
+  'spawn',
+  'continueAsNew',
+  'send',
+]);
+
+/** Methods that take futures as their arguments. */
+export const COMBINATORS: ReadonlySet<string> = new Set([
+  'all',
+  'allSettled',
+  'any',
+  'race',
+  'raceSettled',
+  'select',
+  'selectSettled',
+  'withTimeout',
+]);
+
+/** Members of a future that code may use without waiting. */
+export const FUTURE_MEMBERS: ReadonlySet<string> = new Set(['cancel', 'interrupt', 'resolve', 'reject', 'isSettled']);
+
+/** The module of the free functions. */
+export const FREE_MODULE = 'perdure/orchestration';
+
+/** Functions that take the function of an orchestration as their second argument. */
+export const ORCHESTRATION_DEFINERS: ReadonlySet<string> = new Set(['defineOrchestration', 'registerOrchestration']);
+
+/** Functions that take the function of an activity as their second argument. */
+export const ACTIVITY_DEFINERS: ReadonlySet<string> = new Set(['defineActivity', 'registerActivity']);
+
+/** Names of parameters that are taken for contexts in JavaScript: `settings: { perdure: { contextNames: […] } }`. */
+export const CONTEXT_NAMES: readonly string[] = ['ctx', 'context'];
