@@ -151,6 +151,7 @@ export class Site {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }\n');
     mkdirSync(join(folder, 'node_modules'));
     symlinkSync(root, join(folder, 'node_modules/perdure'), 'junction');
+    symlinkSync(join(root, 'eslint-plugin'), join(folder, 'node_modules/eslint-plugin-perdure'), 'junction');
     for (const name of OTHERS)
       symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name), 'junction');
     for (const page of pages) {
@@ -267,8 +268,8 @@ export class Site {
 }
 
 /**
- * Returns the arguments of Node for a command of a page: `node file.mjs`, or `npx perdure` or `npx vitest` with its
- * arguments, some of them between single quotes.
+ * Returns the arguments of Node for a command of a page: `node file.mjs`, or `npx` with perdure, vitest or eslint and
+ * their arguments, some of them between single quotes.
  */
 function argumentsOf(command: string, at: string): string[] {
   const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
@@ -276,7 +277,9 @@ function argumentsOf(command: string, at: string): string[] {
   if (words[0] === 'npx' && words[1] === 'perdure') return [join(root, 'dist/cli/main.js'), ...words.slice(2)];
   if (words[0] === 'npx' && words[1] === 'vitest')
     return [join(root, 'node_modules/vitest/vitest.mjs'), ...words.slice(2)];
-  throw new Error(`${at}: only node, npx perdure and npx vitest are run here, not ${command}`);
+  if (words[0] === 'npx' && words[1] === 'eslint')
+    return [join(root, 'node_modules/eslint/bin/eslint.js'), ...words.slice(2)];
+  throw new Error(`${at}: only node, npx perdure, npx vitest and npx eslint are run here, not ${command}`);
 }
 
 /** Returns true if the printed text is the text of the page, where `…` stands for anything on its line. */

@@ -29,7 +29,7 @@ declare const brand: unique symbol;
  *
  * `yield* future` waits for the future and gives the value with its type. `yield future` does the same and gives `any`.
  * If the work failed, the error is thrown there. Any number of fibers of the orchestration can wait for a future, any
- * number of times.
+ * number of times. A future in the place of its value, as in a text or in the input of an activity, throws an error.
  *
  * @example
  * ```ts

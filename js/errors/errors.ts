@@ -166,7 +166,10 @@ export class RetryAfterError extends PerdureError {
   }
 }
 
-/** An orchestration called something whose result a replay cannot repeat, such as `setTimeout` or `fetch`. */
+/**
+ * An orchestration called something whose result a replay cannot repeat, such as `setTimeout` or `fetch`, yielded
+ * something that is no future, or used a future in the place of its value.
+ */
 export class DeterminismError extends PerdureError {
   /** The call that was made. */
   readonly called: string;

@@ -65,9 +65,9 @@ export interface RuntimeOptions {
   /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
   logLevel?: LogLevel;
   /**
-   * True to show, in activity errors and mismatches, the line of the orchestration that scheduled the work. Costs 1 to
-   * 6 microseconds per scheduled operation; an execution with more than 10 000 operations open at once keeps no further
-   * lines. Default: true, unless `NODE_ENV` is `production`.
+   * True to show, in activity errors, mismatches and warnings, the line of the orchestration that scheduled the work or
+   * waits for a message. Costs 1 to 6 microseconds each; an execution with more than 10 000 operations open at once
+   * keeps no further lines. Default: true, unless `NODE_ENV` is `production`.
    */
   sourceStacks?: boolean;
   /**
