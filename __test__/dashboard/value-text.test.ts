@@ -81,6 +81,21 @@ describe('the text of a value', () => {
       cause: { name: 'RangeError', message: 'inner', stack: cause.stack },
     };
     expect(whole(data)).toBe(expected);
+    const errors = [
+      { name: 'TypeError', message: 'outer', stack: error.stack, fields: "{ code: 'NO' }" },
+      { name: 'RangeError', message: 'inner', stack: cause.stack },
+    ];
+    expect(valueText(error, 20_000).errors).toEqual(errors);
+    expect(valueText(data, 20_000).errors).toEqual(errors);
+    // Neither a preview nor a text that was cut has the parts, which would be longer than the text.
+    expect([valueText(error, 200).errors, valueText(new Error('x'.repeat(5_000)), 2_000).errors]).toEqual([
+      undefined,
+      undefined,
+    ]);
+    expect(valueText(new Error('outer', { cause: { status: 404 } }), 20_000).errors?.[1]).toEqual({
+      name: '',
+      message: '{\n  "status": 404\n}',
+    });
     // An object that only resembles an error is none.
     expect(whole({ name: 'a', message: 'b' })).toBe('{\n  "name": "a",\n  "message": "b"\n}');
   });

@@ -16,6 +16,18 @@ export interface ValueText {
   readonly text: string;
   /** True if `text` is the whole value. */
   readonly isWhole: boolean;
+  /** For an error whose text is whole: the error, and its causes. */
+  readonly errors?: readonly ErrorText[];
+}
+
+/** An error, or a cause of one. */
+export interface ErrorText {
+  /** Empty for a cause that is no error. */
+  readonly name: string;
+  readonly message: string;
+  readonly stack?: string;
+  /** Its other fields, as text. */
+  readonly fields?: string;
 }
 
 /** `GET api/v1/about` */

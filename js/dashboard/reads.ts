@@ -65,9 +65,10 @@ export function shownPage(
   return { executionId, events: events.map((event) => presenter.event(event, id)), next };
 }
 
-/** Returns a whole value: that of an event, or a current one of an instance. */
+/** Returns a value, whole or up to `most` characters: that of an event, or a current one of an instance. */
 async function value({ client, presenter }: RouteContext, query: Query): Promise<ValueText> {
-  const id = query.only('id', 'execution', 'event', 'of').id();
+  const id = query.only('id', 'execution', 'event', 'of', 'most').id();
+  const most = query.number('most', 1, SHOWN_MAX.whole) ?? SHOWN_MAX.whole;
   const executionId = query.number('execution', 1);
   const eventId = query.number('event', 1);
   const of = query.text('of');
@@ -79,7 +80,7 @@ async function value({ client, presenter }: RouteContext, query: Query): Promise
       limit: 1,
       ...(executionId === undefined ? {} : { executionId }),
     });
-    const shown = event && presenter.eventValue(event, id, SHOWN_MAX.whole);
+    const shown = event && presenter.eventValue(event, id, most);
     if (shown === undefined) throw badRequest('the event does not exist, or has no value');
     return shown;
   }
@@ -91,8 +92,8 @@ async function value({ client, presenter }: RouteContext, query: Query): Promise
   const status = await statusOf(client, id);
   const shown =
     of === 'error'
-      ? presenter.error(status, SHOWN_MAX.whole)
-      : presenter.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, SHOWN_MAX.whole);
+      ? presenter.error(status, most)
+      : presenter.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, most);
   if (shown === undefined) throw badRequest(`the instance has no ${of}`);
   return shown;
 }

@@ -2,7 +2,7 @@
 
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isRecord, property } from '../util/show.ts';
-import type { ValueText } from './answers.ts';
+import type { ErrorText, ValueText } from './answers.ts';
 
 /** Depth at which nested values are cut. */
 const DEPTH_MAX = 200;
@@ -22,10 +22,12 @@ const DEEPER = /\[(?:Object|Array|Map|Set)\b/;
  */
 export function valueText(value: unknown, max: number): ValueText {
   const text = new BoundedText(max);
-  const error = errorText(value);
-  if (error !== undefined) text.add(error);
-  else write(value, '', [], text);
-  return text.shown;
+  const errors = errorsOf(value);
+  if (errors === undefined) write(value, '', [], text);
+  else text.add(textOf(errors));
+  const { shown } = text;
+  // A preview is short, so it has only the text. The parts of a cut text would be longer than the text.
+  return errors === undefined || max <= BRIEF || !shown.isWhole ? shown : { ...shown, errors };
 }
 
 /** A text of at most so many characters. */
@@ -108,36 +110,51 @@ function writeOther(value: object, indent: string, text: BoundedText): void {
 }
 
 /**
- * Returns the text of an error, or of its data in a history: its stack, its other fields, and its causes. `undefined`
+ * Returns an error, or its data in a history, and its causes, each with its stack and its other fields. `undefined`
  * when the value is neither.
  */
-function errorText(value: unknown): string | undefined {
+function errorsOf(value: unknown): ErrorText[] | undefined {
   if (!isRecord(value)) return undefined;
-  const texts: string[] = [];
+  const errors: ErrorText[] = [];
   let error: unknown = value;
   for (let i = 0; i < CAUSES_MAX && isRecord(error); i += 1) {
     const { name, message, stack } = error as Partial<Error>;
     if (typeof name !== 'string' || typeof message !== 'string') break;
-    const head = `${name}: ${message}`;
-    // A stack begins with the name and message at its creation, which may have changed since.
-    texts.push(typeof stack === 'string' ? (stack.includes(message) ? stack : `${head}\n${stack}`) : head);
     const fields = Object.entries({ ...error, ...(property(error, 'fields') as object | undefined) }).filter(
       ([key]) => !ERROR_KEYS.has(key),
     );
-    // The fields of all causes together cost less than twice the budget of one value.
-    if (fields.length > 0)
-      texts.push(
-        boundedInspect(
-          Object.fromEntries(fields),
-          { depth: 8, breakLength: 100, maxArrayLength: BRIEF },
-          1 / (i + 1) ** 2,
-        ).text,
-      );
+    errors.push({
+      name,
+      message,
+      ...(typeof stack === 'string' ? { stack } : {}),
+      // The fields of all causes together cost less than twice the budget of one value.
+      ...(fields.length === 0
+        ? {}
+        : {
+            fields: boundedInspect(
+              Object.fromEntries(fields),
+              { depth: 8, breakLength: 100, maxArrayLength: BRIEF },
+              1 / (i + 1) ** 2,
+            ).text,
+          }),
+    });
     error = property(error, 'cause');
-    if (error !== undefined) texts.push('caused by:');
   }
-  if (texts.length === 0 || !(value instanceof Error || ERROR_DATA.every((key) => key in value))) return undefined;
-  return texts.join('\n');
+  if (errors.length === 0 || !(value instanceof Error || ERROR_DATA.every((key) => key in value))) return undefined;
+  if (error !== undefined && errors.length < CAUSES_MAX)
+    errors.push({ name: '', message: valueText(error, BRIEF).text });
+  return errors;
+}
+
+function textOf(errors: readonly ErrorText[]): string {
+  return errors
+    .map(({ name, message, stack, fields }) => {
+      const head = name === '' ? message : `${name}: ${message}`;
+      // A stack begins with the name and message at its creation, which may have changed since.
+      const text = stack === undefined ? head : stack.includes(message) ? stack : `${head}\n${stack}`;
+      return fields === undefined ? text : `${text}\n${fields}`;
+    })
+    .join('\ncaused by:\n');
 }
 
 const CAUSES_MAX = 32;

@@ -37,6 +37,7 @@ export function EventDetails({ event, events, id, execution, onSelect }: EventDe
           label={`Value of event ${event.id}`}
           shown={event.value}
           whole={`value?${queryOf({ id, execution, event: event.id })}`}
+          isEager
         />
       )}
       {related.length === 0 ? null : <RelatedEvents events={related} onSelect={onSelect} />}
