@@ -36,7 +36,7 @@ describe('the bars of a history', () => {
     );
     expect(picture(bars)).toEqual([
       'execution failed order 0-60',
-      'activity ok a 0-10, timer ok timer 10-30, wait ok approve 30-50, child failed packing p-1 50-60',
+      'activity ok a 0-10, timer ok timer 10-30, wait ok approve 30-50, child failed packing 50-60',
     ]);
     expect([bars.isOpen, bars.isWaiting, bars.fromMs, bars.lastMs, bars.count]).toEqual([false, false, 0, 60, 5]);
   });
@@ -81,7 +81,7 @@ describe('the bars of a history', () => {
     );
     expect(picture(bars)).toEqual([
       'execution open x 0-',
-      'child open main m 9-',
+      'child open main 9-',
       'activity ok a 0-1, activity ok b 6-9, activity open d 9-',
       'activity ok c 7-9, activity open e 9-',
       'timer ok timer 0-8, activity open f 10-',

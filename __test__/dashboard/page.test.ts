@@ -188,60 +188,105 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   describe('an instance', () => {
-    it('is shown with a timeline that works by keyboard', async () => {
+    it('is shown with one named row for each step, and a click opens the values of a step in place', async () => {
       await orders();
       const id = await waiting();
       const page = await open(at(await served(), id));
-      const timeline = page.getByRole('application', { name: /^Timeline of 5 bars in 2 rows/ });
-      await timeline.waitFor();
-      await timeline.focus();
-      const told: string[] = [];
-      for (const key of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'ArrowUp']) {
-        await page.keyboard.press(key);
-        told.push(((await page.locator('#bar').textContent()) ?? '').split(/[:(]/)[0] ?? '');
-      }
-      const packing = `child packing ${id}/packing`;
-      // Both attempts began with the same event, so the last one is announced.
-      expect(told).toEqual([
-        'activity charge, attempt 2',
-        packing,
-        packing,
-        'activity charge, attempt 2',
+      const steps = page.getByRole('list', { name: 'Steps', exact: true });
+      const step = (name: RegExp) => steps.getByRole('button', { name });
+      await step(/^child packing/).waitFor();
+      const texts = await steps.locator('> li > .step > .gutter').allTextContents();
+      expect(texts.map((text) => text.replaceAll(/\s+/g, ' ').trim())).toEqual([
         'execution order',
+        'activity charge 2 attempts',
+        'child packing',
+        'wait waiting for a message or a worker',
       ]);
-      // The announced bar is painted, and the selected event is in the list.
-      const painted = (): Promise<number> =>
-        page.evaluate(
-          `(() => {
-            const c = document.querySelector('.picture canvas');
-            const { data } = c.getContext('2d').getImageData(0, 0, c.width, c.height);
-            return new Set(new Uint32Array(data.buffer)).size;
-          })()`,
-        );
-      expect(await painted()).toBeGreaterThan(5);
-      await page.getByRole('option', { selected: true }).getByText('execution started').waitFor();
-      await timeline.focus();
+      // No row is marked before an event is selected.
+      expect(await steps.locator('.marked').count()).toBe(0);
+      await step(/^activity charge/).click();
+      const details = page.getByRole('group', { name: 'Details of charge' });
+      await details.getByRole('group', { name: 'Input' }).getByText('"total"').waitFor();
+      await details.getByRole('group', { name: 'Output' }).getByText('12').waitFor();
+      await details.getByText(/^Attempt 1 failed after/).click();
+      const error = details.getByRole('group', { name: 'Error of attempt 1' });
+      await error.getByText('RangeError: the bank does not answer', { exact: true }).waitFor();
+      await error.getByText('Stack', { exact: true }).click();
+      await error.getByText(/\n {4}at /).waitFor();
+      await details.getByRole('button', { name: '#4' }).click();
+      await page.getByRole('article', { name: 'Event 4' }).waitFor();
+      expect(await steps.locator('.marked').count()).toBe(1);
+      await step(/^activity charge/).click();
+      await details.waitFor({ state: 'detached' });
+      await step(/^child packing/).click();
+      await page
+        .getByRole('group', { name: 'Details of packing' })
+        .getByRole('link', { name: `${id}/packing` })
+        .click();
+      await page.getByRole('heading', { name: `${id}/packing`, level: 1 }).waitFor();
+      await page.getByRole('region', { name: 'Input' }).getByText('7').waitFor();
+    });
+
+    it('has a timeline that works by keyboard', async () => {
+      await orders();
+      const id = await waiting();
+      const page = await open(at(await served(), id));
+      const focused = (): Promise<string> =>
+        page.evaluate(`document.activeElement.querySelector('.name')?.textContent ?? ''`);
+      await page.getByRole('button', { name: /^activity charge/ }).focus();
+      const told: string[] = [];
+      for (const key of ['ArrowDown', 'ArrowDown', 'ArrowUp', 'ArrowUp']) {
+        await page.keyboard.press(key);
+        told.push(await focused());
+      }
+      expect(told).toEqual(['packing', 'packing', 'charge', 'order']);
       await page.keyboard.press('+');
       expect(await page.getByRole('button', { name: 'All' }).isEnabled()).toBe(true);
       await page.keyboard.press('0');
       expect(await page.getByRole('button', { name: 'All' }).isDisabled()).toBe(true);
+      await page.keyboard.press('Enter');
+      await page.getByRole('group', { name: 'Details of order' }).getByRole('group', { name: 'Input' }).waitFor();
     });
 
-    it('lets a bar be chosen by the mouse', async () => {
+    it('has a timeline that is zoomed by the wheel and moved by the mouse, which opens nothing', async () => {
       await orders();
       const id = await waiting();
-      await store.client.raiseEvent(id, 'approve', { by: 'ada' });
-      await store.client.raiseEvent(id, 'go');
-      await store.client.waitForOrchestration(id, SOON);
       const page = await open(at(await served(), id));
-      const canvas = page.locator('.picture canvas');
-      await page.getByRole('application', { name: /^Timeline of 7 bars/ }).waitFor();
-      const { width } = (await canvas.boundingBox()) ?? { width: 0 };
-      // The first row is the execution, over the whole width.
-      await canvas.hover({ position: { x: width / 2, y: 32 } });
-      await shown(page, /^execution order: after/);
-      await canvas.click({ position: { x: width / 2, y: 32 } });
-      await page.getByRole('article', { name: 'Event 1', exact: true }).waitFor();
+      const track = page.locator('.step .track').first();
+      await track.hover();
+      const ticks = (): Promise<string> => page.locator('.ticks').innerHTML();
+      await page.keyboard.down('Control');
+      await page.mouse.wheel(0, -400);
+      await page.keyboard.up('Control');
+      await page.locator('.tools button:enabled', { hasText: 'All' }).waitFor();
+      const before = await ticks();
+      const { x, y } = (await track.boundingBox()) ?? { x: 0, y: 0 };
+      await page.mouse.move(x + 100, y + 8);
+      await page.mouse.down();
+      await page.mouse.move(x + 160, y + 8, { steps: 4 });
+      await page.mouse.up();
+      await vi.waitFor(async () => expect(await ticks()).not.toBe(before));
+      expect(await page.locator('.step-details').count()).toBe(0);
+    });
+
+    it('shows when a timer is due, and a running step as running', async () => {
+      const id = store.id('sleeper');
+      await store.start((runtime) =>
+        runtime.registerOrchestration('sleeper', function* (ctx) {
+          yield ctx.scheduleTimer('2h');
+        }),
+      );
+      await store.client.startOrchestration(id, 'sleeper');
+      const page = await open(at(await served(), id));
+      await page.getByRole('button', { name: /^timer 2 h due in (?:2 h|1 h 59 min) running$/ }).click();
+      const due = (await store.client.getHistory(id)).find(({ kind }) => kind === 'TimerCreated')?.meta.fireAtMs;
+      const text = await page.evaluate(`(at => new Date(at).toLocaleTimeString('en-GB'))(${due})`);
+      await page
+        .getByRole('group', { name: 'Details of timer' })
+        .getByText(text as string)
+        .waitFor();
+      expect(await page.locator('.step.marked').count()).toBe(0);
+      await store.client.terminateInstance(id);
     });
 
     it('has a history, read by keys, with values that are text', async () => {
@@ -256,14 +301,15 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await page.locator('img').count()).toBe(0);
       expect(await page.title()).toBe(`${id} · Perdure`);
       const value = page.getByRole('group', { name: 'Value of event 1' });
-      expect((await value.textContent())?.length).toBeLessThan(300);
-      await page.getByRole('button', { name: 'Show full value' }).click();
-      await page.getByText('y'.repeat(30_000)).waitFor();
+      await value.getByText('y'.repeat(10_000)).waitFor();
+      expect((await value.textContent())?.length).toBeLessThan(21_000);
+      await page.getByRole('article').getByRole('button', { name: 'Show full value' }).click();
+      await value.getByText('y'.repeat(30_000)).waitFor();
       await list.focus();
       await page.keyboard.press('ArrowDown');
       await page.keyboard.press('ArrowDown');
       const failed = page.getByRole('article', { name: 'Event 3' });
-      await failed.getByText('RangeError: the bank does not answer').first().waitFor();
+      await failed.getByRole('group', { name: 'Value of event 3' }).getByText('RangeError').first().waitFor();
       // From the attempt to its activity, and from the child's event to the child instance.
       await failed.getByRole('button', { name: '#2 activity scheduled' }).click();
       await page.getByRole('article', { name: 'Event 2' }).waitFor();
@@ -283,6 +329,25 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         .waitFor();
       await page.getByRole('button', { name: `Children of ${id}/packing` }).click();
       await shown(page, 'No children');
+    });
+
+    it('has values whose long parts are folded, and whose text is copied whole', async () => {
+      await orders();
+      const lines = Array.from({ length: 40 }, (_, n) => ({ sku: `s-${n}` }));
+      const id = await waiting({ total: 1, lines });
+      const page = await open(at(await served(), id));
+      const input = page.getByRole('region', { name: 'Input' });
+      await input.getByText('"s-1"', { exact: true }).waitFor();
+      expect(await input.getByText('"s-39"').count()).toBe(0);
+      await input.getByRole('button', { name: 'Show all 125 lines' }).click();
+      await input.getByText('"s-39"').waitFor();
+      await input.getByRole('button', { name: 'Part "lines": [' }).click();
+      await input.getByText('… 120 lines … ]').waitFor();
+      expect(await input.getByText('"s-39"').count()).toBe(0);
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+      await input.getByRole('button', { name: 'Copy' }).click();
+      await input.getByRole('button', { name: 'Copied' }).waitFor();
+      expect(JSON.parse(await page.evaluate('navigator.clipboard.readText()'))).toEqual({ total: 1, lines });
     });
 
     it('is live: its status, its history and its end', async () => {
@@ -398,6 +463,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.client.waitForOrchestration(id, SOON);
       const page = await open(at(await served(), id));
       await shown(page, '4,002 events');
+      // Like steps share a row of the timeline, which opens.
+      await page.getByRole('button', { name: /^activity noop × 2,000/ }).click();
+      const group = page.getByRole('list', { name: 'Steps noop' });
+      await group.getByRole('button', { name: 'Show more of 1,960 hidden steps' }).click();
+      expect(await group.getByRole('button', { name: /^activity noop #/ }).count()).toBe(80);
+      await group.getByRole('button', { name: /^activity noop #4000/ }).click();
+      await group.getByRole('group', { name: 'Input' }).getByText('1999').waitFor();
       expect(await page.getByRole('option').count()).toBeLessThan(60);
       await page.getByRole('listbox', { name: 'History' }).focus();
       await page.keyboard.press('End');

@@ -37,8 +37,8 @@ export function waterfall(terminal: Terminal, bars: Bars, nowMs: number): string
   });
 }
 
-function nameOf({ kind, label, attempt = 1 }: Bar): string {
-  const what = kind === 'wait' ? `${label} awaited` : label;
+function nameOf({ kind, label, instance, attempt = 1 }: Bar): string {
+  const what = kind === 'wait' ? `${label} awaited` : instance === undefined ? label : `${label} ${instance}`;
   return truncate(printable(what), NAME_MAX) + (attempt === 1 ? '' : ` #${attempt}`);
 }
 

@@ -12,6 +12,7 @@ export type BarState = 'ok' | 'failed' | 'cancelled' | 'open';
 export interface Bar {
   readonly kind: BarKind;
   state: BarState;
+  /** Name of the orchestration, activity, child, event or queue. */
   readonly label: string;
   /** Number of the fiber that requested the operation, or waited; 0 is the main one. */
   readonly fiber: number;
@@ -26,6 +27,10 @@ export interface Bar {
   endEvent?: number;
   /** Number of the attempt, from 1. */
   readonly attempt?: number;
+  /** Time at which a timer fires, ms since 1970. */
+  readonly dueMs?: number;
+  /** Id of the child. */
+  readonly instance?: string;
 }
 
 /** An operation that has begun and not ended. */
@@ -85,6 +90,7 @@ export class Bars {
   /** The fibers in the order in which they began, the main one first. */
   readonly #fibers = new Map([[0, new FiberRows()]]);
   readonly #open = new Map<number, Open>();
+  readonly #byEvent = new Map<number, Bar[]>();
   #lastMs = 0;
   /** The arranged rows, until a bar is added or ends. */
   #rows: Bar[][] | undefined;
@@ -94,6 +100,11 @@ export class Bars {
   /** The bars by row, each row in order of time. The first row is the execution. */
   get rows(): readonly (readonly Bar[])[] {
     return (this.#rows ??= this.#arrange());
+  }
+
+  /** The bars of each operation in order of time, by the number of the event that began it; the first is the execution. */
+  get byEvent(): ReadonlyMap<number, readonly Bar[]> {
+    return this.#byEvent;
   }
 
   /** Beginning of the timeline, ms since 1970. */
@@ -136,7 +147,7 @@ export class Bars {
         return this.#begin('timer', event, 'timer');
       case 'ChildScheduled':
         this.hasChildren = true;
-        return this.#begin('child', event, `${name} ${event.instance ?? ''}`);
+        return this.#begin('child', event, name);
       case 'ActivityCompleted':
       case 'TimerFired':
       case 'ChildCompleted':
@@ -171,6 +182,7 @@ export class Bars {
       toMs: undefined,
       event: id,
     };
+    this.#byEvent.set(id, [this.#execution]);
     this.count += 1;
   }
 
@@ -205,7 +217,7 @@ export class Bars {
     });
   }
 
-  #begin(kind: BarKind, { id, fiber = 0 }: EventRow, label: string, attempt?: number): void {
+  #begin(kind: BarKind, { id, fiber = 0, untilMs, instance }: EventRow, label: string, attempt?: number): void {
     const bar: Bar = {
       kind,
       state: 'open',
@@ -216,6 +228,8 @@ export class Bars {
       toMs: undefined,
       event: id,
       ...(attempt === undefined ? {} : { attempt }),
+      ...(untilMs === undefined ? {} : { dueMs: untilMs }),
+      ...(instance === undefined ? {} : { instance }),
     };
     this.#open.set(id, { bar, row: this.#add(bar) });
   }
@@ -284,6 +298,9 @@ export class Bars {
     const rows = this.#of(bar.fiber);
     const row = given ?? rows.free(bar.fromMs);
     rows.add(row, bar);
+    const same = this.#byEvent.get(bar.event);
+    if (same === undefined) this.#byEvent.set(bar.event, [bar]);
+    else same.push(bar);
     this.count += 1;
     return row;
   }

@@ -3,7 +3,7 @@
 import type { JSX } from 'preact';
 import { useCallback, useState } from 'preact/hooks';
 
-import type { InstanceAnswer, ReportAnswer } from '../answers.ts';
+import type { EventRow, InstanceAnswer, ReportAnswer } from '../answers.ts';
 import { Actions } from './actions.tsx';
 import { Children } from './children.tsx';
 import { EventDetails } from './event-details.tsx';
@@ -14,6 +14,7 @@ import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { hasEnded, Status } from './status.tsx';
+import { EventValue } from './step-details.tsx';
 import { Timeline } from './timeline.tsx';
 import { Value } from './value.tsx';
 
@@ -51,10 +52,13 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
       <Actions instance={instance} execution={execution} events={events} again={again} />
       <Facts instance={instance} />
       {instance.report === undefined ? null : <Report report={instance.report} />}
-      <Values instance={instance} />
+      <Values instance={instance} first={events[0]} execution={execution ?? 1} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />
         <Timeline
+          id={id}
+          execution={execution ?? 1}
+          events={events}
           bars={bars}
           version={version}
           isEnded={hasEnded(instance.status) || !bars.isOpen}
@@ -75,7 +79,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
         <div class="split">
           <EventList events={events} version={version} selected={selected} onSelect={setSelected} />
           {shown === undefined ? (
-            <p class="empty details">Select an event or a bar of the timeline to see its value.</p>
+            <p class="empty details">Select an event to see its value.</p>
           ) : (
             <EventDetails
               key={shown.id}
@@ -143,17 +147,44 @@ function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
   );
 }
 
-/** Custom status, output and error, if they are present. */
+interface ValuesProps {
+  readonly instance: InstanceAnswer;
+  /** The first event of the shown execution. */
+  readonly first: EventRow | undefined;
+  readonly execution: number;
+}
+
+/** Input, output, error and custom status, if they are present. */
 function Values({
-  instance: { id, customStatus, customStatusVersion, output, error, report },
-}: {
-  instance: InstanceAnswer;
-}): JSX.Element | null {
+  instance: { id, executionId, customStatus, customStatusVersion, output, error, report },
+  first,
+  execution,
+}: ValuesProps): JSX.Element {
   const whole = (of: string): string => `value?${queryOf({ id, of })}`;
-  const hasError = error !== undefined && report === undefined;
-  if (customStatus === undefined && output === undefined && !hasError) return null;
   return (
     <div class="values">
+      <section class="panel" aria-labelledby="input">
+        <h2 id="input">Input {executionId === 1 ? null : <span class="faint">of execution {execution}</span>}</h2>
+        {first === undefined ? (
+          <p class="faint">Loading…</p>
+        ) : first.value === undefined ? (
+          <p class="faint">This execution has no input.</p>
+        ) : (
+          <EventValue key={execution} event={first} label="Input" context={{ id, execution }} isBare />
+        )}
+      </section>
+      {output === undefined ? null : (
+        <section class="panel">
+          <h2>Output</h2>
+          <Value label="Output" shown={output} whole={whole('output')} />
+        </section>
+      )}
+      {error !== undefined && report === undefined ? (
+        <section class="panel wrong">
+          <h2>Error</h2>
+          <Value label="Error" shown={error} whole={whole('error')} />
+        </section>
+      ) : null}
       {customStatus === undefined ? null : (
         <section class="panel">
           <h2>
@@ -164,18 +195,6 @@ function Values({
           </div>
         </section>
       )}
-      {output === undefined ? null : (
-        <section class="panel">
-          <h2>Output</h2>
-          <Value label="Output" shown={output} whole={whole('output')} />
-        </section>
-      )}
-      {hasError ? (
-        <section class="panel wrong">
-          <h2>Error</h2>
-          <Value label="Error" shown={error} whole={whole('error')} />
-        </section>
-      ) : null}
     </div>
   );
 }

@@ -31,8 +31,6 @@ const system = matchMedia('(prefers-color-scheme: dark)');
 /** Applies a theme. The style sheet knows only light and dark. */
 export function applyTheme(is: Theme = theme()): void {
   document.documentElement.dataset.theme = is === 'system' ? (system.matches ? 'dark' : 'light') : is;
-  // Canvases do not follow the style sheet and must be painted again.
-  dispatchEvent(new Event('themechange'));
 }
 
 system.addEventListener('change', () => applyTheme());

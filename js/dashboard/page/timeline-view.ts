@@ -1,13 +1,29 @@
-// The visible part of a timeline, and the bars that are found in it.
+// The visible part of a timeline: zooming, moving, the steps of its axis, and the segments of a row.
 
-import { type Bar, type Bars, firstAt } from '../bars.ts';
+import type { Bar, BarKind, BarState } from '../bars.ts';
 
 /** Shortest time that can be zoomed to, ms. */
 export const SPAN_MIN = 1;
 
+/** Bars of a row up to which each one is drawn. Above that, bars that are close to each other are drawn as one. */
+const EXACT_MAX = 60;
+
+/** Slots that a row with more bars is divided into. */
+const SLOTS = 240;
+
 export interface View {
   readonly fromMs: number;
   readonly toMs: number;
+}
+
+/** A piece of a row, in percent of the visible part. */
+export interface Segment {
+  readonly kind: BarKind;
+  readonly state: BarState;
+  readonly left: number;
+  readonly width: number;
+  /** The bar, unless the segment stands for several. */
+  readonly bar?: Bar;
 }
 
 /** Returns the view with its time multiplied by a factor. Returns `undefined` if the whole history is visible then. */
@@ -31,36 +47,62 @@ export function within({ fromMs, toMs }: View, whole: View): View {
   return { fromMs: from, toMs: from + span };
 }
 
-/** Returns the bar that an event ended or began; for an activity that of its last attempt. */
-export function barOf(bars: Bars, event: number | undefined): Bar | undefined {
-  if (event === undefined) return undefined;
-  const find = (is: (bar: Bar) => boolean): Bar | undefined => {
-    for (const row of bars.rows) {
-      const found = row.findLast(is);
-      if (found !== undefined) return found;
+/** Steps of the time axis in round units, ms. */
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
+  3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000,
+];
+
+/** Returns the times of the axis in ms since `beginMs`, at most `most` of them. */
+export function ticksOf({ fromMs, toMs }: View, beginMs: number, most: number): number[] {
+  const least = (toMs - fromMs) / Math.max(1, most);
+  const day = 86_400_000;
+  const step = STEPS.find((step) => step >= least) ?? Math.ceil(least / day) * day;
+  const ticks: number[] = [];
+  for (let at = Math.ceil((fromMs - beginMs) / step) * step; at <= toMs - beginMs; at += step) ticks.push(at);
+  return ticks;
+}
+
+/** Returns the visible segments of the bars of one row. Open bars end now. */
+export function segmentsOf(bars: readonly Bar[], { fromMs, toMs }: View, nowMs: number): Segment[] {
+  const percent = (ms: number): number => ((ms - fromMs) / (toMs - fromMs)) * 100;
+  const seen = bars
+    .map((bar) => ({ bar, end: bar.toMs ?? Math.max(nowMs, bar.fromMs) }))
+    .filter(({ bar, end }) => bar.fromMs <= toMs && end >= fromMs);
+  if (seen.length > EXACT_MAX)
+    return merged(seen.map(({ bar, end }) => ({ bar, from: percent(bar.fromMs), to: percent(end) })));
+  return seen.map(({ bar, end }) => {
+    const left = Math.max(0, percent(bar.fromMs));
+    return { kind: bar.kind, state: bar.state, left, width: Math.min(100, percent(end)) - left, bar };
+  });
+}
+
+/** The states of a slot that several bars share, the most important one last. */
+const WEIGHT: readonly BarState[] = ['ok', 'cancelled', 'open', 'failed'];
+
+function merged(bars: readonly { bar: Bar; from: number; to: number }[]): Segment[] {
+  const slots: (Bar | undefined)[] = new Array(SLOTS);
+  const slotOf = (percent: number): number => Math.min(SLOTS - 1, Math.max(0, Math.floor((percent / 100) * SLOTS)));
+  for (const { bar, from, to } of bars) {
+    if (bar.kind === 'retry') continue;
+    for (let slot = slotOf(from); slot <= slotOf(to); slot += 1) {
+      const there = slots[slot];
+      if (there === undefined || WEIGHT.indexOf(bar.state) > WEIGHT.indexOf(there.state)) slots[slot] = bar;
     }
-    return undefined;
-  };
-  return find(({ endEvent }) => endEvent === event) ?? find((bar) => bar.event === event && bar.kind !== 'retry');
-}
-
-/** Returns the next or the previous bar of a bar's row; without a bar, the first operation. */
-export function barBeside(bars: Bars, bar: Bar | undefined, by: 1 | -1): Bar | undefined {
-  const row = bars.rows[bar?.row ?? 1] ?? bars.rows[0] ?? [];
-  if (bar === undefined) return row[0];
-  const shown = row.filter(({ kind }) => kind !== 'retry');
-  return shown[shown.indexOf(bar) + by];
-}
-
-/** Returns the bar of the next or the previous row at about the same time. */
-export function barAcross(bars: Bars, bar: Bar | undefined, by: 1 | -1): Bar | undefined {
-  const row = bar === undefined ? bars.rows[0] : bars.rows[bar.row + by];
-  return row?.[Math.min(row.length - 1, firstAt(row, bar?.fromMs ?? 0))];
-}
-
-/** Returns the bar of a row at a time, with some slack. */
-export function barNear(row: readonly Bar[], atMs: number, slackMs: number): Bar | undefined {
-  const first = firstAt(row, atMs - slackMs);
-  const near = row.slice(first, first + 8).filter(({ fromMs }) => fromMs <= atMs + slackMs);
-  return near.find(({ fromMs, toMs }) => fromMs <= atMs && (toMs ?? Infinity) >= atMs) ?? near[0];
+  }
+  const segments: Segment[] = [];
+  for (let from = 0; from < SLOTS; ) {
+    const bar = slots[from];
+    let to = from + 1;
+    while (to < SLOTS && slots[to]?.state === bar?.state) to += 1;
+    if (bar !== undefined)
+      segments.push({
+        kind: bar.kind,
+        state: bar.state,
+        left: (from / SLOTS) * 100,
+        width: ((to - from) / SLOTS) * 100,
+      });
+    from = to;
+  }
+  return segments;
 }

@@ -1,90 +1,80 @@
-// The timeline of a history: a canvas that can be zoomed, moved, and read by keys.
+// The timeline of an execution: one named row for each step, over a time axis that can be zoomed and moved.
 
 import type { JSX, RefObject } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
-import type { Bar, Bars } from '../bars.ts';
-import { duration, time } from './format.ts';
-import { AXIS_HEIGHT, draw, ROW_HEIGHT } from './timeline-drawing.ts';
-import { barAcross, barBeside, barNear, barOf, SPAN_MIN, type View, within, zoomed } from './timeline-view.ts';
+import type { EventRow } from '../answers.ts';
+import type { Bars } from '../bars.ts';
+import { rowsOf, stepsOf } from '../steps.ts';
+import { duration } from './format.ts';
+import { useNow } from './now.ts';
+import { Rows } from './timeline-rows.tsx';
+import { SPAN_MIN, ticksOf, type View, within, zoomed } from './timeline-view.ts';
 
-/** Greatest height, px. */
-const HEIGHT_MAX = 360;
+/** Width of a label of the axis, px. */
+const LABEL_WIDTH = 90;
 
-/** Slack of a click, px. */
+/** Movement of the pointer up to which it is a click, px. */
 const SLACK = 3;
 
-interface TimelineProps {
-  readonly bars: Bars;
-  readonly version: number;
-  readonly isEnded: boolean;
+/** Facts and functions that all rows of a timeline use. */
+export interface TimelineContext {
+  readonly id: string;
+  readonly execution: number;
+  readonly events: readonly EventRow[];
+  /** Beginning of the execution, ms since 1970. */
+  readonly beginMs: number;
+  /** End of the execution, or the present, ms since 1970. */
+  readonly nowMs: number;
+  readonly view: View;
+  /** The event that is selected in the history. */
   readonly selected: number | undefined;
   onSelect(event: number): void;
 }
 
-export function Timeline({ bars, version, isEnded, selected, onSelect }: TimelineProps): JSX.Element {
+interface TimelineProps extends Pick<TimelineContext, 'id' | 'execution' | 'events' | 'selected' | 'onSelect'> {
+  readonly bars: Bars;
+  readonly version: number;
+  readonly isEnded: boolean;
+}
+
+export function Timeline({ bars, version, isEnded, ...given }: TimelineProps): JSX.Element {
+  const present = useNow();
+  const nowMs = isEnded ? bars.lastMs : Math.max(present, bars.lastMs);
+  const whole = { fromMs: bars.fromMs, toMs: Math.max(nowMs, bars.fromMs + SPAN_MIN) };
+  const axis = useRef<HTMLDivElement>(null);
+  const viewport = useViewport(whole, axis);
+  const rows = useMemo(() => rowsOf(stepsOf(bars)), [bars, version]);
   const box = useRef<HTMLDivElement>(null);
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const [hovered, setHovered] = useState<Bar>();
-  const viewport = useViewport(bars, isEnded, box);
-  const full = AXIS_HEIGHT + bars.rows.length * ROW_HEIGHT + 4;
-  const height = Math.min(HEIGHT_MAX, full);
-  const paint = (): void => {
-    const { current: element } = canvas;
-    const { current: around } = box;
-    if (element === null || around === null) return;
-    draw(element, {
-      bars,
-      view: viewport.current(),
-      selected,
-      hovered,
-      isEnded,
-      top: around.scrollTop,
-      width: around.clientWidth,
-      height: around.clientHeight,
-    });
-  };
-  usePainting(box, paint, isEnded, [bars, version, viewport.view, selected, hovered, isEnded, height]);
-  useWheel(canvas, viewport);
-  const pointer = usePointer(bars, box, viewport, onSelect, setHovered);
-  const described = hovered ?? barOf(bars, selected);
+  useWheel(box, viewport);
+  const drag = useDrag(viewport);
+  const context = { ...given, beginMs: bars.fromMs, nowMs, view: viewport.current };
   return (
-    <div class="timeline">
+    <div
+      ref={box}
+      class="timeline"
+      role="group"
+      aria-label="Timeline"
+      onKeyDown={(event) => pressed(event, viewport)}
+      {...drag}
+    >
       <Toolbar viewport={viewport} />
-      <div
-        ref={box}
-        class="picture"
-        role="application"
-        aria-roledescription="timeline"
-        aria-label={
-          `Timeline of ${bars.count} bars in ${bars.rows.length} rows. ` +
-          'Arrow keys move from bar to bar, plus and minus zoom, 0 shows the whole timeline.'
-        }
-        aria-describedby="bar"
-        tabIndex={0}
-        style={{ height: `${height}px` }}
-        onKeyDown={(event) => pressed(event, bars, selected, viewport, onSelect)}
-      >
-        <canvas ref={canvas} aria-hidden="true" {...pointer} />
-        <div class="beyond" style={{ height: `${full - height}px` }} />
-      </div>
-      <p id="bar" class="told" aria-live="polite">
-        {described === undefined ? '' : describe(described, bars)}
-      </p>
+      <Axis view={viewport.current} beginMs={bars.fromMs} track={axis} />
+      <Rows rows={rows} context={context} isWaiting={bars.isWaiting && !isEnded} lastMs={bars.lastMs} />
     </div>
   );
 }
 
-function Toolbar({ viewport }: { readonly viewport: Viewport }): JSX.Element {
+function Toolbar({ viewport: { zoom, showAll, isWhole } }: { readonly viewport: Viewport }): JSX.Element {
   return (
     <p class="tools">
-      <button type="button" onClick={() => viewport.zoom(0.5)} aria-label="Zoom in">
+      <button type="button" onClick={() => zoom(0.5)} aria-label="Zoom in">
         +
       </button>
-      <button type="button" onClick={() => viewport.zoom(2)} aria-label="Zoom out">
+      <button type="button" onClick={() => zoom(2)} aria-label="Zoom out">
         −
       </button>
-      <button type="button" onClick={() => viewport.showAll()} disabled={viewport.view === undefined}>
+      <button type="button" onClick={showAll} disabled={isWhole}>
         All
       </button>
       <span class="legend" aria-hidden="true">
@@ -99,110 +89,73 @@ function Toolbar({ viewport }: { readonly viewport: Viewport }): JSX.Element {
   );
 }
 
+interface AxisProps {
+  readonly view: View;
+  readonly beginMs: number;
+  readonly track: RefObject<HTMLDivElement | null>;
+}
+
+function Axis({ view, beginMs, track }: AxisProps): JSX.Element {
+  const width = track.current?.clientWidth ?? 600;
+  return (
+    <div class="axis" aria-hidden="true">
+      <div ref={track} class="ticks">
+        {ticksOf(view, beginMs, width / LABEL_WIDTH).map((at) => (
+          <span key={at} style={{ left: `${((at + beginMs - view.fromMs) / (view.toMs - view.fromMs)) * 100}%` }}>
+            {duration(at)}
+          </span>
+        ))}
+      </div>
+    </div>
+  );
+}
+
 /** The visible part of the timeline, and the ways to move it. */
 interface Viewport {
-  /** `undefined` shows the whole history, as it grows. */
-  readonly view: View | undefined;
-  /** Returns the part that is visible now. */
-  current(): View;
+  readonly current: View;
+  /** True while the whole history is shown, as it grows. */
+  readonly isWhole: boolean;
   zoom(factor: number, aroundMs?: number): void;
   pan(ms: number): void;
   showAll(): void;
-  /** Returns the time at a position, px. */
-  timeAt(x: number): number;
+  /** Returns the time at a position of the window, px. */
+  timeAt(clientX: number): number;
   /** Returns the time of a width, px. */
   timeOf(width: number): number;
-  /** Scrolls and pans until a bar is visible. */
-  reveal(bar: Bar): void;
 }
 
-function useViewport(bars: Bars, isEnded: boolean, box: RefObject<HTMLDivElement | null>): Viewport {
+function useViewport(whole: View, track: RefObject<HTMLDivElement | null>): Viewport {
   const [view, setView] = useState<View>();
-  const whole = (): View => ({
-    fromMs: bars.fromMs,
-    toMs: Math.max(isEnded ? bars.lastMs : Date.now(), bars.fromMs + SPAN_MIN),
-  });
-  const current = (): View => view ?? whole();
-  const timeOf = (width: number): number => {
-    const { fromMs, toMs } = current();
-    return (width / (box.current?.clientWidth ?? 1)) * (toMs - fromMs);
-  };
+  const current = view ?? whole;
+  const timeOf = (width: number): number =>
+    (width / (track.current?.clientWidth || 1)) * (current.toMs - current.fromMs);
   return {
-    view,
     current,
+    isWhole: view === undefined,
     timeOf,
-    timeAt: (x) => current().fromMs + timeOf(x),
-    zoom: (factor, aroundMs) => setView(zoomed(current(), whole(), factor, aroundMs)),
+    timeAt: (clientX) => current.fromMs + timeOf(clientX - (track.current?.getBoundingClientRect().left ?? 0)),
+    zoom: (factor, aroundMs) => setView(zoomed(current, whole, factor, aroundMs)),
     pan: (ms) => {
-      if (view !== undefined) setView(within({ fromMs: view.fromMs + ms, toMs: view.toMs + ms }, whole()));
+      if (view !== undefined) setView(within({ fromMs: view.fromMs + ms, toMs: view.toMs + ms }, whole));
     },
     showAll: () => setView(undefined),
-    reveal: (bar) => {
-      const { current: around } = box;
-      const y = bar.row * ROW_HEIGHT;
-      const isAbove = around !== null && y < around.scrollTop;
-      const isBelow = around !== null && y + ROW_HEIGHT + AXIS_HEIGHT > around.scrollTop + around.clientHeight;
-      if (around !== null && (isAbove || isBelow)) around.scrollTop = y - ROW_HEIGHT;
-      const { fromMs, toMs } = current();
-      if (view !== undefined && ((bar.toMs ?? toMs) < fromMs || bar.fromMs > toMs)) {
-        const half = (toMs - fromMs) / 2;
-        setView(within({ fromMs: bar.fromMs - half, toMs: bar.fromMs + half }, whole()));
-      }
-    },
   };
-}
-
-/** Paints after each change of the inputs, of the size, of the scrolling and of the theme. */
-function usePainting(
-  box: RefObject<HTMLDivElement | null>,
-  paint: () => void,
-  isEnded: boolean,
-  inputs: readonly unknown[],
-): void {
-  const latest = useRef(paint);
-  latest.current = paint;
-  useLayoutEffect(() => latest.current(), inputs);
-  useEffect(() => {
-    // Several reasons to paint within one frame cause one paint.
-    let frame = 0;
-    const soon = (): void => {
-      cancelAnimationFrame(frame);
-      frame = requestAnimationFrame(() => latest.current());
-    };
-    const resized = new ResizeObserver(soon);
-    if (box.current !== null) resized.observe(box.current);
-    addEventListener('themechange', soon);
-    const { current: around } = box;
-    around?.addEventListener('scroll', soon);
-    return () => {
-      cancelAnimationFrame(frame);
-      resized.disconnect();
-      removeEventListener('themechange', soon);
-      around?.removeEventListener('scroll', soon);
-    };
-  }, []);
-  // Open bars grow.
-  useEffect(() => {
-    if (isEnded) return undefined;
-    const timer = window.setInterval(() => latest.current(), 1_000);
-    return () => window.clearInterval(timer);
-  }, [isEnded]);
 }
 
 /** Zooms with the wheel and a key, and pans with a wheel that turns sideways. */
-function useWheel(canvas: RefObject<HTMLCanvasElement | null>, { zoom, pan, timeAt, timeOf }: Viewport): void {
+function useWheel(box: RefObject<HTMLDivElement | null>, { zoom, pan, timeAt, timeOf, isWhole }: Viewport): void {
   const latest = useRef<(event: WheelEvent) => void>(() => {});
   latest.current = (event) => {
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
-      zoom(Math.exp(event.deltaY / 300), timeAt(event.offsetX));
-    } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      zoom(Math.exp(event.deltaY / 300), timeAt(event.clientX));
+    } else if (!isWhole && Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       event.preventDefault();
       pan(timeOf(event.deltaX));
     }
   };
   useEffect(() => {
-    const { current: element } = canvas;
+    const { current: element } = box;
     const turned = (event: WheelEvent): void => latest.current(event);
     // Registered by hand, because a passive listener could not keep the page from scrolling.
     element?.addEventListener('wheel', turned, { passive: false });
@@ -210,58 +163,46 @@ function useWheel(canvas: RefObject<HTMLCanvasElement | null>, { zoom, pan, time
   }, []);
 }
 
-type PointerHandlers = Pick<
-  JSX.IntrinsicElements['canvas'],
-  'onMouseMove' | 'onMouseLeave' | 'onMouseDown' | 'onMouseUp' | 'onDblClick'
+type DragHandlers = Pick<
+  JSX.IntrinsicElements['div'],
+  'onMouseDown' | 'onMouseMove' | 'onMouseUp' | 'onMouseLeave' | 'onClickCapture'
 >;
 
-/** Hovers, selects a bar by a click, pans by dragging, and zooms by a double click. */
-function usePointer(
-  bars: Bars,
-  box: RefObject<HTMLDivElement | null>,
-  { zoom, pan, timeAt, timeOf }: Viewport,
-  onSelect: (event: number) => void,
-  onHover: (bar: Bar | undefined) => void,
-): PointerHandlers {
+/** Pans by dragging a row. A click that ends a movement opens nothing. */
+function useDrag({ pan, timeOf, isWhole }: Viewport): DragHandlers {
   const drag = useRef<{ x: number; hasMoved: boolean } | undefined>(undefined);
-  const barAt = ({ offsetX, offsetY }: MouseEvent): Bar | undefined => {
-    const row = bars.rows[Math.floor((offsetY - AXIS_HEIGHT + (box.current?.scrollTop ?? 0)) / ROW_HEIGHT)];
-    return row === undefined || offsetY < AXIS_HEIGHT ? undefined : barNear(row, timeAt(offsetX), timeOf(SLACK));
+  const hasMoved = useRef(false);
+  const end = (): void => {
+    hasMoved.current = drag.current?.hasMoved ?? false;
+    drag.current = undefined;
   };
   return {
-    onMouseMove: (event) => {
-      const before = drag.current;
-      if (before === undefined) return onHover(barAt(event));
-      if (Math.abs(event.offsetX - before.x) < SLACK && !before.hasMoved) return;
-      pan(timeOf(before.x - event.offsetX));
-      drag.current = { x: event.offsetX, hasMoved: true };
+    onMouseDown: ({ clientX, target }) => {
+      const isOnTrack = target instanceof Element && target.closest('.track') !== null;
+      drag.current = isWhole || !isOnTrack ? undefined : { x: clientX, hasMoved: false };
     },
-    onMouseLeave: () => onHover(undefined),
-    onMouseDown: ({ offsetX }) => {
-      drag.current = { x: offsetX, hasMoved: false };
+    onMouseMove: ({ clientX }) => {
+      const { current: before } = drag;
+      if (before === undefined || (Math.abs(clientX - before.x) < SLACK && !before.hasMoved)) return;
+      pan(timeOf(before.x - clientX));
+      drag.current = { x: clientX, hasMoved: true };
     },
-    onMouseUp: (event) => {
-      const bar = drag.current?.hasMoved ? undefined : barAt(event);
-      drag.current = undefined;
-      if (bar !== undefined) onSelect(bar.event);
+    onMouseUp: end,
+    onMouseLeave: end,
+    onClickCapture: (event) => {
+      if (hasMoved.current) event.stopPropagation();
+      hasMoved.current = false;
     },
-    onDblClick: (event) => zoom(0.5, timeAt(event.offsetX)),
   };
 }
 
-/** Handles a key: the keys zoom and pan, and the arrows select the bar beside, above or below. */
-function pressed(
-  event: KeyboardEvent,
-  bars: Bars,
-  selected: number | undefined,
-  { current, zoom, pan, showAll, reveal }: Viewport,
-  onSelect: (event: number) => void,
-): void {
-  const { fromMs, toMs } = current();
-  const select = (bar: Bar | undefined): void => {
-    if (bar === undefined) return;
-    onSelect(bar.event);
-    reveal(bar);
+/** Handles a key: the keys zoom and pan, and the arrows move the focus from row to row. */
+function pressed(event: KeyboardEvent, { current: { fromMs, toMs }, zoom, pan, showAll }: Viewport): void {
+  const { target, currentTarget } = event;
+  if (!(target instanceof HTMLButtonElement) || !target.classList.contains('step')) return;
+  const to = (by: 1 | -1): void => {
+    const all = [...(currentTarget as Element).querySelectorAll<HTMLButtonElement>('button.step')];
+    all[all.indexOf(target) + by]?.focus();
   };
   const actions: Readonly<Record<string, () => void>> = {
     '+': () => zoom(0.5),
@@ -270,24 +211,11 @@ function pressed(
     '0': showAll,
     a: () => pan(-(toMs - fromMs) / 4),
     d: () => pan((toMs - fromMs) / 4),
-    ArrowRight: () => select(barBeside(bars, barOf(bars, selected), 1)),
-    ArrowLeft: () => select(barBeside(bars, barOf(bars, selected), -1)),
-    ArrowDown: () => select(barAcross(bars, barOf(bars, selected), 1)),
-    ArrowUp: () => select(barAcross(bars, barOf(bars, selected), -1)),
+    ArrowDown: () => to(1),
+    ArrowUp: () => to(-1),
   };
   const action = actions[event.key];
   if (action === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   action();
-}
-
-function describe({ kind, label, fiber, state, fromMs, toMs, attempt, event }: Bar, bars: Bars): string {
-  const what = kind === 'retry' ? label : `${kind === 'other' ? '' : `${kind} `}${label}`;
-  const how =
-    toMs === undefined
-      ? `running for ${duration(Math.max(0, Date.now() - fromMs))}`
-      : `${state === 'ok' ? '' : `${state} `}after ${duration(toMs - fromMs)}`;
-  const which = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
-  const place = fiber === 0 ? `event ${event}` : `fiber ${fiber}, event ${event}`;
-  return `${what}${which}: ${how}, from +${duration(fromMs - bars.fromMs)} (${time(fromMs)}), ${place}`;
 }
