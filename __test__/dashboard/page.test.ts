@@ -89,7 +89,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await store.client.deleteInstance('first');
     });
 
-    it('shows counts, rates, workers, lanes, counters, and failed instances', async () => {
+    it('shows counts, rates, workers, counters, and failed instances', async () => {
       const runtime = await orders();
       const id = await waiting({ bad: true });
       await store.client.raiseEvent(id, 'approve', { by: 'ada' });
@@ -104,7 +104,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         .getByRole('region', { name: 'Workers' })
         .getByRole('cell', { name: hostname().slice(0, 24) })
         .waitFor();
-      await page.getByRole('region', { name: 'Lanes' }).getByRole('cell', { name: 'main thread' }).waitFor();
       await page
         .getByRole('region', { name: 'Counters of this process' })
         .getByText('turns', { exact: false })

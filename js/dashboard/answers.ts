@@ -48,7 +48,48 @@ export interface WorkerAnswer {
   readonly instances: number;
   readonly tasks: number;
   /** The worker's report on itself; absent when it sends none. */
-  readonly about?: WorkerDescription;
+  readonly about?: WorkerDescription & { readonly registered?: Registered };
+}
+
+/** The code that a worker has registered. */
+export interface Registered {
+  readonly orchestrations: readonly { readonly name: string; readonly versions: readonly string[] }[];
+  readonly activities: readonly string[];
+}
+
+/** `GET api/v1/orchestrations` */
+export interface OrchestrationsAnswer {
+  readonly items: readonly OrchestrationRow[];
+  /** Number of instances in the sample. They are the newest ones. */
+  readonly sampled: number;
+  /** True if the sample has all instances of the store. */
+  readonly isWhole: boolean;
+  /** Start of the oldest instance of the sample, ms since 1970. */
+  readonly sinceMs: number;
+  readonly atMs: number;
+}
+
+/** Numbers of the instances of one orchestration, or of one version of it, in a sample. */
+export interface OrchestrationNumbers {
+  readonly instances: number;
+  readonly counts: Readonly<Record<InstanceState, number>>;
+  readonly ended: number;
+  /** Starts per second from the beginning of the sample until now. */
+  readonly startsPerSecond: number;
+  /** Durations of the ended instances, from start to end; absent when there are none. */
+  readonly p50Ms?: number;
+  readonly p99Ms?: number;
+  /** Instances of the whole store that could go on and that no worker has taken for 10 s. */
+  readonly overdue: number;
+}
+
+export interface OrchestrationRow extends OrchestrationNumbers {
+  readonly name: string;
+  readonly versions: readonly (OrchestrationNumbers & {
+    readonly version: string;
+    /** Live workers that have registered it. */
+    readonly workers: number;
+  })[];
 }
 
 /** The counters of `runtime.metrics()`, if there is a runtime: numbers by name; for a histogram its mean, in ms. */

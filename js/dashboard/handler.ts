@@ -10,6 +10,7 @@ import { assetAnswer, isAsset } from './assets.ts';
 import { type Caller, Guard, makeToken } from './guard.ts';
 import { LiveStreams } from './live.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
+import { OrchestrationSampler } from './orchestrations.ts';
 import { Presenter } from './presenter.ts';
 import { bodyOf, jsonOf, Query, URL_MAX } from './query.ts';
 import { READS, type RouteContext } from './reads.ts';
@@ -99,6 +100,7 @@ class Dashboard {
       client,
       options,
       presenter: new Presenter(redact, logger),
+      orchestrations: new OrchestrationSampler(client),
       report: (refusal, error) => this.#report(refusal, error),
     };
     this.#guard = new Guard(options, token);

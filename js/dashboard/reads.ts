@@ -3,8 +3,16 @@
 import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
-import type { AboutAnswer, HistoryAnswer, InstanceAnswer, InstancesAnswer, ValueText } from './answers.ts';
+import type {
+  AboutAnswer,
+  HistoryAnswer,
+  InstanceAnswer,
+  InstancesAnswer,
+  OrchestrationsAnswer,
+  ValueText,
+} from './answers.ts';
 import type { DashboardOptions } from './options.ts';
+import type { OrchestrationSampler } from './orchestrations.ts';
 import { type Presenter, SHOWN_MAX } from './presenter.ts';
 import type { Query } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
@@ -14,13 +22,14 @@ export interface RouteContext {
   readonly client: Client;
   readonly presenter: Presenter;
   readonly options: DashboardOptions;
+  readonly orchestrations: OrchestrationSampler;
   /** Logs an error, if its refusal stands for a failure of the server. */
   report(refusal: Refusal, error: unknown): void;
 }
 
 type Read = (context: RouteContext, query: Query) => Promise<unknown>;
 
-export const READS: Readonly<Record<string, Read>> = { about, instances, instance, history, value };
+export const READS: Readonly<Record<string, Read>> = { about, instances, instance, orchestrations, history, value };
 
 async function about({ client, options }: RouteContext, query: Query): Promise<AboutAnswer> {
   query.only();
@@ -34,6 +43,11 @@ async function about({ client, options }: RouteContext, query: Query): Promise<A
 async function instances({ client, presenter }: RouteContext, query: Query): Promise<InstancesAnswer> {
   const { items, cursor } = await client.listInstances(query.filter()).page();
   return { items: items.map((item) => presenter.row(item)), cursor };
+}
+
+function orchestrations({ orchestrations }: RouteContext, query: Query): Promise<OrchestrationsAnswer> {
+  query.only();
+  return orchestrations.read();
 }
 
 async function instance(context: RouteContext, query: Query): Promise<InstanceAnswer> {

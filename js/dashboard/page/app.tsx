@@ -7,12 +7,14 @@ import type { AboutAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
 import { Instance } from './instance.tsx';
 import { Instances } from './instances.tsx';
+import { Orchestrations } from './orchestrations.tsx';
 import { Overview } from './overview.tsx';
 import { Problem } from './problem.tsx';
 import { linkTo, type Route, useRoute } from './route.ts';
 import { ServerInfo } from './server-info.ts';
 import { SignIn } from './sign-in.tsx';
 import { NEXT_THEME, setTheme, theme } from './theme.ts';
+import { WorkersPage } from './workers.tsx';
 
 export function App(): JSX.Element {
   const route = useRoute();
@@ -44,6 +46,12 @@ export function App(): JSX.Element {
           <NavLink page="instances" route={route}>
             Instances
           </NavLink>
+          <NavLink page="orchestrations" route={route}>
+            Orchestrations
+          </NavLink>
+          <NavLink page="workers" route={route}>
+            Workers
+          </NavLink>
         </nav>
         <span class="store" title={storeText(about)}>
           {storeText(about)}
@@ -72,6 +80,10 @@ function Page({ route: { page, params } }: { route: Route }): JSX.Element {
       return <Overview />;
     case 'instances':
       return <Instances params={params} />;
+    case 'orchestrations':
+      return <Orchestrations />;
+    case 'workers':
+      return <WorkersPage />;
     case 'instance': {
       const id = params.get('id') ?? '';
       const execution = Number(params.get('execution') ?? 0);
@@ -110,7 +122,7 @@ function storeText(about: AboutAnswer | undefined): string {
 }
 
 function useTitle({ page, params }: Route): void {
-  const title = page === 'instance' ? (params.get('id') ?? '') : page === 'instances' ? 'Instances' : 'Overview';
+  const title = page === 'instance' ? (params.get('id') ?? '') : `${page.charAt(0).toUpperCase()}${page.slice(1)}`;
   useEffect(() => {
     document.title = `${title} · Perdure`;
   }, [title]);

@@ -3,14 +3,16 @@
 
 import { useEffect, useState } from 'preact/hooks';
 
+const PAGES = ['overview', 'instances', 'instance', 'orchestrations', 'workers'] as const;
+
 export interface Route {
-  readonly page: 'overview' | 'instances' | 'instance';
+  readonly page: (typeof PAGES)[number];
   readonly params: URLSearchParams;
 }
 
 export function routeOf(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s, 2);
-  const page = path === 'instances' || path === 'instance' ? path : 'overview';
+  const page = PAGES.find((page) => page === path) ?? 'overview';
   return { page, params: new URLSearchParams(query) };
 }
 
