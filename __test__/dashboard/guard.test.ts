@@ -249,7 +249,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('takes no action when it is read-only', async () => {
     const id = await open();
-    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start'])
+    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'start', 'restart'])
       expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
   });
@@ -328,14 +328,14 @@ describe.each(STORES)('on $name', (kind) => {
         return instanceId !== others;
       },
     });
-    expect(await verdict(there.post('start', { id, newId: others }))).toBe('403 NOT_AUTHORIZED');
+    expect(await verdict(there.post('restart', { id, newId: others }))).toBe('403 NOT_AUTHORIZED');
     expect(await store.client.getStatus(others)).toBeNull();
-    expect(await verdict(there.post('start', { id, newId: mine }))).toBe('200');
+    expect(await verdict(there.post('restart', { id, newId: mine }))).toBe('200');
     expect(asked).toEqual([
-      ['start', id],
-      ['start', others],
-      ['start', id],
-      ['start', mine],
+      ['restart', id],
+      ['restart', others],
+      ['restart', id],
+      ['restart', mine],
     ]);
   });
 
@@ -450,7 +450,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(new Set(lines)).toEqual(new Set(['the redact hook of the dashboard threw an error']));
     // An instance that is started again gets its true input.
     const again = store.id('again');
-    expect(await verdict(there.post('start', { id, newId: again }))).toBe('200');
+    expect(await verdict(there.post('restart', { id, newId: again }))).toBe('200');
     expect((await store.client.getHistory(again))[0]?.payload).toEqual({ card: 'visa-4111' });
   });
 

@@ -252,10 +252,10 @@ describe.each(STORES)('on $name', (kind) => {
       isWhole: true,
     });
     // Started again, under its own id and under another.
-    expect(await verdict(there.post('start', { id }))).toBe('200');
+    expect(await verdict(there.post('restart', { id }))).toBe('200');
     expect(await status()).not.toBe('Completed');
     const other = store.id('again');
-    expect(await (await there.post('start', { id, newId: other })).json()).toEqual({ id: other });
+    expect(await (await there.post('restart', { id, newId: other })).json()).toEqual({ id: other });
     expect(await store.client.getStatus(other)).toMatchObject({
       name: 'order',
       version: '1.2.0',
@@ -270,12 +270,12 @@ describe.each(STORES)('on $name', (kind) => {
     const there = asker();
     const id = store.id('open');
     await store.client.startOrchestration(id, 'nobody registers it');
-    expect(await verdict(there.post('start', { id }))).toBe('409 INSTANCE_EXISTS');
-    expect(await verdict(there.post('start', { id, newId: id }))).toBe('409 INSTANCE_EXISTS');
-    expect(await verdict(there.post('start', { id, executionId: 4 }))).toBe('404 INSTANCE_NOT_FOUND');
+    expect(await verdict(there.post('restart', { id }))).toBe('409 INSTANCE_EXISTS');
+    expect(await verdict(there.post('restart', { id, newId: id }))).toBe('409 INSTANCE_EXISTS');
+    expect(await verdict(there.post('restart', { id, executionId: 4 }))).toBe('404 INSTANCE_NOT_FOUND');
     await store.client.terminateInstance(id);
     expect(await verdict(there.post('suspend', { id }))).toBe('409 RUNTIME_STATE');
-    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'start']) {
+    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'restart']) {
       const body = {
         id: 'nobody',
         ...(action === 'raise' ? { name: 'e' } : action === 'enqueue' ? { queue: 'q' } : {}),

@@ -1,22 +1,29 @@
-// The actions of the dashboard. Each is one call of the client, except for a start, which also reads the instance.
+// The actions of the dashboard on one instance. Each is one call of the client, except for a restart, which also reads
+// the instance, and a start, whose input is checked first.
 
 import type { Client } from '../client/client.ts';
 import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
-import { statusOf } from './reads.ts';
+import type { CheckedBody } from './query.ts';
+import { type RouteContext, statusOf } from './reads.ts';
 import { badRequest } from './refusal.ts';
+import { checkInput } from './starting.ts';
+
+type Context = Pick<RouteContext, 'client' | 'options'>;
 
 type Actions = {
-  readonly [A in ChangingAction]: (client: Client, body: ActionBodies[A]) => Promise<ActionAnswer | void>;
+  readonly [A in ChangingAction]: (context: Context, body: CheckedBody<A>) => Promise<ActionAnswer | void>;
 };
 
 const ACTIONS: Actions = {
-  raise: (client, { id, name, data }) => client.raiseEvent(id, name, data),
-  enqueue: (client, { id, queue, data }) => client.enqueueEvent(id, queue, data),
-  cancel: (client, { id, reason }) => client.cancelInstance(id, reason),
-  terminate: (client, { id, reason }) => client.terminateInstance(id, reason),
-  suspend: (client, { id, reason }) => client.suspend(id, reason),
-  resume: (client, { id }) => client.resume(id),
-  start: startAgain,
+  raise: ({ client }, { id, name, data }) => client.raiseEvent(id, name, data),
+  enqueue: ({ client }, { id, queue, data }) => client.enqueueEvent(id, queue, data),
+  cancel: ({ client }, { id, reason }) => client.cancelInstance(id, reason),
+  terminate: ({ client }, { id, reason }) => client.terminateInstance(id, reason),
+  suspend: ({ client }, { id, reason }) => client.suspend(id, reason),
+  resume: ({ client }, { id }) => client.resume(id),
+  delete: ({ client }, { id }) => client.deleteInstance(id),
+  start,
+  restart,
 };
 
 export function isChanging(action: string): action is ChangingAction {
@@ -24,20 +31,30 @@ export function isChanging(action: string): action is ChangingAction {
 }
 
 export async function act<A extends ChangingAction>(
-  client: Client,
+  context: Context,
   action: A,
-  body: ActionBodies[A],
+  body: CheckedBody<A>,
 ): Promise<ActionAnswer> {
-  return (await ACTIONS[action](client, body)) ?? { id: body.id };
+  return (await ACTIONS[action](context, body)) ?? { id: body.id };
+}
+
+async function start(context: Context, body: CheckedBody<'start'>): Promise<void> {
+  const { id, name, version, input, tags, priority } = body;
+  await checkInput(context.options.runtime, name, version, input);
+  await context.client.startOrchestration(id, name, input, {
+    ...(version === undefined ? {} : { version }),
+    ...(tags === undefined ? {} : { tags }),
+    ...(priority === undefined ? {} : { priority }),
+  });
 }
 
 /**
  * Starts the same orchestration again, with the input of an execution and the instance's tags and priority. The version
  * is that of the execution unless another one is given.
  */
-async function startAgain(
-  client: Client,
-  { id, newId, executionId, version }: ActionBodies['start'],
+async function restart(
+  { client }: { readonly client: Client },
+  { id, newId, executionId, version }: ActionBodies['restart'],
 ): Promise<ActionAnswer> {
   const status = await statusOf(client, id);
   const {

@@ -8,7 +8,27 @@ import type { DashboardAction } from './options.ts';
 
 /** The body of every refusal. */
 export interface ErrorAnswer {
-  readonly error: { readonly code: string; readonly message: string };
+  readonly error: { readonly code: string; readonly message: string; readonly issues?: readonly InputIssue[] };
+}
+
+/** A problem of an input that does not fit its schema. */
+export interface InputIssue {
+  /** Path of the wrong part, such as `input.items[0].sku`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** `GET api/v1/startable`: the orchestrations that are registered somewhere, or have instances. */
+export interface StartableAnswer {
+  readonly items: readonly { readonly name: string; readonly versions: readonly string[] }[];
+}
+
+/** `GET api/v1/form` */
+export interface FormAnswer {
+  /** JSON Schema of the input, if the runtime beside the dashboard has a definition whose schema can be converted. */
+  readonly schema: Readonly<Record<string, unknown>> | null;
+  /** True if the server checks the input before a start. */
+  readonly isChecked: boolean;
 }
 
 /** A value as text. The value is arbitrary user data, so it is only ever shown as text. */
@@ -199,11 +219,22 @@ export interface ActionBodies {
   readonly terminate: { id: string; reason?: string };
   readonly suspend: { id: string; reason?: string };
   readonly resume: { id: string };
+  /** The instance must have ended. */
+  readonly delete: { id: string };
+  /** Without `id`, the id is a UUID. Without `version`, the newest one that a live worker has. */
+  readonly start: {
+    id?: string;
+    name: string;
+    version?: string;
+    input?: unknown;
+    tags?: Readonly<Record<string, string>>;
+    priority?: number;
+  };
   /**
    * `newId` is the id of the new instance; without it, the instance is started again under its own id. `executionId`
    * selects the execution whose input is used; default the last one.
    */
-  readonly start: { id: string; newId?: string; executionId?: number; version?: string };
+  readonly restart: { id: string; newId?: string; executionId?: number; version?: string };
 }
 
 /** An action that changes the store. */
@@ -211,6 +242,6 @@ export type ChangingAction = Exclude<DashboardAction, 'read'> & keyof ActionBodi
 
 /** The answer of each action. */
 export interface ActionAnswer {
-  /** Id of the instance; after a start under a new id, that id. */
+  /** Id of the instance; after a start or a restart under a new id, that id. */
   readonly id: string;
 }

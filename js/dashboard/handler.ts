@@ -5,14 +5,14 @@ import { consoleLogger, type Logger } from '../logging/logger.ts';
 import { metricsResponse } from '../telemetry/prometheus.ts';
 import { isInstance, show } from '../util/show.ts';
 import { act, isChanging } from './actions.ts';
-import type { ActionBodies, ChangingAction } from './answers.ts';
+import type { ChangingAction } from './answers.ts';
 import { assetAnswer, isAsset } from './assets.ts';
 import { type Caller, Guard, makeToken } from './guard.ts';
 import { LiveStreams } from './live.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
 import { OrchestrationSampler } from './orchestrations.ts';
 import { Presenter } from './presenter.ts';
-import { bodyOf, jsonOf, Query, URL_MAX } from './query.ts';
+import { bodyOf, type CheckedBody, jsonOf, Query, URL_MAX } from './query.ts';
 import { READS, type RouteContext } from './reads.ts';
 import { answerOf, Refusal, refusalOf } from './refusal.ts';
 import { Sampler } from './sampler.ts';
@@ -186,7 +186,7 @@ class Dashboard {
       query.only();
       const body = bodyOf(path, await jsonOf(request));
       for (const id of new Set([body.id, newIdOf(body)])) await this.#authorize(request, path, id);
-      return Response.json(await act(this.#context.client, path, body));
+      return Response.json(await act(this.#context, path, body));
     }
     if (read === undefined && path !== 'live') throw nothing();
     only(request, 'GET', 'HEAD');
@@ -221,7 +221,7 @@ class Dashboard {
 }
 
 /** Returns the id under which an instance is started again: its own, unless another is given. */
-function newIdOf(body: ActionBodies[ChangingAction]): string {
+function newIdOf(body: CheckedBody<ChangingAction>): string {
   return 'newId' in body && body.newId !== undefined ? body.newId : body.id;
 }
 

@@ -7,8 +7,21 @@ import { Runtime } from '../runtime/runtime.ts';
 import { bool, checkOptions, type OptionTable } from '../util/options.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 
-/** The kind of a request: `'read'` is every request that changes nothing, `'start'` starts an instance again. */
-export type DashboardAction = 'read' | 'raise' | 'enqueue' | 'cancel' | 'terminate' | 'suspend' | 'resume' | 'start';
+/**
+ * The kind of a request: `'read'` is every request that changes nothing, `'start'` starts a new instance, and
+ * `'restart'` starts an instance again, with its input.
+ */
+export type DashboardAction =
+  | 'read'
+  | 'raise'
+  | 'enqueue'
+  | 'cancel'
+  | 'terminate'
+  | 'suspend'
+  | 'resume'
+  | 'delete'
+  | 'start'
+  | 'restart';
 
 /** The place of a value that {@link DashboardOptions.redact} receives. */
 export interface ValuePlace {
@@ -47,8 +60,8 @@ export interface DashboardOptions {
   /**
    * Called before each response with data or action, to decide if the request is allowed. It is not called for the
    * files of the page, which hold no data. If it throws, the error is logged and the request refused. `instanceId` is
-   * the id of the instance, if the request is about one. For a start under another id, it is called twice: with the id
-   * of the instance, and with the other id.
+   * the id of the instance, if the request is about one. For a restart under another id, it is called twice: with the
+   * id of the instance, and with the other id. For an action on many instances, it is called for each of them.
    *
    * @example
    * ```ts

@@ -1,8 +1,18 @@
 // Parameters of requests and bodies of actions: parsed and checked, so that no invalid value gets any further.
 
 import { LIST_OPTIONS, type ListOptions } from '../client/listing.ts';
-import { checkName, checkOptions, named, type OptionTable, text, whole } from '../util/options.ts';
+import {
+  checkName,
+  checkOptions,
+  named,
+  type OptionTable,
+  priority,
+  text,
+  textsByName,
+  whole,
+} from '../util/options.ts';
 import { isRecord } from '../util/show.ts';
+import { uuidv7 } from '../util/uuid.ts';
 import type { ActionBodies, ChangingAction } from './answers.ts';
 import { badRequest, Refusal } from './refusal.ts';
 
@@ -99,6 +109,13 @@ export class Query {
     return checked(() => checkOptions(options as ListOptions, LIST_OPTIONS, 'the list'));
   }
 
+  /** Returns the name of an orchestration, and the version that is asked for. */
+  orchestration(): { name: string; version: string | undefined } {
+    const name: unknown = this.only('name', 'version').text('name');
+    checked(() => checkName(name, 'name'));
+    return { name: name as string, version: this.text('version') };
+  }
+
   /** Returns the parameters that select a part of a history. */
   part(): { id: string; executionId?: number; from: number; limit: number } {
     const executionId = this.number('execution', 1);
@@ -120,17 +137,25 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
   terminate: { table: REASON, needs: ['id'] },
   suspend: { table: REASON, needs: ['id'] },
   resume: { table: { id: named }, needs: ['id'] },
-  start: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
+  delete: { table: { id: named }, needs: ['id'] },
+  start: {
+    table: { id: named, name: named, version: named, input: () => {}, tags: textsByName, priority },
+    needs: ['name'],
+  },
+  restart: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
 };
 
+/** A body whose id is known: that of a start may be made. */
+export type CheckedBody<A extends ChangingAction> = ActionBodies[A] & { readonly id: string };
+
 /** @throws Refusal when `body` is not a body of that action */
-export function bodyOf<A extends ChangingAction>(action: A, body: unknown): ActionBodies[A] {
+export function bodyOf<A extends ChangingAction>(action: A, body: unknown): CheckedBody<A> {
   const { table, needs } = BODIES[action];
   if (!isRecord(body)) throw badRequest('the body must be a JSON object');
   return checked(() => {
     const options = checkOptions(body as Record<string, unknown>, table, action);
     for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: ${name} is missing`);
-    return options as unknown as ActionBodies[A];
+    return { ...options, id: options.id ?? uuidv7() } as unknown as CheckedBody<A>;
   });
 }
 

@@ -5,10 +5,12 @@ import type { HistoryPage } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type {
   AboutAnswer,
+  FormAnswer,
   HistoryAnswer,
   InstanceAnswer,
   InstancesAnswer,
   OrchestrationsAnswer,
+  StartableAnswer,
   ValueText,
 } from './answers.ts';
 import type { DashboardOptions } from './options.ts';
@@ -16,6 +18,7 @@ import type { OrchestrationSampler } from './orchestrations.ts';
 import { type Presenter, SHOWN_MAX } from './presenter.ts';
 import type { Query } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
+import { formOf, startableOf } from './starting.ts';
 
 /** The parts of a dashboard that all routes use. */
 export interface RouteContext {
@@ -29,7 +32,16 @@ export interface RouteContext {
 
 type Read = (context: RouteContext, query: Query) => Promise<unknown>;
 
-export const READS: Readonly<Record<string, Read>> = { about, instances, instance, orchestrations, history, value };
+export const READS: Readonly<Record<string, Read>> = {
+  about,
+  instances,
+  instance,
+  orchestrations,
+  startable,
+  form,
+  history,
+  value,
+};
 
 async function about({ client, options }: RouteContext, query: Query): Promise<AboutAnswer> {
   query.only();
@@ -48,6 +60,16 @@ async function instances({ client, presenter }: RouteContext, query: Query): Pro
 function orchestrations({ orchestrations }: RouteContext, query: Query): Promise<OrchestrationsAnswer> {
   query.only();
   return orchestrations.read();
+}
+
+async function startable({ orchestrations, options }: RouteContext, query: Query): Promise<StartableAnswer> {
+  query.only();
+  return { items: startableOf(options.runtime, await orchestrations.read()) };
+}
+
+async function form({ options }: RouteContext, query: Query): Promise<FormAnswer> {
+  const { name, version } = query.orchestration();
+  return formOf(options.runtime, name, version);
 }
 
 async function instance(context: RouteContext, query: Query): Promise<InstanceAnswer> {

@@ -5,6 +5,7 @@ import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/definition.ts';
 import { nearest } from '../util/options.ts';
+import type { StandardSchema } from '../values/schema.ts';
 
 interface RegisteredActivity {
   readonly fn: ActivityFunction;
@@ -15,6 +16,8 @@ interface RegisteredActivity {
 
 interface RegisteredOrchestration extends RunnableOrchestration {
   readonly fingerprint: string;
+  /** The schema of its input, which `fn` applies. */
+  readonly input?: StandardSchema | undefined;
 }
 
 export class Registry {
@@ -29,10 +32,10 @@ export class Registry {
   }
 
   /** @throws RuntimeStateError when the name is taken in that version */
-  addOrchestration({ name, version, fn, fingerprint, cancelGraceMs, onEnd }: OrchestrationDefinition): void {
+  addOrchestration({ name, version, fn, fingerprint, cancelGraceMs, onEnd, input }: OrchestrationDefinition): void {
     const versions = this.orchestrations.get(name) ?? new Map<string, RegisteredOrchestration>();
     if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is already registered`);
-    versions.set(version, { fn, fingerprint, cancelGraceMs, onEnd });
+    versions.set(version, { fn, fingerprint, cancelGraceMs, onEnd, input });
     this.orchestrations.set(name, versions);
   }
 
@@ -51,6 +54,11 @@ export class Registry {
   orchestration(name: string, version: string): RunnableOrchestration | undefined {
     const versions = this.orchestrations.get(name);
     return version === '' ? versions?.values().next().value : versions?.get(version);
+  }
+
+  /** Returns the schema of the input of an orchestration, if it is registered and has one. */
+  inputSchema(name: string, version: string): StandardSchema | undefined {
+    return this.orchestrations.get(name)?.get(version)?.input;
   }
 
   /** Returns the JSON to record with a schedule; see `OrchestrationHost`. */

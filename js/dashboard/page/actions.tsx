@@ -1,10 +1,12 @@
 // The actions on an instance. Each opens a dialog first, which says what the action does.
 
 import type { JSX } from 'preact';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 
 import type { ActionBodies, ChangingAction, EventRow, InstanceAnswer } from '../answers.ts';
-import { act, type RequestError } from './api.ts';
+import { act } from './api.ts';
+import { Dialog } from './dialog.tsx';
+import { DATA, type FieldDefinition, Fields, REASON, valuesOf } from './fields.tsx';
 import { linkTo } from './route.ts';
 import { useServerInfo } from './server-info.ts';
 import { hasEnded } from './status.tsx';
@@ -24,28 +26,8 @@ interface Form {
   readonly isHarmful?: boolean;
 }
 
-interface FieldDefinition {
-  readonly name: string;
-  readonly label: string;
-  readonly kind: 'text' | 'json';
-  readonly isNeeded?: boolean;
-  /** Suggested values. */
-  readonly known?: readonly string[];
-  readonly note?: string;
-}
-
-const REASON: FieldDefinition = {
-  name: 'reason',
-  label: 'Reason',
-  kind: 'text',
-  note: 'The reason is stored with the instance.',
-};
-const DATA: FieldDefinition = {
-  name: 'data',
-  label: 'Data',
-  kind: 'json',
-  note: 'JSON. An empty field sends no data.',
-};
+/** An action on an instance that exists. */
+export type InstanceAction = Exclude<ChangingAction, 'start'>;
 
 const CANCEL_TEXT =
   'Its pending steps throw CancelledError, and its code may clean up. ' +
@@ -55,7 +37,7 @@ const SUSPEND_TEXT =
   'Its running activities are aborted, and start again after the resume.';
 
 function formOf(
-  action: ChangingAction,
+  action: InstanceAction,
   { id, version }: InstanceAnswer,
   execution: number | undefined,
   events: readonly EventRow[],
@@ -101,7 +83,14 @@ function formOf(
       };
     case 'resume':
       return { title: 'Resume this instance?', text: 'The instance continues from its history.', fields: [] };
-    case 'start':
+    case 'delete':
+      return {
+        title: 'Delete this instance?',
+        text: 'The instance is deleted with all its histories. Its children stay.',
+        fields: [],
+        isHarmful: true,
+      };
+    case 'restart':
       return {
         title: 'Restart this instance?',
         text:
@@ -128,41 +117,41 @@ function namesOf(events: readonly EventRow[], kind: EventRow['kind']): string[] 
   return [...new Set(events.filter((event) => event.kind === kind).map(({ name }) => name ?? ''))];
 }
 
-const LABELS: Readonly<Record<ChangingAction, string>> = {
+/** The words on the buttons of the actions. */
+export const LABELS: Readonly<Record<InstanceAction, string>> = {
   raise: 'Raise event',
   enqueue: 'Enqueue',
   cancel: 'Cancel',
   terminate: 'Terminate',
   suspend: 'Suspend',
   resume: 'Resume',
-  start: 'Restart',
+  delete: 'Delete',
+  restart: 'Restart',
 };
 
-function possible({ status }: InstanceAnswer): readonly ChangingAction[] {
-  if (hasEnded(status)) return ['start'];
-  return ['raise', 'enqueue', status === 'Suspended' ? 'resume' : 'suspend', 'cancel', 'terminate', 'start'];
+const HARMFUL: ReadonlySet<string> = new Set(['terminate', 'cancel', 'delete']);
+
+function possible({ status }: InstanceAnswer): readonly InstanceAction[] {
+  if (hasEnded(status)) return ['restart', 'delete'];
+  return ['raise', 'enqueue', status === 'Suspended' ? 'resume' : 'suspend', 'cancel', 'terminate', 'restart'];
 }
 
 export function Actions({ instance, execution, events, again }: ActionsProps): JSX.Element | null {
   const about = useServerInfo();
-  const [action, setAction] = useState<ChangingAction>();
+  const [action, setAction] = useState<InstanceAction>();
   const [done, setDone] = useState('');
   if (about?.readOnly) return null;
-  const finished = (what: ChangingAction, id: string): void => {
+  const finished = (what: InstanceAction, id: string): void => {
     setAction(undefined);
     setDone(`${LABELS[what]}: done`);
-    if (id !== instance.id) location.hash = linkTo('instance', { id });
-    else if (what === 'start') again();
+    if (what === 'delete') location.hash = linkTo('instances');
+    else if (id !== instance.id) location.hash = linkTo('instance', { id });
+    else if (what === 'restart') again();
   };
   return (
     <div class="actions" role="group" aria-label="Actions">
       {possible(instance).map((one) => (
-        <button
-          key={one}
-          type="button"
-          class={one === 'terminate' || one === 'cancel' ? 'harm' : ''}
-          onClick={() => setAction(one)}
-        >
+        <button key={one} type="button" class={HARMFUL.has(one) ? 'harm' : ''} onClick={() => setAction(one)}>
           {LABELS[one]}…
         </button>
       ))}
@@ -184,7 +173,7 @@ export function Actions({ instance, execution, events, again }: ActionsProps): J
 }
 
 interface ActionDialogProps {
-  readonly action: ChangingAction;
+  readonly action: InstanceAction;
   readonly form: Form;
   readonly id: string;
   readonly execution: number | undefined;
@@ -192,128 +181,24 @@ interface ActionDialogProps {
   onDone(id: string): void;
 }
 
-function ActionDialog({
-  action,
-  form: { title, text, fields, isHarmful = false },
-  id,
-  execution,
-  onClose,
-  onDone,
-}: ActionDialogProps): JSX.Element {
-  const dialog = useRef<HTMLDialogElement>(null);
+function ActionDialog({ action, form, id, execution, onClose, onDone }: ActionDialogProps): JSX.Element {
+  const { title, text, fields, isHarmful = false } = form;
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
-  const [problem, setProblem] = useState('');
-  const [isBusy, setBusy] = useState(false);
-  useLayoutEffect(() => {
-    const before = document.activeElement;
-    dialog.current?.showModal();
-    // Return the focus to the element that had it before.
-    return () => (before instanceof HTMLElement ? before.focus() : undefined);
-  }, []);
-  const submit = async (event: Event): Promise<void> => {
-    event.preventDefault();
-    setBusy(true);
-    try {
-      const body = {
-        id,
-        ...(action === 'start' && execution !== undefined ? { executionId: execution } : {}),
-        ...valuesOf(fields, texts),
-      };
-      onDone((await act(action, body as ActionBodies[typeof action])).id);
-    } catch (error) {
-      setProblem((error as RequestError | SyntaxError).message);
-      setBusy(false);
-    }
+  const submit = async (): Promise<void> => {
+    const body = {
+      id,
+      ...(action === 'restart' && execution !== undefined ? { executionId: execution } : {}),
+      ...valuesOf(fields, texts),
+    };
+    onDone((await act(action, body as ActionBodies[typeof action])).id);
   };
   return (
-    <dialog ref={dialog} aria-labelledby="ask" onClose={onClose}>
-      <form onSubmit={(event) => void submit(event)}>
-        <h2 id="ask">{title}</h2>
-        <p>
-          <code class="id">{id}</code>
-        </p>
-        <p>{text}</p>
-        {fields.map((field) => (
-          <Field
-            key={field.name}
-            field={field}
-            text={texts[field.name] ?? ''}
-            onText={(value) => setTexts({ ...texts, [field.name]: value })}
-          />
-        ))}
-        {problem === '' ? null : (
-          <p role="alert" class="problem">
-            {problem}
-          </p>
-        )}
-        <p class="tools">
-          <button type="button" onClick={() => dialog.current?.close()}>
-            Close
-          </button>
-          <button type="submit" class={isHarmful ? 'harm main' : 'main'} disabled={isBusy}>
-            {LABELS[action]}
-          </button>
-        </p>
-      </form>
-    </dialog>
+    <Dialog title={title} button={LABELS[action]} isHarmful={isHarmful} onSubmit={submit} onClose={onClose}>
+      <p>
+        <code class="id">{id}</code>
+      </p>
+      <p>{text}</p>
+      <Fields fields={fields} texts={texts} onTexts={setTexts} />
+    </Dialog>
   );
-}
-
-interface FieldProps {
-  readonly field: FieldDefinition;
-  readonly text: string;
-  onText(text: string): void;
-}
-
-function Field({
-  field: { name, label, kind, isNeeded = false, known = [], note },
-  text,
-  onText,
-}: FieldProps): JSX.Element {
-  return (
-    <label class="field">
-      <span>{label}</span>
-      {kind === 'json' ? (
-        <textarea rows={5} spellcheck={false} value={text} onInput={({ currentTarget: { value } }) => onText(value)} />
-      ) : (
-        <input
-          type="text"
-          required={isNeeded}
-          maxLength={256}
-          list={`known-${name}`}
-          autocomplete="off"
-          spellcheck={false}
-          value={text}
-          onInput={({ currentTarget: { value } }) => onText(value)}
-        />
-      )}
-      {known.length === 0 ? null : (
-        <datalist id={`known-${name}`}>
-          {known.map((one) => (
-            <option key={one} value={one} />
-          ))}
-        </datalist>
-      )}
-      {note === undefined ? null : <span class="faint">{note}</span>}
-    </label>
-  );
-}
-
-/** @throws SyntaxError when a text is not JSON */
-function valuesOf(
-  fields: readonly FieldDefinition[],
-  texts: Readonly<Record<string, string>>,
-): Record<string, unknown> {
-  const given = fields.filter(({ name }) => (texts[name] ?? '') !== '');
-  return Object.fromEntries(
-    given.map(({ name, kind, label }) => [name, kind === 'json' ? json(texts[name] ?? '', label) : texts[name]]),
-  );
-}
-
-function json(text: string, label: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch (error) {
-    throw new SyntaxError(`${label} is not JSON: ${(error as Error).message}`);
-  }
 }

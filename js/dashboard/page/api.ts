@@ -2,17 +2,20 @@
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-import type { ActionAnswer, ActionBodies, ChangingAction, ErrorAnswer } from '../answers.ts';
+import type { ActionAnswer, ActionBodies, ChangingAction, ErrorAnswer, InputIssue } from '../answers.ts';
 
 /** A refused request. */
 export class RequestError extends Error {
   readonly status: number;
   readonly code: string;
+  /** Problems of an input that does not fit its schema. */
+  readonly issues: readonly InputIssue[];
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, issues: readonly InputIssue[] = []) {
     super(message);
     this.status = status;
     this.code = code;
+    this.issues = issues;
   }
 }
 
@@ -26,9 +29,13 @@ async function ask<T>(path: string, init: RequestInit): Promise<T> {
   }
   const body = (await response.json().catch(() => null)) as (T & Partial<ErrorAnswer>) | null;
   if (response.ok && body !== null) return body;
-  const { code = 'UNKNOWN', message = `The server responded with status ${response.status}.` } = body?.error ?? {};
+  const {
+    code = 'UNKNOWN',
+    message = `The server responded with status ${response.status}.`,
+    issues = [],
+  }: Partial<ErrorAnswer['error']> = body?.error ?? {};
   if (response.status === 401) dispatchEvent(new Event('signedout'));
-  throw new RequestError(response.status, code, message);
+  throw new RequestError(response.status, code, message, issues);
 }
 
 export function get<T>(path: string, signal?: AbortSignal): Promise<T> {

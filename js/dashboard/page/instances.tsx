@@ -9,6 +9,7 @@ import { ago, count, duration, time } from './format.ts';
 import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
+import { StartButton } from './start.tsx';
 import { hasEnded, STATES, Status } from './status.tsx';
 
 /** Rows of a page. */
@@ -52,9 +53,12 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
     <>
       <div class="head">
         <h1>Instances</h1>
-        <button type="button" onClick={reload}>
-          Refresh
-        </button>
+        <span class="tools">
+          <button type="button" onClick={reload}>
+            Refresh
+          </button>
+          <StartButton name={filter.name} />
+        </span>
       </div>
       <Filters filter={filter} onChange={go} />
       {error !== undefined ? (

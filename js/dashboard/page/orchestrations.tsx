@@ -9,6 +9,7 @@ import { ago, count, duration, rate, time } from './format.ts';
 import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
 import { linkTo } from './route.ts';
+import { StartButton } from './start.tsx';
 import { STATES } from './status.tsx';
 
 /** Interval of reading the numbers again, ms. */
@@ -24,6 +25,9 @@ export function Orchestrations(): JSX.Element {
     <>
       <div class="head">
         <h1>Orchestrations</h1>
+        <span class="tools">
+          <StartButton />
+        </span>
       </div>
       {error !== undefined ? (
         <Problem error={error} again={reload} />
@@ -84,12 +88,14 @@ function Sample({ answer: { sampled, isWhole, sinceMs } }: { answer: Orchestrati
   const now = useNow();
   return (
     <p class="sample">
-      {isWhole
-        ? `These numbers cover all ${count(sampled)} instances`
-        : `A sample: the newest ${count(sampled)} instances`}
-      {sampled === 0 ? '.' : ', started since '}
-      {sampled === 0 ? null : <span title={time(sinceMs)}>{ago(sinceMs, now)}.</span>}
-      {isWhole ? null : ' Longer running, older instances are missing.'}
+      {isWhole ? 'These numbers cover all ' : 'A sample: the newest '}
+      {count(sampled)} instances
+      {sampled === 0 ? null : (
+        <>
+          , the oldest of them started <span title={time(sinceMs)}>{ago(sinceMs, now)}</span>
+        </>
+      )}
+      .{isWhole ? null : ' Older instances are missing.'}
     </p>
   );
 }
