@@ -426,6 +426,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await dialog(page).getByLabel('Reason').fill('broken');
       await dialog(page).getByRole('button', { name: 'Terminate' }).click();
       await page.getByRole('group', { name: 'Error' }).getByText('terminated: broken').waitFor();
+      await action(page, 'Delete…');
+      await dialog(page).getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('heading', { name: 'Instances', level: 1 }).waitFor();
+      expect(await store.client.getStatus(`${id}/2`)).toBeNull();
     });
 
     it('has no actions where the dashboard is read-only', async () => {

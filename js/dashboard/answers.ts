@@ -240,6 +240,41 @@ export interface ActionBodies {
 /** An action that changes the store. */
 export type ChangingAction = Exclude<DashboardAction, 'read'> & keyof ActionBodies;
 
+/** An action that can be taken on all instances that match a filter. */
+export type BulkAction = Exclude<ChangingAction, 'start' | 'restart'>;
+
+/** `GET api/v1/preview`, with the parameters of `GET api/v1/instances` that filter. */
+export interface PreviewAnswer {
+  /** Number of matching instances, as far as they were counted. */
+  readonly count: number;
+  /** True if there are more. */
+  readonly isMore: boolean;
+  /** Most instances that are counted, and acted on at once. */
+  readonly most: number;
+  /** Time for the filter that leaves out instances that are started later; `null` if no instance matches. */
+  readonly createdBefore: string | null;
+}
+
+/** The body of `POST api/v1/bulk`: acts on the next instances that match. */
+export interface BulkRequest {
+  readonly action: BulkAction;
+  /** The parameters of `GET api/v1/instances` that filter, as a query string. */
+  readonly filter: string;
+  /** The cursor of the answer before. */
+  readonly cursor?: string;
+  /** The body of the action without the id. */
+  readonly values?: Readonly<Record<string, unknown>>;
+}
+
+export interface BulkAnswer {
+  readonly done: number;
+  readonly failed: number;
+  /** Some of the failed instances. */
+  readonly problems: readonly { readonly id: string; readonly message: string }[];
+  /** The cursor to go on from; `null` when there are no more instances. */
+  readonly cursor: string | null;
+}
+
 /** The answer of each action. */
 export interface ActionAnswer {
   /** Id of the instance; after a start or a restart under a new id, that id. */

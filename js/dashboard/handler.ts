@@ -7,12 +7,13 @@ import { isInstance, show } from '../util/show.ts';
 import { act, isChanging } from './actions.ts';
 import type { ChangingAction } from './answers.ts';
 import { assetAnswer, isAsset } from './assets.ts';
+import { actOnPart } from './bulk.ts';
 import { type Caller, Guard, makeToken } from './guard.ts';
 import { LiveStreams } from './live.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
 import { OrchestrationSampler } from './orchestrations.ts';
 import { Presenter } from './presenter.ts';
-import { bodyOf, type CheckedBody, jsonOf, Query, URL_MAX } from './query.ts';
+import { bodyOf, bulkOf, type CheckedBody, jsonOf, Query, URL_MAX } from './query.ts';
 import { READS, type RouteContext } from './reads.ts';
 import { answerOf, Refusal, refusalOf } from './refusal.ts';
 import { Sampler } from './sampler.ts';
@@ -178,13 +179,14 @@ class Dashboard {
     if (path === 'session') return this.#session(request, url);
     const read = Object.hasOwn(READS, path) ? READS[path] : undefined;
     const query = new Query(url);
+    if (path === 'bulk') {
+      const body = bulkOf(await this.#body(request, query));
+      await this.#authorize(request, 'read', undefined);
+      const authorize = (action: DashboardAction, id: string): Promise<void> => this.#authorize(request, action, id);
+      return Response.json(await actOnPart(this.#context, body, authorize));
+    }
     if (isChanging(path)) {
-      only(request, 'POST');
-      this.#guard.checkAction(request);
-      this.#guard.checkToken(request);
-      if (this.#context.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
-      query.only();
-      const body = bodyOf(path, await jsonOf(request));
+      const body = bodyOf(path, await this.#body(request, query));
       for (const id of new Set([body.id, newIdOf(body)])) await this.#authorize(request, path, id);
       return Response.json(await act(this.#context, path, body));
     }
@@ -195,6 +197,16 @@ class Dashboard {
     if (read !== undefined) return Response.json(await read(this.#context, query));
     if (request.method === 'HEAD') return new Response(null, { headers: EVENTS });
     return new Response(this.#live.open(query, request.signal), { headers: EVENTS });
+  }
+
+  /** Returns the body of a request that changes something, if this dashboard and the token of the request allow that. */
+  async #body(request: Request, query: Query): Promise<unknown> {
+    only(request, 'POST');
+    this.#guard.checkAction(request);
+    this.#guard.checkToken(request);
+    if (this.#context.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
+    query.only();
+    return jsonOf(request);
   }
 
   /** Signs a browser in with the token that its user typed. */

@@ -6,6 +6,7 @@ import {
   checkOptions,
   named,
   type OptionTable,
+  oneOf,
   priority,
   text,
   textsByName,
@@ -13,7 +14,7 @@ import {
 } from '../util/options.ts';
 import { isRecord } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
-import type { ActionBodies, ChangingAction } from './answers.ts';
+import type { ActionBodies, BulkAction, ChangingAction } from './answers.ts';
 import { badRequest, Refusal } from './refusal.ts';
 
 /** Most rows of a page of the list. */
@@ -157,6 +158,42 @@ export function bodyOf<A extends ChangingAction>(action: A, body: unknown): Chec
     for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: ${name} is missing`);
     return { ...options, id: options.id ?? uuidv7() } as unknown as CheckedBody<A>;
   });
+}
+
+/** The checked body of an action on many instances. */
+export interface BulkBody {
+  readonly action: BulkAction;
+  readonly filter: ListOptions;
+  readonly cursor: string | undefined;
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
+const BULK = {
+  action: oneOf('raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete' satisfies BulkAction),
+  filter: text,
+  cursor: text,
+  values: (value, path) => {
+    if (!isRecord(value)) throw new TypeError(`${path} must be an object`);
+  },
+} satisfies OptionTable;
+
+/** @throws Refusal when `body` is not the body of an action on many instances */
+export function bulkOf(body: unknown): BulkBody {
+  if (!isRecord(body)) throw badRequest('the body must be a JSON object');
+  const {
+    action,
+    filter,
+    cursor,
+    values = {},
+  } = checked(() => checkOptions(body as Partial<Record<keyof BulkBody, unknown>>, BULK, 'bulk'));
+  if (action === undefined || filter === undefined) throw badRequest('bulk: action or filter is missing');
+  const url = new URL('http://localhost/');
+  url.search = `${filter as string}${cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor as string)}`}`;
+  const { limit: _, cursor: from, ...options } = new Query(url).filter();
+  const each = values as BulkBody['values'];
+  // An id that stands for all of them, so that wrong values are refused once.
+  bodyOf(action as BulkAction, { ...each, id: 'each' });
+  return { action: action as BulkAction, filter: options, cursor: from, values: each };
 }
 
 /**

@@ -10,9 +10,11 @@ import type {
   InstanceAnswer,
   InstancesAnswer,
   OrchestrationsAnswer,
+  PreviewAnswer,
   StartableAnswer,
   ValueText,
 } from './answers.ts';
+import { preview } from './bulk.ts';
 import type { DashboardOptions } from './options.ts';
 import type { OrchestrationSampler } from './orchestrations.ts';
 import { type Presenter, SHOWN_MAX } from './presenter.ts';
@@ -36,6 +38,7 @@ export const READS: Readonly<Record<string, Read>> = {
   about,
   instances,
   instance,
+  preview: countOf,
   orchestrations,
   startable,
   form,
@@ -55,6 +58,11 @@ async function about({ client, options }: RouteContext, query: Query): Promise<A
 async function instances({ client, presenter }: RouteContext, query: Query): Promise<InstancesAnswer> {
   const { items, cursor } = await client.listInstances(query.filter()).page();
   return { items: items.map((item) => presenter.row(item)), cursor };
+}
+
+function countOf(context: RouteContext, query: Query): Promise<PreviewAnswer> {
+  const { limit: _, cursor: __, ...filter } = query.filter();
+  return preview(context, filter);
 }
 
 function orchestrations({ orchestrations }: RouteContext, query: Query): Promise<OrchestrationsAnswer> {

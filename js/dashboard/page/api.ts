@@ -42,7 +42,7 @@ export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return ask(`api/v1/${path}`, signal === undefined ? {} : { signal });
 }
 
-function post<T>(path: string, body: unknown): Promise<T> {
+export function post<T>(path: string, body: unknown): Promise<T> {
   const headers = { 'content-type': 'application/json', 'x-perdure-dashboard': '1' };
   return ask(`api/v1/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
 }
@@ -63,14 +63,15 @@ export interface RequestState<T> {
   reload(): void;
 }
 
-/** Sends a request when the path changes, and at each reload. */
-export function useAnswer<T>(path: string): RequestState<T> {
+/** Sends a request when the path changes, and at each reload. Without a path none is sent. */
+export function useAnswer<T>(path: string | undefined): RequestState<T> {
   const [state, setState] = useState<{ path?: string; answer?: T; error?: RequestError; isLoading: boolean }>({
     isLoading: true,
   });
   const asking = useRef<AbortController | undefined>(undefined);
   const reload = useCallback(() => {
     asking.current?.abort();
+    if (path === undefined) return;
     const { signal } = (asking.current = new AbortController());
     setState((was) => ({ ...was, isLoading: true }));
     get<T>(path, signal).then(
@@ -85,7 +86,7 @@ export function useAnswer<T>(path: string): RequestState<T> {
   return {
     answer: state.answer,
     error: state.path === path ? state.error : undefined,
-    isLoading: state.isLoading,
+    isLoading: state.isLoading || state.path !== path,
     reload,
   };
 }

@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { InstanceRow, InstancesAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
+import { BulkButton } from './bulk.tsx';
 import { ago, count, duration, time } from './format.ts';
 import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
@@ -42,7 +43,8 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
   const cursor = cursors.at(-1) ?? '';
   const { status, createdAfter, createdBefore, ...others } = filter;
   const created = { createdAfter: isoOf(createdAfter), createdBefore: isoOf(createdBefore) };
-  const path = `instances?${queryOf({ ...others, status, ...created, cursor, limit: ROWS })}`;
+  const conditions = { ...others, status, ...created };
+  const path = `instances?${queryOf({ ...conditions, cursor, limit: ROWS })}`;
   const { answer, error, isLoading, reload } = useAnswer<InstancesAnswer>(path);
   const go = (page: Filter & { page?: readonly string[] }): void => {
     location.hash = linkTo('instances', { ...page });
@@ -57,6 +59,7 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
           <button type="button" onClick={reload}>
             Refresh
           </button>
+          <BulkButton filter={conditions} onDone={reload} />
           <StartButton name={filter.name} />
         </span>
       </div>

@@ -49,7 +49,7 @@ function StartDialog({ name: given, onClose }: { name: string; onClose(): void }
   const { name = '' } = texts;
   const versions = answer?.items.find((one) => one.name === name)?.versions ?? [];
   const version = texts.version ?? versions[0] ?? '';
-  const form = useAnswer<FormAnswer>(`form?${queryOf({ name: name === '' ? '?' : name, version })}`).answer;
+  const form = useAnswer<FormAnswer>(name === '' ? undefined : `form?${queryOf({ name, version })}`).answer;
   const input = useInput(form, `${name}${KEY}${version}`);
   const fields: readonly FieldDefinition[] = [
     {
