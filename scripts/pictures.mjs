@@ -94,11 +94,14 @@ for (let n = 0; n < 60; n += 1) {
   if (n > 4) await approve(total - 4);
 }
 await overview.screenshot({ path: join(FOLDER, 'overview.png') });
-const instance = await open({ width: 1120, height: 880, colorScheme: 'dark' }, '#/instance?id=order-44');
-await instance.getByRole('option').nth(5).click();
-await instance.getByRole('article').waitFor();
+const instance = await open({ width: 1120, height: 1000, colorScheme: 'dark' }, '#/instance?id=order-44');
+await instance.getByRole('button', { name: /^activity charge/ }).click();
+await instance.getByRole('group', { name: 'Details of charge' }).getByRole('group', { name: 'Output' }).waitFor();
 await instance.evaluate('scrollTo(0, 0)');
 await instance.screenshot({ path: join(FOLDER, 'instance.png') });
+const orchestrations = await open({ width: 1120, height: 260 }, '#/orchestrations');
+await orchestrations.getByRole('table').waitFor();
+await orchestrations.screenshot({ path: join(FOLDER, 'orchestrations.png') });
 
 await browser.close();
 await close();
