@@ -47,7 +47,7 @@ it('are in the order in which they began, with attempts, children and due times'
   ]);
 });
 
-it('belong to the events that began or ended them or one of their attempts, and an open step to no missing event', () => {
+it('belong to the events that began or ended them or an attempt, and an open step to no missing event', () => {
   const [execution, charge, wait] = stepsAfter(
     [0, 'ExecutionStarted', { name: 'order' }],
     [0, 'ActivityScheduled', { name: 'charge' }],

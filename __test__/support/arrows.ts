@@ -153,7 +153,11 @@ const ANYWHERE = ['dashboard/bars', 'dashboard/steps'];
  * ones.
  */
 export const JS_RULES: { who: string[]; except?: string[]; because: string; only?: string[]; never?: string[] }[] = [
-  { who: ANYWHERE, only: ['dashboard/answers', 'dashboard/bars'], because: 'what runs in browsers, too, knows no more than types' },
+  {
+    who: ANYWHERE,
+    only: ['dashboard/answers', 'dashboard/bars'],
+    because: 'what runs in browsers, too, knows no more than types',
+  },
   { who: ['cli/*'], never: ['binding/*', 'runtime/*'], because: 'the command line is a client' },
   { who: ['*'], never: ['index'], because: 'index.ts only lists the public names' },
   {

@@ -102,7 +102,7 @@ export class Bars {
     return (this.#rows ??= this.#arrange());
   }
 
-  /** The bars of each operation in order of time, by the number of the event that began it; the first is the execution. */
+  /** The bars of each operation in order of time, by the event that began it. The first is the execution. */
   get byEvent(): ReadonlyMap<number, readonly Bar[]> {
     return this.#byEvent;
   }

@@ -199,7 +199,7 @@ class Dashboard {
     return new Response(this.#live.open(query, request.signal), { headers: EVENTS });
   }
 
-  /** Returns the body of a request that changes something, if this dashboard and the token of the request allow that. */
+  /** Returns the body of a request that changes something, if the dashboard and the token allow that. */
   async #body(request: Request, query: Query): Promise<unknown> {
     only(request, 'POST');
     this.#guard.checkAction(request);

@@ -14,10 +14,10 @@ import type {
   StartableAnswer,
   ValueText,
 } from './answers.ts';
-import { preview } from './bulk.ts';
 import type { DashboardOptions } from './options.ts';
 import type { OrchestrationSampler } from './orchestrations.ts';
 import { type Presenter, SHOWN_MAX } from './presenter.ts';
+import { preview } from './preview.ts';
 import type { Query } from './query.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { formOf, startableOf } from './starting.ts';
@@ -60,9 +60,9 @@ async function instances({ client, presenter }: RouteContext, query: Query): Pro
   return { items: items.map((item) => presenter.row(item)), cursor };
 }
 
-function countOf(context: RouteContext, query: Query): Promise<PreviewAnswer> {
+function countOf({ client }: RouteContext, query: Query): Promise<PreviewAnswer> {
   const { limit: _, cursor: __, ...filter } = query.filter();
-  return preview(context, filter);
+  return preview(client, filter);
 }
 
 function orchestrations({ orchestrations }: RouteContext, query: Query): Promise<OrchestrationsAnswer> {

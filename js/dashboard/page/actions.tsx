@@ -36,6 +36,34 @@ const SUSPEND_TEXT =
   'Its code stops until the instance is resumed. ' +
   'Its running activities are aborted, and start again after the resume.';
 
+/** The forms that are the same for each instance. */
+const FORMS: Readonly<Record<'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete', Form>> = {
+  cancel: {
+    title: 'Cancel this instance?',
+    text: CANCEL_TEXT,
+    fields: [REASON],
+    isHarmful: true,
+  },
+  terminate: {
+    title: 'Terminate this instance?',
+    text: 'The instance ends at once, without cleanup.',
+    fields: [REASON],
+    isHarmful: true,
+  },
+  suspend: {
+    title: 'Suspend this instance?',
+    text: SUSPEND_TEXT,
+    fields: [REASON],
+  },
+  resume: { title: 'Resume this instance?', text: 'The instance continues from its history.', fields: [] },
+  delete: {
+    title: 'Delete this instance?',
+    text: 'The instance is deleted with all its histories. Its children stay.',
+    fields: [],
+    isHarmful: true,
+  },
+};
+
 function formOf(
   action: InstanceAction,
   { id, version }: InstanceAnswer,
@@ -61,35 +89,6 @@ function formOf(
           DATA,
         ],
       };
-    case 'cancel':
-      return {
-        title: 'Cancel this instance?',
-        text: CANCEL_TEXT,
-        fields: [REASON],
-        isHarmful: true,
-      };
-    case 'terminate':
-      return {
-        title: 'Terminate this instance?',
-        text: 'The instance ends at once, without cleanup.',
-        fields: [REASON],
-        isHarmful: true,
-      };
-    case 'suspend':
-      return {
-        title: 'Suspend this instance?',
-        text: SUSPEND_TEXT,
-        fields: [REASON],
-      };
-    case 'resume':
-      return { title: 'Resume this instance?', text: 'The instance continues from its history.', fields: [] };
-    case 'delete':
-      return {
-        title: 'Delete this instance?',
-        text: 'The instance is deleted with all its histories. Its children stay.',
-        fields: [],
-        isHarmful: true,
-      };
     case 'restart':
       return {
         title: 'Restart this instance?',
@@ -108,7 +107,7 @@ function formOf(
         isHarmful: true,
       };
     default:
-      return action satisfies never;
+      return FORMS[action];
   }
 }
 

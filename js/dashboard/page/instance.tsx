@@ -28,7 +28,6 @@ export function Instance({ id, execution }: { id: string; execution: number | un
 function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
   const { instance, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
-  const shown = selected === undefined ? undefined : events[selected - 1];
   if (instance === undefined)
     return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
   return (
@@ -66,34 +65,61 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
           onSelect={setSelected}
         />
       </section>
-      <section class="panel" aria-labelledby="history">
-        <div class="head">
-          <h2 id="history">History</h2>
-          <span class="faint">{count(events.length)} events</span>
-          {more === undefined ? null : (
-            <button type="button" onClick={more}>
-              Load more
-            </button>
-          )}
-        </div>
-        <div class="split">
-          <EventList events={events} version={version} selected={selected} onSelect={setSelected} />
-          {shown === undefined ? (
-            <p class="empty details">Select an event to see its value.</p>
-          ) : (
-            <EventDetails
-              key={shown.id}
-              event={shown}
-              events={events}
-              id={id}
-              execution={execution ?? 1}
-              onSelect={setSelected}
-            />
-          )}
-        </div>
-      </section>
+      <History
+        id={id}
+        execution={execution ?? 1}
+        events={events}
+        version={version}
+        selected={selected}
+        more={more}
+        onSelect={setSelected}
+      />
       <Children id={id} isKnown={bars.hasChildren} />
     </>
+  );
+}
+
+interface HistoryProps {
+  readonly id: string;
+  readonly execution: number;
+  readonly events: readonly EventRow[];
+  readonly version: number;
+  readonly selected: number | undefined;
+  /** Loads more events, if there may be some. */
+  readonly more: (() => void) | undefined;
+  onSelect(event: number): void;
+}
+
+/** The list of all events, and the value of the selected one. */
+function History({ id, execution, events, version, selected, more, onSelect }: HistoryProps): JSX.Element {
+  const shown = selected === undefined ? undefined : events[selected - 1];
+  return (
+    <section class="panel" aria-labelledby="history">
+      <div class="head">
+        <h2 id="history">History</h2>
+        <span class="faint">{count(events.length)} events</span>
+        {more === undefined ? null : (
+          <button type="button" onClick={more}>
+            Load more
+          </button>
+        )}
+      </div>
+      <div class="split">
+        <EventList events={events} version={version} selected={selected} onSelect={onSelect} />
+        {shown === undefined ? (
+          <p class="empty details">Select an event to see its value.</p>
+        ) : (
+          <EventDetails
+            key={shown.id}
+            event={shown}
+            events={events}
+            id={id}
+            execution={execution}
+            onSelect={onSelect}
+          />
+        )}
+      </div>
+    </section>
   );
 }
 

@@ -6,7 +6,7 @@ import type { EventRow } from '../answers.ts';
 import type { Step } from '../steps.ts';
 import { duration, time } from './format.ts';
 import { linkTo, queryOf } from './route.ts';
-import type { TimelineContext } from './timeline.tsx';
+import type { TimelineContext } from './timeline-view.ts';
 import { Value } from './value.tsx';
 
 /** Most failed attempts that are listed, the last ones. */

@@ -7,8 +7,7 @@ import type { BarState } from '../bars.ts';
 import { belongsTo, isGroup, type Step, type StepGroup, type TimelineRow } from '../steps.ts';
 import { count, duration, time } from './format.ts';
 import { StepDetails } from './step-details.tsx';
-import type { TimelineContext } from './timeline.tsx';
-import { type Segment, segmentsOf } from './timeline-view.ts';
+import { type Segment, segmentsOf, type TimelineContext } from './timeline-view.ts';
 
 /** Rows at each end of a long list that are shown at first, and by which their number grows on request. */
 const ROWS_STEP = 100;

@@ -1,5 +1,6 @@
 // The visible part of a timeline: zooming, moving, the steps of its axis, and the segments of a row.
 
+import type { EventRow } from '../answers.ts';
 import type { Bar, BarKind, BarState } from '../bars.ts';
 
 /** Shortest time that can be zoomed to, ms. */
@@ -14,6 +15,21 @@ const SLOTS = 240;
 export interface View {
   readonly fromMs: number;
   readonly toMs: number;
+}
+
+/** Facts and functions that all rows of a timeline use. */
+export interface TimelineContext {
+  readonly id: string;
+  readonly execution: number;
+  readonly events: readonly EventRow[];
+  /** Beginning of the execution, ms since 1970. */
+  readonly beginMs: number;
+  /** End of the execution, or the present, ms since 1970. */
+  readonly nowMs: number;
+  readonly view: View;
+  /** The event that is selected in the history. */
+  readonly selected: number | undefined;
+  onSelect(event: number): void;
 }
 
 /** A piece of a row, in percent of the visible part. */

@@ -3,34 +3,18 @@
 import type { JSX, RefObject } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
-import type { EventRow } from '../answers.ts';
 import type { Bars } from '../bars.ts';
 import { rowsOf, stepsOf } from '../steps.ts';
 import { duration } from './format.ts';
 import { useNow } from './now.ts';
 import { Rows } from './timeline-rows.tsx';
-import { SPAN_MIN, ticksOf, type View, within, zoomed } from './timeline-view.ts';
+import { SPAN_MIN, type TimelineContext, ticksOf, type View, within, zoomed } from './timeline-view.ts';
 
 /** Width of a label of the axis, px. */
 const LABEL_WIDTH = 90;
 
 /** Movement of the pointer up to which it is a click, px. */
 const SLACK = 3;
-
-/** Facts and functions that all rows of a timeline use. */
-export interface TimelineContext {
-  readonly id: string;
-  readonly execution: number;
-  readonly events: readonly EventRow[];
-  /** Beginning of the execution, ms since 1970. */
-  readonly beginMs: number;
-  /** End of the execution, or the present, ms since 1970. */
-  readonly nowMs: number;
-  readonly view: View;
-  /** The event that is selected in the history. */
-  readonly selected: number | undefined;
-  onSelect(event: number): void;
-}
 
 interface TimelineProps extends Pick<TimelineContext, 'id' | 'execution' | 'events' | 'selected' | 'onSelect'> {
   readonly bars: Bars;
@@ -39,7 +23,7 @@ interface TimelineProps extends Pick<TimelineContext, 'id' | 'execution' | 'even
 }
 
 export function Timeline({ bars, version, isEnded, ...given }: TimelineProps): JSX.Element {
-  const present = useNow();
+  const present = useNow(!isEnded);
   const nowMs = isEnded ? bars.lastMs : Math.max(present, bars.lastMs);
   const whole = { fromMs: bars.fromMs, toMs: Math.max(nowMs, bars.fromMs + SPAN_MIN) };
   const axis = useRef<HTMLDivElement>(null);
