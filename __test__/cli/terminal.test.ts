@@ -69,7 +69,7 @@ it('a timeline fits the terminal, and shows short, open and late bars', () => {
   at(6, 1_000, 'ActivityScheduled', { name: '日本語の注文'.repeat(20) });
   at(7, 1_010, 'ActivityAttemptFailed', { ref: 6, attempt: 1, untilMs: 60_000 });
   const { on } = terminal({ columns: 80 });
-  const lines = waterfall(on, bars, 4_000).map((line) => stripVTControlCharacters(line));
+  const lines = waterfall(on, bars, { nowMs: 4_000 }).map((line) => stripVTControlCharacters(line));
   for (const line of lines) {
     expect(stringWidth(line)).toBeLessThanOrEqual(80);
     expect(line).toMatch(/[▏▎▍▌▋▊▉█]$/);
@@ -82,12 +82,12 @@ it('a timeline fits the terminal, and shows short, open and late bars', () => {
         .slice(0, 2),
     ),
   ).toEqual([
-    ['order', '4s…'],
-    ['charge', '10ms'],
-    ['charge #2', '500ms'],
-    ['timer', '3s…'],
-    ['long', '10ms'],
-    ['long', 'in 56s'],
+    ['* order', '4s…'],
+    ['✗ charge', '10ms'],
+    ['✓ charge #2', '500ms'],
+    ['* timer', '3s…'],
+    ['✗ long', '10ms'],
+    ['* long', 'in 56s'],
   ]);
 });
 

@@ -49,7 +49,8 @@ export class Terminal {
     this.err = err;
     this.isJson = isJson;
     this.isInteractive = isInteractive;
-    this.width = out.isTTY ? (out.columns ?? 80) : Infinity;
+    // A terminal that does not know its width reports 0.
+    this.width = out.isTTY ? out.columns || 80 : Infinity;
     this.hasColors = out.isTTY === true && !isJson && out.hasColors?.() === true;
   }
 

@@ -5,12 +5,16 @@ import { factsOf } from '../../dashboard/event-facts.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { historyPages } from '../history-pages.ts';
-import { waterfall } from '../waterfall.ts';
+import { LIKE_MAX, waterfall } from '../waterfall.ts';
 
 interface Flags {
   readonly execution?: number;
   readonly limit: number;
+  readonly all?: true;
 }
+
+/** Most events that are drawn without `--limit`: their bars are in memory all together, about 50 MB. */
+const EVENTS_MAX = 200_000;
 
 export function timeline(cli: Cli): void {
   cli
@@ -21,18 +25,24 @@ export function timeline(cli: Cli): void {
       'number of the execution, from 1 (default: the current or last execution)',
       wholeNumber(1),
     )
-    .option('-n, --limit <count>', 'maximum number of events', wholeNumber(1), 1_000)
+    .option('-n, --limit <count>', 'maximum number of events', wholeNumber(1), EVENTS_MAX)
+    .option('-a, --all', `draw a line for each step, also where more than ${LIKE_MAX} have the same name`)
     .action(
-      cli.storeAction(async ({ client, terminal }, id: string, { execution, limit }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, id: string, { execution, limit, all }: Flags) => {
         const bars = new Bars();
-        let next: number | null = null;
+        let [next, last]: [number | null, number] = [null, 0];
         for await (const page of historyPages(client, id, execution, 1, limit)) {
           for (const event of page.events) bars.add(factsOf(event));
+          last = page.events.at(-1)?.eventId ?? last;
           ({ next } = page);
+          terminal.progress(`${last} events read`);
         }
+        // The drawing of a part ends with the part: it says nothing about the time after it.
+        const nowMs = next === null ? Date.now() : bars.lastMs;
         if (terminal.isJson) for (const bar of bars.rows.flat()) terminal.data(bar);
-        else for (const line of waterfall(terminal, bars, Date.now())) terminal.line(line);
-        if (next !== null) terminal.note('the drawing is incomplete: --limit sets the maximum number of events');
+        else for (const line of waterfall(terminal, bars, { nowMs, isWhole: all === true })) terminal.line(line);
+        if (next !== null)
+          terminal.note(`the drawing ends with event ${last}, and the history goes on: draw more with --limit`);
       }),
     );
 }
