@@ -1,10 +1,9 @@
 // `perdure start`
 
-import { randomUUID } from 'node:crypto';
-
 import { Option } from 'commander';
 
 import type { StartOptions } from '../../client/client-options.ts';
+import { uuidv7 } from '../../util/uuid.ts';
 import { spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { withoutUndefined } from '../filter.ts';
@@ -25,7 +24,7 @@ export function start(cli: Cli): void {
     .command('start', 'start an instance of an orchestration')
     .argument('<orchestration>', 'name of the orchestration')
     .argument('[input]', 'input as JSON, @ and the path of a JSON file, or - for standard input')
-    .option('--id <id>', 'id of the instance (default: a new UUID)')
+    .option('--id <id>', 'id of the instance (default: a new UUID, whose order is that of time)')
     .option(
       '--orchestration-version <version>',
       'version of the orchestration (default: the newest version that a live worker has registered)',
@@ -46,7 +45,7 @@ export function start(cli: Cli): void {
     .option('-w, --wait [duration]', 'wait until the instance has ended, at most this long', spanArgument)
     .action(
       cli.storeAction(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {
-        const { id = randomUUID(), orchestrationVersion: version, tag: tags, priority, onConflict, wait } = flags;
+        const { id = uuidv7(), orchestrationVersion: version, tag: tags, priority, onConflict, wait } = flags;
         await client.startOrchestration(
           id,
           name,
