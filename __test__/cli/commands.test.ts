@@ -8,6 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { NonRetryableError, type Runtime } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
+import { uuidv7 } from '../../js/util/uuid.ts';
 import { eventually } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { change } from '../support/rows.ts';
@@ -137,11 +138,11 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const timeline = await on('timeline', id);
     const lines = timeline.out.trimEnd().split('\n');
     expect(lines.map((line) => line.split('  ')[0])).toEqual([
-      'order',
-      'charge',
-      `child ${id}/child`,
-      'delivered awaited',
-      'notes awaited',
+      '✓ order',
+      '✓ charge',
+      `✓ child ${id}/child`,
+      '✓ delivered awaited',
+      '✓ notes awaited',
     ]);
     for (const line of lines) expect(line).toMatch(/[▏▎▍▌▋▊▉█]$/);
     expect(valuesOf(await on('timeline', id, '--json')).map(({ kind: each }) => each)).toEqual(
@@ -155,6 +156,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   it('a start with --wait ends with the exit code of the instance', async () => {
     await store.start(register);
+    const before = uuidv7();
+    const unnamed = await on('start', 'child');
+    expect(unnamed.out).toMatch(/^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}\n$/);
+    expect(before < unnamed.out && unnamed.out < `${uuidv7()}\n`).toBe(true);
     const [well, failed, late, taken] = await Promise.all([
       on('start', 'child', '3', '--wait', '--json'),
       on('start', 'order', '-1', '--wait', '20s'),
@@ -213,7 +218,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       status: 'Terminated',
       error: { message: expect.stringContaining('enough') },
     });
-    expect(await on('watch', three)).toMatchObject({ code: 4, err: expect.stringContaining('is Terminated') });
+    expect(await on('watch', three)).toMatchObject({
+      code: 4,
+      out: expect.stringMatching(/✗ ExecutionTerminated {2}'enough'\n(custom status .*\n)?$/),
+      err: `perdure: instance '${three}' is Terminated: enough\n`,
+    });
+    expect((await on('watch', one)).err).toBe(`perdure: instance '${one}' is Cancelled: too late\n`);
+    expect((await on('show', three)).out).toMatch(/^Reason +enough$/m);
+    expect((await on('list', '--prefix', three)).out).toMatch(/Terminated .* enough$/m);
     await runtime.shutdown();
     const unknown = await Promise.all(
       ['show', 'tree', 'history', 'watch', 'resume', 'export'].map((command) => on(command, 'nobody')),

@@ -3,6 +3,7 @@
 import type { Client } from '../client/client.ts';
 import type { HistoryEvent } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
+import { agoText, printable } from './text.ts';
 
 /**
  * An operation that an instance waits for or has waited for. An operation that it no longer waits for leaves no trace
@@ -26,40 +27,67 @@ export interface OpenWork {
  * Returns the open operations in the order of their requests. The whole history is read; only open operations are kept.
  */
 export async function openWork(client: Client, { id, executionId }: InstanceStatus): Promise<OpenWork[]> {
-  const open = new Map<number, OpenWork>();
-  for await (const event of client.historyEvents(id, executionId)) follow(open, event);
-  return [...open.values()];
+  const open = new OpenOperations();
+  for await (const event of client.historyEvents(id, executionId)) open.follow(event);
+  return open.all;
 }
 
-function follow(
-  open: Map<number, OpenWork>,
-  { kind, eventId, refId = 0, name, time: since, meta }: HistoryEvent,
-): void {
-  switch (kind) {
-    case 'ActivityScheduled':
-      open.set(eventId, { kind: 'activity', eventId, name: name ?? '', since, attempt: 1 });
-      break;
-    case 'TimerCreated':
-      open.set(eventId, { kind: 'timer', eventId, since, due: new Date(Number(meta?.fireAtMs)) });
-      break;
-    case 'ChildScheduled':
-      open.set(eventId, { kind: 'child', eventId, name: name ?? '', instanceId: String(meta?.id), since });
-      break;
-    case 'ActivityAttemptFailed': {
-      const activity = open.get(refId);
-      if (activity !== undefined)
-        open.set(refId, { ...activity, attempt: Number(meta?.attempt) + 1, due: new Date(Number(meta?.retryAtMs)) });
-      break;
-    }
-    case 'ActivityCompleted':
-    case 'ActivityFailed':
-    case 'TimerFired':
-    case 'ChildCompleted':
-    case 'ChildFailed':
-    case 'OperationRefused':
-    case 'OperationCancelled':
-      open.delete(refId);
-      break;
-    default:
+/** The open operations of an execution, while its events come one after the other. */
+export class OpenOperations {
+  readonly #open = new Map<number, OpenWork>();
+
+  /** The open operations in the order of their requests. */
+  get all(): OpenWork[] {
+    return [...this.#open.values()];
   }
+
+  /** Takes the next event. Returns the operation that the event requests or answers, as it was at this event. */
+  follow({ kind, eventId, refId = 0, name = '', time: since, meta }: HistoryEvent): OpenWork | undefined {
+    switch (kind) {
+      case 'ActivityScheduled':
+        return this.#add({ kind: 'activity', eventId, name, since, attempt: 1 });
+      case 'TimerCreated':
+        return this.#add({ kind: 'timer', eventId, since, due: new Date(Number(meta?.fireAtMs)) });
+      case 'ChildScheduled':
+        return this.#add({ kind: 'child', eventId, name, instanceId: String(meta?.id), since });
+      case 'ActivityAttemptFailed': {
+        const activity = this.#open.get(refId);
+        const [attempt, due] = [Number(meta?.attempt) + 1, new Date(Number(meta?.retryAtMs))];
+        if (activity !== undefined) this.#add({ ...activity, attempt, due });
+        return activity;
+      }
+      case 'ActivityCompleted':
+      case 'ActivityFailed':
+      case 'TimerFired':
+      case 'ChildCompleted':
+      case 'ChildFailed':
+      case 'OperationRefused':
+      case 'OperationCancelled': {
+        const answered = this.#open.get(refId);
+        this.#open.delete(refId);
+        return answered;
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  #add(work: OpenWork): OpenWork {
+    this.#open.set(work.eventId, work);
+    return work;
+  }
+}
+
+/** Describes an open operation in one line. */
+export function openText({ kind, name, instanceId, since, attempt, due }: OpenWork): string {
+  const what =
+    kind === 'timer'
+      ? 'timer'
+      : `${kind} '${printable(name ?? '')}'${instanceId === undefined ? '' : ` as ${printable(instanceId)}`}`;
+  const tries = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
+  // An attempt runs from the time at which it was due.
+  const isLate = kind === 'activity' && due !== undefined && due.getTime() <= Date.now();
+  const begin = isLate ? due : since;
+  const when = due === undefined || isLate ? `for ${agoText(begin).replace(' ago', '')}` : `due ${agoText(due)}`;
+  return `${what}${tries}, ${when}`;
 }

@@ -4,8 +4,9 @@ import type { HistoryEvent } from '../../client/history.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { historyPages } from '../history-pages.ts';
+import { MARKS } from '../marks.ts';
 import type { Column } from '../table.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Style, Terminal } from '../terminal.ts';
 import { printable, spanText, timeText, valueLine } from '../text.ts';
 
 interface Flags {
@@ -103,8 +104,20 @@ function isError(kind: HistoryEvent['kind']): boolean {
   return kind.endsWith('Failed') || kind.endsWith('Cancelled') || kind.endsWith('Refused');
 }
 
-export function styleOf({ kind }: HistoryEvent): 'red' | 'green' | 'yellow' | 'reset' {
-  if (kind === 'OperationCancelled' || kind === 'CancelRequested') return 'yellow';
-  if (isError(kind) || kind === 'ExecutionTerminated') return 'red';
-  return kind.endsWith('Completed') || kind.endsWith('Fired') || kind.endsWith('Received') ? 'green' : 'reset';
+/** The outcome that an event records; `undefined` for an event that is none. */
+function outcomeOf({ kind }: HistoryEvent): 'ok' | 'failed' | 'cancelled' | undefined {
+  if (kind === 'OperationCancelled' || kind === 'CancelRequested' || kind === 'ExecutionCancelled') return 'cancelled';
+  if (isError(kind) || kind === 'ExecutionTerminated') return 'failed';
+  return kind.endsWith('Completed') || kind.endsWith('Fired') || kind.endsWith('Received') ? 'ok' : undefined;
+}
+
+/** Returns the sign of an event's outcome, or a space. */
+export function markOf(event: HistoryEvent): string {
+  const outcome = outcomeOf(event);
+  return outcome === undefined ? ' ' : MARKS[outcome].sign;
+}
+
+export function styleOf(event: HistoryEvent): Style {
+  const outcome = outcomeOf(event);
+  return outcome === undefined ? 'reset' : MARKS[outcome].style;
 }

@@ -3,6 +3,7 @@
 import type { InstanceStatus } from '../../client/instance-status.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
+import { endMessage } from '../end.ts';
 import { type FilterFlags, filterFlags, filterOf } from '../filter.ts';
 import type { Column } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
@@ -72,7 +73,8 @@ export function tookText({ createdAt, completedAt }: InstanceStatus): string {
 }
 
 /** Describes an instance in one line, by its error or its custom status. */
-export function aboutText({ error, customStatus }: InstanceStatus): string {
-  if (error !== undefined) return printable(error.message.split('\n', 1)[0] ?? '').slice(0, ABOUT_MAX);
+export function aboutText(instance: InstanceStatus): string {
+  const { error, customStatus } = instance;
+  if (error !== undefined) return printable(endMessage(instance).split('\n', 1)[0] ?? '').slice(0, ABOUT_MAX);
   return customStatus === undefined || customStatus === null ? '' : valueLine(customStatus, ABOUT_MAX);
 }

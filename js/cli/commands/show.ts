@@ -4,7 +4,8 @@ import type { Client } from '../../client/client.ts';
 import type { InstanceStatus } from '../../client/instance-status.ts';
 import { InstanceNotFoundError } from '../../errors/errors.ts';
 import type { Cli } from '../cli.ts';
-import { type OpenWork, openWork } from '../open-work.ts';
+import { endMessage, isCancelled } from '../end.ts';
+import { type OpenWork, openText, openWork } from '../open-work.ts';
 import type { Terminal } from '../terminal.ts';
 import { agoText, printable, printableLines, timeText, valueLine } from '../text.ts';
 import { orchestrationText, tookText } from './list.ts';
@@ -59,7 +60,9 @@ function write(terminal: Terminal, instance: InstanceStatus, input: unknown, ope
     ['Input', input === undefined ? undefined : valueLine(input, INPUT_MAX)],
     ['Custom status', customStatus === undefined || customStatus === null ? undefined : terminal.value(customStatus)],
     ['Output', status === 'Completed' ? terminal.value(instance.output) : undefined],
-    ['Error', error === undefined ? undefined : terminal.style('red', errorLines(error))],
+    isCancelled(instance)
+      ? ['Reason', printable(endMessage(instance)) || undefined]
+      : ['Error', error === undefined ? undefined : terminal.style('red', errorLines(error))],
     ['Open', open.length === 0 ? undefined : open.map(openText).join('\n')],
   ]);
 }
@@ -73,14 +76,4 @@ function errorLines(error: Error): string {
     lines.push(`${lines.length === 0 ? '' : 'caused by '}${printable(named)}: ${printableLines(at.message)}`);
   }
   return lines.join('\n');
-}
-
-function openText({ kind, name, instanceId, since, attempt, due }: OpenWork): string {
-  const what =
-    kind === 'timer'
-      ? 'timer'
-      : `${kind} '${printable(name ?? '')}'${instanceId === undefined ? '' : ` as ${printable(instanceId)}`}`;
-  const tries = attempt === undefined || attempt === 1 ? '' : `, attempt ${attempt}`;
-  const when = due === undefined ? `since ${agoText(since).replace(' ago', '')}` : `due ${agoText(due)}`;
-  return `${what}${tries}, ${when}`;
 }
