@@ -29,15 +29,13 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
   function register(runtime: Runtime): void {
-    runtime.registerActivity('refuse', () => {
-      throw new Error('no');
-    });
     const order = function* (_ctx: unknown, input: { bad?: boolean }): Generator<never, object> {
       if (input.bad) throw new Error('bad');
       return input;
     };
     runtime.registerOrchestration('order', order, { version: '1.9.0' });
     runtime.registerOrchestration('order', order, { version: '1.10.0' });
+    runtime.registerOrchestration('idle', function* () {});
     runtime.registerOrchestration('waiter', function* (ctx) {
       yield ctx.waitForEvent('never');
     });
@@ -61,13 +59,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       dashboardHandler(store.client, { token: false }),
     ).get('orchestrations');
     expect([sampled, isWhole, sinceMs <= atMs]).toEqual([7, true, true]);
-    const [order, waiter] = items;
+    const [order, waiter, idle] = items;
+    // A registered orchestration without instances has a row as well.
+    expect(idle).toMatchObject({ name: 'idle', instances: 0, versions: [{ version: '1.0.0', workers: 1 }] });
     expect(order).toMatchObject({ name: 'order', instances: 6, ended: 6, overdue: 0 });
     expect(order.counts).toMatchObject({ Completed: 5, Failed: 1, Running: 0 });
     expect(order.versions.map((one: any) => [one.version, one.instances, one.counts.Failed])).toEqual([
       ['1.10.0', 4, 1],
       ['1.9.0', 2, 0],
     ]);
+    expect(order.versions.map(({ workers }: any) => workers)).toEqual([1, 1]);
     expect(order.p50Ms).toBeLessThanOrEqual(order.p99Ms);
     expect(order.startsPerSecond).toBeGreaterThan(0);
     expect(waiter.versions[0]).toMatchObject({ version: '1.0.0', instances: 1, ended: 0 });
@@ -105,35 +106,24 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   it('have a page with the workers, their threads, and the code that they report', async () => {
-    await store.start(register, { workerName: 'packer' });
+    const registerMany = (runtime: Runtime): void => {
+      register(runtime);
+      for (let n = 10; n < 60; n += 1) runtime.registerActivity(`activity-${n}`, () => null);
+    };
+    await store.start(registerMany, { workerName: 'packer', queues: ['default', 'parcels'] });
     const dashboard = await serveDashboard(store.client, { token: false });
     onTestFinished(() => dashboard.close());
     const page = await open(`${dashboard.url}#/workers`);
     await page.getByRole('region', { name: 'Workers' }).getByRole('cell', { name: 'packer' }).waitFor();
     await page.getByRole('region', { name: 'Lanes' }).getByRole('cell', { name: 'main thread' }).waitFor();
     expect(await obstacles(page)).toEqual([]);
-    // A worker whose report names its code. The report of this worker is changed on its way to the page.
-    const registered = {
-      orchestrations: [{ name: 'order', versions: ['1.9.0', '1.10.0'] }],
-      activities: Array.from({ length: 50 }, (_, n) => `activity-${n}`),
-    };
-    await page.route('**/api/v1/live', async (route) => {
-      for await (const { event, data } of new Asker(dashboardHandler(store.client, { token: false })).events('live')) {
-        if (event !== 'sample') continue;
-        for (const worker of data.workers) worker.about.registered = registered;
-        return route.fulfill({
-          contentType: 'text/event-stream',
-          body: `event: sample\ndata: ${JSON.stringify(data)}\n\n`,
-        });
-      }
-    });
-    await page.reload();
     const code = page.getByRole('region', { name: /^packer/ });
     await code.getByText('Activities (50)').waitFor();
     await code.getByRole('link', { name: 'order 1.9.0, 1.10.0' }).waitFor();
-    expect(await code.getByText('activity-49').isVisible()).toBe(false);
+    await code.getByText('parcels', { exact: true }).waitFor();
+    expect(await code.getByText('activity-59').isVisible()).toBe(false);
     await code.getByText('10 more').click();
-    await code.getByText('activity-49').waitFor();
+    await code.getByText('activity-59').waitFor();
     expect(await obstacles(page)).toEqual([]);
   });
 });

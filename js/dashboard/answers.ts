@@ -68,13 +68,7 @@ export interface WorkerAnswer {
   readonly instances: number;
   readonly tasks: number;
   /** The worker's report on itself; absent when it sends none. */
-  readonly about?: WorkerDescription & { readonly registered?: Registered };
-}
-
-/** The code that a worker has registered. */
-export interface Registered {
-  readonly orchestrations: readonly { readonly name: string; readonly versions: readonly string[] }[];
-  readonly activities: readonly string[];
+  readonly about?: WorkerDescription;
 }
 
 /** `GET api/v1/orchestrations` */

@@ -140,7 +140,7 @@ export class Bars {
       case 'ExecutionStarted':
         return this.#beginExecution(event);
       case 'ActivityScheduled':
-        return this.#begin('activity', event, name, { attempt: 1 });
+        return this.#begin('activity', event, name, 1);
       case 'ActivityAttemptFailed':
         return this.#retry(event);
       case 'TimerCreated':

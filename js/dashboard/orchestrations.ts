@@ -7,7 +7,7 @@ import type { Client } from '../client/client.ts';
 import type { WorkerInfo } from '../client/description.ts';
 import { hasEnded, type InstanceState, type InstanceStatus, STATES } from '../client/instance-status.ts';
 import type { OverdueInstances } from '../client/stats.ts';
-import type { OrchestrationNumbers, OrchestrationRow, OrchestrationsAnswer, WorkerAnswer } from './answers.ts';
+import type { OrchestrationNumbers, OrchestrationRow, OrchestrationsAnswer } from './answers.ts';
 
 /** Most instances of a sample. */
 export const SAMPLE_MAX = 1_000;
@@ -144,7 +144,7 @@ function registeredBy(workers: readonly WorkerInfo[]): Map<string, { name: strin
   const found = new Map<string, { name: string; versions: Map<string, number> }>();
   for (const { isAlive, about } of workers) {
     if (!isAlive) continue;
-    for (const { name, versions } of (about as WorkerAnswer['about'])?.registered?.orchestrations ?? []) {
+    for (const { name, versions } of about?.registered?.orchestrations ?? []) {
       const entry = found.get(name) ?? { name, versions: new Map<string, number>() };
       found.set(name, entry);
       for (const version of versions) entry.versions.set(version, (entry.versions.get(version) ?? 0) + 1);

@@ -2,7 +2,8 @@
 
 import type { JSX } from 'preact';
 
-import type { Registered, WorkerAnswer } from '../answers.ts';
+import type { RegisteredNames } from '../../client/description.ts';
+import type { WorkerAnswer } from '../answers.ts';
 import { count, duration, time } from './format.ts';
 import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
@@ -47,7 +48,7 @@ export function WorkersPage(): JSX.Element {
 function Code({ worker: { id, name, pid, about } }: { worker: WorkerAnswer }): JSX.Element | null {
   const registered = about?.registered;
   if (registered === undefined) return null;
-  const { orchestrations, activities } = registered;
+  const { orchestrations, activities, queues, isCut } = registered;
   return (
     <section class="panel" aria-labelledby={`code-${id}`}>
       <h2 id={`code-${id}`}>
@@ -63,15 +64,26 @@ function Code({ worker: { id, name, pid, about } }: { worker: WorkerAnswer }): J
         <div>
           <dt>Activities ({count(activities.length)})</dt>
           <dd>
-            <Names items={activities.map((one) => ({ key: one, item: <span class="tag">{one}</span> }))} />
+            <Names items={activities.map(tagOf)} />
+          </dd>
+        </div>
+        <div>
+          <dt>Queues</dt>
+          <dd>
+            <Names items={queues.map(tagOf)} />
           </dd>
         </div>
       </dl>
+      {isCut ? <p class="note">The report of this worker leaves names out, because they are too many.</p> : null}
     </section>
   );
 }
 
-function Orchestration({ of: { name, versions } }: { of: Registered['orchestrations'][number] }): JSX.Element {
+function tagOf(name: string): { key: string; item: JSX.Element } {
+  return { key: name, item: <span class="tag">{name}</span> };
+}
+
+function Orchestration({ of: { name, versions } }: { of: RegisteredNames['orchestrations'][number] }): JSX.Element {
   return (
     <a class="tag" href={linkTo('instances', { name })}>
       {name} <span class="faint">{versions.join(', ')}</span>
