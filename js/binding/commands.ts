@@ -13,6 +13,7 @@ import {
   START_INSTANCE,
 } from '../driver/command.ts';
 import type { Mailbox } from '../driver/waits.ts';
+import { CONFLICTS } from '../values/conflicts.ts';
 import type { Frame } from './frame.ts';
 
 /** Numbers of the kinds of mailboxes. */
@@ -34,7 +35,7 @@ export function encodeCommand(command: Command, frame: Frame): string {
     case START_CHILD:
     case START_INSTANCE: {
       const { name, id, version, tags, trace, input } = command;
-      frame.put(kind, command.priority);
+      frame.put(kind, command.priority, CONFLICTS.indexOf(command.onConflict));
       return frame.join(name, id, version, tags, trace, input);
     }
     case SEND_MESSAGE:

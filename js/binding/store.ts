@@ -2,6 +2,7 @@
 
 import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import type { CodecBridge } from '../values/async-codec.ts';
+import type { OnConflict } from '../values/conflicts.ts';
 import { addon } from './addon.ts';
 import { Frame } from './frame.ts';
 import type { NativeCodec, NativeStore } from './native-classes.ts';
@@ -18,7 +19,7 @@ export type StoreRequest =
       /** JSON of an object of strings. */
       readonly tags: string | null;
       readonly priority: number;
-      readonly onConflict: 'error' | 'return' | 'restartIfTerminal';
+      readonly onConflict: OnConflict;
       readonly trace: TraceContext | null;
     }
   | {

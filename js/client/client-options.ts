@@ -4,6 +4,7 @@ import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/
 import { INSTANCE_OPTIONS, type InstanceOptions } from '../orchestration/call-options.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { named, type OptionTable, oneOf } from '../util/options.ts';
+import { CONFLICTS, type OnConflict } from '../values/conflicts.ts';
 import { type ClientLimits, checkClientLimits } from '../values/limits.ts';
 
 /** Options of a {@link Client}. */
@@ -26,11 +27,8 @@ export interface ClientOptions {
 
 /** Options of {@link Client.startOrchestration}. */
 export interface StartOptions extends InstanceOptions {
-  /**
-   * Behaviour when the id is in use. `'error'` (default) throws `InstanceExistsError`, `'return'` leaves the instance
-   * as it is, `'restartIfTerminal'` starts the instance anew if it has ended.
-   */
-  onConflict?: 'error' | 'return' | 'restartIfTerminal';
+  /** Behaviour when the id is in use. Default `'error'`. */
+  onConflict?: OnConflict;
 }
 
 /** Options of {@link Client.start}. */
@@ -50,7 +48,7 @@ export const CLIENT_OPTIONS = {
 /** The checks of {@link StartOptions}. */
 export const START_OPTIONS = {
   ...INSTANCE_OPTIONS,
-  onConflict: oneOf('error', 'return', 'restartIfTerminal'),
+  onConflict: oneOf(...CONFLICTS),
 } satisfies OptionTable;
 
 const { version: _, ...TYPED_OPTIONS } = START_OPTIONS;

@@ -1,6 +1,7 @@
 // Commands: what the code asks the engine to do, and the ways in which the code ends.
 
 import type { TraceContext } from '../tracing/telemetry-hooks.ts';
+import type { OnConflict } from '../values/conflicts.ts';
 import type { Mailbox } from './waits.ts';
 
 /** Kinds of {@link Command}, as `crates/node/src/command.rs` numbers them. */
@@ -34,6 +35,7 @@ export interface StartInstance {
   /** JSON of an object of strings. */
   readonly tags: string | null;
   readonly priority: number;
+  readonly onConflict: OnConflict;
   /** Context below which the instance is traced; `null` if it is not traced. */
   readonly trace: TraceContext | null;
 }

@@ -1,6 +1,7 @@
 // The options and last arguments of calls that start an instance.
 
-import { named, type OptionTable, priority, textsByName } from '../util/options.ts';
+import { named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
+import { CHILD_CONFLICTS, CONFLICTS, type OnConflict } from '../values/conflicts.ts';
 
 /** Options of an instance that is started. */
 export interface InstanceOptions {
@@ -23,13 +24,26 @@ export const INSTANCE_OPTIONS = {
   tags: textsByName,
 } satisfies OptionTable;
 
+/** Options of a detached instance. */
+export interface DetachedOptions extends InstanceOptions {
+  /** Behaviour when the id is in use. Default `'error'`. An instance never replaces itself: that is an error. */
+  onConflict?: OnConflict;
+}
+
+export const DETACHED_OPTIONS: OptionTable = { ...INSTANCE_OPTIONS, onConflict: oneOf(...CONFLICTS) };
+
 /** Options of a child. */
 export interface ChildOptions extends InstanceOptions {
   /** The child's id. Default: the id of the parent, a slash, and a UUID. */
   id?: string;
+  /**
+   * Behaviour when the id is in use: see {@link OnConflict}. Default `'error'`. A child is always a new instance of its
+   * parent, so an existing instance cannot be returned.
+   */
+  onConflict?: (typeof CHILD_CONFLICTS)[number];
 }
 
-export const CHILD_OPTIONS: OptionTable = { ...INSTANCE_OPTIONS, id: named };
+export const CHILD_OPTIONS: OptionTable = { ...INSTANCE_OPTIONS, id: named, onConflict: oneOf(...CHILD_CONFLICTS) };
 
 /** The last arguments of a call. The input may be left out where it may be `undefined`. */
 export type InputArguments<I, Options> = undefined extends I

@@ -23,8 +23,52 @@ pub struct InstanceStart {
     pub tags: Option<String>,
     /// Priority. Higher priorities are acquired first.
     pub priority: i32,
+    /// The reaction to an id that is in use.
+    pub on_conflict: StartConflict,
     /// Trace context of the start.
     pub trace: TraceContext,
+}
+
+/// The reaction of a start to an id that is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StartConflict {
+    /// The start is refused.
+    #[default]
+    Error,
+    /// The instance stays, and the start succeeds.
+    Return,
+    /// An instance that has ended is replaced. Otherwise the start is refused.
+    RestartIfTerminal,
+    /// An instance that has ended is replaced. Otherwise the instance stays, and the start succeeds.
+    ReturnOrRestart,
+    /// An instance that failed, was cancelled or was terminated is replaced. Otherwise the instance stays, and the start
+    /// succeeds.
+    RestartIfFailed,
+    /// The instance is replaced. One that has not ended is terminated.
+    TerminateAndRestart,
+}
+
+impl StartConflict {
+    /// All reactions, in the order of their numbers at the boundary to the driver.
+    pub const ALL: [Self; 6] = [
+        Self::Error,
+        Self::Return,
+        Self::RestartIfTerminal,
+        Self::ReturnOrRestart,
+        Self::RestartIfFailed,
+        Self::TerminateAndRestart,
+    ];
+
+    /// Returns true if a start succeeds although the instance that has its id stays.
+    #[must_use]
+    pub const fn accepts_other(self) -> bool {
+        matches!(self, Self::Return | Self::ReturnOrRestart | Self::RestartIfFailed)
+    }
+
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Terminal status of a child that did not complete.

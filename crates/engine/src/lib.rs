@@ -36,7 +36,8 @@ mod turn;
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
 pub use command::Command;
 pub use cross_instance::{
-    AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, TurnMessage, TurnStart,
+    AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, StartConflict, TurnMessage,
+    TurnStart,
 };
 pub use engine::{Budget, Engine, Start};
 pub use event::{

@@ -1,6 +1,8 @@
 //! Commands, waits and ends of the driver, decoded for the engine. `js/binding/commands.ts` encodes them.
 
-use perdure_engine::{ActivityOptions, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, Waits};
+use perdure_engine::{
+    ActivityOptions, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, StartConflict, Waits,
+};
 
 use crate::errors::argument;
 use crate::frame::Frame;
@@ -82,9 +84,10 @@ fn instance_start(
     text: String,
     version_to_start: impl FnOnce(&str) -> String,
 ) -> napi::Result<InstanceStart> {
-    let [priority] = frame.facts();
+    let [priority, conflict] = frame.facts();
     let [name, id, version, tags, trace, input] = frame.texts(text)?;
     let name = required(name)?;
+    let on_conflict = StartConflict::ALL.get(conflict as usize).copied();
     Ok(InstanceStart {
         version: version.unwrap_or_else(|| version_to_start(&name)),
         id: required(id)?,
@@ -92,6 +95,7 @@ fn instance_start(
         input,
         tags,
         priority: priority as i32,
+        on_conflict: on_conflict.ok_or_else(|| argument(format!("there is no reaction {conflict} to a used id")))?,
         trace,
     })
 }
@@ -160,7 +164,7 @@ pub(crate) fn mailbox_parts(mailbox: Mailbox) -> (u32, String) {
     }
 }
 
-fn mailbox(kind: f64, name: String) -> napi::Result<Mailbox> {
+pub(crate) fn mailbox(kind: f64, name: String) -> napi::Result<Mailbox> {
     match kind as u32 {
         EVENT => Ok(Mailbox::Event(name)),
         QUEUE => Ok(Mailbox::Queue(name)),

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload};
+use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
 use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, OverdueRequest};
-use perdure_runtime::{Awaiting, Conflict, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
+use perdure_runtime::{Awaiting, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -112,17 +112,8 @@ pub(crate) struct Start {
     /// JSON of an object of strings.
     tags: Option<String>,
     priority: i32,
-    on_conflict: OnConflict,
+    on_conflict: StartConflict,
     trace: Option<String>,
-}
-
-/// The reaction of a start to an id that is in use.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum OnConflict {
-    Error,
-    Return,
-    RestartIfTerminal,
 }
 
 #[derive(Deserialize)]
@@ -339,11 +330,7 @@ impl Start {
             tags: self.tags,
             priority: self.priority,
             trace: self.trace,
-            conflict: match self.on_conflict {
-                OnConflict::Error => Conflict::Fail,
-                OnConflict::Return => Conflict::Return,
-                OnConflict::RestartIfTerminal => Conflict::RestartIfTerminal,
-            },
+            conflict: self.on_conflict,
         }
     }
 }

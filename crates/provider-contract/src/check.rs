@@ -3,7 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use perdure_engine::{ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, InstanceStart, MessageSeq};
+use perdure_engine::{
+    ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, InstanceStart, MessageSeq, StartConflict,
+};
 use perdure_provider::{
     AfterTurn, CheckRequest, Checked, CrossInstanceEffects, CrossInstanceStart, Heartbeat, InstanceKey, ManualClock,
     NewInstance, NextExecution, Reporter, Rule, TaskOffer, TurnCommit, WorkerId, Write,
@@ -126,6 +128,7 @@ impl Handle<'_> {
     async fn parent(&self, worker: &WorkerId) {
         let owned = self.owned("parent", worker).await;
         let child = InstanceStart {
+            on_conflict: StartConflict::default(),
             id: "child".into(),
             name: "flow".into(),
             version: VERSION.into(),
@@ -135,6 +138,7 @@ impl Handle<'_> {
             trace: None,
         };
         let start = CrossInstanceStart {
+            accepts_other: false,
             scheduled: EventId(2),
             is_child: true,
             instance: NewInstance {

@@ -27,6 +27,7 @@ fn doing(turn: TurnCommit, cross_instance: CrossInstanceEffects) -> TurnCommit {
 
 fn other(scheduled: u64, is_child: bool, instance: NewInstance) -> CrossInstanceStart {
     CrossInstanceStart {
+        accepts_other: false,
         scheduled: EventId(scheduled),
         is_child,
         instance,

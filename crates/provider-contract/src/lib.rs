@@ -31,6 +31,7 @@ pub mod messages;
 pub mod pages;
 pub mod payloads;
 pub mod release;
+pub mod replacing;
 pub mod revocation;
 pub mod starts;
 pub mod stats;
@@ -261,6 +262,15 @@ macro_rules! behaviour {
                 a_message_that_was_not_seen_does_not_delay_an_earlier_time,
                 fences_off_the_former_owner,
                 releases_only_its_own_instance,
+            }
+            replacing {
+                restart_if_failed_keeps_what_completed_or_goes_on,
+                terminate_and_restart_replaces_a_running_instance,
+                terminate_and_restart_takes_any_state,
+                terminate_and_restart_tells_parent_and_children,
+                eight_replacing_starts_at_once_leave_one_instance,
+                eight_restarts_at_once_make_one_instance,
+                a_turn_replaces_others_and_not_itself,
             }
             revocation {
                 is_told_until_the_owner_lets_go,

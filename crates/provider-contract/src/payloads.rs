@@ -3,7 +3,7 @@
 use perdure_engine::{
     ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId,
     ExecutionStarted, InstanceStart, Interruption, Mailbox, MessageBody, NoteEvent, ParentLink, Payload, Refusal,
-    RetryPolicy,
+    RetryPolicy, StartConflict,
 };
 use perdure_provider::{AcquiredInstance, NewInstance, StatusChange, TurnCommit, WorkerId};
 
@@ -195,6 +195,7 @@ fn events_of_activities_and_timers() -> Vec<Event> {
 
 fn events_of_children_and_starts() -> Vec<Event> {
     let start = || InstanceStart {
+        on_conflict: StartConflict::default(),
         id: "other".into(),
         name: "flow".into(),
         version: "1.0.0".into(),

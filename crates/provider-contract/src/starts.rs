@@ -243,6 +243,7 @@ pub async fn a_start_brings_its_first_turn_along(store: &Store) {
         key,
         claimed: Some(epoch),
         turn: Some(committed),
+        ..
     } = outcome
     else {
         panic!("started with its turn, not {outcome:?}")

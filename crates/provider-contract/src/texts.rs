@@ -1,6 +1,8 @@
 //! Texts of values are read row by row and replaced by others, while workers go on.
 
-use perdure_engine::{CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody};
+use perdure_engine::{
+    CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody, StartConflict,
+};
 use perdure_provider::{
     AcquiredInstance, Heartbeat, Outcome, Reporter, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow,
     TextTable, TurnCommit, WorkerId, Write,
@@ -75,6 +77,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
         )
         .await;
     let child = InstanceStart {
+        on_conflict: StartConflict::default(),
         id: "child".into(),
         name: "n".into(),
         version: "1.0.0".into(),

@@ -56,6 +56,9 @@ impl ChangeNotifier {
     }
 
     fn add(&self, change: &mut Change, write: &Write, outcome: &Outcome) {
+        if let Some(terminated) = outcome.terminated() {
+            self.add_terminated(change, terminated);
+        }
         match (outcome, write) {
             (Outcome::Started { claimed: None, .. }, _) => change.work = true,
             (
@@ -71,20 +74,7 @@ impl ChangeNotifier {
             (Outcome::Committed { .. }, Write::Turn(turn)) => self.add_turn(change, turn, outcome),
             (Outcome::Delivered { owner, .. }, _) => self.receives(change, owner.as_ref()),
             (Outcome::TaskDone { receivers }, _) => self.all_receive(change, receivers),
-            (
-                Outcome::Terminated {
-                    owner,
-                    receivers,
-                    stopped,
-                    ..
-                },
-                _,
-            ) => {
-                change.statuses = true;
-                change.tasks |= !stopped.is_empty();
-                self.all_receive(change, receivers);
-                self.loses(change, owner.as_ref());
-            }
+            (Outcome::Terminated { .. }, _) => self.add_terminated(change, outcome),
             (Outcome::Suspended { owner, .. }, _) => {
                 change.statuses = true;
                 self.loses(change, owner.as_ref());
@@ -118,6 +108,24 @@ impl ChangeNotifier {
             change.tasks |= !others.stopped.is_empty();
             change.statuses |= others.ended;
             self.all_receive(change, &others.receivers);
+            for terminated in others.terminated() {
+                self.add_terminated(change, terminated);
+            }
+        }
+    }
+
+    fn add_terminated(&self, change: &mut Change, outcome: &Outcome) {
+        if let Outcome::Terminated {
+            owner,
+            receivers,
+            stopped,
+            ..
+        } = outcome
+        {
+            change.statuses = true;
+            change.tasks |= !stopped.is_empty();
+            self.all_receive(change, receivers);
+            self.loses(change, owner.as_ref());
         }
     }
 

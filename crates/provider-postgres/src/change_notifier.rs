@@ -100,6 +100,9 @@ impl ChangeNotifier {
     }
 
     fn add(&self, change: &mut Change, write: &Write, outcome: &Outcome) {
+        if let Some(terminated) = outcome.terminated() {
+            self.add_terminated(change, terminated);
+        }
         match outcome {
             Outcome::Started { claimed: None, .. } => change.work = true,
             Outcome::Started { turn: Some(turn), .. } => {
@@ -110,19 +113,7 @@ impl ChangeNotifier {
                 }
             }
             Outcome::Delivered { owner, .. } => self.receives(change, owner.as_ref()),
-            Outcome::Terminated {
-                owner,
-                receivers,
-                stopped,
-                ..
-            } => {
-                change.statuses = true;
-                change.tasks |= !stopped.is_empty();
-                for receiver in receivers {
-                    self.receives(change, receiver.as_ref());
-                }
-                self.loses(change, owner.as_ref());
-            }
+            Outcome::Terminated { .. } => self.add_terminated(change, outcome),
             Outcome::Suspended { owner, .. } => {
                 change.statuses = true;
                 self.loses(change, owner.as_ref());
@@ -148,6 +139,23 @@ impl ChangeNotifier {
         }
     }
 
+    fn add_terminated(&self, change: &mut Change, outcome: &Outcome) {
+        if let Outcome::Terminated {
+            owner,
+            receivers,
+            stopped,
+            ..
+        } = outcome
+        {
+            change.statuses = true;
+            change.tasks |= !stopped.is_empty();
+            for receiver in receivers {
+                self.receives(change, receiver.as_ref());
+            }
+            self.loses(change, owner.as_ref());
+        }
+    }
+
     fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
         let is_seen =
             turn.custom_status.is_some() || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
@@ -165,6 +173,9 @@ impl ChangeNotifier {
             change.statuses |= others.ended;
             for receiver in &others.receivers {
                 self.receives(change, receiver.as_ref());
+            }
+            for terminated in others.terminated() {
+                self.add_terminated(change, terminated);
             }
         }
         change.tasks |= turn

@@ -154,6 +154,7 @@ async fn starts_are_written_once_or_fail_as_retryable() {
             key,
             claimed: Some(Epoch(1)),
             turn: None,
+            ..
         },
     ] = outcomes[..]
     else {

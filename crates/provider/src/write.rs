@@ -94,6 +94,18 @@ pub struct NewInstance {
     pub on_conflict: OnConflict,
 }
 
+impl NewInstance {
+    /// Returns the termination of the instance that the start replaces.
+    #[must_use]
+    pub fn termination(&self) -> Terminate {
+        Terminate {
+            id: self.id.clone(),
+            reason: None,
+            time_ms: self.first_event.time_ms,
+        }
+    }
+}
+
 /// The reaction of a start to an id that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
@@ -102,6 +114,24 @@ pub enum OnConflict {
     /// Replaces an instance that has ended, whose history is deleted. Answers [`Outcome::Exists`] for an instance that
     /// has not ended.
     RestartIfTerminal,
+    /// Replaces an instance that has ended in any other way than `Completed`. Answers [`Outcome::Exists`] for all
+    /// others.
+    RestartIfFailed,
+    /// Replaces any instance. An instance that has not ended is terminated by the same write: its parent is told, and
+    /// its children are cancelled. A start that goes with a turn never replaces the instance of that turn.
+    TerminateAndRestart,
+}
+
+impl OnConflict {
+    /// Returns true if a start replaces an instance in this status without terminating it.
+    #[must_use]
+    pub const fn replaces(self, status: Status) -> bool {
+        match self {
+            Self::Keep => false,
+            Self::RestartIfTerminal | Self::TerminateAndRestart => status.is_terminal(),
+            Self::RestartIfFailed => status.is_terminal() && !matches!(status, Status::Completed),
+        }
+    }
 }
 
 /// A message to send.
@@ -225,6 +255,8 @@ pub struct CrossInstanceStart {
     pub scheduled: EventId,
     /// True if the instance is a child: its end is told to this execution, and the end of this instance cancels it.
     pub is_child: bool,
+    /// True if the start is no refusal when an instance has the id and stays.
+    pub accepts_other: bool,
     /// The instance to start. It has no first turn.
     pub instance: NewInstance,
 }
@@ -325,6 +357,8 @@ pub enum Outcome {
         claimed: Option<Epoch>,
         /// Outcome of the first turn; `None` if there was none, or the instance was not claimed.
         turn: Option<Box<Outcome>>,
+        /// [`Terminated`](Self::Terminated) of the instance that the start has ended and replaced, if there was one.
+        terminated: Option<Box<Outcome>>,
     },
     /// The id of a start is in use.
     Exists,
@@ -423,4 +457,22 @@ pub struct CrossInstanceOutcome {
     pub stopped: Vec<WorkerId>,
     /// True if suspended children were cancelled, and have ended by that.
     pub ended: bool,
+}
+
+impl CrossInstanceOutcome {
+    /// Returns the outcomes of the terminations of instances that starts have replaced.
+    pub fn terminated(&self) -> impl Iterator<Item = &Outcome> {
+        self.started.iter().filter_map(Outcome::terminated)
+    }
+}
+
+impl Outcome {
+    /// Returns the outcome of the termination of the instance that a start has ended and replaced.
+    #[must_use]
+    pub fn terminated(&self) -> Option<&Self> {
+        match self {
+            Self::Started { terminated, .. } => terminated.as_deref(),
+            _ => None,
+        }
+    }
 }

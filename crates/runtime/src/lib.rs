@@ -27,7 +27,7 @@ mod turn;
 mod worker;
 
 pub use client::reading::{HistoryPage, HistoryRequest};
-pub use client::store::{Conflict, Reply, StartRequest, Store};
+pub use client::store::{Reply, StartRequest, Store};
 pub use client::watch::{Awaiting, WaitId};
 pub use commit::committer::CommitStats;
 pub use error::RuntimeError;

@@ -4,6 +4,7 @@ import { Option } from 'commander';
 
 import type { StartOptions } from '../../client/client-options.ts';
 import { uuidv7 } from '../../util/uuid.ts';
+import { CONFLICTS } from '../../values/conflicts.ts';
 import { spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { withoutUndefined } from '../filter.ts';
@@ -35,13 +36,7 @@ export function start(cli: Cli): void {
       'priority; instances with a higher priority run first',
       wholeNumber(Number.MIN_SAFE_INTEGER),
     )
-    .addOption(
-      new Option('--on-conflict <action>', 'action if the id is in use').choices([
-        'error',
-        'return',
-        'restartIfTerminal',
-      ]),
-    )
+    .addOption(new Option('--on-conflict <action>', 'action if the id is in use').choices(CONFLICTS))
     .option('-w, --wait [duration]', 'wait until the instance has ended, at most this long', spanArgument)
     .action(
       cli.storeAction(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {

@@ -4,7 +4,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, ChildFailure, Incarnation, ParentLink, Payload, Refusal, TraceContext};
+use crate::{ActivityOptions, ChildFailure, Incarnation, ParentLink, Payload, Refusal, StartConflict, TraceContext};
 
 /// The fields that one kind of event keeps in its meta.
 pub(super) trait Meta: Sized {
@@ -159,6 +159,8 @@ pub(super) struct InstanceStartMeta {
     pub(super) tags: Option<String>,
     #[serde(default, skip_serializing_if = "crate::activity::is_zero")]
     pub(super) priority: i32,
+    #[serde(default, skip_serializing_if = "StartConflict::is_default")]
+    pub(super) on_conflict: StartConflict,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) trace: TraceContext,
 }

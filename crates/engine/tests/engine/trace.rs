@@ -2,7 +2,7 @@
 
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted,
-    InstanceStart, Outcome, Start, TraceContext, incarnation_of,
+    InstanceStart, Outcome, Start, StartConflict, TraceContext, incarnation_of,
 };
 
 const TRACE: &str = "{\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}";
@@ -48,6 +48,7 @@ fn charge(trace: TraceContext) -> Command {
 
 fn child(trace: TraceContext) -> Command {
     Command::StartChild(InstanceStart {
+        on_conflict: StartConflict::default(),
         id: "child".into(),
         name: "order".into(),
         version: "1.0.0".into(),

@@ -5,6 +5,7 @@ use perdure_provider::{
     Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProbationStep, ProviderError, Status, Suspicion,
 };
 
+use super::terminate;
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::{Tables, of_instance};
@@ -15,32 +16,37 @@ pub(super) struct Inserted {
     pub(super) key: InstanceKey,
     /// Epoch of the instance, if it was claimed.
     pub(super) claimed: Option<Epoch>,
+    /// Outcome of the termination of the instance that had the id.
+    terminated: Option<Outcome>,
 }
 
 impl Inserted {
     /// Returns the outcome of the start, with that of the first turn.
-    pub(super) fn outcome(&self, turn: Option<Outcome>) -> Outcome {
+    pub(super) fn outcome(self, turn: Option<Outcome>) -> Outcome {
         Outcome::Started {
             key: self.key,
             claimed: self.claimed,
             turn: turn.map(Box::new),
+            terminated: self.terminated.map(Box::new),
         }
     }
 }
 
-/// Inserts an instance without its first turn. Returns `None` if its id is in use.
+/// Inserts an instance without its first turn. Returns `None` if its id is in use. `by` is the instance whose turn asks
+/// for it.
 pub(super) fn insert(
     tables: &mut Tables,
     instance: &NewInstance,
     parent: Option<Parent>,
+    by: Option<InstanceKey>,
 ) -> Result<Option<Inserted>, ProviderError> {
     instance.check().map_err(internal)?;
     // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let claim = instance.claim.as_ref();
     let owner = claim.filter(|worker| worker::is_registered(tables, worker)).cloned();
-    if !make_room(tables, instance) {
+    let Some(terminated) = make_room(tables, instance, by) else {
         return Ok(None);
-    }
+    };
     // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
     // due now and in epoch 0.
     let claimed = owner.as_ref().map(|_| Epoch(1));
@@ -74,22 +80,31 @@ pub(super) fn insert(
         probation: ProbationStep::End,
     });
     history::append(tables, key, ExecutionId::FIRST, &instance.first_event);
-    Ok(Some(Inserted { key, claimed }))
+    Ok(Some(Inserted {
+        key,
+        claimed,
+        terminated,
+    }))
 }
 
-/// Returns true if the id is free, or was made free: an instance that has it is removed if the start may replace it.
-fn make_room(tables: &mut Tables, instance: &NewInstance) -> bool {
+/// Makes the id free: removes the instance that has it, if the start may replace that. Returns the outcome of its
+/// termination, if it had not ended. `None`: the id stays in use.
+fn make_room(tables: &mut Tables, instance: &NewInstance, by: Option<InstanceKey>) -> Option<Option<Outcome>> {
     let Some(row) = tables.find(&instance.id) else {
-        return true;
+        return Some(None);
     };
     if is_planted(Bug::TwoInstancesOfOneId) {
-        return true;
+        return Some(None);
     }
-    if instance.on_conflict == OnConflict::Keep || !row.status.is_terminal() {
-        return false;
-    }
-    let key = row.key;
+    let (key, status) = (row.key, row.status);
+    let terminated = if instance.on_conflict.replaces(status) {
+        None
+    } else if instance.on_conflict == OnConflict::TerminateAndRestart && by != Some(key) {
+        Some(terminate::terminate(tables, &instance.termination()))
+    } else {
+        return None;
+    };
     tables.remove_instance(key);
     tables.history.remove_range(of_instance(key));
-    true
+    Some(terminated)
 }

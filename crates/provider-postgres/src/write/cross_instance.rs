@@ -94,8 +94,9 @@ async fn start_all(session: &Session<'_>, turns: &mut [TurnEffects<'_>]) -> Resu
         .enumerate()
         .flat_map(|(n, turn)| turn.starts().iter().map(move |other| (n, turn.origin, other)))
         .collect();
-    for (_, _, other) in &asked {
-        insert::make_room(session, &other.instance).await?;
+    let mut terminated = Vec::with_capacity(asked.len());
+    for (_, origin, other) in &asked {
+        terminated.push(insert::make_room(session, &other.instance, Some(origin.key)).await?);
     }
     let parents = asked.iter().map(|(_, origin, other)| {
         let parent = other.is_child.then_some(Parent {
@@ -109,17 +110,21 @@ async fn start_all(session: &Session<'_>, turns: &mut [TurnEffects<'_>]) -> Resu
     let starts = NewInstances::of(&keys, parents)?;
     let rows = session.run(starts.query(session).as_ref()).await?;
     let inserted = AllInserted::of(&rows)?;
-    let came = asked.iter().enumerate().map(|(at, (n, _, other))| {
-        (
-            *n,
-            other.scheduled,
-            inserted
-                .get(keys[at])
-                .map_or(Outcome::Exists, |inserted| inserted.outcome(&other.instance)),
-        )
-    });
-    for (n, scheduled, outcome) in came.collect::<Vec<_>>() {
-        if outcome == Outcome::Exists {
+    let came = asked
+        .iter()
+        .zip(terminated)
+        .enumerate()
+        .map(|(at, ((n, _, other), terminated))| {
+            (
+                *n,
+                (!other.accepts_other).then_some(other.scheduled),
+                inserted.get(keys[at]).map_or(Outcome::Exists, |inserted| {
+                    inserted.outcome(&other.instance, terminated)
+                }),
+            )
+        });
+    for (n, refusable, outcome) in came.collect::<Vec<_>>() {
+        if let (Outcome::Exists, Some(scheduled)) = (&outcome, refusable) {
             turns[n].refused.push((scheduled, Refusal::InstanceExists));
         }
         turns[n].outcome.started.push(outcome);

@@ -11,6 +11,7 @@ use tokio_postgres::Row;
 use super::events::Events;
 use super::found::{Parent, find};
 use super::next_state::{NextState, custom_status};
+use super::terminate;
 use crate::connection::Query;
 use crate::error::Failure;
 use crate::params::P;
@@ -211,7 +212,7 @@ pub(super) fn after_first_turn<'w>(instance: &NewInstance, turn: &'w TurnCommit)
 }
 
 /// An instance that was inserted.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Inserted {
     pub(super) key: InstanceKey,
     pub(super) is_claimed: bool,
@@ -219,8 +220,9 @@ pub(super) struct Inserted {
 }
 
 impl Inserted {
-    /// Returns the outcome of the start, with that of its first turn.
-    pub(super) fn outcome(&self, instance: &NewInstance) -> Outcome {
+    /// Returns the outcome of the start, with that of its first turn. `terminated` is the outcome of the termination of
+    /// the instance that had the id.
+    pub(super) fn outcome(&self, instance: &NewInstance, terminated: Option<Outcome>) -> Outcome {
         let has_turn = self.is_claimed && instance.first_turn.is_some();
         Outcome::Started {
             key: self.key,
@@ -232,6 +234,7 @@ impl Inserted {
                     others: None,
                 })
             }),
+            terminated: terminated.map(Box::new),
         }
     }
 }
@@ -256,26 +259,40 @@ impl AllInserted {
 
     /// Returns the instance that was inserted. `None`: its id is in use.
     pub(super) fn get(&self, key: i64) -> Option<Inserted> {
-        self.0.get(&key).copied()
+        self.0.get(&key).cloned()
     }
 }
 
-/// Removes the instance that has the id of a start, if the start may replace it.
-pub(super) async fn make_room(session: &Session<'_>, instance: &NewInstance) -> Result<(), Failure> {
-    if instance.on_conflict == OnConflict::RestartIfTerminal
-        && let Some(found) = find(session, &instance.id).await?
-        && found.status.is_terminal()
-    {
-        // The instance has no messages: they were deleted by the commit that ended it (P6).
-        session
-            .query(
-                "DELETE FROM {schema}.history WHERE instance_key = $1",
-                &[P::Int(found.key.0)],
-            )
-            .await?;
-        session
-            .query("DELETE FROM {schema}.instances WHERE key = $1", &[P::Int(found.key.0)])
-            .await?;
+/// Removes the instance that has the id of a start, if the start may replace it. Returns the outcome of its termination,
+/// if it had not ended. `by` is the instance whose turn asks for the start.
+pub(super) async fn make_room(
+    session: &Session<'_>,
+    instance: &NewInstance,
+    by: Option<InstanceKey>,
+) -> Result<Option<Outcome>, Failure> {
+    let on_conflict = instance.on_conflict;
+    if on_conflict == OnConflict::Keep {
+        return Ok(None);
     }
-    Ok(())
+    let Some(found) = find(session, &instance.id).await? else {
+        return Ok(None);
+    };
+    let terminated = if on_conflict.replaces(found.status) {
+        None
+    } else if on_conflict == OnConflict::TerminateAndRestart && by != Some(found.key) {
+        Some(terminate::terminate(session, &instance.termination()).await?)
+    } else {
+        return Ok(None);
+    };
+    // The instance has no messages: they were deleted by the write that ended it (P6).
+    session
+        .query(
+            "DELETE FROM {schema}.history WHERE instance_key = $1",
+            &[P::Int(found.key.0)],
+        )
+        .await?;
+    session
+        .query("DELETE FROM {schema}.instances WHERE key = $1", &[P::Int(found.key.0)])
+        .await?;
+    Ok(terminated)
 }

@@ -58,10 +58,8 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
 fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
     match write {
         Write::Turn(turn) => (Stage::Turn, Name::Key(turn.key), None),
-        Write::Start(new) if new.on_conflict == OnConflict::RestartIfTerminal => {
-            (Stage::Single, Name::Id(&new.id), None)
-        }
-        Write::Start(new) => (Stage::Start, Name::Id(&new.id), None),
+        Write::Start(new) if new.on_conflict == OnConflict::Keep => (Stage::Start, Name::Id(&new.id), None),
+        Write::Start(new) => (Stage::Single, Name::Id(&new.id), None),
         Write::Message(message) => (Stage::Message, Name::Id(&message.instance), message.unread_max),
         Write::Terminate(end) => (Stage::Single, Name::Id(&end.id), None),
         Write::Resume { id, .. } => (Stage::Single, Name::Id(id), None),

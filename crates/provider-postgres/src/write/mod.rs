@@ -70,7 +70,7 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     turn::outcomes(&layer.turns, &turned, outcomes, &mut effects)?;
     let inserted = insert::AllInserted::of(&started)?;
     for ((place, instance), key) in layer.starts.iter().zip(&keys) {
-        outcomes[*place] = Some(start::outcome(*place, instance, inserted.get(*key), &mut effects));
+        outcomes[*place] = Some(start::outcome(*place, instance, inserted.get(*key), None, &mut effects));
     }
     for ((place, message), sent) in layer.messages.iter().zip(mailbox::sent(&sent, layer.messages.len())?) {
         outcomes[*place] = Some(message::outcome(session, message, sent).await?);

@@ -1,6 +1,6 @@
 //! Starts of instances, with the effects of their first turns on other instances.
 
-use perdure_provider::{NewInstance, Outcome};
+use perdure_provider::{NewInstance, OnConflict, Outcome};
 
 use super::cross_instance::{self, TurnEffects};
 use super::insert::{AllInserted, Inserted, NewInstances, make_room};
@@ -12,6 +12,7 @@ pub(super) fn outcome<'w>(
     place: usize,
     instance: &'w NewInstance,
     inserted: Option<Inserted>,
+    terminated: Option<Outcome>,
     effects: &mut Vec<TurnEffects<'w>>,
 ) -> Outcome {
     let Some(inserted) = inserted else {
@@ -20,19 +21,28 @@ pub(super) fn outcome<'w>(
     if let Some(turn) = instance.first_turn.as_deref().filter(|_| inserted.is_claimed) {
         effects.extend(TurnEffects::of(place, turn, inserted.key, None));
     }
-    inserted.outcome(instance)
+    inserted.outcome(instance, terminated)
 }
 
-/// Runs a start that may replace an instance that has ended.
+/// Most rounds of a start that replaces any instance. Another start has taken the id since the look at it in each round.
+const ROUNDS_MAX: u32 = 16;
+
+/// Runs a start that may replace another instance.
 pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
-    make_room(session, instance).await?;
     let keys = session.connection().keys(1).await?;
     let starts = NewInstances::of(&keys, [(instance, None)])?;
-    let rows = session.run(starts.query(session).as_ref()).await?;
-    let mut effects = Vec::new();
-    let inserted = AllInserted::of(&rows)?.get(keys[0]);
-    let mut outcomes = [Some(outcome(0, instance, inserted, &mut effects))];
-    cross_instance::carry_out(session, effects, &mut outcomes).await?;
-    let [outcome] = outcomes;
-    outcome.ok_or_else(|| Failure::internal("a start without an outcome"))
+    for _ in 0..ROUNDS_MAX {
+        let terminated = make_room(session, instance, None).await?;
+        let rows = session.run(starts.query(session).as_ref()).await?;
+        let inserted = AllInserted::of(&rows)?.get(keys[0]);
+        if inserted.is_none() && instance.on_conflict == OnConflict::TerminateAndRestart {
+            continue;
+        }
+        let mut effects = Vec::new();
+        let mut outcomes = [Some(outcome(0, instance, inserted, terminated, &mut effects))];
+        cross_instance::carry_out(session, effects, &mut outcomes).await?;
+        let [outcome] = outcomes;
+        return outcome.ok_or_else(|| Failure::internal("a start without an outcome"));
+    }
+    Ok(Outcome::Exists)
 }

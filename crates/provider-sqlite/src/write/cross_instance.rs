@@ -34,8 +34,8 @@ pub(super) fn carry_out(
     let itself = |event| Parent { key, execution, event };
     for start in &effects.starts {
         let parent = start.is_child.then(|| itself(start.scheduled));
-        let inserted = insert(session, &start.instance, parent.as_ref())?;
-        if inserted.is_none() {
+        let inserted = insert(session, &start.instance, parent.as_ref(), Some(key))?;
+        if inserted.is_none() && !start.accepts_other {
             refused.push((start.scheduled, Refusal::InstanceExists));
         }
         let started = inserted.map_or(Outcome::Exists, |inserted| inserted.outcome(None));

@@ -5,6 +5,7 @@ use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
 use rusqlite::params;
 
 use super::found::{Found, Parent, find};
+use super::terminate;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -16,24 +17,29 @@ pub(super) struct Inserted {
     pub(super) key: InstanceKey,
     /// Epoch of the instance, if it was claimed.
     pub(super) claimed: Option<Epoch>,
+    /// Outcome of the termination of the instance that had the id.
+    terminated: Option<Outcome>,
 }
 
 impl Inserted {
     /// Returns the outcome of the start, with that of the first turn.
-    pub(super) fn outcome(&self, turn: Option<Outcome>) -> Outcome {
+    pub(super) fn outcome(self, turn: Option<Outcome>) -> Outcome {
         Outcome::Started {
             key: self.key,
             claimed: self.claimed,
             turn: turn.map(Box::new),
+            terminated: self.terminated.map(Box::new),
         }
     }
 }
 
-/// Inserts an instance without its first turn. Returns `None` if its id is in use.
+/// Inserts an instance without its first turn. Returns `None` if its id is in use. `by` is the instance whose turn asks
+/// for it.
 pub(super) fn insert(
     session: &mut Session<'_>,
     instance: &NewInstance,
     parent: Option<&Parent>,
+    by: Option<InstanceKey>,
 ) -> Result<Option<Inserted>, Failure> {
     let first = &instance.first_event;
     instance.check().map_err(Failure::internal)?;
@@ -73,9 +79,11 @@ pub(super) fn insert(
             }
         )
     };
+    let mut terminated = None;
     if insert(session)? == 0 {
-        if !make_room(session, instance)? {
-            return Ok(None);
+        match make_room(session, instance, by)? {
+            Some(ended) => terminated = ended,
+            None => return Ok(None),
         }
         let inserted = insert(session)?;
         assert_eq!(inserted, 1, "the id was made free in this transaction");
@@ -85,18 +93,29 @@ pub(super) fn insert(
     Ok(Some(Inserted {
         key,
         claimed: claim.map(|_| epoch),
+        terminated,
     }))
 }
 
-/// Removes the instance that has the id, if the start may replace it.
-fn make_room(session: &Session<'_>, instance: &NewInstance) -> Result<bool, Failure> {
-    match (instance.on_conflict, find(session, &instance.id)?) {
-        (OnConflict::RestartIfTerminal, Some(Found { key, status, .. })) if status.is_terminal() => {
-            // The instance has no messages: they were deleted with the commit that ended it (P6).
-            session.execute("DELETE FROM history WHERE instance_key = ?1", params![key.0])?;
-            session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
-            Ok(true)
-        }
-        _ => Ok(false),
-    }
+/// Removes the instance that has the id, if the start may replace it. Returns the outcome of its termination, if it had
+/// not ended. `None`: the id stays in use.
+fn make_room(
+    session: &mut Session<'_>,
+    instance: &NewInstance,
+    by: Option<InstanceKey>,
+) -> Result<Option<Option<Outcome>>, Failure> {
+    let Some(Found { key, status, .. }) = find(session, &instance.id)? else {
+        return Ok(None);
+    };
+    let terminated = if instance.on_conflict.replaces(status) {
+        None
+    } else if instance.on_conflict == OnConflict::TerminateAndRestart && by != Some(key) {
+        Some(terminate::terminate(session, &instance.termination())?)
+    } else {
+        return Ok(None);
+    };
+    // The instance has no messages: they were deleted with the write that ended it (P6).
+    session.execute("DELETE FROM history WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
+    Ok(Some(terminated))
 }

@@ -9,7 +9,7 @@ use crate::session::Session;
 
 /// Starts an instance. The key and the epoch of the first turn are those that the start gave.
 pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
-    let Some(inserted) = insert(session, instance, None)? else {
+    let Some(inserted) = insert(session, instance, None, None)? else {
         return Ok(Outcome::Exists);
     };
     let (Some(first), Some(epoch)) = (&instance.first_turn, inserted.claimed) else {

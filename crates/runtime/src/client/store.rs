@@ -4,7 +4,9 @@
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use perdure_engine::{Bug, EventId, EventRecord, ExecutionStarted, MessageBody, Payload, TraceContext, is_planted};
+use perdure_engine::{
+    Bug, EventId, EventRecord, ExecutionStarted, MessageBody, Payload, StartConflict, TraceContext, is_planted,
+};
 use perdure_provider::{
     AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OPEN_VERSION,
     OnConflict, Outcome, Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
@@ -42,18 +44,17 @@ pub struct StartRequest {
     /// Trace context of the start.
     pub trace: TraceContext,
     /// Behaviour when the id is in use.
-    pub conflict: Conflict,
+    pub conflict: StartConflict,
 }
 
-/// Behaviour of a start whose id is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflict {
-    /// Fail with `InstanceExists`.
-    Fail,
-    /// Succeed, because the instance is there.
-    Return,
-    /// Replace an instance that has ended; fail otherwise.
-    RestartIfTerminal,
+/// Returns the reaction of the store to a start whose id is in use.
+pub(crate) const fn of_store(conflict: StartConflict) -> OnConflict {
+    match conflict {
+        StartConflict::Error | StartConflict::Return => OnConflict::Keep,
+        StartConflict::RestartIfTerminal | StartConflict::ReturnOrRestart => OnConflict::RestartIfTerminal,
+        StartConflict::RestartIfFailed => OnConflict::RestartIfFailed,
+        StartConflict::TerminateAndRestart => OnConflict::TerminateAndRestart,
+    }
 }
 
 /// A worker of this process, as its store sees it.
@@ -193,7 +194,10 @@ impl Store {
             reply
         };
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
-        let worker = self.workers().into_iter().find(|w| w.can_take(&name, &version));
+        // A worker may still run the instance that is replaced, and learns of that after the commit.
+        let may_terminate = conflict == StartConflict::TerminateAndRestart;
+        let mut workers = self.workers().into_iter().filter(|_| !may_terminate);
+        let worker = workers.find(|worker| worker.can_take(&name, &version));
         let (seed, incarnation) = new_start(&*self.machine);
         let started = ExecutionStarted {
             name: name.clone(),
@@ -206,11 +210,6 @@ impl Store {
             trace,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
-        let on_conflict = if conflict == Conflict::RestartIfTerminal {
-            OnConflict::RestartIfTerminal
-        } else {
-            OnConflict::Keep
-        };
         let new = Box::new(NewInstance {
             id: id.clone(),
             name,
@@ -221,23 +220,38 @@ impl Store {
             priority,
             claim: None,
             first_turn: None,
-            on_conflict,
+            on_conflict: of_store(conflict),
         });
         let this = Arc::clone(self);
         let done: WriteDone = Box::new(move |answer| match answer {
-            Ok(Outcome::Started { claimed, .. }) => {
-                if claimed.is_none() {
-                    this.work_is_due();
-                }
+            Ok(started @ Outcome::Started { .. }) => {
+                this.started(&started);
                 reply(Ok(()));
             }
-            Ok(Outcome::Exists) if conflict == Conflict::Return => reply(Ok(())),
+            Ok(Outcome::Exists) if conflict.accepts_other() => reply(Ok(())),
             Ok(Outcome::Exists) => reply(Err(RuntimeError::InstanceExists { id })),
             other => reply(Err(unexpected(other.map_err(RuntimeError::from)))),
         });
         match worker {
             Some(worker) => worker.start(new, done),
             None => self.committer.submit(Write::Start(new), Patience::Limited, done),
+        }
+    }
+
+    /// Follows up on a start: gives up the instance that it has replaced, and tells workers of the new one.
+    pub(crate) fn started(&self, outcome: &Outcome) {
+        if let Some(Outcome::Terminated {
+            key,
+            owner,
+            receivers,
+            stopped,
+        }) = outcome.terminated()
+        {
+            self.revoke(*key, NEVER_AGAIN, owner.as_ref());
+            self.ended_from_outside(receivers, !stopped.is_empty());
+        }
+        if let Outcome::Started { claimed: None, .. } = outcome {
+            self.work_is_due();
         }
     }
 

@@ -78,6 +78,7 @@ impl Instances {
                 key,
                 claimed: Some(epoch),
                 turn,
+                ..
             }) => (Some((*key, *epoch)), turn.take().map(|turn| *turn)),
             _ => (None, None),
         };

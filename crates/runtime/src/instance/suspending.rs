@@ -21,6 +21,9 @@ use crate::worker::owned::{Owned, Releasing};
 struct Suspension {
     instance: Arc<Instance>,
     commit: TurnCommit,
+    /// The line for the log. It is written once the store has answered: an instance that was replaced meanwhile cannot
+    /// be read, and is not suspended.
+    message: Option<String>,
     /// The number of times that the store refused it.
     refused: u32,
     releasing: Releasing,
@@ -37,11 +40,7 @@ impl Instances {
             // The problem may come from the end of the session. Another worker will see if it remains.
             return;
         }
-        self.shared.log_for(
-            &**instance,
-            Level::Error,
-            format!("instance '{}' is suspended: {}", instance.id, report.message()),
-        );
+        let message = format!("instance '{}' is suspended: {}", instance.id, report.message());
         let mismatched_code = report.is_mismatch().then(|| {
             let registry = self.shared.registry.lock();
             registry.code(&instance.name, &instance.version).map(str::to_owned)
@@ -51,6 +50,7 @@ impl Instances {
             releasing: self.worker.releasing(Owned::Instance(commit.key, commit.epoch)),
             instance: Arc::clone(instance),
             commit,
+            message: Some(message),
             refused: 0,
         };
         self.forget(instance, AbortReason::Cancelled);
@@ -87,7 +87,11 @@ impl Instances {
         self.shared.store.committer.submit(write, Patience::Endless, done);
     }
 
-    fn suspended(self: &Arc<Self>, suspension: Suspension, answer: Result<Outcome, ProviderError>) {
+    fn suspended(self: &Arc<Self>, mut suspension: Suspension, answer: Result<Outcome, ProviderError>) {
+        let message = suspension.message.take();
+        if let (Ok(Outcome::Committed { .. }) | Err(_), Some(message)) = (&answer, message) {
+            self.shared.log_for(&*suspension.instance, Level::Error, message);
+        }
         let instance = &suspension.instance;
         match answer {
             Ok(Outcome::Committed { .. }) => {
@@ -112,6 +116,7 @@ impl Instances {
             mut commit,
             refused,
             releasing,
+            ..
         } = suspension;
         let then = if refused + 1 < SUSPENSION_TRIES {
             "the suspension is retried without its report"
@@ -130,6 +135,7 @@ impl Instances {
         let suspension = Suspension {
             instance,
             commit,
+            message: None,
             refused: refused + 1,
             releasing,
         };

@@ -11,6 +11,7 @@ use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
 };
 
+use crate::client::store::of_store;
 use crate::instance::instances::Instances;
 use crate::platform::machine::new_start;
 use crate::state::Instance;
@@ -38,7 +39,9 @@ pub(crate) fn prepare(
     let starts = starts.into_iter().map(|start| {
         let mut other = other_start(instance, start, new_start(machine), now);
         let new = &mut other.instance;
-        if room > 0 && instances.shared.registry.lock().has(&new.name, &new.version) {
+        // This worker may still run the instance that is replaced.
+        let may_claim = new.on_conflict != OnConflict::TerminateAndRestart && room > 0;
+        if may_claim && instances.shared.registry.lock().has(&new.name, &new.version) {
             room -= 1;
             new.claim = Some(instances.worker.id.clone());
         }
@@ -74,6 +77,7 @@ fn other_start(
                 input,
                 tags,
                 priority,
+                on_conflict,
                 trace,
             },
     } = start;
@@ -95,6 +99,7 @@ fn other_start(
     provider::CrossInstanceStart {
         scheduled,
         is_child,
+        accepts_other: on_conflict.accepts_other(),
         instance: NewInstance {
             id,
             name,
@@ -105,7 +110,7 @@ fn other_start(
             priority,
             claim: None,
             first_turn: None,
-            on_conflict: OnConflict::Keep,
+            on_conflict: of_store(on_conflict),
         },
     }
 }
@@ -130,8 +135,9 @@ fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::C
 
 /// Follows up on durable effects: takes the claimed instances, and tells those that have work to do now.
 pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: CrossInstanceOutcome) {
-    let mut left = false;
+    let store = &instances.shared.store;
     for (new, outcome) in claimed.into_iter().zip(others.started) {
+        store.started(&outcome);
         match (new, outcome) {
             (
                 Some(new),
@@ -158,13 +164,8 @@ pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: Cros
                 page_bytes: 0,
                 suspicion: provider::Suspicion::default(),
             }),
-            (_, Outcome::Started { .. }) => left = true,
             _ => {}
         }
-    }
-    let store = &instances.shared.store;
-    if left {
-        store.work_is_due();
     }
     store.notify_receivers(&others.receivers);
     if others.ended {

@@ -100,7 +100,7 @@ impl Witness {
 impl WitnessState {
     fn started(&mut self, log: &Log, who: &str, new: &NewInstance, outcome: &Outcome) {
         log.say(who, format_args!("start {} {}", new.id, short_of(outcome)));
-        let Outcome::Started { key, claimed, turn } = outcome else {
+        let Outcome::Started { key, claimed, turn, .. } = outcome else {
             return;
         };
         self.insert(*key, new, *claimed);

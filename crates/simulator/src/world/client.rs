@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use perdure_engine::{Mailbox, MessageBody};
+use perdure_engine::{Mailbox, MessageBody, StartConflict};
 use perdure_provider::Clock;
-use perdure_runtime::{Conflict, Reply, RuntimeError, StartRequest};
+use perdure_runtime::{Reply, RuntimeError, StartRequest};
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
 use crate::link::ProcessState;
@@ -120,7 +120,7 @@ impl World<'_> {
                     tags: None,
                     priority: 0,
                     trace: None,
-                    conflict: Conflict::Fail,
+                    conflict: StartConflict::Error,
                 },
                 reply,
             ),

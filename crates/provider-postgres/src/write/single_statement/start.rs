@@ -140,6 +140,7 @@ impl<'w> Start<'w> {
                     others: None,
                 })
             }),
+            terminated: None,
         })
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use perdure_engine::{Completion, Mailbox, Message, MessageBody, MessageSeq, Payload};
+use perdure_engine::{Completion, Mailbox, Message, MessageBody, MessageSeq, Payload, StartConflict};
 use perdure_provider::InstanceKey;
 use perdure_runtime::internals::{Inspection, waits};
 use perdure_runtime::{
-    AbortReason, ActivityJob, ActivityToken, Awaiting, Conflict, Failure, Host, Job, LaneId, MapSizes, Metrics,
+    AbortReason, ActivityJob, ActivityToken, Awaiting, Failure, Host, Job, LaneId, MapSizes, Metrics,
     Runtime, RuntimeError, RuntimeOptions, StartRequest, Store, Token,
 };
 use tokio::runtime::Handle;
@@ -232,7 +232,7 @@ impl Fixture {
             tags: None,
             priority: 0,
             trace: None,
-            conflict: Conflict::Fail,
+            conflict: StartConflict::Error,
         };
         self.store.start(request, answer.reply());
         answer

@@ -2,6 +2,7 @@
 
 use perdure_engine::{
     ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, RetryPolicy,
+    StartConflict,
 };
 use perdure_runtime::{Level, Next, Runtime, RuntimeError, Token};
 
@@ -228,6 +229,7 @@ fn schedule(name: &str, max_attempts: u32, options: ActivityOptions) -> Command 
 
 fn instance(name: &str, id: &str) -> InstanceStart {
     InstanceStart {
+        on_conflict: StartConflict::default(),
         id: id.into(),
         name: name.into(),
         version: "1.0.0".into(),
