@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { kinds } from '../../support/history.ts';
 import { STORES } from '../../support/providers.ts';
+import { query } from '../../support/rows.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
 describe.each(STORES)('on $name', (kind) => {
@@ -92,6 +93,58 @@ describe.each(STORES)('on $name', (kind) => {
       expect(kinds(await store.client.getHistory(id)).slice(-3)).toEqual([
         'EventReceived',
         'TimerFired',
+        'ExecutionCompleted',
+      ]);
+    });
+  });
+
+  describe('a timer that lost a race', () => {
+    it.each([false, true])(
+      'leaves nothing but its creation, and wakes nothing (cancelLosers: %s)',
+      async (cancelLosers) => {
+        const runtime = await store.start((runtime) =>
+          runtime.registerOrchestration('races', function* (ctx) {
+            yield* ctx.select({ go: ctx.waitForEvent('go'), late: ctx.sleep('1h') }, { cancelLosers });
+            ctx.setCustomStatus('went');
+            return yield* ctx.waitForEvent('end');
+          }),
+        );
+        runtime.registerOrchestration('sleeps', function* (ctx) {
+          ctx.setCustomStatus('sleeps');
+          yield* ctx.sleep('1h');
+        });
+        const [id, sleeper] = [store.id(), store.id('sleeper')];
+        await store.client.startOrchestration(sleeper, 'sleeps');
+        await store.client.waitForStatusChange(sleeper, 0, undefined, SOON);
+        await store.client.startOrchestration(id, 'races');
+        await store.client.raiseEvent(id, 'go');
+        await store.client.waitForStatusChange(id, 0, undefined, SOON);
+        await runtime.shutdown();
+        expect(kinds(await store.client.getHistory(id))).toEqual(['ExecutionStarted', 'TimerCreated', 'EventReceived']);
+        // The store has one due time for each instance, that of the first timer which its code waits for.
+        if (store.address.kind !== 'postgres') return;
+        const isDue = (name: string) =>
+          query(store.address, `SELECT wake_at IS NOT NULL AS due FROM instances WHERE id = '${name}'`);
+        expect([isDue(id), isDue(sleeper)]).toEqual([[{ due: false }], [{ due: true }]]);
+      },
+    );
+
+    it('leaves nothing but its creation when withTimeout is in time', async () => {
+      await store.start((runtime) =>
+        runtime
+          .registerActivity('quick', () => 1)
+          .registerOrchestration('in time', function* (ctx) {
+            return yield* ctx.withTimeout('1h', ctx.scheduleActivity('quick'));
+          }),
+      );
+      const id = store.id();
+      await store.client.startOrchestration(id, 'in time');
+      expect((await store.client.waitForOrchestration(id, SOON)).output).toBe(1);
+      expect(kinds(await store.client.getHistory(id))).toEqual([
+        'ExecutionStarted',
+        'ActivityScheduled',
+        'TimerCreated',
+        'ActivityCompleted',
         'ExecutionCompleted',
       ]);
     });

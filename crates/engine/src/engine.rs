@@ -321,6 +321,15 @@ impl Engine {
     pub fn issue(&mut self, command: Command) -> Result<EventId, Fault> {
         let command = command.into_event(self.time_ms);
         let id = self.next_event_id;
+        if let CommandEvent::OperationCancelled { scheduled } = command
+            && matches!(self.phase, Phase::Live | Phase::Replaying(_))
+            && self.operations.is_timer(scheduled)
+            && !self.has_next(&command)
+        {
+            // Nothing outside the engine knows of the timer. An earlier release recorded its cancellation.
+            self.operations.cancel(scheduled);
+            return Ok(scheduled);
+        }
         match &mut self.phase {
             Phase::Broken(fault) => return Err(fault.as_ref().clone()),
             Phase::Replaying(_) => return Ok(self.replay_command(&command)?),

@@ -196,6 +196,11 @@ impl Operations {
         }
     }
 
+    /// Returns true if the operation is a timer that has neither fired nor been cancelled.
+    pub(crate) fn is_timer(&self, id: EventId) -> bool {
+        matches!(self.open.get(&id), Some(Operation::Timer { .. }))
+    }
+
     /// Number of open activities.
     pub(crate) const fn activities(&self) -> usize {
         self.activities

@@ -307,23 +307,21 @@ fn a_timer_that_lost_a_race_and_one_that_was_given_up() {
             turn @+500
               event go gives none @+500
               #4 timer of 1000 ms
-              #5 cancel #4
-              #6 cancel #2
-              #7 timer of 3000 ms
+              #4 cancel #4
+              #2 cancel #2
+              #5 timer of 3000 ms
               wait for v
                 3 EventReceived go @+500
                 4 TimerCreated for @+1500 @+500
-                5 OperationCancelled #4 @+500
-                6 OperationCancelled #2 @+500
-                7 TimerCreated for @+3500 @+500
+                5 TimerCreated for @+3500 @+500
                 consumes 1
                 waits (0 open, timer @+3500)
             turn @+3500
-              #7 gives none @+3500
+              #5 gives none @+3500
               now @+3500
               return none
-                8 TimerFired #7 @+3500
-                9 ExecutionCompleted @+3500
+                6 TimerFired #5 @+3500
+                7 ExecutionCompleted @+3500
                 ends Completed
         "#]],
     );
