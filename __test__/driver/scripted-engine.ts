@@ -20,6 +20,7 @@ import {
   CHILD_FAILED,
   type Delivery,
   HELD,
+  MAILBOX_EMPTY,
   MESSAGE,
   REFUSED,
   SUCCEEDED,
@@ -68,6 +69,7 @@ export class ScriptedEngine implements EnginePort {
   private readonly mail: { mailbox: string; payload: string | null }[] = [];
   private readonly dueTimers = new Set<number>();
   private readonly awaitedMailboxes = new Set<string>();
+  private readonly polled = new Set<string>();
   private readonly awaitedTimers = new Set<number>();
 
   /** Delivers the result of the activity that is operation `operation`. */
@@ -120,6 +122,13 @@ export class ScriptedEngine implements EnginePort {
 
   graceTimer(delayMs: number | null): number | null {
     return delayMs === null ? null : this.command(`grace +${delayMs}`);
+  }
+
+  /** A script looks into its mailboxes alone: an awaited poll without a message is empty. */
+  setPolled({ kind, name }: Mailbox, isPolled: boolean): void {
+    const mailbox = (kind === 'event' ? 'e' : 'q') + name;
+    if (isPolled) this.polled.add(mailbox);
+    else this.polled.delete(mailbox);
   }
 
   ofFiber(fiber: number): void {
@@ -222,6 +231,8 @@ export class ScriptedEngine implements EnginePort {
     if (message !== undefined) this.last = message.mailbox;
     if (message !== undefined)
       return { ...NOTHING, kind: MESSAGE, mailbox: mailboxOf(message.mailbox), value: message.payload };
+    const empty = i < 0 ? mailboxes?.find((mailbox) => this.polled.has(mailbox)) : undefined;
+    if (empty !== undefined) return { ...NOTHING, kind: MAILBOX_EMPTY, mailbox: mailboxOf(empty) };
     const operation = timers?.find((timer) => this.dueTimers.delete(timer));
     return operation === undefined ? null : { ...NOTHING, kind: SUCCEEDED, operation };
   }

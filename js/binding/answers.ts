@@ -1,7 +1,7 @@
 // Answers of the addon, decoded: descriptions and deliveries. `crates/node/src/job.rs` encodes them.
 
 import type { Delivery } from '../driver/delivery.ts';
-import { MESSAGE } from '../driver/delivery.ts';
+import { MAILBOX_EMPTY, MESSAGE } from '../driver/delivery.ts';
 import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import { MAILBOX_KINDS } from './commands.ts';
 import type { Frame } from './frame.ts';
@@ -39,12 +39,13 @@ export function decodeDescription(text: string, frame: Frame): InstanceDescripti
 export function decodeDelivery(text: string, frame: Frame): Delivery {
   const kind = frame.kind as Delivery['kind'];
   const detail = frame.fact(2);
+  const hasMailbox = kind === MESSAGE || kind === MAILBOX_EMPTY;
   return {
     kind,
     timeMs: frame.fact(0),
     operation: frame.fact(1),
     detail,
-    mailbox: kind === MESSAGE ? { kind: MAILBOX_KINDS[detail] ?? 'event', name: frame.required(text, 0) } : null,
+    mailbox: hasMailbox ? { kind: MAILBOX_KINDS[detail] ?? 'event', name: frame.required(text, 0) } : null,
     value: frame.text(text, 1),
   };
 }

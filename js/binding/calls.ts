@@ -32,6 +32,8 @@ export interface TurnCalls {
   /** Ends the code with the outcome in the frame, whose texts are `text`. */
   finish(instance: number, text: string): void;
   ofFiber(instance: number, fiber: number): void;
+  /** Says if the code polls a mailbox that it waits for. `kind` is the number of the mailbox's kind. */
+  setPolled(instance: number, kind: number, name: string, isPolled: boolean): void;
   graceTimer(instance: number, delayMs: number | null): number | null;
   /**
    * Suspends an instance. `report` is JSON of an error. Without one, the error is the engine's own, or `source` is its
@@ -89,6 +91,7 @@ const TURN_CALLS = [
   'interrupt',
   'finish',
   'ofFiber',
+  'setPolled',
   'graceTimer',
   'suspend',
   'recordedPayload',

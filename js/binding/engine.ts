@@ -21,6 +21,7 @@ import {
   CHILD_TERMINATED,
   type Delivery,
   HELD,
+  MAILBOX_EMPTY,
   MESSAGE,
   REFUSED,
   RELEASED,
@@ -28,13 +29,13 @@ import {
   type TurnOver,
 } from '../driver/delivery.ts';
 import type { EnginePort } from '../driver/engine.ts';
-import type { WaitChanges } from '../driver/waits.ts';
+import type { Mailbox, WaitChanges } from '../driver/waits.ts';
 import type { TraceLevel } from '../logging/fields.ts';
 import { Place } from '../values/codec-context.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import { decodeDelivery, decodeDescription, type InstanceDescription } from './answers.ts';
 import type { TurnCalls } from './calls.ts';
-import { encodeCommand, encodeOutcome } from './commands.ts';
+import { encodeCommand, encodeOutcome, MAILBOX_KINDS } from './commands.ts';
 import type { Frame } from './frame.ts';
 
 /** The calls of a lane or of a replay, and the frame in which they cross. */
@@ -84,6 +85,10 @@ export class NativeEngine implements EnginePort {
 
   ofFiber(fiber: number): void {
     this.calls.ofFiber(this.token, fiber);
+  }
+
+  setPolled({ kind, name }: Mailbox, isPolled: boolean): void {
+    this.calls.setPolled(this.token, MAILBOX_KINDS.indexOf(kind), name, isPolled);
   }
 
   graceTimer(delayMs: number | null): number | null {
@@ -197,7 +202,12 @@ export class NativeEngine implements EnginePort {
   /** Returns the delivery with its value as the code reads it. */
   private decoded(delivery: Delivery): Delivery {
     const { texts } = this;
-    if (delivery.kind === REFUSED || (!texts.hasCodec && texts.isPlain(delivery.value))) return delivery;
+    if (
+      delivery.kind === REFUSED ||
+      delivery.kind === MAILBOX_EMPTY ||
+      (!texts.hasCodec && texts.isPlain(delivery.value))
+    )
+      return delivery;
     const place = this.placeOf(delivery);
     return texts.isPlain(delivery.value)
       ? delivery
@@ -223,6 +233,7 @@ export class NativeEngine implements EnginePort {
         return Place.mail(this.instanceId, mailbox ?? { kind: 'event', name: '' });
       case CANCEL:
       case REFUSED:
+      case MAILBOX_EMPTY:
         return Place.ofInstance(this.instanceId, 'cancellation');
       default:
         return kind satisfies never;

@@ -24,10 +24,15 @@ export class CheckedEventFuture<T> extends MailboxFuture<T> {
     schema: StandardSchema,
     what: string,
     source: SourceMark | undefined,
+    isPoll = false,
   ) {
-    super(scheduler, mailbox, source);
+    super(scheduler, mailbox, source, isPoll);
     this.schema = schema;
     this.what = what;
+  }
+
+  override deliverEmpty(): void {
+    super.settle(OK, undefined);
   }
 
   override settle(state: typeof OK | typeof FAILED, value: unknown): void {

@@ -9,6 +9,7 @@ export const MESSAGE = 2;
 export const CANCEL = 3;
 export const CHILD_FAILED = 4;
 export const REFUSED = 5;
+export const MAILBOX_EMPTY = 6;
 
 /** The detail of a {@link Delivery} of kind `CHILD_FAILED`. */
 export const CHILD_THREW = 0;
@@ -30,8 +31,9 @@ export interface Delivery {
     | typeof MESSAGE
     | typeof CANCEL
     | typeof CHILD_FAILED
-    | typeof REFUSED;
-  /** The operation that settled; without meaning for a message or a cancellation. */
+    | typeof REFUSED
+    | typeof MAILBOX_EMPTY;
+  /** The operation that settled; without meaning for a message, the answer of a poll, or a cancellation. */
   readonly operation: number;
   /**
    * Codec text of the value, or of the reason of a cancellation or termination. For a failure: JSON of an `ErrorData`.
@@ -39,7 +41,7 @@ export interface Delivery {
   readonly value: string | null;
   /** The number of the attempt that failed last, the way in which a child ended, or the reason of a refusal. */
   readonly detail: number;
-  /** The mailbox of a message; `null` for any other delivery. */
+  /** The mailbox of a message, or the polled mailbox that holds none; `null` for any other delivery. */
   readonly mailbox: Mailbox | null;
   /** The deterministic time from here on, in ms since 1970. */
   readonly timeMs: number;

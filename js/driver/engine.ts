@@ -4,7 +4,7 @@
 import type { TraceLevel } from '../logging/fields.ts';
 import type { Command, Issued, Outcome } from './command.ts';
 import type { Delivery, TurnOver } from './delivery.ts';
-import type { WaitChanges } from './waits.ts';
+import type { Mailbox, WaitChanges } from './waits.ts';
 
 /**
  * The engine of one execution, as the driver sees it. All calls are synchronous.
@@ -20,6 +20,11 @@ export interface EnginePort {
    * fiber.
    */
   ofFiber(fiber: number): void;
+  /**
+   * Says if the code polls a mailbox that it waits for. A poll is answered with `MAILBOX_EMPTY` if the mailbox holds no
+   * message. Said again for each further poll of the mailbox.
+   */
+  setPolled(mailbox: Mailbox, isPolled: boolean): void;
   /**
    * Creates the timer that limits how long an execution may go on after it is cancelled: for `delayMs`, or without a
    * limit if that is `null`. Returns `null` if there is no timer. A replay has the timer that was recorded.

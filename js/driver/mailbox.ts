@@ -2,13 +2,13 @@
 //
 // Waiting for a message is no command and leaves no trace. When all fibers wait, the engine is told which mailboxes are
 // awaited, and takes a message only from those. A wait without a waiting fiber, or one that lost a race, consumes
-// nothing.
+// nothing. A poll is a wait that also ends when the mailbox is empty, which history records.
 
 import { CancelledError } from '../errors/errors.ts';
 import { AwaitedChanges } from '../util/awaited-changes.ts';
 import { LinkedList, type ListNode } from '../util/linked-list.ts';
 import { currentFiber } from './current.ts';
-import { BaseFuture, FAILED, type SchedulerForFutures } from './future.ts';
+import { BaseFuture, FAILED, OK, type SchedulerForFutures } from './future.ts';
 import type { SourceMark } from './source.ts';
 import type { AskedFor, Unawaited } from './unawaited.ts';
 import type { Mailbox, WaitChanges } from './waits.ts';
@@ -17,6 +17,7 @@ import type { Mailbox, WaitChanges } from './waits.ts';
 export interface SchedulerForMailboxes extends SchedulerForFutures {
   readonly mailboxes: AwaitedMailboxes;
   readonly unawaited: Unawaited;
+  setPolled(mailbox: Mailbox, isPolled: boolean): void;
 }
 
 /** The next message of one mailbox. */
@@ -30,11 +31,14 @@ export class MailboxFuture<T> extends BaseFuture<T> implements AskedFor {
   override readonly source: SourceMark | undefined;
   /** The node of the future among those that wait for the mailbox, while it does. */
   node: ListNode<MailboxFuture<unknown>> | null = null;
+  /** True for a poll, which settles with `undefined` if the mailbox is empty. */
+  readonly isPoll: boolean;
 
-  constructor(scheduler: SchedulerForMailboxes, mailbox: Mailbox, source?: SourceMark) {
+  constructor(scheduler: SchedulerForMailboxes, mailbox: Mailbox, source?: SourceMark, isPoll = false) {
     super(scheduler);
     this.mailbox = mailbox;
     this.source = source;
+    this.isPoll = isPoll;
     this.place = scheduler.unawaited.nextPlace();
     scheduler.unawaited.keep(this);
   }
@@ -42,6 +46,11 @@ export class MailboxFuture<T> extends BaseFuture<T> implements AskedFor {
   /** Settles the future with a message. */
   deliver(payload: string | null): void {
     this.settleStored(payload, 'event');
+  }
+
+  /** Settles a poll whose mailbox is empty. */
+  deliverEmpty(): void {
+    this.settle(OK, undefined);
   }
 
   override abandon(reason: string | undefined): void {
@@ -58,11 +67,15 @@ export class MailboxFuture<T> extends BaseFuture<T> implements AskedFor {
   }
 
   protected override onAwaited(): void {
-    this.scheduler.mailboxes.add(this);
+    const { scheduler, mailbox } = this;
+    scheduler.mailboxes.add(this);
+    if (this.isPoll) scheduler.setPolled(mailbox, true);
   }
 
   protected override onForgotten(): void {
-    this.scheduler.mailboxes.remove(this);
+    const { scheduler, mailbox } = this;
+    scheduler.mailboxes.remove(this);
+    if (this.isPoll && scheduler.mailboxes.polls(mailbox).length === 0) scheduler.setPolled(mailbox, false);
   }
 }
 
@@ -101,6 +114,14 @@ class AwaitedNames {
   first(name: string): MailboxFuture<unknown> | undefined {
     return this.awaited.get(name)?.first?.item;
   }
+
+  polls(name: string): MailboxFuture<unknown>[] {
+    const polls: MailboxFuture<unknown>[] = [];
+    for (let node = this.awaited.get(name)?.first ?? null; node !== null; node = node.after) {
+      if (node.item.isPoll) polls.push(node.item);
+    }
+    return polls;
+  }
 }
 
 /** The awaited mailboxes. */
@@ -123,6 +144,11 @@ export class AwaitedMailboxes {
   /** Returns the future that gets the next message of `mailbox`. */
   first(mailbox: Mailbox): MailboxFuture<unknown> | undefined {
     return this.of(mailbox).first(mailbox.name);
+  }
+
+  /** Returns the awaited polls of `mailbox`, the longest waiting first. */
+  polls(mailbox: Mailbox): MailboxFuture<unknown>[] {
+    return this.of(mailbox).polls(mailbox.name);
   }
 
   /**

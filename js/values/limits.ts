@@ -62,6 +62,15 @@ export const CANCEL_GRACE = 10_000;
  */
 export const INTERRUPT_EVERY = 256;
 
+/** The number of items that `ctx.map` has under way at a time, unless its `concurrency` says otherwise. */
+export const MAP_CONCURRENCY = 64;
+
+/** The highest number of messages that one `ctx.drainQueue` or `ctx.dequeueBatch` may ask for. */
+export const GATHERED_MAX = 10_000;
+
+/** The number of messages that `ctx.drainQueue` gives at most, unless it is told otherwise. */
+export const DRAINED = 1_000;
+
 /** The largest allowed `payloadBytes`: well below what a JavaScript string and a row of a store can hold. */
 const PAYLOAD_BYTES_MAX = 256 * 1024 * 1024;
 

@@ -169,6 +169,11 @@ pub enum DeliveryEvent {
         /// The value.
         payload: Payload,
     },
+    /// A polled mailbox held no message.
+    MailboxEmpty {
+        /// The mailbox.
+        mailbox: Mailbox,
+    },
     /// The instance was asked to cancel.
     CancelRequested {
         /// The canceller's reason.
@@ -363,7 +368,8 @@ impl DeliveryEvent {
             | DeliveryEvent::CancelRequested { reason: value } => value.as_deref(),
             DeliveryEvent::TimerFired { .. }
             | DeliveryEvent::OperationConfirmed { .. }
-            | DeliveryEvent::OperationRefused { .. } => None,
+            | DeliveryEvent::OperationRefused { .. }
+            | DeliveryEvent::MailboxEmpty { .. } => None,
         }
     }
 
@@ -378,6 +384,7 @@ impl DeliveryEvent {
             | DeliveryEvent::ChildFailed { .. }
             | DeliveryEvent::OperationRefused { .. }
             | DeliveryEvent::MessageReceived { .. }
+            | DeliveryEvent::MailboxEmpty { .. }
             | DeliveryEvent::CancelRequested { .. } => None,
         }
     }

@@ -62,6 +62,10 @@ pub(crate) struct Inbox {
     /// Messages by mailbox. None of these queues is empty.
     mail: HashMap<Mailbox, Queue>,
     awaited: SmallSet<Mailbox>,
+    /// The awaited mailboxes that are polled.
+    polled: SmallSet<Mailbox>,
+    /// True if the store was read after the last poll was made.
+    has_looked: bool,
     /// The awaited mailboxes that have messages, by the number of their oldest message.
     ready: BTreeMap<MessageSeq, Mailbox>,
     /// Number of messages in `mail`.
@@ -145,6 +149,41 @@ impl Inbox {
         {
             self.ready.remove(&oldest);
         }
+    }
+
+    /// Notes that a mailbox is polled, or no longer.
+    pub(crate) fn set_polled(&mut self, mailbox: Mailbox, is_polled: bool) {
+        if is_polled {
+            self.polled.insert(mailbox);
+            self.has_looked = false;
+        } else {
+            self.polled.remove(&mailbox);
+        }
+    }
+
+    pub(crate) fn is_polled(&self, mailbox: &Mailbox) -> bool {
+        self.polled.contains(mailbox) && self.awaited.contains(mailbox)
+    }
+
+    /// True if a poll waits until the store was read.
+    pub(crate) fn awaits_look(&self) -> bool {
+        !self.has_looked && self.polled.iter().any(|mailbox| self.awaited.contains(mailbox))
+    }
+
+    /// Notes that the store was read.
+    pub(crate) const fn note_look(&mut self) {
+        self.has_looked = true;
+    }
+
+    /// Notes that the next answer of a poll needs another read of the store.
+    pub(crate) const fn forget_look(&mut self) {
+        self.has_looked = false;
+    }
+
+    /// Returns a polled mailbox that holds no message.
+    pub(crate) fn empty_poll(&self) -> Option<&Mailbox> {
+        let is_empty = |mailbox: &&Mailbox| self.awaited.contains(mailbox) && !self.mail.contains_key(mailbox);
+        self.polled.iter().find(is_empty).filter(|_| self.has_looked)
     }
 
     /// Notes that no mailbox is awaited.

@@ -240,6 +240,7 @@ fn describe_delivery(delivery: &DeliveryEvent, operations: &Operations) -> Strin
         DeliveryEvent::OperationConfirmed { scheduled } => format!("the message of event {scheduled} is confirmed"),
         DeliveryEvent::OperationRefused { scheduled, .. } => format!("the message of event {scheduled} is refused"),
         DeliveryEvent::MessageReceived { mailbox, .. } => format!("{} is received", describe_mailbox(mailbox)),
+        DeliveryEvent::MailboxEmpty { mailbox } => format!("{} is absent", describe_mailbox(mailbox)),
         DeliveryEvent::CancelRequested { .. } => "a cancellation is delivered".into(),
     }
 }

@@ -49,8 +49,8 @@ impl EventRecord {
         len(&self.payload) + len(&self.meta)
     }
 
-    /// Notes the fiber of the event as `fiber` in its meta, for readers of a history. Only schedules, starts, and sent
-    /// or received messages have a fiber, and those of the main fiber go without.
+    /// Notes the fiber of the event as `fiber` in its meta, for readers of a history. Only schedules, starts, sent
+    /// or received messages, and polls have a fiber, and those of the main fiber go without.
     ///
     /// ```
     /// # use perdure_engine::{CommandEvent, EventId, EventRecord};
@@ -70,6 +70,8 @@ impl EventRecord {
                 | Kind::QueueSent
                 | Kind::EventReceived
                 | Kind::QueueReceived
+                | Kind::EventAbsent
+                | Kind::QueueEmpty
         );
         if fiber == 0 || !has_one {
             return;

@@ -122,6 +122,11 @@ pub enum Delivery {
         /// The value.
         payload: Payload,
     },
+    /// A polled mailbox holds no message.
+    MailboxEmpty {
+        /// The mailbox.
+        mailbox: Mailbox,
+    },
     /// The instance is to cancel.
     Cancel {
         /// The reason.

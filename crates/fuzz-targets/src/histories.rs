@@ -2,7 +2,8 @@
 
 use perdure_engine::{
     ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventRecord, ExecutionId,
-    ExecutionStarted, InstanceStart, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, TerminationEvent,
+    ExecutionStarted, InstanceStart, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, StartConflict,
+    TerminationEvent,
 };
 
 use crate::rows;
@@ -13,6 +14,7 @@ fn text(value: &str) -> Option<String> {
 
 fn start_of(id: &str) -> InstanceStart {
     InstanceStart {
+        on_conflict: StartConflict::default(),
         id: id.into(),
         name: "other".into(),
         version: "1.0.0".into(),
@@ -152,6 +154,10 @@ fn with_messages() -> Vec<Event> {
         Event::Delivery(DeliveryEvent::MessageReceived {
             mailbox: Mailbox::Queue("jobs".into()),
             payload: None,
+        }),
+        Event::Delivery(DeliveryEvent::MailboxEmpty { mailbox: go() }),
+        Event::Delivery(DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Queue("jobs".into()),
         }),
         Event::Command(CommandEvent::ActivityScheduled {
             name: "inline".into(),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use perdure_engine::{
     ActivityOptions, AttemptResult, Awaited, Budget, ChildFailure, CommandEvent, Completion, Engine, Event, EventId,
     EventRecord, ExecutionId, ExecutionStarted, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Refusal,
-    Settlement, Start,
+    Settlement, Start, StartConflict,
 };
 use perdure_provider::StoredMessage;
 
@@ -84,6 +84,7 @@ fn receiver() -> Engine {
             payload: None,
         }),
         Event::Command(CommandEvent::ChildScheduled(InstanceStart {
+            on_conflict: StartConflict::default(),
             id: "c".into(),
             name: "c".into(),
             version: "1.0.0".into(),

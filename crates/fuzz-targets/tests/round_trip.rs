@@ -3,7 +3,7 @@
 use perdure_engine::{
     ActivityOptions, AttemptResult, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventKind,
     EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox, MessageBody,
-    NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, TerminationEvent,
+    NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, StartConflict, TerminationEvent,
 };
 use perdure_fuzz_targets::{history, message};
 use proptest::collection::vec;
@@ -109,6 +109,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
 fn start() -> impl Strategy<Value = InstanceStart> {
     (text(), text(), text(), payload(), payload(), any::<i32>(), payload()).prop_map(
         |(id, name, version, input, tags, priority, trace)| InstanceStart {
+            on_conflict: StartConflict::default(),
             id,
             name,
             version,
@@ -292,6 +293,12 @@ fn event(kind: EventKind) -> BoxedStrategy<Event> {
         EventKind::PatchApplied => with(text(), |patch| NoteEvent::PatchApplied { patch }),
         EventKind::EventReceived => received(Mailbox::Event).boxed(),
         EventKind::QueueReceived => received(Mailbox::Queue).boxed(),
+        EventKind::EventAbsent => with(text(), |name| DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Event(name),
+        }),
+        EventKind::QueueEmpty => with(text(), |name| DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Queue(name),
+        }),
         EventKind::CancelRequested => cancel_requested().boxed(),
         EventKind::ExecutionCompleted => with(payload(), |output| EndEvent::ExecutionCompleted { output }),
         EventKind::ExecutionFailed => with(payload(), |error| EndEvent::ExecutionFailed { error }),

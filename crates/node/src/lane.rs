@@ -173,6 +173,17 @@ impl NativeLane {
         self.0.inner.of_fiber(token(instance), fiber).map_err(|e| thrown(&e))
     }
 
+    /// Notes that the code polls a mailbox that it waits for, or polls it no longer. `kind` is the number of the
+    /// mailbox's kind.
+    #[napi]
+    pub fn set_polled(&self, instance: f64, kind: f64, name: String, is_polled: bool) -> napi::Result<()> {
+        let mailbox = command::mailbox(kind, name)?;
+        self.0
+            .inner
+            .set_polled(token(instance), mailbox, is_polled)
+            .map_err(|e| thrown(&e))
+    }
+
     /// Suspends the instance because its code must not go on. The turn is over and nothing of it is stored. `report` is
     /// JSON of an error; without it, the error is the mismatch that was found, or `source`.
     #[napi]

@@ -109,6 +109,13 @@ impl NativeReplay {
     #[napi]
     pub fn of_fiber(&self, _instance: u32, _fiber: u32) {}
 
+    /// See `NativeLane`.
+    #[napi]
+    pub fn set_polled(&mut self, _instance: u32, kind: f64, name: String, is_polled: bool) -> napi::Result<()> {
+        self.engine.set_polled(command::mailbox(kind, name)?, is_polled);
+        Ok(())
+    }
+
     /// Returns the next delivery of history; `null`: history ends here.
     #[napi]
     #[allow(

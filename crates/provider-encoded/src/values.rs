@@ -184,7 +184,9 @@ fn place_of(owner: Owner<'_>, event: &EventRecord, names: &Names) -> Option<Plac
         EventKind::ExecutionCompleted => Place::output(id),
         EventKind::ExecutionFailed | EventKind::ExecutionCancelled => Place::error(id),
         EventKind::ExecutionTerminated => Place::termination(id),
-        EventKind::ExecutionBegan
+        EventKind::EventAbsent
+        | EventKind::QueueEmpty
+        | EventKind::ExecutionBegan
         | EventKind::TimerCreated
         | EventKind::TimerFired
         | EventKind::OperationConfirmed

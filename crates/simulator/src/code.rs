@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{
-    ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Refusal, RetryPolicy,
+    ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Payload, Refusal,
+    RetryPolicy, StartConflict,
 };
 
 use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
@@ -206,7 +207,7 @@ impl Context {
                 Ok(STEP)
             }
             Op::Event(name) => self.mail(Mailbox::Event((*name).into())).await,
-            Op::Dequeue(name) => self.mail(Mailbox::Queue((*name).into())).await,
+            Op::Dequeue(name) => self.poll_or_wait(Mailbox::Queue((*name).into())).await,
             Op::Child { program, tag } => {
                 let id = format!("{}.{}.{tag}", self.facts.instance, self.facts.round);
                 let id = self.issue(Command::StartChild(start(*program, id)))?;
@@ -335,9 +336,15 @@ impl Context {
     }
 
     async fn mail(&self, mailbox: Mailbox) -> Outcome {
-        let payload = self.fibers.mail(&*self.calls, mailbox).await?;
-        let number = payload.and_then(|payload| payload.parse().ok());
-        Ok(number.expect("every message here holds a number"))
+        Ok(number_in(self.fibers.mail(&*self.calls, mailbox).await?))
+    }
+
+    /// Takes a message that is there, or else waits for one.
+    async fn poll_or_wait(&self, mailbox: Mailbox) -> Outcome {
+        match self.fibers.poll_mail(&*self.calls, mailbox.clone()).await? {
+            Some(payload) => Ok(number_in(payload)),
+            None => self.mail(mailbox).await,
+        }
     }
 
     async fn sleep(self, delay_ms: i64) -> Outcome {
@@ -401,8 +408,14 @@ fn or(otherwise: i64, outcome: Outcome) -> Outcome {
     }
 }
 
+fn number_in(payload: Payload) -> i64 {
+    let number = payload.and_then(|payload| payload.parse().ok());
+    number.expect("every message here holds a number")
+}
+
 fn start(program: usize, id: String) -> InstanceStart {
     InstanceStart {
+        on_conflict: StartConflict::default(),
         id,
         name: name_of(program),
         version: VERSION.into(),

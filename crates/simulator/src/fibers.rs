@@ -63,6 +63,7 @@ pub(crate) trait Calls {
     fn random_uuid(&self) -> Result<String, RuntimeError>;
     fn time_ms(&self) -> i64;
     fn set_status(&self, value: Payload) -> Result<(), RuntimeError>;
+    fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError>;
     fn trace(&self, line: String) -> Result<(), RuntimeError>;
 }
 
@@ -81,6 +82,8 @@ enum Target {
     /// An operation, and true if its end is delivered only when a fiber waits for it.
     Operation(EventId, bool),
     Mailbox(Mailbox),
+    /// A mailbox, if it holds a message.
+    Poll(Mailbox),
 }
 
 impl Fibers {
@@ -206,6 +209,10 @@ impl Fibers {
                 state.mail.push_back((mailbox, payload));
                 return Ok(());
             }
+            Delivery::MailboxEmpty { mailbox } => {
+                state.empty.insert(mailbox);
+                return Ok(());
+            }
             Delivery::Cancel { .. } => unreachable!("dealt with above"),
         };
         let before = state.settled.insert(operation, outcome);
@@ -241,6 +248,16 @@ impl Fibers {
         self.wait(calls, Target::Mailbox(mailbox)).await
     }
 
+    /// Takes a message that is there. `None`: there is none.
+    pub(crate) async fn poll_mail(&self, calls: &dyn Calls, mailbox: Mailbox) -> Result<Option<Payload>, Stop> {
+        calls.set_polled(mailbox.clone(), true).map_err(refused)?;
+        let polled = self.wait(calls, Target::Poll(mailbox.clone())).await;
+        // A fiber that is cancelled polls no longer, either.
+        calls.set_polled(mailbox.clone(), false).map_err(refused)?;
+        let was_empty = self.state.borrow_mut().empty.remove(&mailbox);
+        Ok((!was_empty).then_some(polled?))
+    }
+
     async fn wait(&self, calls: &dyn Calls, target: Target) -> Result<Payload, Stop> {
         let since = self.cancels();
         std::future::poll_fn(|_| {
@@ -256,7 +273,7 @@ impl Fibers {
             self.state.borrow_mut().progress = true;
             let given_up = match target {
                 Target::Operation(id, _) => self.give_up(calls, id),
-                Target::Mailbox(_) => Ok(()),
+                Target::Mailbox(_) | Target::Poll(_) => Ok(()),
             };
             Poll::Ready(Err(given_up.err().unwrap_or(Stop::Cancelled)))
         })
@@ -267,7 +284,8 @@ impl Fibers {
         let mut state = self.state.borrow_mut();
         let taken = match target {
             Target::Operation(id, _) => state.settled.get(id).cloned(),
-            Target::Mailbox(mailbox) => {
+            Target::Poll(mailbox) if state.empty.contains(mailbox) => Some(Ok(None)),
+            Target::Mailbox(mailbox) | Target::Poll(mailbox) => {
                 let at = state.mail.iter().position(|(of, _)| of == mailbox)?;
                 state.mail.remove(at).map(|(_, payload)| Ok(payload))
             }
@@ -286,12 +304,12 @@ impl Fibers {
         } = &mut *state;
         match target {
             Target::Operation(id, _) => pending.push((*current, format!("#{id}"))),
-            Target::Mailbox(mailbox) => pending.push((*current, format!("{mailbox:?}"))),
+            Target::Mailbox(mailbox) | Target::Poll(mailbox) => pending.push((*current, format!("{mailbox:?}"))),
         }
         match target {
             Target::Operation(id, true) => awaited.timers.push(*id),
             Target::Operation(_, false) => {}
-            Target::Mailbox(mailbox) => awaited.mailboxes.push(mailbox.clone()),
+            Target::Mailbox(mailbox) | Target::Poll(mailbox) => awaited.mailboxes.push(mailbox.clone()),
         }
     }
 

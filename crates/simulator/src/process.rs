@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use perdure_engine::{Command, EventId, Payload};
+use perdure_engine::{Command, EventId, Mailbox, Payload};
 use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Next, Runtime, RuntimeError, Store, Token};
 
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
@@ -171,6 +171,10 @@ impl Calls for OnRuntime {
 
     fn is_replaying(&self) -> Result<bool, RuntimeError> {
         self.runtime.is_replaying(self.token)
+    }
+
+    fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError> {
+        self.runtime.set_polled(self.token, mailbox, is_polled)
     }
 
     fn patched(&self, patch: &str) -> Result<bool, RuntimeError> {

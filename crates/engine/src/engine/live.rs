@@ -62,6 +62,9 @@ impl Engine {
         {
             self.note_failed_attempt(*scheduled, *attempt, error, None);
         }
+        if let DeliveryEvent::MailboxEmpty { .. } = &event {
+            self.inbox.forget_look();
+        }
         self.record(event.clone(), now_ms);
         let delivery = self.apply_delivery(event);
         self.turn.deliveries += 1;

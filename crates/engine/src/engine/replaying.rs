@@ -74,6 +74,11 @@ impl Engine {
         }
     }
 
+    /// Returns true if history holds this command as the next action.
+    pub(super) fn has_next(&self, command: &CommandEvent) -> bool {
+        matches!(self.next_action(), Some(Event::Command(recorded)) if recorded == command)
+    }
+
     fn next_action(&self) -> Option<&Event> {
         match &self.phase {
             Phase::Replaying(queue) => queue.next_action(),
@@ -185,6 +190,7 @@ impl Engine {
     fn is_awaited(&self, delivery: &DeliveryEvent) -> bool {
         match delivery {
             DeliveryEvent::MessageReceived { mailbox, .. } => self.inbox.awaited().contains(mailbox),
+            DeliveryEvent::MailboxEmpty { mailbox } => self.inbox.is_polled(mailbox),
             DeliveryEvent::TimerFired { timer } => self.operations.awaits_timer(*timer),
             DeliveryEvent::OperationConfirmed { scheduled } => self.operations.awaits_sent(*scheduled),
             DeliveryEvent::OperationRefused { scheduled, .. } => {

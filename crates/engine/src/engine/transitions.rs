@@ -98,6 +98,7 @@ impl Engine {
                 }
             }
             DeliveryEvent::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },
+            DeliveryEvent::MailboxEmpty { mailbox } => Delivery::MailboxEmpty { mailbox },
             DeliveryEvent::CancelRequested { reason } => {
                 self.was_cancelled = true;
                 Delivery::Cancel { reason }

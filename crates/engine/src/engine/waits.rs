@@ -112,12 +112,37 @@ impl Engine {
         }
     }
 
+    /// Notes that the code polls a mailbox that it waits for, or polls it no longer. A poll is a wait that ends with
+    /// [`MailboxEmpty`](crate::Delivery::MailboxEmpty) if the mailbox holds no message. The store has to be read for
+    /// that after the poll was made ([`awaits_look`](Self::awaits_look)), so that a poll finds every message that was
+    /// acknowledged before.
+    pub fn set_polled(&mut self, mailbox: Mailbox, is_polled: bool) {
+        self.inbox.set_polled(mailbox, is_polled);
+    }
+
+    /// True if the engine is live and a poll waits until the store was read.
+    #[must_use]
+    pub fn awaits_look(&self) -> bool {
+        matches!(self.phase, Phase::Live) && self.inbox.awaits_look()
+    }
+
+    /// Notes that the engine holds the oldest message that the store holds of each polled mailbox.
+    pub fn note_look(&mut self) {
+        if matches!(self.phase, Phase::Live) {
+            self.inbox.note_look();
+        }
+    }
+
     /// Returns the next awaited event that needs no completion from outside. A confirmation comes first: that of a
-    /// start or message which is durable by now. Then comes the timer that has been due for longest.
+    /// start or message which is durable by now. Then come the answer of a poll, and the timer that has been due for
+    /// longest.
     pub(super) fn due(&self, now_ms: i64) -> Option<DeliveryEvent> {
         let sent = self.operations.first_sent().filter(|id| *id < self.durable_to);
         let confirmed = sent.map(|scheduled| DeliveryEvent::OperationConfirmed { scheduled });
         let due = || self.operations.due_timer(now_ms);
-        confirmed.or_else(|| due().map(|timer| DeliveryEvent::TimerFired { timer }))
+        let empty = || self.inbox.empty_poll().cloned();
+        confirmed
+            .or_else(|| empty().map(|mailbox| DeliveryEvent::MailboxEmpty { mailbox }))
+            .or_else(|| due().map(|timer| DeliveryEvent::TimerFired { timer }))
     }
 }

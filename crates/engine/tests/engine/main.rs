@@ -16,6 +16,7 @@ mod mismatch_histories;
 mod orders;
 mod paging;
 mod patched;
+mod polls;
 mod random;
 mod records;
 mod replay;

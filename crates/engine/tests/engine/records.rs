@@ -4,7 +4,7 @@ use expect_test::expect;
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, ChildFailure, Command, CommandEvent, Completion, Delivery, DeliveryEvent,
     EndEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, InstanceStart,
-    Interruption, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, Start, Step, TerminationEvent,
+    Interruption, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, Start, StartConflict, Step, TerminationEvent,
 };
 
 use crate::support::wrapped;
@@ -88,6 +88,7 @@ fn commands() -> Vec<CommandEvent> {
         },
         CommandEvent::TimerCreated { fire_at_ms: i64::MIN },
         CommandEvent::ChildScheduled(InstanceStart {
+            on_conflict: StartConflict::default(),
             id: "order/1".into(),
             name: "order".into(),
             version: "1.2.0".into(),
@@ -97,6 +98,7 @@ fn commands() -> Vec<CommandEvent> {
             trace: text("{}"),
         }),
         CommandEvent::InstanceStarted(InstanceStart {
+            on_conflict: StartConflict::TerminateAndRestart,
             id: "audit".into(),
             name: "audit".into(),
             version: "1.0.0".into(),
@@ -181,6 +183,12 @@ fn deliveries() -> Vec<DeliveryEvent> {
         DeliveryEvent::MessageReceived {
             mailbox: Mailbox::Queue("jobs".into()),
             payload: None,
+        },
+        DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Event("approve".into()),
+        },
+        DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Queue("jobs".into()),
         },
         DeliveryEvent::CancelRequested {
             reason: text("changed my mind"),
@@ -271,6 +279,8 @@ fn fiber_stands_in_the_meta_of_its_events() {
         "QueueSent",
         "EventReceived",
         "QueueReceived",
+        "EventAbsent",
+        "QueueEmpty",
     ];
     assert_eq!(told, sorts);
 }

@@ -1,6 +1,6 @@
 //! The calls of code that runs in a turn. Calls find the instance through the map of turns.
 
-use perdure_engine::{Command, EventId, Outcome, Payload, TraceContext, Waits};
+use perdure_engine::{Command, EventId, Mailbox, Outcome, Payload, TraceContext, Waits};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
@@ -194,6 +194,17 @@ impl Runtime {
     /// [`RuntimeError::State`] outside a turn.
     pub fn patched(&self, token: Token, patch: &str) -> Result<bool, RuntimeError> {
         self.turn(token)?.with_engine(|engine| engine.patched(patch))
+    }
+
+    /// Notes that the code polls a mailbox that it waits for, or polls it no longer. See
+    /// [`Engine::set_polled`](perdure_engine::Engine::set_polled).
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn set_polled(&self, token: Token, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError> {
+        self.turn(token)?
+            .with_engine(|engine| engine.set_polled(mailbox, is_polled))
     }
 
     /// Starts a timer that limits how long the execution may go on once it is cancelled. Returns the timer's id, or

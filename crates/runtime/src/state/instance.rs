@@ -329,6 +329,11 @@ impl Core {
             Some(engine) if engine.lacks_message() && self.backlog.may_hold(engine.awaited_mailboxes()) => {
                 NextAction::Needs(TurnNeed::Found)
             }
+            Some(engine) if engine.awaits_look() => NextAction::Needs(if self.backlog.exists() {
+                TurnNeed::Found
+            } else {
+                TurnNeed::Messages
+            }),
             Some(_) => NextAction::Rest,
         }
     }
@@ -389,12 +394,18 @@ impl Core {
         self.backlog.read(left, page.more_up_to.is_some(), None);
         self.left_settled = page.more_settled;
         self.take_page(page);
+        if !self.backlog.exists() {
+            self.note_look();
+        }
     }
 
     /// Takes in messages of the mailboxes that the store was searched for. The instance holds no message of these.
     pub(crate) fn take_found(&mut self, page: MessagePage, mailboxes: Vec<Mailbox>, left: u64) {
         let is_mail = |message: &Message| matches!(message.body, MessageBody::Mail { .. });
         let none_of = (!page.messages.iter().any(is_mail)).then_some(mailboxes);
+        if none_of.is_some() {
+            self.note_look();
+        }
         self.backlog.read(left, page.more_up_to.is_some(), none_of);
         let bytes: usize = page.messages.iter().map(|message| message.body.bytes()).sum();
         let rows = self.held_messages() + page.messages.len();
@@ -403,6 +414,13 @@ impl Core {
         }
         self.left_settled = page.more_settled;
         self.take_page(page);
+    }
+
+    /// Notes for polls that the instance holds the oldest message that the store holds of each mailbox that it polls.
+    fn note_look(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.note_look();
+        }
     }
 
     fn take_page(&mut self, page: MessagePage) {

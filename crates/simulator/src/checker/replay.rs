@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{
-    Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Payload, Start, Step,
+    Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, Payload, Start, Step,
 };
 use perdure_runtime::RuntimeError;
 
@@ -108,6 +108,11 @@ impl Calls for OnEngine {
 
     fn is_replaying(&self) -> Result<bool, RuntimeError> {
         Ok(self.engine.borrow().is_replaying())
+    }
+
+    fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError> {
+        self.engine.borrow_mut().set_polled(mailbox, is_polled);
+        Ok(())
     }
 
     fn patched(&self, patch: &str) -> Result<bool, RuntimeError> {

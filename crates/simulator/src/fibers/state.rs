@@ -7,7 +7,7 @@
 //! | runs | its function ends | settled |
 //! | told | its function ends | ended, and settled once every told fiber below it has settled |
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 
 use perdure_engine::{Awaited, Bug, EventId, Mailbox, Payload, is_planted};
@@ -38,6 +38,8 @@ pub(super) struct State {
     pub(super) progress: bool,
     pub(super) settled: BTreeMap<EventId, Result<Payload, String>>,
     pub(super) mail: VecDeque<(Mailbox, Payload)>,
+    /// The polled mailboxes that held no message.
+    pub(super) empty: BTreeSet<Mailbox>,
     pub(super) awaited: Awaited,
     /// The awaited operations and mailboxes, each with its fiber.
     pub(super) pending: Vec<(usize, String)>,

@@ -95,6 +95,10 @@ impl Calls for Timers {
         Ok(false)
     }
 
+    fn set_polled(&self, _mailbox: Mailbox, _is_polled: bool) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
     fn patched(&self, _patch: &str) -> Result<bool, RuntimeError> {
         Ok(true)
     }

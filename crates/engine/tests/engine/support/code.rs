@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use perdure_engine::{
     ActivityOptions, Awaited, Command, Delivery, Engine, EventId, Fault, InstanceStart, Mailbox, Outcome, Payload,
-    Waits,
+    StartConflict, Waits,
 };
 
 use super::script::{Call, End, Operation, Program, Step, Target, Value};
@@ -274,6 +274,7 @@ impl<'a> Code<'a> {
 
     fn start_of(&self, name: &str, id: &str, input: &Value) -> InstanceStart {
         InstanceStart {
+            on_conflict: StartConflict::default(),
             id: id.to_owned(),
             name: name.to_owned(),
             version: "1.0.0".into(),
@@ -413,6 +414,7 @@ impl<'a> Code<'a> {
                 let text = format!("{} gives {}", mailbox_name(&mailbox), shown(&payload));
                 (text, Some(Target::Mailbox(mailbox)), payload, false)
             }
+            Delivery::MailboxEmpty { mailbox } => panic!("no script polls {}", mailbox_name(&mailbox)),
             Delivery::Cancel { reason } => {
                 log.push(Line {
                     text: format!("cancelled: {} {now}", shown(&reason)),

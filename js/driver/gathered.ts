@@ -1,0 +1,78 @@
+// Waits for several messages of a queue: those that are there, or those that come within a time.
+
+import { fromPayload } from '../values/payload.ts';
+import { FAILED, OK, PENDING, type Waiter } from './future.ts';
+import { MailboxFuture, type SchedulerForMailboxes } from './mailbox.ts';
+import type { TimerFuture } from './operation.ts';
+import type { SourceMark } from './source.ts';
+
+/** The messages that a queue holds, up to a number. Settles when it has that many, or the queue is empty. */
+export class DrainFuture<T> extends MailboxFuture<T[]> {
+  protected readonly messages: T[] = [];
+  private readonly max: number;
+
+  constructor(
+    scheduler: SchedulerForMailboxes,
+    queue: string,
+    max: number,
+    source: SourceMark | undefined,
+    isPoll = true,
+  ) {
+    super(scheduler, { kind: 'queue', name: queue }, source, isPoll);
+    this.max = max;
+  }
+
+  override deliver(payload: string | null): void {
+    try {
+      this.messages.push(fromPayload(payload, 'event') as T);
+    } catch (error) {
+      this.settle(FAILED, error);
+      return;
+    }
+    if (this.messages.length >= this.max) this.settle(OK, this.messages);
+  }
+
+  override deliverEmpty(): void {
+    this.settle(OK, this.messages);
+  }
+
+  override describe(): string {
+    return `messages of queue '${this.mailbox.name}'`;
+  }
+}
+
+/** Messages of a queue, up to a number. Settles when it has that many, or when its timer fires. */
+export class BatchFuture<T> extends DrainFuture<T> implements Waiter {
+  readonly wakeRank = 1;
+  private readonly timer: TimerFuture;
+
+  constructor(
+    scheduler: SchedulerForMailboxes,
+    queue: string,
+    max: number,
+    source: SourceMark | undefined,
+    timer: TimerFuture,
+  ) {
+    super(scheduler, queue, max, source, false);
+    this.timer = timer;
+  }
+
+  wake(): void {
+    this.settle(OK, this.messages);
+  }
+
+  override settle(state: typeof OK | typeof FAILED, value: unknown): void {
+    super.settle(state, value);
+    if (this.timer.state === PENDING) this.scheduler.cancel(this.timer, 'the batch is complete');
+  }
+
+  protected override onAwaited(): void {
+    super.onAwaited();
+    if (this.timer.state === PENDING) this.timer.subscribe(this);
+  }
+
+  protected override onForgotten(): void {
+    super.onForgotten();
+    if (this.timer.state === PENDING) this.timer.unsubscribe(this);
+  }
+}
