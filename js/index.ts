@@ -47,10 +47,12 @@ export type { FiberFuture, Future } from './driver/future.ts';
 export {
   ActivityError,
   CancelledError,
+  CompensationError,
   DeterminismError,
   InstanceExistsError,
   InstanceNotFoundError,
   LimitError,
+  MapItemError,
   NondeterminismError,
   type NondeterminismReport,
   NonRetryableError,
@@ -70,6 +72,7 @@ export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
 export type {
   ChildOptions,
+  DetachedOptions,
   InputArguments,
   InstanceOptions,
 } from './orchestration/call-options.ts';
@@ -81,6 +84,7 @@ export {
   type OrchestrationOptions,
 } from './orchestration/definition.ts';
 export type { ContinueAsNewOptions, OrchestrationContext } from './orchestration/orchestration-context.ts';
+export type { MapOptions, OrchestrationPatterns, Undo } from './orchestration/patterns.ts';
 export type { InstanceEvent } from './runtime/lane.ts';
 export type { RuntimeEvents } from './runtime/main-host.ts';
 export { Runtime } from './runtime/runtime.ts';
@@ -98,6 +102,7 @@ export type { Telemetry } from './tracing/telemetry-hooks.ts';
 export type { Duration } from './util/duration.ts';
 export type { AsyncCodec } from './values/async-codec.ts';
 export type { CodecContext, DecodeContext } from './values/codec-context.ts';
+export type { OnConflict } from './values/conflicts.ts';
 export type { ClientLimits, RuntimeLimits } from './values/limits.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './values/schema.ts';
 export type { Codec, EncodedText } from './values/stored-text.ts';

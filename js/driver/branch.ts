@@ -46,4 +46,12 @@ export interface CombineOptions {
    * that the next round of a loop can wait for them again.
    */
   cancelLosers?: boolean | 'blocks';
+  /**
+   * With `cancelLosers`: no activity and no child is cut off. A loser that is an activity or a child goes on to its
+   * end. A loser that is a block of steps goes on to the end of the activity or child that it waits for, gets its
+   * result, and is cancelled at its next wait. The combinator settles when all of that has ended. So code after the
+   * combinator, such as the compensation of a saga, runs beside none of it. Default false: an activity that runs is
+   * told by its `signal` and is not awaited.
+   */
+  awaitLosers?: boolean;
 }

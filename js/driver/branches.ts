@@ -26,11 +26,11 @@ export function branchList(
 export function combinatorBranches(
   scheduler: FiberScheduler,
   values: readonly unknown[],
-  { cancelLosers }: CombineOptions = {},
+  { cancelLosers, awaitLosers: finishesSteps = false }: CombineOptions = {},
 ): CombinatorBranches {
   const branches = values.map((value) => futureOf(scheduler, value));
-  if (cancelLosers === 'blocks') return { branches, losers: branches.filter((branch, i) => branch !== values[i]) };
-  return { branches, losers: cancelLosers === true ? branches : [] };
+  const isLoser = (branch: BaseFuture<unknown>, i: number) => cancelLosers === true || branch !== values[i];
+  return { branches, losers: cancelLosers ? branches.filter(isLoser) : [], finishesSteps };
 }
 
 /** Checks all branches before any of them becomes a fiber: a call that throws has started nothing. */
@@ -101,9 +101,14 @@ export function combineOptions(method: string, options: unknown, args: unknown):
 function checkedOptions(method: string, options: unknown): CombineOptions {
   if (!isOptions(options))
     throw new TypeError(`ctx.${method}: the options must be an object, not ${describeValue(options)}`);
-  const { cancelLosers } = checkKeys(options, ['cancelLosers'], `ctx.${method}`) as { cancelLosers?: unknown };
-  if (cancelLosers === undefined) return {};
-  if (typeof cancelLosers === 'boolean' || cancelLosers === 'blocks') return { cancelLosers };
-  const got = typeof cancelLosers === 'string' ? show(cancelLosers) : describeValue(cancelLosers);
-  throw new TypeError(`ctx.${method}: cancelLosers must be true, false or 'blocks', not ${got}`);
+  const read = checkKeys(options, ['cancelLosers', 'awaitLosers'], `ctx.${method}`) as Record<string, unknown>;
+  const { cancelLosers = false, awaitLosers = false } = read;
+  const got = (value: unknown) => (typeof value === 'string' ? show(value) : describeValue(value));
+  if (typeof cancelLosers !== 'boolean' && cancelLosers !== 'blocks')
+    throw new TypeError(`ctx.${method}: cancelLosers must be true, false or 'blocks', not ${got(cancelLosers)}`);
+  if (typeof awaitLosers !== 'boolean')
+    throw new TypeError(`ctx.${method}: awaitLosers must be true or false, not ${got(awaitLosers)}`);
+  if (awaitLosers && cancelLosers === false)
+    throw new TypeError(`ctx.${method}: awaitLosers needs cancelLosers, which says which branches are cancelled`);
+  return { cancelLosers, awaitLosers };
 }

@@ -35,11 +35,14 @@ interface CleanupWait {
   readonly under: readonly BaseFuture<unknown>[];
   /** True for each of these fibers that the waiter waits for. */
   readonly awaits: (fiber: Fiber<unknown>) => boolean;
+  /** True if the waiter also waits for the steps there. */
+  readonly finishesSteps: boolean;
 }
 
 interface ToCancel {
   readonly future: BaseFuture<unknown>;
   readonly reason: string | undefined;
+  readonly finishesSteps: boolean;
 }
 
 /** The part of the scheduler that cancelling uses. */
@@ -85,9 +88,9 @@ export class Cancelling {
     return this.grace?.state === PENDING;
   }
 
-  /** Abandons a future on the next `run`. */
-  soon(future: BaseFuture<unknown>, reason: string | undefined): void {
-    this.toCancel.push({ future, reason });
+  /** Abandons a future on the next `run`. With `finishesSteps`, no step at or under it is cut off. */
+  soon(future: BaseFuture<unknown>, reason: string | undefined, finishesSteps = false): void {
+    this.toCancel.push({ future, reason, finishesSteps });
   }
 
   /**
@@ -102,8 +105,10 @@ export class Cancelling {
     try {
       while (this.isDue) {
         for (let i = 0; i < toCancel.length; i += 1) {
-          const { future, reason } = toCancel[i] as ToCancel;
-          if (future.poll() === PENDING) future.abandon(reason);
+          const { future, reason, finishesSteps } = toCancel[i] as ToCancel;
+          if (future.poll() !== PENDING) continue;
+          if (finishesSteps) this.abandonAfterSteps(future, reason);
+          else future.abandon(reason);
         }
         toCancel.length = 0;
         // Only now is it known which fibers were told to cancel.
@@ -130,12 +135,31 @@ export class Cancelling {
    * and the blocks there, have ended.
    */
   holdFiber(fiber: Fiber<unknown>, waited: BaseFuture<unknown>): void {
-    this.held.push({ waiter: fiber, under: [waited], awaits: awaitedBy(fiber) });
+    this.held.push({ waiter: fiber, under: [waited], awaits: awaitedBy(fiber), finishesSteps: false });
   }
 
-  /** Holds a combinator. The combinator settles when the told fibers at or under its losers have ended. */
-  holdCombinator(waiter: CleanupWaiter, losers: readonly BaseFuture<unknown>[]): void {
-    this.held.push({ waiter, under: losers, awaits: isTold });
+  /**
+   * Holds a combinator. The combinator settles when the told fibers at or under its losers have ended, and with
+   * `finishesSteps` the steps there.
+   */
+  holdCombinator(waiter: CleanupWaiter, losers: readonly BaseFuture<unknown>[], finishesSteps: boolean): void {
+    this.held.push({ waiter, under: losers, awaits: isTold, finishesSteps });
+  }
+
+  /**
+   * Cancels the fibers that a fiber owns, none of them within a step. Returns the end of these fibers and of the steps
+   * that they and the fiber began; `null` if nothing is left.
+   */
+  finishOwned(fiber: Fiber<unknown>, reason: string): Cleanup | null {
+    const owned = reach(fiber).filter((other) => other !== fiber);
+    for (const other of owned) this.soon(other, reason, true);
+    this.run();
+    const begun = new Set([fiber, ...owned]);
+    const steps = [...this.scheduler.operations.values()].filter(
+      (operation) => operation.isStep && operation.fiber !== null && begun.has(operation.fiber),
+    );
+    const [first, ...others] = [...owned.filter((other) => other.state === PENDING), ...steps];
+    return first === undefined ? null : new Cleanup([first, ...others]);
   }
 
   /**
@@ -148,10 +172,22 @@ export class Cancelling {
   }
 
   /** Tells a fiber and the fibers that it owns to cancel (S6). */
-  tell(root: Fiber<unknown>, reason: string | undefined): void {
+  tell(root: Fiber<unknown>, reason: string | undefined, finishesSteps = false): void {
     const waited: BaseFuture<unknown>[] = [];
-    for (const fiber of this.toldWith(root)) this.tellOne(fiber, reason, waited);
+    for (const fiber of this.toldWith(root)) this.tellOne(fiber, reason, waited, finishesSteps);
     this.giveUpUnawaited(waited, reason);
+  }
+
+  /** Abandons a future so that no step at or under it is cut off (S11). */
+  private abandonAfterSteps(future: BaseFuture<unknown>, reason: string | undefined): void {
+    if (future instanceof Fiber) {
+      if (future.hasBegun && !future.isTold && !(future instanceof UncancellableBlock)) this.tell(future, reason, true);
+      else future.abandon(reason);
+    } else if (future.parts.length > 0) {
+      for (const part of future.parts) if (part.state === PENDING) this.soon(part, reason, true);
+    } else if (!future.isStep) {
+      future.abandon(reason);
+    }
   }
 
   /**
@@ -252,12 +288,17 @@ export class Cancelling {
     return reach(root, awaitedBy(root)).sort(byAge);
   }
 
-  private tellOne(fiber: Fiber<unknown>, reason: string | undefined, waited: BaseFuture<unknown>[]): void {
+  private tellOne(
+    fiber: Fiber<unknown>,
+    reason: string | undefined,
+    waited: BaseFuture<unknown>[],
+    finishesSteps = false,
+  ): void {
     if (this.isPatched === true && !fiber.hasBegun && fiber !== this.scheduler.main) {
       fiber.neverBegin(new CancelledError(reason));
       return;
     }
-    const future = fiber.tell(reason);
+    const future = fiber.tell(reason, finishesSteps);
     if (future !== null) waited.push(future);
   }
 
@@ -271,11 +312,11 @@ export class Cancelling {
   private holdOrGoOn(held: readonly CleanupWait[]): void {
     // Many fibers may have waited for one combinator with many branches.
     const found = new Map<BaseFuture<unknown> | undefined, Cleanup | null>();
-    for (const { waiter, under, awaits } of held) {
+    for (const { waiter, under, awaits, finishesSteps } of held) {
       const isCommon = awaits === isToldOrShielded;
       let cleanup = isCommon ? found.get(under[0]) : undefined;
       if (cleanup === undefined) {
-        const [fiber, ...others] = fibersUnder(under, awaits);
+        const [fiber, ...others] = awaitedUnder(under, awaits, finishesSteps);
         cleanup = fiber === undefined ? null : new Cleanup([fiber, ...others]);
         if (isCommon) found.set(under[0], cleanup);
       }
@@ -321,24 +362,38 @@ function hasBegunFiber(futures: readonly BaseFuture<unknown>[]): boolean {
   return visit(futures, (fiber) => fiber.state === PENDING && fiber.hasBegun);
 }
 
-/** Returns the awaited fibers that have not ended among these futures and the parts that they are made of. */
-function fibersUnder(
+/**
+ * Returns the awaited fibers that have not ended among these futures and the parts that they are made of, and with
+ * `finishesSteps` the steps there.
+ */
+function awaitedUnder(
   futures: readonly BaseFuture<unknown>[],
   awaits: (fiber: Fiber<unknown>) => boolean,
-): Fiber<unknown>[] {
-  const fibers = new Set<Fiber<unknown>>();
-  visit(futures, (fiber) => {
-    if (fiber.state === PENDING && awaits(fiber)) fibers.add(fiber);
-    return false;
-  });
-  return [...fibers];
+  finishesSteps: boolean,
+): BaseFuture<unknown>[] {
+  const found = new Set<BaseFuture<unknown>>();
+  visit(
+    futures,
+    (fiber) => {
+      if (fiber.state === PENDING && awaits(fiber)) found.add(fiber);
+      return false;
+    },
+    (leaf) => {
+      if (finishesSteps && leaf.state === PENDING && leaf.isStep) found.add(leaf);
+    },
+  );
+  return [...found];
 }
 
 /**
  * Passes the fibers among these futures, and the parts that they are made of, to `isEnough` until it returns true.
- * Returns true if it did.
+ * Returns true if it did. The other leaves go to `leaf`.
  */
-function visit(futures: readonly BaseFuture<unknown>[], isEnough: (fiber: Fiber<unknown>) => boolean): boolean {
+function visit(
+  futures: readonly BaseFuture<unknown>[],
+  isEnough: (fiber: Fiber<unknown>) => boolean,
+  leaf: (future: BaseFuture<unknown>) => void = () => {},
+): boolean {
   // Combinators may share branches and nest without limit.
   const combinators = new Set<BaseFuture<unknown>>();
   const lists = [futures];
@@ -346,7 +401,9 @@ function visit(futures: readonly BaseFuture<unknown>[], isEnough: (fiber: Fiber<
     for (const future of list) {
       if (future instanceof Fiber) {
         if (isEnough(future)) return true;
-      } else if (future.parts.length > 0 && !combinators.has(future)) {
+      } else if (future.parts.length === 0) {
+        leaf(future);
+      } else if (!combinators.has(future)) {
         combinators.add(future);
         lists.push(future.parts);
       }

@@ -31,6 +31,8 @@ import type { FiberScheduler } from './scheduler.ts';
 export interface CombinatorBranches {
   readonly branches: readonly BaseFuture<unknown>[];
   readonly losers: readonly BaseFuture<unknown>[];
+  /** True if the steps that losers are in come to their ends before the combinator settles. */
+  readonly finishesSteps: boolean;
 }
 
 /** The number of branches that a message names. */
@@ -55,6 +57,7 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Cle
   protected remaining = 0;
   private phase: 'unwatched' | 'watching' | Decision = 'unwatched';
   private readonly losers: readonly BaseFuture<unknown>[];
+  private readonly finishesSteps: boolean;
   /**
    * 1 over leaves. Over combinators: one more than the deepest of them, because their states have to be computed first.
    */
@@ -62,10 +65,11 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Cle
   /** The last pass of {@link refresh} that visited this combinator. */
   private seenIn = 0;
 
-  constructor(scheduler: FiberScheduler, { branches, losers }: CombinatorBranches) {
+  constructor(scheduler: FiberScheduler, { branches, losers, finishesSteps }: CombinatorBranches) {
     super(scheduler);
     this.branches = branches;
     this.losers = losers;
+    this.finishesSteps = finishesSteps;
     this.depth = branches.reduce(
       (depth, branch) => (branch instanceof Combinator ? Math.max(depth, branch.depth + 1) : depth),
       1,
@@ -89,6 +93,10 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Cle
 
   override get parts(): readonly BaseFuture<unknown>[] {
     return this.branches;
+  }
+
+  override get isStep(): boolean {
+    return this.branches.every((branch) => branch.state !== PENDING || branch.isStep || branch.isFiber);
   }
 
   wake(source: BaseFuture<unknown>): void {
@@ -143,8 +151,9 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Cle
   protected conclude(state: typeof OK | typeof FAILED, value: unknown, order: number): void {
     this.release();
     const losers = this.losers.length === 0 ? NONE : this.losers.filter((branch) => branch.state === PENDING);
-    this.settleAfter(losers, { state, value, order, cleanup: null });
-    for (const loser of losers) this.scheduler.cancelling.soon(loser, this.loserReason);
+    const { cancelling } = this.scheduler;
+    this.settleAfter(losers, { state, value, order, cleanup: null }, this.finishesSteps);
+    for (const loser of losers) cancelling.soon(loser, this.loserReason, this.finishesSteps);
   }
 
   /** Stops following the branches: they no longer decide the outcome. */
@@ -153,14 +162,15 @@ export abstract class Combinator<T> extends BaseFuture<T> implements Waiter, Cle
   }
 
   /** Settles once the branches that are about to be abandoned have cleaned up. */
-  private settleAfter(givenUp: readonly BaseFuture<unknown>[], decision: Decision): void {
+  private settleAfter(givenUp: readonly BaseFuture<unknown>[], decision: Decision, finishesSteps = false): void {
     const { cancelling } = this.scheduler;
-    if (givenUp.length === 0 || !cancelling.hasCleanup(givenUp)) {
+    const waits = givenUp.length > 0 && (cancelling.hasCleanup(givenUp) || finishesSteps);
+    if (!waits) {
       this.settleAs(decision);
       return;
     }
     this.phase = decision;
-    cancelling.holdCombinator(this, givenUp);
+    cancelling.holdCombinator(this, givenUp, finishesSteps);
   }
 
   private settleAs({ state, value, order }: Decision): void {

@@ -85,7 +85,7 @@ export interface SchedulerForFibers extends SchedulerForFutures {
 
 /** The part of the scheduler's `Cancelling` that fibers use. */
 interface CancellingForFibers {
-  soon(future: BaseFuture<unknown>, reason: string | undefined): void;
+  soon(future: BaseFuture<unknown>, reason: string | undefined, finishesSteps?: boolean): void;
   tell(root: Fiber<unknown>, reason: string | undefined): void;
   interrupt(root: Fiber<unknown>, error: Error): void;
   hasCleanup(under: readonly BaseFuture<unknown>[]): boolean;
@@ -112,6 +112,10 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
   isTold = false;
   /** The place of the last future that was asked for when an error was thrown at a `yield` of this fiber. */
   thrownAfter = 0;
+  /** True if the fiber was told so that the step which it waits for comes to its end first (S11). */
+  private finishesSteps = false;
+  /** Names the fiber in place of its function. */
+  label: string | null = null;
   /** Kept until the fiber has ended, because the name of the function is also the fiber's. */
   private body: FiberBody<T> | null;
   private generator: Iterator<unknown, T, any> | null = null;
@@ -184,13 +188,14 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
    * Tells this fiber alone to cancel. The fiber gets a `CancelledError` at its `yield`, once the told fibers under the
    * future that it waits for have ended. Returns the future that the fiber waited for and no longer waits for. A wait
    * for an `uncancellable` block is not interrupted: the error comes at the next `yield` that would wait for something
-   * else.
+   * else. With `finishesSteps`, the same holds for a wait for a step.
    */
-  tell(reason: string | undefined): BaseFuture<unknown> | null {
+  tell(reason: string | undefined, finishesSteps = false): BaseFuture<unknown> | null {
     const { waitingOn } = this;
     this.isTold = true;
+    this.finishesSteps = finishesSteps;
     this.interruption = new CancelledError(reason);
-    if (waitingOn === null || waitingOn instanceof UncancellableBlock) return null;
+    if (waitingOn === null || this.goesFirst(waitingOn)) return null;
     waitingOn.unsubscribe(this);
     if (this.scheduler.cancelling.hasCleanup([waitingOn])) this.holdUntilCleanup(waitingOn);
     else this.goOnInterrupted();
@@ -213,10 +218,14 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     else this.neverBegin(new CancelledError(reason));
   }
 
+  override get isFiber(): boolean {
+    return true;
+  }
+
   override describe(): string {
-    const { id, body } = this;
+    const { id, body, label } = this;
     if (id === 0) return 'the main fiber';
-    const name = typeof body === 'function' ? body.name : '';
+    const name = label ?? (typeof body === 'function' ? body.name : '');
     return name === '' ? `fiber ${id}` : `fiber ${id} (${name})`;
   }
 
@@ -233,7 +242,7 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
       const { interruption } = this;
       // An interruption outranks the result of the wait: it was asked for and must not get lost. The result of a block,
       // which could not be interrupted, goes first.
-      if (interruption !== null && !(on instanceof UncancellableBlock)) {
+      if (interruption !== null && !this.goesFirst(on)) {
         this.interruption = null;
         resumption = THROW;
         value = on instanceof Cleanup ? on.errorFor(interruption) : interruption;
@@ -329,6 +338,11 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
       if (!types.isProxy(yielded)) throw error;
     }
     return undefined;
+  }
+
+  /** True if the result of a wait that had begun goes before the interruption of the fiber. */
+  private goesFirst(on: BaseFuture<unknown> | null): boolean {
+    return on instanceof UncancellableBlock || (this.finishesSteps && on?.isStep === true);
   }
 
   /** True if the fiber is interrupted even at a future that has settled. A block could not be interrupted. */

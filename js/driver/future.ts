@@ -208,6 +208,18 @@ export abstract class BaseFuture<T> implements Future<T> {
     return NO_PARTS;
   }
 
+  /**
+   * True if the future is a step: an activity or a child, whose work goes on outside, or a combinator that waits for
+   * steps and fibers alone.
+   */
+  get isStep(): boolean {
+    return false;
+  }
+
+  get isFiber(): boolean {
+    return false;
+  }
+
   /** Adds a waiter to a future that `poll` has found pending. Returns false if it is a waiter already. */
   subscribe(waiter: Waiter): boolean {
     const waiters = this.waiters;

@@ -94,6 +94,10 @@ export class ActivityFuture<T> extends OperationFuture<T> {
     this.settleStored(delivery.value, `output of activity '${this.name}'`);
   }
 
+  override get isStep(): boolean {
+    return true;
+  }
+
   override describe(): string {
     return `activity '${this.name}'`;
   }

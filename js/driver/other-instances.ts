@@ -45,6 +45,10 @@ export class ChildFuture<T> extends OperationFuture<T> {
     this.settleStored(delivery.value, `output of child '${this.id}'`);
   }
 
+  override get isStep(): boolean {
+    return true;
+  }
+
   override describe(): string {
     return `child '${this.id}' (${this.name})`;
   }

@@ -27,6 +27,9 @@
 //   S9. A main fiber that was not told settles when its function has ended. With `onEnd` set to `'join'` or `'cancel'`,
 //       it settles after the fibers that it owns have ended; `'cancel'` cancels them first.
 //  S10. A combinator that abandons branches settles when the told fibers at or under those branches have ended.
+//  S11. Where steps are finished (`awaitLosers`, sagas), a told fiber that waits for an activity or a child gets the
+//       result first, and its error at the next wait. An activity or a child that is a loser goes on, and its end is
+//       awaited with that of the told fibers.
 
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from '../errors/errors.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from '../values/limits.ts';
@@ -35,7 +38,16 @@ import { byAge, Cancelling, type SchedulerForCancelling } from './cancelling.ts'
 import { CANCEL_OPERATION, type Command, type Issued } from './command.ts';
 import type { Continuation, SchedulerForContinuations } from './continuation.ts';
 import { currentFiber } from './current.ts';
-import { ACTIVITY_FAILED, CANCEL, CHILD_FAILED, type Delivery, MESSAGE, REFUSED, SUCCEEDED } from './delivery.ts';
+import {
+  ACTIVITY_FAILED,
+  CANCEL,
+  CHILD_FAILED,
+  type Delivery,
+  MAILBOX_EMPTY,
+  MESSAGE,
+  REFUSED,
+  SUCCEEDED,
+} from './delivery.ts';
 import type { EnginePort } from './engine.ts';
 import { Fiber, type FiberBody, UncancellableBlock } from './fiber.ts';
 import { join, leave, reach } from './fiber-tree.ts';
@@ -44,6 +56,7 @@ import { AwaitedMailboxes, type SchedulerForMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import { sourceHere } from './source.ts';
 import { Unawaited } from './unawaited.ts';
+import type { Mailbox } from './waits.ts';
 
 /** A refusal of the engine to go on. */
 export interface Refusal {
@@ -225,6 +238,10 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
     this.deliver(delivery);
   }
 
+  setPolled(mailbox: Mailbox, isPolled: boolean): void {
+    this.port.setPolled(mailbox, isPolled);
+  }
+
   /** Issues the command that cancels an operation. */
   cancelOperation(operation: number): void {
     try {
@@ -311,6 +328,13 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
         const asker = future.fiber?.id ?? 0;
         if (asker !== 0) this.port.ofFiber(asker);
         future.deliver(delivery.value);
+        return;
+      }
+      case MAILBOX_EMPTY: {
+        const polls = delivery.mailbox === null ? [] : this.mailboxes.polls(delivery.mailbox);
+        const fiber = polls[0]?.fiber ?? 0;
+        if (fiber !== 0) this.port.ofFiber(fiber);
+        for (const poll of polls) poll.deliverEmpty();
         return;
       }
       case CANCEL:

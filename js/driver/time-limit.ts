@@ -17,12 +17,16 @@ class TimeLimit extends Combinator<unknown> {
   private readonly watcher: Waiter = { wakeRank: this.wakeRank + 1, wake: () => void this.poll() };
 
   constructor(scheduler: FiberScheduler, branch: BaseFuture<unknown>, timer: TimerFuture, timeoutMs: number) {
-    super(scheduler, { branches: [branch, timer], losers: [branch, timer] });
+    super(scheduler, { branches: [branch, timer], losers: [branch, timer], finishesSteps: false });
     this.timeoutMs = timeoutMs;
     timer.use();
     timer.subscribe(this.watcher);
     if (branch.state === PENDING && (branch instanceof Fiber || branch instanceof ActivityFuture))
       branch.subscribe(this.watcher);
+  }
+
+  override get isStep(): boolean {
+    return this.branches[0]?.isStep === true;
   }
 
   protected override get verb(): string {

@@ -289,6 +289,31 @@ export class RuntimeStateError extends PerdureError {
   }
 }
 
+/** An item of `ctx.map` failed. `cause` is its error. */
+export class MapItemError extends PerdureError {
+  /** The position of the item, from 0. */
+  readonly index: number;
+  /** The name of the item, if `ctx.map` was given `key`. */
+  declare readonly key?: string;
+
+  constructor(message: string, fields: { index: number; key?: string } & PerdureErrorOptions) {
+    super(message, 'MAP_ITEM', fields);
+    this.index = fields.index;
+    if (fields.key !== undefined) this.key = fields.key;
+  }
+}
+
+/** A saga has failed, and so have compensations of it. `cause` is the error that the saga failed with. */
+export class CompensationError extends PerdureError {
+  /** The errors of the compensations that failed, in the order in which they ran. The others have succeeded. */
+  readonly errors: readonly unknown[];
+
+  constructor(message: string, fields: { errors: readonly unknown[] } & PerdureErrorOptions) {
+    super(message, 'COMPENSATION', fields);
+    this.errors = fields.errors;
+  }
+}
+
 /** All error classes by name. A stored error is restored from them. */
 export const ERROR_CLASSES = {
   PerdureError,
@@ -309,6 +334,8 @@ export const ERROR_CLASSES = {
   ProviderError,
   SchemaVersionError,
   RuntimeStateError,
+  MapItemError,
+  CompensationError,
 } as const;
 
 // Names are on the prototypes, as those of the built-in errors are: they show in stacks and survive minification.

@@ -1,8 +1,12 @@
 // Checks of the arguments that user code passes to the methods of a context.
 
 import { types } from 'node:util';
+import { BaseFuture } from '../driver/future.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/generator.ts';
-import { ISO_TIME } from '../util/options.ts';
+import type { MapCall } from '../driver/map.ts';
+import { bool, checkOptions, func, ISO_TIME, type OptionTable, whole } from '../util/options.ts';
+import { isInstance, property } from '../util/show.ts';
+import { GATHERED_MAX, MAP_CONCURRENCY } from '../values/limits.ts';
 
 /** Returns the kind of a function, in JavaScript's words; a proxy may not tell. */
 function tagOf(fn: unknown): string {
@@ -19,6 +23,35 @@ export function checkBlock(body: unknown, method: string): void {
   const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
   if (refusal !== undefined)
     throw new TypeError(`ctx.${method} takes a function*, or the result of a call of one, not ${refusal}`);
+}
+
+/** Checks a function that a method calls for the block to run. */
+export function checkBody(body: unknown, method: string): void {
+  const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
+  if (refusal !== undefined) throw new TypeError(`ctx.${method} takes a function*, not ${refusal}`);
+}
+
+/** Checks the number of messages that a method is to take. */
+export function checkGathered(max: unknown, path: string): void {
+  whole(1, GATHERED_MAX)(max, path);
+}
+
+const MAP_OPTIONS: OptionTable = { concurrency: whole(1), key: func, stopOnError: bool };
+
+/** Checks the arguments of `ctx.map`. */
+export function checkMap(items: unknown, fn: unknown, options: unknown): MapCall {
+  const isIterable = typeof items === 'object' && typeof property(items, Symbol.iterator) === 'function';
+  if (!isIterable || isFuture(items)) throw new TypeError(`ctx.map takes a list of items, not ${describeValue(items)}`);
+  const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
+  if (refusal !== undefined)
+    throw new TypeError(`ctx.map takes a function*, or a function that returns a future, not ${refusal}`);
+  const checked = checkOptions(options as Partial<MapCall> | undefined, MAP_OPTIONS, 'ctx.map') ?? {};
+  const { concurrency = MAP_CONCURRENCY, key, stopOnError = true } = checked;
+  return { items: items as Iterable<unknown>, fn: fn as MapCall['fn'], concurrency, key, stopOnError };
+}
+
+function isFuture(value: unknown): boolean {
+  return isInstance(value, BaseFuture);
 }
 
 export function checkInlineFunction(fn: unknown, name: string): void {

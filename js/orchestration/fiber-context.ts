@@ -33,11 +33,14 @@ import {
 import { Continuation } from '../driver/continuation.ts';
 import { type Deferred, DeferredFuture } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
+import { BatchFuture, DrainFuture } from '../driver/gathered.ts';
 import { describeValue } from '../driver/generator.ts';
 import { MailboxFuture } from '../driver/mailbox.ts';
+import { map } from '../driver/map.ts';
 import { ActivityFuture, InlineFuture, type OperationFuture, TimerFuture } from '../driver/operation.ts';
 import { ChildFuture, SentFuture } from '../driver/other-instances.ts';
 import { race, select } from '../driver/race.ts';
+import { saga } from '../driver/saga.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { captureSource } from '../driver/source.ts';
 import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
@@ -47,19 +50,20 @@ import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { type TraceOrigin, trace } from '../tracing/trace.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, named, type OptionTable } from '../util/options.ts';
-import type { RuntimeLimits } from '../values/limits.ts';
+import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 import { checkSchema, parseSync, type StandardSchema } from '../values/schema.ts';
-import { checkBlock, checkInlineFunction, timeOf } from './call-arguments.ts';
+import { checkBlock, checkBody, checkGathered, checkInlineFunction, checkMap, timeOf } from './call-arguments.ts';
 import {
   CHILD_OPTIONS,
   type ChildOptions,
-  INSTANCE_OPTIONS,
+  DETACHED_OPTIONS,
+  type DetachedOptions,
   type InputArguments,
-  type InstanceOptions,
 } from './call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
+import type { Undo } from './patterns.ts';
 
 /** Facts of an execution, the same in every replay. */
 export interface OrchestrationFacts {
@@ -208,12 +212,12 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  startOrchestration(name: string, id: string, input?: unknown, options?: InstanceOptions): Future<string> {
+  startOrchestration(name: string, id: string, input?: unknown, options?: DetachedOptions): Future<string> {
     const scheduler = this.#scheduler;
     scheduler.assertRunning('startOrchestration');
     checkName(name, 'orchestration name');
     checkName(id, 'instance id');
-    const checked = checkOptions(options, INSTANCE_OPTIONS, `orchestration '${name}'`);
+    const checked = checkOptions(options, DETACHED_OPTIONS, `orchestration '${name}'`);
     const issued = this.#startInstance(START_INSTANCE, name, id, input, checked);
     const future = new SentFuture(scheduler, issued, id, id);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
@@ -259,6 +263,48 @@ export class FiberContext implements OrchestrationContext {
     checkName(queue, 'queue name');
     const source = this.#keepsLines ? captureSource() : undefined;
     return new MailboxFuture<T>(this.#scheduler, { kind: 'queue', name: queue }, source);
+  }
+
+  pollEvent(name: string, schema?: StandardSchema): Future<unknown> {
+    this.#scheduler.assertRunning('pollEvent');
+    checkName(name, 'event name');
+    const mailbox: Mailbox = { kind: 'event', name };
+    if (schema === undefined) return new MailboxFuture(this.#scheduler, mailbox, true);
+    checkSchema(schema, 'ctx.pollEvent: the schema');
+    return new CheckedEventFuture(this.#scheduler, mailbox, schema, `event '${name}'`, true);
+  }
+
+  tryDequeue<T = any>(queue: string): Future<T | undefined> {
+    this.#scheduler.assertRunning('tryDequeue');
+    checkName(queue, 'queue name');
+    return new MailboxFuture<T | undefined>(this.#scheduler, { kind: 'queue', name: queue }, true);
+  }
+
+  drainQueue<T = any>(queue: string, max: number = DRAINED): Future<T[]> {
+    this.#scheduler.assertRunning('drainQueue');
+    checkName(queue, 'queue name');
+    checkGathered(max, 'ctx.drainQueue: max');
+    return new DrainFuture<T>(this.#scheduler, queue, max);
+  }
+
+  dequeueBatch<T = any>(queue: string, max: number, within: Duration): Future<T[]> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('dequeueBatch');
+    checkName(queue, 'queue name');
+    checkGathered(max, 'ctx.dequeueBatch: max');
+    const timer = this.#timerIn(parseDuration(within, 'ctx.dequeueBatch: the duration'));
+    return new BatchFuture<T>(scheduler, queue, max, timer);
+  }
+
+  map(items: unknown, fn: unknown, options?: unknown): FiberFuture<never> {
+    this.#scheduler.assertRunning('map');
+    return map(this.#scheduler, checkMap(items, fn, options)) as FiberFuture<unknown> as FiberFuture<never>;
+  }
+
+  saga<T>(body: (undo: Undo) => Generator<any, T, any>): FiberFuture<T> {
+    this.#scheduler.assertRunning('saga');
+    checkBody(body, 'saga');
+    return saga<T>(this.#scheduler, body);
   }
 
   all<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValues<B>> {
@@ -457,9 +503,9 @@ export class FiberContext implements OrchestrationContext {
     name: string,
     id: string,
     input: unknown,
-    options: { [Name in keyof InstanceOptions]: InstanceOptions[Name] | undefined } | undefined,
+    options: { [Name in keyof DetachedOptions]: DetachedOptions[Name] | undefined } | undefined,
   ): Issued {
-    const { version = null, tags, priority = 0 } = options ?? {};
+    const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
     return this.#scheduler.issue({
       kind,
       name,
@@ -468,6 +514,7 @@ export class FiberContext implements OrchestrationContext {
       input: toPayload(input, 'input', this.#host.limits),
       tags: tags === undefined ? null : JSON.stringify(tags),
       priority,
+      onConflict,
       trace: null,
     });
   }

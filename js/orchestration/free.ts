@@ -177,6 +177,70 @@ export const waitForEvent = free('waitForEvent');
 export const dequeueEvent = free('dequeueEvent');
 
 /**
+ * Runs a step for each item, a limited number at a time. Same as {@link OrchestrationContext#map}.
+ *
+ * @example
+ * ```ts
+ * const receipts = yield* map(orders, (order) => call(charge, order), { concurrency: 10 });
+ * ```
+ */
+export const map = free('map');
+
+/**
+ * Runs a block whose steps are undone if it fails. Same as {@link OrchestrationContext#saga}.
+ *
+ * @example
+ * ```ts
+ * yield* saga(function* (undo) {
+ *   undo(() => call(cancelFlight, trip));
+ *   yield* call(bookFlight, trip);
+ * });
+ * ```
+ */
+export const saga = free('saga');
+
+/**
+ * Gives the next event of a name if there is one. Same as {@link OrchestrationContext#pollEvent}.
+ *
+ * @example
+ * ```ts
+ * if ((yield* pollEvent('stop')) !== undefined) return;
+ * ```
+ */
+export const pollEvent = free('pollEvent');
+
+/**
+ * Gives the next message of a FIFO queue if there is one. Same as {@link OrchestrationContext#tryDequeue}.
+ *
+ * @example
+ * ```ts
+ * const task = yield* tryDequeue<Task>('tasks');
+ * ```
+ */
+export const tryDequeue = free('tryDequeue');
+
+/**
+ * Gives the messages that a FIFO queue holds. Same as {@link OrchestrationContext#drainQueue}.
+ *
+ * @example
+ * ```ts
+ * const tasks = yield* drainQueue<Task>('tasks', 100);
+ * ```
+ */
+export const drainQueue = free('drainQueue');
+
+/**
+ * Gives the next messages of a FIFO queue, up to a number and a time. Same as
+ * {@link OrchestrationContext#dequeueBatch}.
+ *
+ * @example
+ * ```ts
+ * const batch = yield* dequeueBatch<Order>('orders', 100, '5s');
+ * ```
+ */
+export const dequeueBatch = free('dequeueBatch');
+
+/**
  * Gives the values of all branches, in their order. Same as {@link OrchestrationContext.all}.
  *
  * @example

@@ -19,8 +19,9 @@ import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import type { Duration } from '../util/duration.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
-import type { ChildOptions, InputArguments, InstanceOptions } from './call-options.ts';
+import type { ChildOptions, DetachedOptions, InputArguments } from './call-options.ts';
 import type { OrchestrationDefinition } from './definition.ts';
+import type { OrchestrationPatterns } from './patterns.ts';
 
 /** Options of {@link OrchestrationContext.continueAsNew}. */
 export interface ContinueAsNewOptions {
@@ -33,7 +34,7 @@ export interface ContinueAsNewOptions {
  * to be synchronous. Two calls before the first `yield` run in parallel. The methods work only inside the `function*`
  * that was given this context.
  */
-export interface OrchestrationContext {
+export interface OrchestrationContext extends OrchestrationPatterns {
   /** Id of this instance. */
   readonly instanceId: string;
 
@@ -122,7 +123,7 @@ export interface OrchestrationContext {
    *
    * @param name - the name that the orchestration is registered under, here or in another process
    * @param input - any value that can be stored
-   * @param options - its `id`, `version`, `tags` and `priority`
+   * @param options - its `id`, `version`, `tags`, `priority` and `onConflict`
    * @returns a future of its output; it fails with `SubOrchestrationError` (`cause` is the error that the child ended
    *   with, or `InstanceExistsError` when the id is in use)
    * @throws PayloadError when the input cannot be stored
@@ -156,9 +157,9 @@ export interface OrchestrationContext {
    * @param name - the name that the orchestration is registered under, here or in another process
    * @param id - its id
    * @param input - any value that can be stored
-   * @param options - its `version`, `tags` and `priority`
+   * @param options - its `version`, `tags`, `priority` and `onConflict`
    * @returns a future of the id, which settles when the start is durable; it fails with `InstanceExistsError` when the
-   *   id is in use. The instance is started whether or not a fiber waits
+   *   id is in use, unless `onConflict` says otherwise. The instance is started whether or not a fiber waits
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when a name, an id or an option is wrong
    *
@@ -167,7 +168,7 @@ export interface OrchestrationContext {
    * yield ctx.startOrchestration('audit', `audit-${ctx.instanceId}`, order);
    * ```
    */
-  startOrchestration(name: string, id: string, input?: unknown, options?: InstanceOptions): Future<string>;
+  startOrchestration(name: string, id: string, input?: unknown, options?: DetachedOptions): Future<string>;
 
   /**
    * Raises an event in another instance, once, as `client.raiseEvent` does.

@@ -1,0 +1,165 @@
+// The methods of a context that are made of others: what orchestrations would otherwise write by hand.
+
+import type { Branch, BranchValue } from '../driver/branch.ts';
+import type { FiberFuture, Future } from '../driver/future.ts';
+import type { Duration } from '../util/duration.ts';
+import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
+
+/** Options of {@link OrchestrationPatterns.map}. */
+export interface MapOptions<T> {
+  /** The number of items that are under way at a time, at most: a whole number > 0. Default 64. */
+  concurrency?: number;
+  /**
+   * Names an item, for the error if it fails, and for its fiber where the waits of an instance are shown. The name is
+   * the same wherever the item is in the list.
+   */
+  key?: (item: T, index: number) => string;
+  /**
+   * True (default): the first failure ends the map. False: all items are done, and the result holds the outcome of
+   * each.
+   */
+  stopOnError?: boolean;
+}
+
+/**
+ * Registers a compensation of a saga.
+ *
+ * @param compensation - a `function*`, or a function that returns a future
+ * @throws TypeError when it is no function
+ * @throws DeterminismError when the saga has ended
+ */
+export type Undo = (compensation: () => Generator<any, unknown, any> | Future<unknown>) => void;
+
+/** Methods of {@link OrchestrationContext} for frequent combinations of its other methods. */
+export interface OrchestrationPatterns {
+  /**
+   * Runs a step for each item, a limited number of them at a time. Gives the results in the order of the items. Starts
+   * at once, in a fiber of its own. Items are taken one by one when there is room, so `items` may be a generator of any
+   * length, in which the code yields nothing else.
+   *
+   * The first item that fails ends the map: no other item begins. Items under way come to the end of the activity or
+   * child that they wait for, and are cancelled at their next wait, as with `awaitLosers`. The map fails when they have
+   * ended. With `stopOnError: false` all items are done, and the result holds the outcome of each, as that of
+   * `allSettled`. A map that is cancelled cancels the items under way.
+   *
+   * @param items - a list or another iterable
+   * @param fn - called with an item and its index, from 0: a `function*`, or a function that returns a future
+   * @returns a future of the results; it fails with `MapItemError`, which names `index` and `key` of the item (`cause`
+   *   is its error)
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const receipts = yield* ctx.map(orders, (order) => ctx.call(charge, order), { concurrency: 10 });
+   * ```
+   */
+  map<T, B extends Branch>(
+    items: Iterable<T>,
+    fn: (item: T, index: number) => B,
+    options?: MapOptions<T> & { stopOnError?: true },
+  ): FiberFuture<BranchValue<B>[]>;
+
+  map<T, B extends Branch>(
+    items: Iterable<T>,
+    fn: (item: T, index: number) => B,
+    options: MapOptions<T> & { stopOnError: false },
+  ): FiberFuture<PromiseSettledResult<BranchValue<B>>[]>;
+
+  map<T, B extends Branch>(
+    items: Iterable<T>,
+    fn: (item: T, index: number) => B,
+    options: MapOptions<T>,
+  ): FiberFuture<BranchValue<B>[] | PromiseSettledResult<BranchValue<B>>[]>;
+
+  /**
+   * Runs a block whose steps are undone if it fails or is cancelled. `undo` registers a compensation. Call `undo` before
+   * the step that it undoes: a step that fails, or whose answer is lost, may have had its effect. So a compensation must
+   * also be right if its step never happened.
+   *
+   * Before compensation begins, the block comes to rest: its fibers are cancelled at their next wait, and activities and
+   * children that run come to their ends. The compensations then run one after the other, the last one first, and no
+   * cancellation interrupts them. All of them run, even if some fail. Then the error of the block is thrown.
+   *
+   * A saga that is cancelled from outside does not wait for its activities: they are told by their `signal`.
+   *
+   * @param body - a `function*` that is given `undo`
+   * @returns a future of its result; it fails with the error of the block, or with `CompensationError` if compensations
+   *   failed too (`cause` is the error of the block, `errors` are theirs). If the block was cancelled, that error is the
+   *   `cause` of the `CancelledError`
+   * @throws TypeError when `body` is no function
+   *
+   * @example
+   * ```ts
+   * yield* ctx.saga(function* (undo) {
+   *   undo(() => ctx.call(cancelFlight, trip));
+   *   yield* ctx.call(bookFlight, trip);
+   *   undo(() => ctx.call(cancelHotel, trip));
+   *   yield* ctx.call(bookHotel, trip);
+   * });
+   * ```
+   */
+  saga<T>(body: (undo: Undo) => Generator<any, T, any>): FiberFuture<T>;
+
+  /**
+   * Returns a future of the next event of a name, if there is one: its data, or `undefined` without waiting for it.
+   * A poll finds each event that was acknowledged before. It takes a read of the store if none is at hand, so poll
+   * where there is other work in between, and use {@link OrchestrationContext.waitForEvent} to wait.
+   *
+   * @param schema - checks the event, as that of `waitForEvent` does
+   * @throws TypeError when the name is wrong, or the schema is none
+   *
+   * @example
+   * ```ts
+   * for (const page of pages) {
+   *   if ((yield* ctx.pollEvent('stop')) !== undefined) break;
+   *   yield* ctx.call(work, page);
+   * }
+   * ```
+   */
+  pollEvent<T = any>(name: string): Future<T | undefined>;
+
+  pollEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S> | undefined>;
+
+  /**
+   * Returns a future of the next message of a FIFO queue, if there is one, or of `undefined`. Otherwise the same as
+   * {@link pollEvent}.
+   *
+   * @throws TypeError when the name is wrong
+   *
+   * @example
+   * ```ts
+   * const task = yield* ctx.tryDequeue<Task>('tasks');
+   * ```
+   */
+  tryDequeue<T = any>(queue: string): Future<T | undefined>;
+
+  /**
+   * Returns a future of the messages that a FIFO queue holds, the oldest first, without waiting for any: an empty list
+   * if there are none. A drain that is cancelled drops the messages that it has taken, so do not race it.
+   *
+   * @param max - the number of messages that it takes at most, 1 to 10 000. Default 1 000. The others stay
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const tasks = yield* ctx.drainQueue<Task>('tasks');
+   * ```
+   */
+  drainQueue<T = any>(queue: string, max?: number): Future<T[]>;
+
+  /**
+   * Returns a future of the next `max` messages of a FIFO queue, or of fewer when the time is up: of those that have
+   * come by then, maybe none. The time runs from now on. A batch that is cancelled drops the messages that it has
+   * taken, so do not race it.
+   *
+   * @param max - 1 to 10 000
+   * @param within - from now on
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const batch = yield* ctx.dequeueBatch<Order>('orders', 100, '5s');
+   * ```
+   */
+  dequeueBatch<T = any>(queue: string, max: number, within: Duration): Future<T[]>;
+}
