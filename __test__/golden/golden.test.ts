@@ -142,7 +142,11 @@ function comparable(exports: readonly HistoryExport[], then: readonly HistoryExp
     const exported = settled(given, then[i]);
     const isLate = (other: HistoryExport | undefined) => other?.events[1]?.kind === 'ExecutionBegan';
     // A first turn that came late is recorded, and it may come late on a busy machine.
-    const events = isLate(exported) && !isLate(then[i]) ? withoutBeginning(exported.events) : exported.events;
+    const isAlone = isLate(exported) && !isLate(then[i]);
+    const all = isAlone ? without(exported.events, ({ eventId }) => eventId === 2) : exported.events;
+    // An earlier release recorded the cancellations of timers.
+    const timers = new Set(all.filter(({ kind }) => kind === 'TimerCreated').map(({ eventId }) => eventId));
+    const events = without(all, ({ kind, refId = 0 }) => kind === 'OperationCancelled' && timers.has(refId));
     return {
       ...exported,
       events: events.map(({ timeMs: _, ...event }) => JSON.parse(withoutChance(event)) as unknown),
@@ -168,14 +172,17 @@ function settled(exported: HistoryExport, then: HistoryExport | undefined): Hist
   };
 }
 
-/** Returns the events as they would be without the second one. */
-function withoutBeginning([first, , ...rest]: readonly ExportedEvent[]): ExportedEvent[] {
-  const moved = rest.map((event) => ({
+/** Returns the events as they would be without some of them. */
+function without(events: readonly ExportedEvent[], isGone: (event: ExportedEvent) => boolean): ExportedEvent[] {
+  const ids = new Map<number, number>();
+  const left = events.filter((event) => !isGone(event));
+  for (const [i, { eventId }] of left.entries()) ids.set(eventId, i + 1);
+  const moved = (id: number) => ids.get(id) ?? id;
+  return left.map((event) => ({
     ...event,
-    eventId: event.eventId - 1,
-    ...(event.refId === undefined || event.refId < 2 ? {} : { refId: event.refId - 1 }),
+    eventId: moved(event.eventId),
+    ...(event.refId === undefined ? {} : { refId: moved(event.refId) }),
   }));
-  return [...(first === undefined ? [] : [first]), ...moved];
 }
 
 function withoutChance({ meta, ...event }: Omit<ExportedEvent, 'timeMs'>): string {

@@ -29,6 +29,8 @@ export const HISTORY_EVENT_KINDS = [
   'PatchApplied',
   'EventReceived',
   'QueueReceived',
+  'EventAbsent',
+  'QueueEmpty',
   'CancelRequested',
   'ExecutionCompleted',
   'ExecutionFailed',

@@ -165,6 +165,8 @@ export class Bars {
       case 'InstanceStarted':
       case 'CancelRequested':
       case 'PatchApplied':
+      case 'EventAbsent':
+      case 'QueueEmpty':
         return this.#addMoment(event);
       default:
     }

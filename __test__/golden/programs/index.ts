@@ -20,6 +20,7 @@ import { again, patched } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
 import { messages } from './messages.ts';
 import { children, full, others } from './other-instances.ts';
+import { freePatterns, patterns, polls } from './patterns.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
 import { late, timers } from './timers.ts';
 import { unbegun, waiting } from './unended.ts';
@@ -56,4 +57,7 @@ export const PROGRAMS: readonly Program[] = [
   checked,
   waiting,
   unbegun,
+  patterns,
+  polls,
+  freePatterns,
 ];
