@@ -143,9 +143,10 @@ describe.each(STORES)('on $name', (kind) => {
     });
     await store.start((runtime) => runtime.register(fails));
     const handle = await store.client.start(fails, undefined);
-    await handle.cancel().catch(() => {});
     const error = await handle.result().catch((caught) => caught);
-    expect(['MapItemError', 'CancelledError']).toContain(error.name);
+    expect(error).toBeInstanceOf(MapItemError);
+    expect({ ...error }).toMatchObject({ code: 'MAP_ITEM', index: 0, key: 'x' });
+    expect(error.cause.cause.message).toBe('no');
   });
 
   it('is cancelled with its items, which clean up', async () => {
