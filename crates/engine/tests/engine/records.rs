@@ -324,7 +324,8 @@ fn every_kind_round_trips() {
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
         ChildScheduled ref None name Some("order") payload Some("1") meta {"id":"order/1","version":"1.2.0",
            "tags":"{\"a\":\"b\"}","priority":-2147483648,"trace":"{}"}
-        InstanceStarted ref None name Some("audit") payload None meta {"id":"audit","version":"1.0.0"}
+        InstanceStarted ref None name Some("audit") payload None meta {"id":"audit","version":"1.0.0",
+           "onConflict":"terminateAndRestart"}
         EventSent ref None name Some("go") payload Some("1") meta {"instance":"audit"}
         QueueSent ref None name Some("jobs") payload None meta {"instance":""}
         OperationCancelled ref Some(EventId(2)) name None payload None meta -
@@ -344,6 +345,8 @@ fn every_kind_round_trips() {
             {"refusal":{"mailboxFull":{"max":18446744073709551615}}}
         EventReceived ref None name Some("approve") payload Some("1") meta -
         QueueReceived ref None name Some("jobs") payload None meta -
+        EventAbsent ref None name Some("approve") payload None meta -
+        QueueEmpty ref None name Some("jobs") payload None meta -
         CancelRequested ref None name None payload Some("changed my mind") meta -
         CancelRequested ref None name None payload None meta {"at":"step"}
         ExecutionBegan ref None name None payload None meta -
