@@ -72,20 +72,20 @@ export interface OrchestrationPatterns {
   ): FiberFuture<BranchValue<B>[] | PromiseSettledResult<BranchValue<B>>[]>;
 
   /**
-   * Runs a block whose steps are undone if it fails or is cancelled. `undo` registers a compensation. Call `undo` before
-   * the step that it undoes: a step that fails, or whose answer is lost, may have had its effect. So a compensation must
-   * also be right if its step never happened.
+   * Runs a block whose steps are undone if it fails or is cancelled. `undo` registers a compensation. Call `undo`
+   * before the step that it undoes: a step that fails, or whose answer is lost, may have had its effect. So a
+   * compensation must also be right if its step never happened.
    *
-   * Before compensation begins, the block comes to rest: its fibers are cancelled at their next wait, and activities and
-   * children that run come to their ends. The compensations then run one after the other, the last one first, and no
-   * cancellation interrupts them. All of them run, even if some fail. Then the error of the block is thrown.
+   * Before compensation begins, the block comes to rest: its fibers are cancelled at their next wait, and activities
+   * and children that run come to their ends. The compensations then run one after the other, the last one first, and
+   * no cancellation interrupts them. All of them run, even if some fail. Then the error of the block is thrown.
    *
    * A saga that is cancelled from outside does not wait for its activities: they are told by their `signal`.
    *
    * @param body - a `function*` that is given `undo`
    * @returns a future of its result; it fails with the error of the block, or with `CompensationError` if compensations
-   *   failed too (`cause` is the error of the block, `errors` are theirs). If the block was cancelled, that error is the
-   *   `cause` of the `CancelledError`
+   *   failed too (`cause` is the error of the block, `errors` are theirs). If the block was cancelled, that error is
+   *   the `cause` of the `CancelledError`
    * @throws TypeError when `body` is no function
    *
    * @example

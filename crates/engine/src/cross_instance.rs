@@ -42,8 +42,8 @@ pub enum StartConflict {
     RestartIfTerminal,
     /// An instance that has ended is replaced. Otherwise the instance stays, and the start succeeds.
     ReturnOrRestart,
-    /// An instance that failed, was cancelled or was terminated is replaced. Otherwise the instance stays, and the start
-    /// succeeds.
+    /// An instance that failed, was cancelled or was terminated is replaced. Otherwise the instance stays, and the
+    /// start succeeds.
     RestartIfFailed,
     /// The instance is replaced. One that has not ended is terminated.
     TerminateAndRestart,

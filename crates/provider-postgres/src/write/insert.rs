@@ -263,8 +263,8 @@ impl AllInserted {
     }
 }
 
-/// Removes the instance that has the id of a start, if the start may replace it. Returns the outcome of its termination,
-/// if it had not ended. `by` is the instance whose turn asks for the start.
+/// Removes the instance that has the id of a start, if the start may replace it. Returns the outcome of its
+/// termination, if it had not ended. `by` is the instance whose turn asks for the start.
 pub(super) async fn make_room(
     session: &Session<'_>,
     instance: &NewInstance,

@@ -24,7 +24,8 @@ pub(super) fn outcome<'w>(
     inserted.outcome(instance, terminated)
 }
 
-/// Most rounds of a start that replaces any instance. Another start has taken the id since the look at it in each round.
+/// Most rounds of a start that replaces any instance. In each round but the last, another start takes the id between
+/// the removal and the insertion.
 const ROUNDS_MAX: u32 = 16;
 
 /// Runs a start that may replace another instance.

@@ -10,8 +10,8 @@ use perdure_engine::{Completion, Mailbox, Message, MessageBody, MessageSeq, Payl
 use perdure_provider::InstanceKey;
 use perdure_runtime::internals::{Inspection, waits};
 use perdure_runtime::{
-    AbortReason, ActivityJob, ActivityToken, Awaiting, Failure, Host, Job, LaneId, MapSizes, Metrics,
-    Runtime, RuntimeError, RuntimeOptions, StartRequest, Store, Token,
+    AbortReason, ActivityJob, ActivityToken, Awaiting, Failure, Host, Job, LaneId, MapSizes, Metrics, Runtime,
+    RuntimeError, RuntimeOptions, StartRequest, Store, Token,
 };
 use tokio::runtime::Handle;
 
