@@ -31,14 +31,19 @@ enum Name<'w> {
 pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
     let mut layers = vec![Layer::default()];
     let mut stages: HashMap<Name<'w>, (Stage, Option<u64>)> = HashMap::new();
+    let mut was_alone = false;
     for (place, write) in writes.iter().enumerate() {
         let (stage, name, unread_max) = class(write);
-        let mixes = stages.get(&name).is_some_and(|(before, max_before)| match stage {
-            Stage::Turn | Stage::Start => *before >= stage,
-            // The waiting messages of an instance are counted against one limit for all messages of a layer.
-            Stage::Message => *before > stage || (*before == stage && *max_before != unread_max),
-            Stage::Single => false,
-        });
+        let is_alone = replaces_others(write);
+        let mixes = was_alone || is_alone && place > 0;
+        was_alone = is_alone;
+        let mixes = mixes
+            || stages.get(&name).is_some_and(|(before, max_before)| match stage {
+                Stage::Turn | Stage::Start => *before >= stage,
+                // The waiting messages of an instance are counted against one limit for all messages of a layer.
+                Stage::Message => *before > stage || (*before == stage && *max_before != unread_max),
+                Stage::Single => false,
+            });
         if mixes {
             stages.clear();
             layers.push(Layer::default());
@@ -53,6 +58,21 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
         }
     }
     layers
+}
+
+/// Returns true if the turn of a write terminates instances by starting others. The effects of all turns of a layer are
+/// carried out together, and one of the turns could be that of such an instance.
+fn replaces_others(write: &Write) -> bool {
+    let turn = match write {
+        Write::Turn(turn) => Some(turn.as_ref()),
+        Write::Start(new) => new.first_turn.as_deref(),
+        _ => None,
+    };
+    let effects = turn.and_then(|turn| turn.cross_instance.as_deref());
+    let starts = effects.map_or(&[][..], |effects| &effects.starts);
+    starts
+        .iter()
+        .any(|start| start.instance.on_conflict == OnConflict::TerminateAndRestart)
 }
 
 fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use perdure_provider::{AfterTurn, Write};
+use perdure_provider::{AfterTurn, OnConflict, Write};
 
 use super::layers::Layer;
 use crate::connection::Query;
@@ -72,6 +72,12 @@ impl<'w> Lock<'w> {
                     .messages
                     .iter()
                     .map(|other| encode(&other.message.instance)),
+            );
+            let replacing = cross_instance.starts.iter().map(|start| &start.instance);
+            lock.ids.extend(
+                replacing
+                    .filter(|new| new.on_conflict != OnConflict::Keep)
+                    .map(|new| encode(&new.id)),
             );
             for event in &cross_instance.cancelled {
                 let [parents, executions, events] = &mut lock.cancelled;

@@ -138,15 +138,16 @@ pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: Cros
     let store = &instances.shared.store;
     for (new, outcome) in claimed.into_iter().zip(others.started) {
         store.started(&outcome);
-        match (new, outcome) {
-            (
-                Some(new),
-                Outcome::Started {
-                    key,
-                    claimed: Some(epoch),
-                    ..
-                },
-            ) => instances.insert(AcquiredInstance {
+        if let (
+            Some(new),
+            Outcome::Started {
+                key,
+                claimed: Some(epoch),
+                ..
+            },
+        ) = (new, outcome)
+        {
+            instances.insert(AcquiredInstance {
                 key,
                 id: new.id,
                 name: new.name,
@@ -163,8 +164,7 @@ pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: Cros
                 tasks: Vec::new(),
                 page_bytes: 0,
                 suspicion: provider::Suspicion::default(),
-            }),
-            _ => {}
+            });
         }
     }
     store.notify_receivers(&others.receivers);
