@@ -271,6 +271,7 @@ macro_rules! behaviour {
                 eight_replacing_starts_at_once_leave_one_instance,
                 eight_restarts_at_once_make_one_instance,
                 a_turn_replaces_others_and_not_itself,
+                a_turn_replaces_what_it_has_started_itself,
             }
             revocation {
                 is_told_until_the_owner_lets_go,

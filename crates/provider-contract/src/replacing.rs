@@ -269,6 +269,40 @@ pub async fn a_turn_replaces_others_and_not_itself(store: &Store) {
     assert_eq!(store.status("itself").await.key, itself.key);
 }
 
+/// The later start of a turn replaces the instance of the earlier one.
+pub async fn a_turn_replaces_what_it_has_started_itself(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("parent", &worker).await;
+    let starts = [OnConflict::Keep, OnConflict::TerminateAndRestart].map(|on_conflict| CrossInstanceStart {
+        accepts_other: false,
+        scheduled: EventId(2),
+        is_child: false,
+        instance: anew(on_conflict, "twice"),
+    });
+    let commit = TurnCommit {
+        events: vec![scheduled(2)],
+        cross_instance: Some(Box::new(CrossInstanceEffects {
+            starts: starts.into(),
+            ..CrossInstanceEffects::default()
+        })),
+        ..turn(&owned, &worker)
+    };
+    let did = store.did(commit).await;
+    let [
+        Outcome::Started { key: first, .. },
+        second @ Outcome::Started { key, .. },
+    ] = &did.started[..]
+    else {
+        panic!("both are started: {did:?}")
+    };
+    assert!(
+        matches!(second.terminated(), Some(Outcome::Terminated { key, .. }) if key == first),
+        "{did:?}"
+    );
+    assert_eq!(store.status("twice").await.key, *key);
+}
+
 fn doing(start: CrossInstanceStart) -> CrossInstanceEffects {
     CrossInstanceEffects {
         starts: vec![start],

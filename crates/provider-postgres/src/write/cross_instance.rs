@@ -4,7 +4,7 @@
 use perdure_engine::{EventId, MessageBody, Refusal, Settlement};
 use perdure_provider::{
     Affected, AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage,
-    Outcome, TurnCommit, settlement,
+    OnConflict, Outcome, TurnCommit, settlement,
 };
 
 use super::found::{Origin, Parent};
@@ -88,14 +88,35 @@ pub(super) fn committed(outcome: &mut Option<Outcome>) -> Option<&mut Outcome> {
     }
 }
 
+/// A start, with the place of its turn.
+type AskedStart<'w> = (usize, Origin, &'w CrossInstanceStart);
+
 async fn start_all(session: &Session<'_>, turns: &mut [TurnEffects<'_>]) -> Result<(), Failure> {
-    let asked: Vec<_> = turns
+    let asked: Vec<AskedStart<'_>> = turns
         .iter()
         .enumerate()
         .flat_map(|(n, turn)| turn.starts().iter().map(move |other| (n, turn.origin, other)))
         .collect();
+    let replaces = |(_, _, other): &AskedStart<'_>| other.instance.on_conflict == OnConflict::TerminateAndRestart;
+    // A start may replace the instance of a start before it.
+    let at_once = if asked.iter().any(replaces) {
+        1
+    } else {
+        asked.len().max(1)
+    };
+    for some in asked.chunks(at_once) {
+        start_some(session, turns, some).await?;
+    }
+    Ok(())
+}
+
+async fn start_some(
+    session: &Session<'_>,
+    turns: &mut [TurnEffects<'_>],
+    asked: &[AskedStart<'_>],
+) -> Result<(), Failure> {
     let mut terminated = Vec::with_capacity(asked.len());
-    for (_, origin, other) in &asked {
+    for (_, origin, other) in asked {
         terminated.push(insert::make_room(session, &other.instance, Some(origin.key)).await?);
     }
     let parents = asked.iter().map(|(_, origin, other)| {
@@ -110,24 +131,14 @@ async fn start_all(session: &Session<'_>, turns: &mut [TurnEffects<'_>]) -> Resu
     let starts = NewInstances::of(&keys, parents)?;
     let rows = session.run(starts.query(session).as_ref()).await?;
     let inserted = AllInserted::of(&rows)?;
-    let came = asked
-        .iter()
-        .zip(terminated)
-        .enumerate()
-        .map(|(at, ((n, _, other), terminated))| {
-            (
-                *n,
-                (!other.accepts_other).then_some(other.scheduled),
-                inserted.get(keys[at]).map_or(Outcome::Exists, |inserted| {
-                    inserted.outcome(&other.instance, terminated)
-                }),
-            )
-        });
-    for (n, refusable, outcome) in came.collect::<Vec<_>>() {
-        if let (Outcome::Exists, Some(scheduled)) = (&outcome, refusable) {
-            turns[n].refused.push((scheduled, Refusal::InstanceExists));
+    for (((n, _, other), key), terminated) in asked.iter().zip(&keys).zip(terminated) {
+        let turn = &mut turns[*n];
+        let started = inserted.get(*key);
+        if started.is_none() && !other.accepts_other {
+            turn.refused.push((other.scheduled, Refusal::InstanceExists));
         }
-        turns[n].outcome.started.push(outcome);
+        let outcome = started.map_or(Outcome::Exists, |started| started.outcome(&other.instance, terminated));
+        turn.outcome.started.push(outcome);
     }
     Ok(())
 }
