@@ -55,6 +55,7 @@ export class BatchFuture<T> extends DrainFuture<T> implements Waiter {
   ) {
     super(scheduler, queue, max, source, false);
     this.timer = timer;
+    timer.use();
   }
 
   wake(): void {

@@ -332,7 +332,7 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
       }
       case MAILBOX_EMPTY: {
         const polls = delivery.mailbox === null ? [] : this.mailboxes.polls(delivery.mailbox);
-        const fiber = polls[0]?.fiber ?? 0;
+        const fiber = polls[0]?.fiber?.id ?? 0;
         if (fiber !== 0) this.port.ofFiber(fiber);
         for (const poll of polls) poll.deliverEmpty();
         return;

@@ -269,22 +269,24 @@ export class FiberContext implements OrchestrationContext {
     this.#scheduler.assertRunning('pollEvent');
     checkName(name, 'event name');
     const mailbox: Mailbox = { kind: 'event', name };
-    if (schema === undefined) return new MailboxFuture(this.#scheduler, mailbox, true);
+    const source = this.#keepsLines ? captureSource() : undefined;
+    if (schema === undefined) return new MailboxFuture(this.#scheduler, mailbox, source, true);
     checkSchema(schema, 'ctx.pollEvent: the schema');
-    return new CheckedEventFuture(this.#scheduler, mailbox, schema, `event '${name}'`, true);
+    return new CheckedEventFuture(this.#scheduler, mailbox, schema, `event '${name}'`, source, true);
   }
 
   tryDequeue<T = any>(queue: string): Future<T | undefined> {
     this.#scheduler.assertRunning('tryDequeue');
     checkName(queue, 'queue name');
-    return new MailboxFuture<T | undefined>(this.#scheduler, { kind: 'queue', name: queue }, true);
+    const source = this.#keepsLines ? captureSource() : undefined;
+    return new MailboxFuture<T | undefined>(this.#scheduler, { kind: 'queue', name: queue }, source, true);
   }
 
   drainQueue<T = any>(queue: string, max: number = DRAINED): Future<T[]> {
     this.#scheduler.assertRunning('drainQueue');
     checkName(queue, 'queue name');
     checkGathered(max, 'ctx.drainQueue: max');
-    return new DrainFuture<T>(this.#scheduler, queue, max);
+    return new DrainFuture<T>(this.#scheduler, queue, max, this.#keepsLines ? captureSource() : undefined);
   }
 
   dequeueBatch<T = any>(queue: string, max: number, within: Duration): Future<T[]> {
@@ -293,7 +295,7 @@ export class FiberContext implements OrchestrationContext {
     checkName(queue, 'queue name');
     checkGathered(max, 'ctx.dequeueBatch: max');
     const timer = this.#timerIn(parseDuration(within, 'ctx.dequeueBatch: the duration'));
-    return new BatchFuture<T>(scheduler, queue, max, timer);
+    return new BatchFuture<T>(scheduler, queue, max, this.#keepsLines ? captureSource() : undefined, timer);
   }
 
   map(items: unknown, fn: unknown, options?: unknown): FiberFuture<never> {

@@ -28,7 +28,7 @@ export interface MapOptions<T> {
  * @throws TypeError when it is no function
  * @throws DeterminismError when the saga has ended
  */
-export type Undo = (compensation: () => Generator<any, unknown, any> | Future<unknown>) => void;
+export type Undo = (compensation: () => Generator<Future<any>, unknown, any> | Future<unknown>) => void;
 
 /** Methods of {@link OrchestrationContext} for frequent combinations of its other methods. */
 export interface OrchestrationPatterns {
@@ -98,7 +98,7 @@ export interface OrchestrationPatterns {
    * });
    * ```
    */
-  saga<T>(body: (undo: Undo) => Generator<any, T, any>): FiberFuture<T>;
+  saga<T>(body: (undo: Undo) => Generator<Future<any>, T, any>): FiberFuture<T>;
 
   /**
    * Returns a future of the next event of a name, if there is one: its data, or `undefined` without waiting for it.
