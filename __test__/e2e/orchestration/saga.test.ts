@@ -1,4 +1,4 @@
-import { CancelledError, CompensationError, defineActivity, defineOrchestration } from 'perdure';
+import { CancelledError, CompensationError, defineActivity, defineOrchestration, type Undo } from 'perdure';
 import { crashEverywhere } from 'perdure/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -209,7 +209,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('refuses a compensation after its end', async () => {
     const late = defineOrchestration('late undo', function* (ctx) {
-      let kept: ((fn: () => Generator) => void) | undefined;
+      let kept: Undo | undefined;
       yield* ctx.saga(function* (undo) {
         kept = undo;
       });
