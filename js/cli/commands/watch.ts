@@ -68,7 +68,7 @@ async function watchInstance(client: Client, terminal: Terminal, id: string, int
   }
 }
 
-/** Ends a command with the result of an instance. The error of an instance that did not complete is that of the command. */
+/** Ends a command with the result of an instance. It fails with the error of an instance that did not complete. */
 export function endWith(terminal: Terminal, instance: InstanceStatus): void {
   const { id, status, output } = instance;
   const isCompleted = status === 'Completed';
