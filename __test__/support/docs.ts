@@ -38,7 +38,19 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const RUN_MAX_MS = 60_000;
 
 /** Packages, or scopes of packages, that pages use besides Perdure and Node. */
-const OTHERS = ['vitest', 'zod', 'express', 'fastify', 'hono', 'pino', '@opentelemetry', '@types'];
+const OTHERS = [
+  'vitest',
+  'zod',
+  'express',
+  'fastify',
+  'hono',
+  '@hono',
+  'croner',
+  'pg',
+  'pino',
+  '@opentelemetry',
+  '@types',
+];
 
 /** Files that the compiler checks. */
 const TYPESCRIPT = /\.[mc]?tsx?$/;
