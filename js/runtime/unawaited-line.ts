@@ -13,8 +13,8 @@ const SHOWN_MAX = 5;
 const limit = new LineLimit(() => performance.now());
 
 /**
- * Logs the futures that the code of an execution, which has returned, never waited for: as a warning if an activity or a
- * child is among them. A replay logs nothing.
+ * Logs the futures that the code of an execution, which has returned, never waited for: as a warning if an activity or
+ * a child is among them. A replay logs nothing.
  */
 export function warnOfUnawaited(scheduler: FiberScheduler, { version, ...origin }: OrchestrationFacts): void {
   const { port, unawaited, operations } = scheduler;

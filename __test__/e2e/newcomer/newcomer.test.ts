@@ -49,7 +49,7 @@ describe('a first program', () => {
     expect(program.stderr).toContain('the bank is closed');
   });
 
-  it('whose code was edited under an instance ends with what differs, and the next run names the instance', async () => {
+  it('whose code was edited ends with what differs, and the next run names the instance', async () => {
     expect(await run('first run').exited()).toMatchObject({ code: 0 });
     const program = run('edited code');
     expect(await program.exited()).toMatchObject({ code: 1 });

@@ -14,7 +14,7 @@ use crate::statement::named;
 use crate::text::encode;
 use crate::worker;
 
-/// The suspicion of an instance, at least of the step from which on it is tried alone. See [`Suspicion`] for the digits.
+/// The suspicion of an instance, at least of the step from which on it is tried alone. [`Suspicion`] tells the digits.
 macro_rules! isolated {
     () => {
         "suspicion - suspicion % 10 + greatest(suspicion % 10, $isolated)"

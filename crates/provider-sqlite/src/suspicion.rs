@@ -11,7 +11,7 @@ use crate::session::Session;
 use crate::statement::named;
 use crate::worker::{self, id};
 
-/// The suspicion of an instance, at least of the step from which on it is tried alone. See [`Suspicion`] for the digits.
+/// The suspicion of an instance, at least of the step from which on it is tried alone. [`Suspicion`] tells the digits.
 macro_rules! isolated {
     () => {
         "suspicion - suspicion % 10 + max(suspicion % 10, $isolated)"

@@ -94,7 +94,7 @@ impl Instances {
         }
     }
 
-    /// Continues the probation of an instance that has no turn. If its activities run, the probation goes on for a time.
+    /// Continues the probation of an instance that has no turn, for a time if its activities run.
     fn continue_after_turn(self: &Arc<Self>, instance: &Arc<Instance>) {
         let runs_any = self.activities.attempts.lock().runs_any(instance);
         let announces = {
