@@ -53,6 +53,8 @@ describe('the classes', () => {
     new ProviderError('m', { retryable: true }),
     new errors.SchemaVersionError('m', { found: 3, supported: 2 }),
     new errors.RuntimeStateError('m'),
+    new errors.MapItemError('m', { index: 2, key: 'k' }),
+    new errors.CompensationError('m', { errors: [new Error('undo')] }),
   ];
 
   it('are all of api.md', () => {

@@ -7,7 +7,7 @@
 //   W2. A future is reported only if its fiber has returned, and was not thrown an error since it asked for the future:
 //       the error may have led the code past its `yield*`.
 //   W3. Activities and children are work, which is given up or whose result is lost. A timer or a wait for a message
-//       may be a deadline that was not needed, so it is reported only while the code is developed: if its line is known.
+//       may be a deadline that was not needed, so it is reported only if its line is known: in development.
 //   W4. Open operations are found in the scheduler. Other futures are kept here until they are used, at most KEPT_MAX.
 
 import { OK, type State } from './future.ts';
