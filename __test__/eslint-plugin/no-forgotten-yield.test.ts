@@ -4,9 +4,9 @@ import { noForgottenYield } from '../../eslint-plugin/src/rules/no-forgotten-yie
 import { orchestration, type Refused, testRule } from './rule-tester.ts';
 
 /** Code in an orchestration that is refused with one message. */
-const used = (use: string, body: string): Refused => ({
+const used = (use: string, body: string, what = 'ctx.call(price, order)'): Refused => ({
   code: orchestration(body),
-  errors: [{ messageId: 'used', data: { use, what: 'ctx.call(price, order)' }, suggestions: 1 }],
+  errors: [{ messageId: 'used', data: { use, what }, suggestions: 1 }],
 });
 
 const USES = {
@@ -37,6 +37,8 @@ const JAVASCRIPT = {
     orchestration(`yield* ctx.all(order.items.map((item) => ctx.call(price, item)));`),
     orchestration(`const a = ${CALL}; a.cancel('not needed');`),
     orchestration(`${CALL}.cancel();`),
+    orchestration(`yield* ctx.map([order], (item) => ctx.call(price, item), { concurrency: 2 });`),
+    orchestration(`yield* ctx.saga(function* (undo) { undo(() => ctx.call(refund)); yield* ctx.call(price); });`),
     // Forms whose work goes on without a wait.
     orchestration(`ctx.startOrchestration('audit', 'a'); ctx.raiseEvent('a', 'e'); ctx.enqueueEvent('a', 'q');`),
     orchestration(`ctx.spawn(function* () { yield* ${CALL}; });`),
@@ -62,6 +64,9 @@ const JAVASCRIPT = {
     dropped(orchestration(`order && ${CALL};`)),
     dropped(orchestration(`ctx.all([ctx.call(a), ctx.call(b)]);`)),
     dropped(orchestration(`ctx.sleep('1h');`)),
+    dropped(orchestration(`ctx.map([order], (item) => ctx.call(price, item));`)),
+    dropped(orchestration(`ctx.saga(function* (undo) { yield* ctx.call(price); });`)),
+    used(USES.condition, `if (ctx.pollEvent('stop')) return 1;`, "ctx.pollEvent('stop')"),
     dropped(orchestration(`ctx.waitForEvent('approve');`)),
     dropped(orchestration(`ctx.uncancellable(function* () { yield* ${CALL}; });`)),
     dropped(orchestration(`ctx.spawn(function* () { ${CALL}; });`)),

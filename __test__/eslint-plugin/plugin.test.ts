@@ -24,14 +24,28 @@ const manifestOf = (folder: string) => JSON.parse(read(join(folder, 'package.jso
 
 describe('the facts', () => {
   it('name every method of the context that returns a future', () => {
-    const path = 'js/orchestration/orchestration-context.ts';
-    const source = ts.createSourceFile(path, read(path), ts.ScriptTarget.Latest);
-    const methods = source.statements
-      .filter(ts.isInterfaceDeclaration)
-      .filter(({ name }) => name.text === 'OrchestrationContext')
-      .flatMap(({ members }) => members.filter(ts.isMethodSignature))
-      .filter(({ type }) => /^(?:Future|FiberFuture|Deferred)</.test(type?.getText(source) ?? ''))
-      .map(({ name }) => name.getText(source));
+    const path = join(root, 'js/orchestration/orchestration-context.ts');
+    const { options } = ts.parseJsonConfigFileContent(
+      { extends: join(root, 'tsconfig.json'), files: [] },
+      ts.sys,
+      root,
+    );
+    const program = ts.createProgram([path], { ...options, noEmit: true });
+    const checker = program.getTypeChecker();
+    const context = program
+      .getSourceFile(path)
+      ?.statements.find((one) => ts.isInterfaceDeclaration(one) && one.name.text === 'OrchestrationContext');
+    if (context === undefined) throw new Error('there is no context');
+    const returnsFuture = (method: ts.Symbol): boolean =>
+      checker
+        .getTypeOfSymbol(method)
+        .getCallSignatures()
+        .some((signature) => /^(?:Future|FiberFuture|Deferred)</.test(checker.typeToString(signature.getReturnType())));
+    const methods = checker
+      .getTypeAtLocation(context)
+      .getProperties()
+      .filter(returnsFuture)
+      .map(({ name }) => name);
     expect([...FUTURE_METHODS].sort()).toEqual([...new Set(methods)].sort());
   });
 });

@@ -26,6 +26,12 @@ export const FUTURE_METHODS: ReadonlySet<string> = new Set([
   'withTimeout',
   'uncancellable',
   'continueAsNew',
+  'map',
+  'saga',
+  'pollEvent',
+  'tryDequeue',
+  'drainQueue',
+  'dequeueBatch',
 ]);
 
 /** Methods whose work goes on whether or not the code waits. `send` is that of a channel. */
@@ -49,6 +55,9 @@ export const COMBINATORS: ReadonlySet<string> = new Set([
   'selectSettled',
   'withTimeout',
 ]);
+
+/** Methods that take functions, or values that stay in memory. */
+export const IN_MEMORY: ReadonlySet<string> = new Set(['spawn', 'uncancellable', 'map', 'saga']);
 
 /** Members of a future that code may use without waiting. */
 export const FUTURE_MEMBERS: ReadonlySet<string> = new Set(['cancel', 'interrupt', 'resolve', 'reject', 'isSettled']);

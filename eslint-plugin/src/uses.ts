@@ -3,7 +3,7 @@
 import { AST_NODE_TYPES as Node, type TSESTree } from '@typescript-eslint/utils';
 
 import { type Code, isFunction, nameOf, outermost } from './code.ts';
-import { COMBINATORS, FUTURE_MEMBERS, FUTURE_METHODS } from './facts.ts';
+import { COMBINATORS, FUTURE_MEMBERS, FUTURE_METHODS, IN_MEMORY } from './facts.ts';
 import { pathOf } from './paths.ts';
 
 /** A use that a future cannot be meant for. */
@@ -118,7 +118,7 @@ function ofReturned(code: Code, fn: TSESTree.Node | undefined, isWhole: boolean)
 function ofArgument(call: TSESTree.CallExpression, code: Code): Misuse | undefined {
   const method = code.methodOf(call);
   if (method !== undefined) {
-    if (COMBINATORS.has(method) || method === 'spawn' || method === 'uncancellable') return undefined;
+    if (COMBINATORS.has(method) || IN_MEMORY.has(method)) return undefined;
     if (method.startsWith('trace')) return 'printed';
     return FUTURE_METHODS.has(method) || method === 'setCustomStatus' ? 'stored' : undefined;
   }
