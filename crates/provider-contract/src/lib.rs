@@ -462,6 +462,7 @@ mod tests {
             ("payloads", include_str!("payloads.rs")),
             ("release", include_str!("release.rs")),
             ("revocation", include_str!("revocation.rs")),
+            ("replacing", include_str!("replacing.rs")),
             ("starts", include_str!("starts.rs")),
             ("stats", include_str!("stats.rs")),
             ("statuses", include_str!("statuses.rs")),

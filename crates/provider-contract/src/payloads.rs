@@ -248,6 +248,12 @@ fn events_of_messages_and_cancellation() -> Vec<Event> {
             mailbox: Mailbox::Queue("go".into()),
             payload: None,
         }),
+        Event::Delivery(DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Event("go".into()),
+        }),
+        Event::Delivery(DeliveryEvent::MailboxEmpty {
+            mailbox: Mailbox::Queue("go".into()),
+        }),
         Event::Delivery(DeliveryEvent::CancelRequested { reason: payload() }),
         Event::Interruption(Interruption { reason: None }),
     ]
