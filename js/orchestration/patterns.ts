@@ -103,10 +103,9 @@ export interface OrchestrationPatterns {
   /**
    * Returns a future of the next event of a name, if there is one: its data, or `undefined` without waiting for it.
    * A poll finds each event that was acknowledged before. It takes a read of the store if none is at hand, so poll
-   * where there is other work in between, and use {@link OrchestrationContext.waitForEvent} to wait.
+   * where there is other work in between, and use `waitForEvent` to wait.
    *
-   * @param schema - checks the event, as that of `waitForEvent` does
-   * @throws TypeError when the name is wrong, or the schema is none
+   * @throws TypeError when the name is wrong
    *
    * @example
    * ```ts
@@ -118,6 +117,12 @@ export interface OrchestrationPatterns {
    */
   pollEvent<T = any>(name: string): Future<T | undefined>;
 
+  /**
+   * The same, with a schema that checks the event.
+   *
+   * @param schema - checks the event, as that of `waitForEvent` does
+   * @throws TypeError when the name is wrong, or the schema is none
+   */
   pollEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S> | undefined>;
 
   /**

@@ -8,7 +8,7 @@ export const CONFLICTS = [
   'returnOrRestart',
   'restartIfFailed',
   'terminateAndRestart',
-] as const;
+] as const satisfies OnConflict[];
 
 /**
  * The behaviour of a start whose id is in use. An instance that begins anew has nothing of the former one: history,
@@ -23,7 +23,13 @@ export const CONFLICTS = [
  * | `'restartIfFailed'` | stays as it is | stays as it is | begins anew |
  * | `'terminateAndRestart'` | is terminated, and begins anew | begins anew | begins anew |
  */
-export type OnConflict = (typeof CONFLICTS)[number];
+export type OnConflict =
+  | 'error'
+  | 'return'
+  | 'restartIfTerminal'
+  | 'returnOrRestart'
+  | 'restartIfFailed'
+  | 'terminateAndRestart';
 
 /** The behaviours of the start of a child, which is never another's instance. */
 export const CHILD_CONFLICTS = ['error', 'restartIfTerminal', 'terminateAndRestart'] as const satisfies OnConflict[];
