@@ -71,9 +71,16 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       runtime.registerActivity('declined', async () => {
         throw new NonRetryableError('declined');
       });
+      runtime.registerActivity(
+        'unwanted',
+        (ctx) =>
+          new Promise((_, reject) => {
+            ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason));
+          }),
+      );
       runtime.registerOrchestration('outcomes', function* (ctx) {
         yield ctx.race(ctx.waitForEvent('now'), ctx.scheduleTimer(1));
-        const late = ctx.scheduleTimer('1d');
+        const late = ctx.scheduleActivity('unwanted');
         late.cancel();
         yield ctx.allSettled([late, ctx.scheduleActivity('declined')]);
         ctx.setCustomStatus('waits');
@@ -87,7 +94,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(linesOf({ out, code: 0, err: '' }).map((line) => line.split(/ {2,}/)[0])).toEqual([
       '* outcomes',
       '✓ timer',
-      '- timer',
+      '- unwanted',
       '✗ declined',
       '* timer',
     ]);
