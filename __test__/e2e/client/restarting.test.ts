@@ -1,7 +1,7 @@
 import { defineOrchestration, type OnConflict } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { rejection } from '../../support/async.ts';
+import { deferred, rejection } from '../../support/async.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -56,14 +56,15 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('terminates an instance that goes on, and its activities: terminateAndRestart', async () => {
-    const aborted: unknown[] = [];
+    const began = deferred<void>();
+    const aborted = deferred<unknown>();
     const busy = defineOrchestration('busy', function* (ctx, isFirst: boolean) {
       if (!isFirst) return 'anew';
-      ctx.setCustomStatus('busy');
       yield* ctx.run('hang', ({ signal }) => {
+        began.resolve();
         return new Promise((_, reject) => {
           signal.addEventListener('abort', () => {
-            aborted.push(signal.reason);
+            aborted.resolve(signal.reason);
             reject(signal.reason);
           });
         });
@@ -72,10 +73,10 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start((runtime) => runtime.register(busy, job));
     const id = store.id();
     await store.client.start(busy, true, { id });
-    await store.client.waitForStatusChange(id, 0, undefined, SOON);
+    await began.promise;
     const handle = await store.client.start(busy, false, { id, onConflict: 'terminateAndRestart' });
     expect(await handle.result()).toBe('anew');
-    expect(aborted).toHaveLength(1);
+    expect(await aborted.promise).toBeInstanceOf(Error);
     expect((await store.client.getHistory(id)).map(({ kind }) => kind)).not.toContain('ExecutionTerminated');
     for (const how of ['complete', 'fail'] as const)
       expect(await again(await ended(how), 'terminateAndRestart'), how).toBe('anew');
