@@ -18,7 +18,7 @@ import {
   TYPED_START_OPTIONS,
   type TypedStartOptions,
 } from './client-options.ts';
-import { descriptionOf, inspect, type StoreDescription, type WorkerInfo, workersOf } from './description.ts';
+import { descriptionOf, inspect, readWorkers, type StoreDescription, type WorkerInfo } from './description.ts';
 import { EndWaits } from './end-waits.ts';
 import { InstanceHandle } from './handle.ts';
 import {
@@ -538,7 +538,7 @@ export class Client {
    * ```
    */
   async workers(): Promise<WorkerInfo[]> {
-    return workersOf(await inspect(this.#port));
+    return readWorkers(this.#port);
   }
 
   /**

@@ -109,6 +109,25 @@ export async function inspect(port: StorePort): Promise<InspectionData> {
   return JSON.parse((await port.request({ kind: 'inspect' })) as string) as InspectionData;
 }
 
+/** Reads the started runtimes of all processes. */
+export async function readWorkers(port: StorePort): Promise<WorkerInfo[]> {
+  return workersOf(await inspect(port));
+}
+
+const readings = new WeakMap<StorePort, Promise<WorkerInfo[]>>();
+
+/**
+ * The same, or the result of a reading that is under way: many waits that run out of time together read the workers
+ * once. The result may be as old as the begin of that reading.
+ */
+export function shareWorkers(port: StorePort): Promise<WorkerInfo[]> {
+  const known = readings.get(port);
+  if (known !== undefined) return known;
+  const reading = readWorkers(port).finally(() => readings.delete(port));
+  readings.set(port, reading);
+  return reading;
+}
+
 export function descriptionOf({
   kind,
   location,
@@ -120,7 +139,7 @@ export function descriptionOf({
   return { kind, location, clock: new Date(clock), schemaVersion, bytes, settings: Object.fromEntries(settings) };
 }
 
-export function workersOf({ workers }: InspectionData): WorkerInfo[] {
+function workersOf({ workers }: InspectionData): WorkerInfo[] {
   return workers.map(({ about, ...worker }) => ({
     ...worker,
     leaseUntil: new Date(worker.leaseUntil),

@@ -3,7 +3,7 @@
 import { TimeoutError } from '../errors/errors.ts';
 import type { StorePort } from '../store/providers.ts';
 import { NODE_TIMERS } from '../util/timers.ts';
-import { inspect, workersOf } from './description.ts';
+import { shareWorkers } from './description.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import type { Requests } from './requests.ts';
 import { waitReason } from './wait-reason.ts';
@@ -54,33 +54,23 @@ export class EndWaits {
   }
 
   private async late(id: string, timeoutMs: number | undefined): Promise<never> {
-    const reason = await this.reasonInTime(id);
+    // A store that does not answer must not hold up the error.
+    const read = { reply: this.readReason(id), abandon() {} };
+    const reason = await within(read, REASON_MS, NODE_TIMERS, () => null).catch(() => null);
     const message = `instance '${id}' has not ended within ${timeoutMs} ms`;
-    throw new TimeoutError(reason === undefined ? message : `${message}: ${reason}`, {
+    throw new TimeoutError(reason === null ? message : `${message}: ${reason}`, {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
-      ...(reason === undefined ? {} : { reason }),
+      ...(reason === null ? {} : { reason }),
     });
   }
 
-  /** A store that does not answer must not hold up the error. */
-  private reasonInTime(id: string): Promise<string | undefined> {
-    return new Promise((resolve) => {
-      const timer = NODE_TIMERS.after(REASON_MS, () => resolve(undefined), true);
-      const read = async (): Promise<string | undefined> => {
-        const status = this.requests.statusOf(await this.port.request({ kind: 'status', id }));
-        return status === null ? undefined : this.reasonOf(status);
-      };
-      read()
-        .catch(() => undefined)
-        .then((reason) => {
-          timer.clear();
-          resolve(reason);
-        });
-    });
+  private async readReason(id: string): Promise<string | null> {
+    const status = this.requests.statusOf(await this.port.request({ kind: 'status', id }));
+    return status === null ? null : ((await this.reasonOf(status)) ?? null);
   }
 
   private async reasonOf(status: InstanceStatus): Promise<string | undefined> {
     const isOpen = status.status === 'Pending' || status.status === 'Running';
-    return waitReason(status, isOpen ? workersOf(await inspect(this.port)) : []);
+    return waitReason(status, isOpen ? await shareWorkers(this.port) : []);
   }
 }

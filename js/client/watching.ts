@@ -131,8 +131,7 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
 }
 
 /**
- * Resolves with the reply. When it does not come in time, resolves with the value of `late`, or rejects with the error
- * that `late` throws.
+ * Resolves with the reply. When it does not come in time, settles as the value of `late` does.
  */
 export function within<T>(
   pending: PendingReply,
@@ -145,11 +144,7 @@ export function within<T>(
     new Promise((resolve, reject) => {
       const expire = (): void => {
         pending.abandon();
-        try {
-          resolve(late());
-        } catch (error) {
-          reject(error);
-        }
+        resolve(late());
       };
       const timer = timers.after(timeoutMs, expire, true);
       pending.reply.then(

@@ -3,7 +3,7 @@
 import { isLogged, type Logger, type LogLevel } from '../logging/logger.ts';
 import type { StorePort } from '../store/providers.ts';
 import { NODE_TIMERS, type Timer } from '../util/timers.ts';
-import { inspect } from './description.ts';
+import { readWorkers } from './description.ts';
 
 /** Time after which a client that waits looks for a runtime, ms. */
 const FIRST_LOOK_MS = 1_000;
@@ -61,8 +61,7 @@ export class WorkerWatch {
 
   private async warn(): Promise<void> {
     try {
-      const { workers } = await inspect(this.port);
-      const isServed = workers.some(({ isAlive }) => isAlive);
+      const isServed = (await readWorkers(this.port)).some(({ isAlive }) => isAlive);
       if (!isServed && !this.hasWarned) {
         const message =
           'a client waits for an instance, but no runtime runs on its store: ' +

@@ -2,7 +2,7 @@
 // instances and activities that no running worker has registered.
 
 import type { Client } from '../client/client.ts';
-import { inspect, workersOf } from '../client/description.ts';
+import { readWorkers } from '../client/description.ts';
 import { ServedWork } from '../client/served-work.ts';
 import { overdueWork } from '../client/stats.ts';
 import { suspensionReason } from '../client/wait-reason.ts';
@@ -84,7 +84,7 @@ export class StuckWork {
     const { instances, attempts } = await overdueWork(this.port, { forMs: DUE_MS, ...this.ownWork() });
     const found = new Map<string, TraceFields>();
     if (instances.length + attempts.length > 0) {
-      const served = new ServedWork(workersOf(await inspect(this.port)));
+      const served = new ServedWork(await readWorkers(this.port));
       for (const { name, version, instances: count, oldestId } of instances) {
         const missing = served.missingOrchestration(name, version);
         if (missing === undefined) continue;
