@@ -295,10 +295,10 @@ export class Runtime {
 
   /** Not in a test, whose kit says by itself that nothing can go on. */
   #watchStuckWork(): void {
-    const { logLevel = 'info', queues = ['default'] } = this.#options;
+    const { logLevel = 'info' } = this.#options;
     if (this.#port.testDoubles !== null || !isLogged('warn', logLevel)) return;
     const warn = (message: string, fields: TraceFields) => this.#host.log('warn', message, fields);
-    this.#stuckWork = new StuckWork(this.#port, this.#host.client, this.#registry, queues, warn);
+    this.#stuckWork = new StuckWork(this.#port, this.#host.client, this.#registry, this.#queues, warn);
   }
 
   /** Runs once: a second start finds the definitions registered. */
@@ -402,6 +402,10 @@ export class Runtime {
     this.#native = this.#createNative();
   }
 
+  get #queues(): readonly string[] {
+    return this.#options.queues ?? ['default'];
+  }
+
   get #leaseMs(): number {
     return parseDuration(this.#options.lease ?? '15s', 'lease');
   }
@@ -409,7 +413,6 @@ export class Runtime {
   #createNative(): NativeRuntime {
     const {
       threads = 0,
-      queues = ['default'],
       activityConcurrency = 100,
       cachedInstancesMax = 10_000,
       turnDeadline = '5s',
@@ -419,7 +422,7 @@ export class Runtime {
     const native = createRuntime(this.#port.store, {
       threads,
       activityConcurrency,
-      queues,
+      queues: this.#queues,
       cachedInstancesMax,
       leaseMs: this.#leaseMs,
       turnDeadlineMs: parseDuration(turnDeadline, 'turnDeadline'),
