@@ -1,7 +1,5 @@
 //! Starts that replace the instance which has their id.
 
-use std::sync::Arc;
-
 use perdure_engine::{EndEvent, Event, EventId, EventRecord, MessageBody};
 use perdure_provider::{
     AfterTurn, CrossInstanceEffects, CrossInstanceStart, NewInstance, OnConflict, Outcome, Status, TurnCommit, Write,
@@ -163,69 +161,33 @@ pub async fn terminate_and_restart_tells_parent_and_children(store: &Store) {
     assert_eq!(store.bodies(parent.key).await.len(), 1);
 }
 
-/// Of several starters, each replaces the instance of the one before: each gets an instance, and one is left.
+/// Each of eight starters replaces the instance of the one before. Each gets an instance, and the last one stays.
 pub async fn eight_replacing_starts_at_once_leave_one_instance(store: &Store) {
-    let first = store.first();
-    let second = store.second().unwrap_or(first);
-    let answers: Vec<_> = (0..8)
-        .map(|n| {
-            let handle = if n % 2 == 0 { first } else { second };
-            let (done, answered) = crate::store::answer();
-            handle.provider.commit(Arc::new(vec![replacing("a")]), done);
-            answered
-        })
-        .collect();
     let mut keys = Vec::new();
     let mut replaced = Vec::new();
-    for answered in answers {
-        let outcomes = answered
-            .await
-            .expect("a batch is answered")
-            .expect("the batch is written");
-        let [outcome @ Outcome::Started { key, .. }] = &outcomes[..] else {
-            panic!("started, not {outcomes:?}")
+    for outcome in store.eight_at_once(|| replacing("a")).await {
+        let Outcome::Started { key, .. } = outcome else {
+            panic!("started, not {outcome:?}")
         };
-        keys.push(*key);
+        keys.push(key);
         if let Some(Outcome::Terminated { key, .. }) = outcome.terminated() {
             replaced.push(*key);
         }
     }
-    replaced.push(first.status("a").await.key);
+    replaced.push(store.first().status("a").await.key);
     keys.sort_unstable();
     replaced.sort_unstable();
     assert_eq!(replaced, keys, "each instance but the last was replaced");
 }
 
-/// Of several starters that begin anew only after an end, one does.
+/// One of eight starters that begin anew only after an end begins anew.
 pub async fn eight_restarts_at_once_make_one_instance(store: &Store) {
     let first = store.first();
-    let second = store.second().unwrap_or(first);
     for on_conflict in [OnConflict::RestartIfTerminal, OnConflict::RestartIfFailed] {
         let id = format!("{on_conflict:?}");
         first.start(instance(&id)).await;
         first.terminate(&id, None).await;
-        let answers: Vec<_> = (0..8)
-            .map(|n| {
-                let handle = if n % 2 == 0 { first } else { second };
-                let (done, answered) = crate::store::answer();
-                handle
-                    .provider
-                    .commit(Arc::new(vec![start(anew(on_conflict, &id))]), done);
-                answered
-            })
-            .collect();
-        let mut started = 0;
-        for answered in answers {
-            match &answered
-                .await
-                .expect("a batch is answered")
-                .expect("the batch is written")[..]
-            {
-                [Outcome::Started { .. }] => started += 1,
-                [Outcome::Exists] => {}
-                other => panic!("started or exists, not {other:?}"),
-            }
-        }
+        let started = store.starts_of_eight(|| start(anew(on_conflict, &id))).await;
         assert_eq!(started, 1, "{on_conflict:?}");
     }
 }

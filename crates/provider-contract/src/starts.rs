@@ -122,29 +122,7 @@ pub async fn an_id_twice_in_a_batch_is_started_once(store: &Store) {
 
 /// An id has one instance, however many callers start it at once and through any number of handles.
 pub async fn eight_starts_at_once_make_one_instance(store: &Store) {
-    let first = store.first();
-    let second = store.second().unwrap_or(first);
-    let go = |handle: crate::store::Handle<'_>| {
-        let (done, answered) = crate::store::answer();
-        handle
-            .provider
-            .commit(std::sync::Arc::new(vec![start(instance("a"))]), done);
-        answered
-    };
-    let answers: Vec<_> = (0..8).map(|n| go(if n % 2 == 0 { first } else { second })).collect();
-    let mut started = 0;
-    for answered in answers {
-        match &answered
-            .await
-            .expect("a batch is answered")
-            .expect("the batch is written")[..]
-        {
-            [Outcome::Started { .. }] => started += 1,
-            [Outcome::Exists] => {}
-            other => panic!("started or exists, not {other:?}"),
-        }
-    }
-    assert_eq!(started, 1);
+    assert_eq!(store.starts_of_eight(|| start(instance("a"))).await, 1);
 }
 
 /// The new instance has nothing of the old one: key, history, messages, status.

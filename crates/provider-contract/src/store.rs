@@ -81,6 +81,37 @@ impl Store {
         })
     }
 
+    /// Hands over eight writes at once, each in its own batch, through the handles in turn. Returns their outcomes.
+    pub(crate) async fn eight_at_once(&self, write: impl Fn() -> Write) -> Vec<Outcome> {
+        let first = self.first();
+        let second = self.second().unwrap_or(first);
+        let answers: Vec<_> = (0..8)
+            .map(|n| {
+                let (done, answered) = answer();
+                let handle = if n % 2 == 0 { first } else { second };
+                handle.provider.commit(Arc::new(vec![write()]), done);
+                answered
+            })
+            .collect();
+        let mut outcomes = Vec::new();
+        for answered in answers {
+            let batch = within(answered).await.expect("a batch is answered");
+            outcomes.extend(batch.expect("the batch is written"));
+        }
+        outcomes
+    }
+
+    /// Hands over eight starts at once. Returns the number of those that started an instance: the others found one.
+    pub(crate) async fn starts_of_eight(&self, write: impl Fn() -> Write) -> usize {
+        let outcomes = self.eight_at_once(write).await;
+        let is_start = |outcome: &&Outcome| match outcome {
+            Outcome::Started { .. } => true,
+            Outcome::Exists => false,
+            other => panic!("started or exists, not {other:?}"),
+        };
+        outcomes.iter().filter(is_start).count()
+    }
+
     pub(crate) fn first(&self) -> Handle<'_> {
         Handle {
             provider: &self.provider,
