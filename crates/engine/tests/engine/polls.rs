@@ -2,24 +2,10 @@
 
 use perdure_engine::{
     Awaited, Budget, Command, CommandEvent, Completion, Delivery, DeliveryEvent, Engine, Event, EventId, EventKind,
-    EventRecord, ExecutionId, ExecutionStarted, Mailbox, Message, MessageBody, MessageSeq, Start, Step,
+    EventRecord, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Start, Step,
 };
 
-use super::support::START_MS;
-
-fn started() -> EventRecord {
-    let start = ExecutionStarted {
-        name: "order".into(),
-        version: "1.0.0".into(),
-        input: None,
-        seed: 1,
-        incarnation: None,
-        parent: None,
-        custom_status: None,
-        trace: None,
-    };
-    EventRecord::new(EventId::FIRST, START_MS, start)
-}
+use super::support::{START_MS, started};
 
 fn engine_of(history: Vec<EventRecord>) -> Engine {
     let fresh = history.len() == 1;

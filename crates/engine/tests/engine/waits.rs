@@ -3,26 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perdure_engine::{
-    Awaited, Budget, Command, Completion, Delivery, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted,
-    Mailbox, Message, MessageBody, MessageSeq, Start, Step, Waits,
+    Awaited, Budget, Command, Completion, Delivery, Engine, EventId, ExecutionId, Mailbox, Message, MessageBody,
+    MessageSeq, Start, Step, Waits,
 };
 
-use super::support::START_MS;
+use super::support::{START_MS, started};
 
 fn engine() -> Engine {
-    let start = ExecutionStarted {
-        name: "order".into(),
-        version: "1.0.0".into(),
-        input: None,
-        seed: 1,
-        incarnation: None,
-        parent: None,
-        custom_status: None,
-        trace: None,
-    };
     Engine::new(Start {
         execution: ExecutionId::FIRST,
-        history: vec![EventRecord::new(EventId::FIRST, START_MS, start)],
+        history: vec![started()],
         complete: true,
         fresh: true,
         budget: Budget::default(),

@@ -18,7 +18,7 @@ pub(crate) mod world;
 use std::collections::BTreeMap;
 
 use expect_test::Expect;
-use perdure_engine::{Budget, Message, Payload, Waiting};
+use perdure_engine::{Budget, EventId, EventRecord, ExecutionStarted, Message, Payload, Waiting};
 
 use code::Line;
 use script::Script;
@@ -26,6 +26,21 @@ use world::{Turn, Way, World};
 
 /// Start time of every script, ms since 1970.
 pub(crate) const START_MS: i64 = 1_700_000_000_000;
+
+/// Returns the first event of an execution.
+pub(crate) fn started() -> EventRecord {
+    let start = ExecutionStarted {
+        name: "order".into(),
+        version: "1.0.0".into(),
+        input: None,
+        seed: 1,
+        incarnation: None,
+        parent: None,
+        custom_status: None,
+        trace: None,
+    };
+    EventRecord::new(EventId::FIRST, START_MS, start)
+}
 
 pub(crate) fn since_start(time_ms: i64) -> String {
     format!("@{:+}", time_ms - START_MS)
