@@ -4,6 +4,7 @@ import { Client, NondeterminismError, type Runtime, SuspendedError, TimeoutError
 import { describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
+import { suspendByEdit } from '../../support/edited-code.ts';
 import { SHARED_STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -19,31 +20,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         return yield ctx.waitForEvent(event);
       });
     };
-
-  /** Returns the id of an instance that is suspended, and the runtime that suspended it. */
-  async function suspend(): Promise<{ id: string; runtime: Runtime }> {
-    const id = store.id('suspended');
-    const calls =
-      (activity: string) =>
-      (runtime: Runtime): void => {
-        runtime
-          .registerActivity(activity, () => activity)
-          .registerOrchestration('order', function* (ctx) {
-            yield ctx.scheduleActivity(activity);
-            ctx.setCustomStatus('called');
-            return yield ctx.waitForEvent('go');
-          });
-      };
-    const first = await store.start(calls('a'));
-    await store.client.startOrchestration(id, 'order');
-    await store.client.waitForStatusChange(id, 0, undefined, SOON);
-    await first.shutdown();
-    const runtime = await store.start(calls('b'));
-    await store.client.raiseEvent(id, 'go', 'gone');
-    await store.suspended(id);
-    store.errors.length = 0;
-    return { id, runtime };
-  }
 
   it('a wait without a runtime, or without its orchestration, says so when its time is over', async () => {
     const id = store.id('misspelt');
@@ -65,7 +41,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   it('the result of a suspended instance throws at once, with the reason and its error', async () => {
-    const { id } = await suspend();
+    const { id } = await suspendByEdit(store);
     const error = await rejection(store.client.handle(id).result());
     expect(error).toBeInstanceOf(SuspendedError);
     const reason = "the code no longer fits (event 2: recorded activity 'a', attempted activity 'b')";

@@ -3,6 +3,7 @@
 import { Client, type Runtime } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
+import { edited, suspendByEdit } from '../../support/edited-code.ts';
 import { collectLines } from '../../support/log-lines.ts';
 import { SHARED_STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
@@ -81,28 +82,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   });
 
   it('suspended instances are named when a runtime starts, with their reasons', async () => {
-    const id = store.id('suspended');
-    const calls =
-      (activity: string) =>
-      (runtime: Runtime): void => {
-        runtime
-          .registerActivity(activity, () => activity)
-          .registerOrchestration('order', function* (ctx) {
-            yield ctx.scheduleActivity(activity);
-            ctx.setCustomStatus('called');
-            return yield ctx.waitForEvent('go');
-          });
-      };
-    const edited = calls('b');
-    const first = await store.start(calls('a'));
-    await store.client.startOrchestration(id, 'order');
-    await store.client.waitForStatusChange(id, 0, undefined, SOON);
-    await first.shutdown();
-    const second = await store.start(edited);
-    await store.client.raiseEvent(id, 'go');
-    await store.suspended(id);
-    store.errors.length = 0;
-    await second.shutdown();
+    const { id, runtime } = await suspendByEdit(store);
+    await runtime.shutdown();
     store.errors.length = 0;
     const { line, logger } = collectLines();
     await store.start(edited, { logger, logLevel: 'warn' });
