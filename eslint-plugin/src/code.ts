@@ -108,7 +108,7 @@ export class Code {
       : OTHER;
   }
 
-  /** True if a function is an orchestration whatever is around it. */
+  /** True if a function is an orchestration by itself, without a look at the code around it. */
   private isOrchestrationItself(fn: FunctionNode): boolean {
     if (this.roleOf(fn) === 'orchestration') return true;
     if (fn.params.some((parameter) => annotationOf(parameter) === 'OrchestrationContext')) return true;

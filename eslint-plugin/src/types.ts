@@ -1,4 +1,4 @@
-// What the types of a file say, if the parser has them.
+// Facts from the types of a file, if the parser has them.
 
 import {
   ESLintUtils,
