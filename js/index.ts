@@ -28,6 +28,7 @@ export type {
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
 export type { OverdueInstances, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
+export type { StoreClient } from './client/store-client.ts';
 export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
 export type {
   Branch,
