@@ -16,6 +16,15 @@ export type {
   HistoryPage,
   HistoryPageOptions,
 } from './client/history.ts';
+export type {
+  AwaitedMessage,
+  FiberWait,
+  InstanceDescription,
+  OpenActivity,
+  OpenChild,
+  OpenTimer,
+  WorkerName,
+} from './client/instance-description.ts';
 export type { CustomStatus, EndedState, InstanceState, InstanceStatus } from './client/instance-status.ts';
 export type {
   InstanceFilter,

@@ -19,12 +19,10 @@ import {
   CANCEL,
   CHILD_FAILED,
   type Delivery,
-  HELD,
   MAILBOX_EMPTY,
   MESSAGE,
   REFUSED,
   SUCCEEDED,
-  type TurnOver,
 } from '../../js/driver/delivery.ts';
 import type { EnginePort } from '../../js/driver/engine.ts';
 import type { Mailbox, WaitChanges } from '../../js/driver/waits.ts';
@@ -48,6 +46,8 @@ export class ScriptedEngine implements EnginePort {
   readonly traces: { level: TraceLevel; message: string; fields: unknown }[] = [];
   /** Commands and mailboxes of fibers other than the main one: `fiber: command`, or `fiber: mailbox`. */
   readonly fibers: string[] = [];
+  /** The texts of what the fibers wait for, one for each turn that ended in a wait. */
+  readonly rested: (string | null)[] = [];
   readonly statuses: (string | null)[] = [];
   readonly patches: string[] = [];
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
@@ -135,7 +135,7 @@ export class ScriptedEngine implements EnginePort {
     this.fibers.push(`${fiber}: ${this.last}`);
   }
 
-  next(changes: WaitChanges | null): Delivery | TurnOver {
+  next(changes: WaitChanges | null): Delivery | null {
     const { events, queues, operations, eventsGone, queuesGone, operationsGone } = changes ?? NO_CHANGES;
     for (const list of Object.values(changes ?? {})) this.told += list?.length ?? 0;
     change(this.awaitedMailboxes, namesOf(events, queues), namesOf(eventsGone, queuesGone));
@@ -143,9 +143,14 @@ export class ScriptedEngine implements EnginePort {
     const awaited = { mailboxes: listOf(this.awaitedMailboxes), timers: listOf(this.awaitedTimers) };
     this.awaited.push(awaited);
     const delivery = this.take(awaited.mailboxes, awaited.timers);
-    if (delivery === null) return HELD;
+    if (delivery === null) return null;
     this.timeMs += 1;
     return { ...delivery, timeMs: this.timeMs };
+  }
+
+  rest(fibers: string | null): boolean {
+    this.rested.push(fibers);
+    return false;
   }
 
   /** The n-th call of `interrupt` delivers a request to cancel, although the code does not wait. */

@@ -165,6 +165,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         seen: MessageSeq(0),
         heartbeats_over: Vec::new(),
         custom_status: None,
+        open_work: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,

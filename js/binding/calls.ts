@@ -12,8 +12,7 @@ export interface TurnCalls {
    */
   issue(instance: number, text: string): number;
   /**
-   * Returns the texts of the next delivery. `null`: the turn is over, and the kind of the answer is 1 if the instance
-   * is released with it. Without the changes of the waits, nothing has changed.
+   * Returns the texts of the next delivery. `null`: there is none, and the turn is to be ended. Without the changes of the waits, nothing has changed.
    */
   next(
     instance: number,
@@ -28,6 +27,8 @@ export interface TurnCalls {
           operationsGone: number[] | null,
         ]
   ): string | null;
+  /** Ends the turn of code that waits. `true`: the instance is released. */
+  rest(instance: number, fibers: string | null): boolean;
   interrupt(instance: number): string | null;
   /** Ends the code with the outcome in the frame, whose texts are `text`. */
   finish(instance: number, text: string): void;
@@ -55,7 +56,7 @@ export interface TurnCalls {
 }
 
 /** The calls that are made at each step. They are functions, not methods, which are slower. */
-type EachStep = Pick<TurnCalls, 'describe' | 'issue' | 'next' | 'finish'> & {
+type EachStep = Pick<TurnCalls, 'describe' | 'issue' | 'next' | 'rest' | 'finish'> & {
   nextJob(looksAgain: boolean): string | null;
   completeActivity(activity: number, output: string | null): boolean;
 };
@@ -88,6 +89,7 @@ const TURN_CALLS = [
   'describe',
   'issue',
   'next',
+  'rest',
   'interrupt',
   'finish',
   'ofFiber',

@@ -20,13 +20,10 @@ import {
   CHILD_FAILED,
   CHILD_TERMINATED,
   type Delivery,
-  HELD,
   MAILBOX_EMPTY,
   MESSAGE,
   REFUSED,
-  RELEASED,
   SUCCEEDED,
-  type TurnOver,
 } from '../driver/delivery.ts';
 import type { EnginePort } from '../driver/engine.ts';
 import type { Mailbox, WaitChanges } from '../driver/waits.ts';
@@ -95,7 +92,7 @@ export class NativeEngine implements EnginePort {
     return this.calls.graceTimer(this.token, delayMs);
   }
 
-  next(changes: WaitChanges | null): Delivery | TurnOver {
+  next(changes: WaitChanges | null): Delivery | null {
     const { calls, token } = this;
     let text: string | null;
     if (changes === null) text = calls.next(token);
@@ -103,8 +100,11 @@ export class NativeEngine implements EnginePort {
       const { events, queues, operations, eventsGone, queuesGone, operationsGone } = changes;
       text = calls.next(token, events, queues, operations, eventsGone, queuesGone, operationsGone);
     }
-    if (text === null) return this.frame.kind === 1 ? RELEASED : HELD;
-    return this.decoded(decodeDelivery(text, this.frame));
+    return text === null ? null : this.decoded(decodeDelivery(text, this.frame));
+  }
+
+  rest(fibers: string | null): boolean {
+    return this.calls.rest(this.token, fibers);
   }
 
   interrupt(): Delivery | null {

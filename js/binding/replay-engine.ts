@@ -1,7 +1,7 @@
 // The engine of one execution that has a history and nothing else.
 
 import { COMPLETED, CONTINUED_AS_NEW, type Outcome } from '../driver/command.ts';
-import type { Delivery, TurnOver } from '../driver/delivery.ts';
+import type { Delivery } from '../driver/delivery.ts';
 import type { WaitChanges } from '../driver/waits.ts';
 import type { NativeErrorData } from '../values/error-data.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
@@ -36,12 +36,12 @@ export class ReplayEngine extends NativeEngine {
   private constructor(instanceId: string, executionId: number, events: string, texts: StoredTexts) {
     const frame = new Frame();
     const native = new addon.NativeReplay(instanceId, executionId, events, frame.numbers);
-    // A replay has no store in which it could be suspended.
-    super({ calls: turnCalls(native, { suspend: () => {} }), frame }, 0, texts);
+    // A replay has no store in which it could be suspended, or a turn of it be kept.
+    super({ calls: turnCalls(native, { suspend: () => {}, rest: () => false }), frame }, 0, texts);
     this.mismatch = (source) => native.mismatch(source);
   }
 
-  override next(changes: WaitChanges | null): Delivery | TurnOver {
+  override next(changes: WaitChanges | null): Delivery | null {
     this.noteWaits(changes);
     return super.next(changes);
   }

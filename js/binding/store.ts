@@ -72,6 +72,7 @@ export type StoreRequest =
       readonly servedActivities: readonly (readonly [queue: string, name: string])[];
     }
   | { readonly kind: 'waitForEnd'; readonly id: string; readonly orSuspension: boolean }
+  | { readonly kind: 'openWork'; readonly id: string }
   | { readonly kind: 'sweep' | 'stats' | 'inspect' | 'close' };
 
 /** A reply to a request of a {@link NativeStore}. */

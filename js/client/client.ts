@@ -30,6 +30,7 @@ import {
   historyEvents,
   historyPage,
 } from './history.ts';
+import { describeInstance, type InstanceDescription } from './instance-description.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { Requests } from './requests.ts';
 import { StoreClient } from './store-client.ts';
@@ -130,6 +131,24 @@ export class Client extends StoreClient {
     const reply = await this.#requests.query('status', id, () => this.#port.request({ kind: 'status', id }));
     const status = this.#requests.statusOf<T>(reply);
     return status === null ? null : this.#waits.explained(status);
+  }
+
+  /**
+   * Returns what an instance waits for: open activities with their attempts, timers, children and messages, and the
+   * fibers that wait for them. `null` when there is no instance of that id. The description is that of the last turn
+   * that is stored, and names at most 64 operations and as many waits of fibers. No code of the instance is run.
+   *
+   * @throws PayloadError when a value cannot be read
+   *
+   * @example
+   * ```ts
+   * const description = await client.describe('order-1');
+   * for (const { name, attempt, lastError } of description?.activities ?? []) console.log(name, attempt, lastError);
+   * ```
+   */
+  async describe(id: string): Promise<InstanceDescription | null> {
+    checkName(id, 'instance id');
+    return this.#requests.query('describe', id, () => describeInstance(this.#port, id));
   }
 
   /**

@@ -4,6 +4,7 @@ import { TimeoutError } from '../errors/errors.ts';
 import type { StorePort } from '../store/providers.ts';
 import { NODE_TIMERS } from '../util/timers.ts';
 import { shareWorkers } from './description.ts';
+import { describeInstance } from './instance-description.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import type { Requests } from './requests.ts';
 import { waitReason } from './wait-reason.ts';
@@ -70,7 +71,10 @@ export class EndWaits {
   }
 
   private async reasonOf(status: InstanceStatus): Promise<string | undefined> {
-    const isOpen = status.status === 'Pending' || status.status === 'Running';
-    return waitReason(status, isOpen ? await shareWorkers(this.port) : []);
+    if (status.status !== 'Pending' && status.status !== 'Running') return waitReason(status, []);
+    const description = status.status === 'Running' ? await describeInstance(this.port, status.id) : null;
+    // The worker of the instance has its orchestration, so the others do not matter.
+    const workers = description?.worker === undefined ? await shareWorkers(this.port) : [];
+    return waitReason(status, workers, description);
   }
 }

@@ -117,7 +117,8 @@ export interface HistoryExport {
   readonly events: readonly ExportedEvent[];
 }
 
-interface EventData {
+/** An event as the store returns it. */
+export interface EventData {
   readonly eventId: number;
   readonly timeMs: number;
   readonly kind: HistoryEventKind;
@@ -179,6 +180,41 @@ export async function historyPage(port: StorePort, id: string, options: HistoryP
   if (places !== null) await noteChildren(port, id, page, places);
   const events = page.events.map((event) => eventOf(event, port.texts, places));
   return { executionId: page.executionId, events, next: page.isLast ? null : from + events.length };
+}
+
+/** Events further apart than this are read by requests of their own. */
+const GAP_MAX = 100;
+
+/**
+ * Reads single events of an execution, by their numbers. Events that are close to each other are read together. An
+ * event that is no longer there is left out.
+ */
+export async function eventsByIds(
+  port: StorePort,
+  id: string,
+  executionId: number,
+  eventIds: readonly number[],
+): Promise<Map<number, EventData>> {
+  const runs: { from: number; to: number }[] = [];
+  for (const eventId of [...eventIds].sort((a, b) => a - b)) {
+    const last = runs.at(-1);
+    if (last !== undefined && eventId - last.to <= GAP_MAX) last.to = eventId;
+    else runs.push({ from: eventId, to: eventId });
+  }
+  const wanted = new Set(eventIds);
+  const found = new Map<number, EventData>();
+  const read = async (from: number, to: number): Promise<void> => {
+    while (from <= to) {
+      const limit = to - from + 1;
+      const reply = await port.request({ kind: 'history', id, key: null, executionId, from, limit });
+      const { events, isLast } = JSON.parse(reply as string) as PageData;
+      for (const event of events) if (wanted.has(event.eventId)) found.set(event.eventId, event);
+      if (isLast || events.length === 0) return;
+      from += events.length;
+    }
+  };
+  await Promise.all(runs.map(({ from, to }) => read(from, to)));
+  return found;
 }
 
 export async function exportHistory(

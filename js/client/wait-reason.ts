@@ -3,11 +3,14 @@
 import { NondeterminismError } from '../errors/errors.ts';
 import { printable } from '../util/printable.ts';
 import type { WorkerInfo } from './description.ts';
+import type { InstanceDescription, OpenActivity } from './instance-description.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import { ServedWork } from './served-work.ts';
 
 /** The most characters of a reason. */
 const REASON_MAX = 500;
+/** The most things that a reason names. */
+const THINGS_MAX = 3;
 
 /** Returns the reason of a suspension: `the code no longer fits (event 2: recorded activity 'a', attempted …)`. */
 export function suspensionReason(error: Error | undefined): string {
@@ -31,21 +34,49 @@ function withoutVerb(action: string): string {
 export function waitReason(
   { status, name, version, error }: InstanceStatus,
   workers: readonly WorkerInfo[],
+  description: InstanceDescription | null = null,
 ): string | undefined {
   switch (status) {
     case 'Suspended':
       return `Suspended: ${suspensionReason(error)}`;
     case 'Pending':
     case 'Running': {
+      const waits = description === null ? undefined : waitsText(description);
+      // Its worker has its orchestration.
+      if (description?.worker !== undefined) return waits && `${status}: ${waits}`;
       const served = new ServedWork(workers);
       if (served.workers === 0) return `${status}: no runtime runs on its store`;
       const missing = served.missingOrchestration(name, version);
       if (missing !== undefined) return `${status}: ${missing}`;
-      return status === 'Pending' ? 'Pending: it waits for a worker with room' : undefined;
+      if (status === 'Pending') return 'Pending: it waits for a worker with room';
+      return waits && `${status}: ${waits}`;
     }
     default:
       return undefined;
   }
+}
+
+/** Returns `waits for event 'approve'`, or `undefined` if nothing is named. */
+function waitsText({ activities, children, messages, timers }: InstanceDescription): string | undefined {
+  const things = [
+    ...messages.map(({ kind, name }) => (kind === 'event' ? `event '${name}'` : `a message of queue '${name}'`)),
+    ...activities.map(activityText),
+    ...children.map(({ instanceId }) => `child '${instanceId}'`),
+    ...timers.map(({ dueAt }) => `a timer due at ${dueAt.toISOString()}`),
+  ];
+  if (things.length === 0) return undefined;
+  const more = things.length > THINGS_MAX ? ` and ${things.length - THINGS_MAX} more` : '';
+  return cut(`waits for ${things.slice(0, THINGS_MAX).join(', ')}${more}`);
+}
+
+function activityText({ name, state, attempt, lastError, retryAt, queue, worker }: OpenActivity): string {
+  const facts: string[] = [];
+  if (state === 'queued')
+    facts.push(queue === undefined ? 'no worker has it' : `no worker takes it from queue '${queue}'`);
+  else if (queue !== undefined && worker?.name !== undefined) facts.push(`on worker '${worker.name}'`);
+  if (attempt > 1) facts.push(`attempt ${attempt}${state === 'retrying' ? ` at ${retryAt?.toISOString()}` : ''}`);
+  if (lastError !== undefined) facts.push(`last error: ${lastError.message}`);
+  return `activity '${name}'${facts.length === 0 ? '' : ` (${facts.join('; ')})`}`;
 }
 
 function cut(message: string): string {

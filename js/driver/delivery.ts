@@ -46,18 +46,3 @@ export interface Delivery {
   /** The deterministic time from here on, in ms since 1970. */
   readonly timeMs: number;
 }
-
-/** Kind of a {@link TurnOver}. */
-export const TURN_OVER = -1;
-
-/** The end of a turn in place of a delivery. */
-export interface TurnOver {
-  readonly kind: typeof TURN_OVER;
-  /** True if the instance is released with its turn, and sleeps in the store. */
-  readonly isReleased: boolean;
-}
-
-/** The turn is over, and the worker keeps the instance. */
-export const HELD: TurnOver = { kind: TURN_OVER, isReleased: false };
-/** The turn is over, and the worker releases the instance. */
-export const RELEASED: TurnOver = { kind: TURN_OVER, isReleased: true };

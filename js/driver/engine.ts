@@ -3,7 +3,7 @@
 
 import type { TraceLevel } from '../logging/fields.ts';
 import type { Command, Issued, Outcome } from './command.ts';
-import type { Delivery, TurnOver } from './delivery.ts';
+import type { Delivery } from './delivery.ts';
 import type { Mailbox, WaitChanges } from './waits.ts';
 
 /**
@@ -33,9 +33,14 @@ export interface EnginePort {
 
   /**
    * Asks for the next delivery when all fibers wait. `changes` tells what has changed of what is awaited since the last
-   * call; `null`: nothing.
+   * call; `null`: nothing. Returns `null` if there is no delivery: the only sensible call is then `rest`.
    */
-  next(changes: WaitChanges | null): Delivery | TurnOver;
+  next(changes: WaitChanges | null): Delivery | null;
+  /**
+   * Ends the turn of code that waits. `fibers` is the text of `FiberWaits`, or `null`. Returns true if the worker
+   * releases the instance, which sleeps in the store from then on.
+   */
+  rest(fibers: string | null): boolean;
   /**
    * Returns a request to cancel that has come although the code does not wait, or `null`. Asked before the first step
    * of an execution that continues another one, and after every `INTERRUPT_EVERY` commands without a wait. Asked in a

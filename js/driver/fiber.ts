@@ -222,11 +222,16 @@ export class Fiber<T> extends BaseFuture<T> implements FiberFuture<T>, Waiter, T
     return true;
   }
 
+  /** The fiber's name, if it has one: its label, or the name of its function. */
+  get name(): string | null {
+    const name = this.label ?? (typeof this.body === 'function' ? this.body.name : '');
+    return this.id === 0 || name === '' ? null : name;
+  }
+
   override describe(): string {
-    const { id, body, label } = this;
+    const { id, name } = this;
     if (id === 0) return 'the main fiber';
-    const name = label ?? (typeof body === 'function' ? body.name : '');
-    return name === '' ? `fiber ${id}` : `fiber ${id} (${name})`;
+    return name === null ? `fiber ${id}` : `fiber ${id} (${name})`;
   }
 
   /** Runs user code until it waits or ends. */

@@ -102,9 +102,9 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   channelsMade = 0;
   /** The number of uncancellable blocks that have not ended. */
   blocks = 0;
-
   /** The number of fibers that have not ended. */
-  private fibersAlive = 0;
+  fibersAlive = 0;
+
   private readonly queue: Runnable[] = [];
   private head = 0;
   /** The number of commands since the last delivery. */

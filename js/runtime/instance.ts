@@ -2,7 +2,7 @@
 //
 // Invariants:
 //
-//   I1. A turn ends with exactly one of: `next` returning a `TurnOver`, `finish`, `suspend`.
+//   I1. A turn ends with exactly one of: `rest`, `finish`, `suspend`.
 //   I2. Entries that are kept outside under this instance's key are removed by `release` and by nothing else. `release`
 //       runs once the execution ends, is suspended or is dropped.
 //   I3. Dropping runs no user code (fiber.ts, B4).
@@ -11,8 +11,8 @@ import type { ActivityFunction } from '../activity/activity.ts';
 import type { InstanceDescription } from '../binding/answers.ts';
 import { CANCELLED, COMPLETED, CONTINUED_AS_NEW, FAILED_FOR_GOOD } from '../driver/command.ts';
 import { deadlockError } from '../driver/deadlock.ts';
-import { TURN_OVER } from '../driver/delivery.ts';
 import type { EnginePort } from '../driver/engine.ts';
+import { fiberWaits } from '../driver/fiber-waits.ts';
 import { FAILED, OK, PENDING } from '../driver/future.ts';
 import { InlineFuture, OperationFuture } from '../driver/operation.ts';
 import { FiberScheduler } from '../driver/scheduler.ts';
@@ -105,7 +105,10 @@ export class Instance {
         continue;
       }
       const delivery = port.next(mailboxes.takeChanges(onDemand));
-      if (delivery.kind === TURN_OVER) return 'waiting';
+      if (delivery === null) {
+        port.rest(fiberWaits(scheduler));
+        return 'waiting';
+      }
       scheduler.deliver(delivery);
     }
   }

@@ -18,7 +18,7 @@ import {
   START_CHILD,
   START_INSTANCE,
 } from '../driver/command.ts';
-import { type Delivery, TURN_OVER, type TurnOver } from '../driver/delivery.ts';
+import type { Delivery } from '../driver/delivery.ts';
 import type { WaitChanges } from '../driver/waits.ts';
 import type { Segment, Telemetry, TraceContext, TracedError, TracedTurn } from '../tracing/telemetry-hooks.ts';
 import type { ErrorData } from '../values/error-data.ts';
@@ -84,11 +84,15 @@ export class TracedEngine extends NativeEngine {
     return super.issue(context === null ? command : inContext(command, context));
   }
 
-  override next(changes: WaitChanges | null): Delivery | TurnOver {
-    const next = super.next(changes);
-    if (next.kind === TURN_OVER) this.isReleased = next.isReleased;
-    else this.delivered();
-    return next;
+  override next(changes: WaitChanges | null): Delivery | null {
+    const delivery = super.next(changes);
+    if (delivery !== null) this.delivered();
+    return delivery;
+  }
+
+  override rest(fibers: string | null): boolean {
+    this.isReleased = super.rest(fibers);
+    return this.isReleased;
   }
 
   override interrupt(): Delivery | null {

@@ -4,7 +4,6 @@
 import type { ReplayEngine } from '../binding/replay-engine.ts';
 import type { EventPlaces } from '../client/event-places.ts';
 import { type ExportedEvent, type HistoryEvent, readEvent } from '../client/history.ts';
-import { HELD } from '../driver/delivery.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 
 /** Receives an event that the code has come to. */
@@ -55,12 +54,12 @@ export class ReplaySteps {
     engine.next = (changes) => {
       if (this.passed >= until || this.thrown !== null) {
         engine.noteWaits(changes);
-        return HELD;
+        return null;
       }
       const delivery = next(changes);
       this.look();
       // An error of the listener stops the replay before the code acts on the delivery.
-      return this.thrown === null ? delivery : HELD;
+      return this.thrown === null ? delivery : null;
     };
     this.look();
   }

@@ -25,6 +25,7 @@ mod inbox;
 mod limits;
 mod message;
 mod mismatch;
+mod open_work;
 mod operations;
 mod planted;
 mod random;
@@ -48,6 +49,7 @@ pub use ids::{EventId, ExecutionId, Incarnation, MessageSeq};
 pub use limits::{CANCEL_GRACE, CANCEL_GRACE_BYTES, Fault, LimitReached, Limits};
 pub use message::{Mailbox, Message, MessageBody};
 pub use mismatch::{FieldDifference, Mismatch};
+pub use open_work::OPEN_WORK_MAX;
 #[cfg(feature = "planted")]
 pub use planted::plant;
 pub use planted::{Bug, is_planted};

@@ -32,9 +32,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 
+use crate::open_work::{FailedBefore, OpenOperation};
 use crate::small_set::SmallSet;
 use crate::turn::ActivityTask;
 use crate::{ActivityOptions, Bug, Effect, EventId, Payload, is_planted};
+
+/// Most open operations that are looked at for the text of the open work.
+const WALK_MAX: usize = 1_000;
 
 /// An activity that has not settled.
 #[derive(Clone, Debug)]
@@ -76,6 +80,10 @@ pub(crate) struct Operations {
     /// The open activities that are inline.
     inline: usize,
     children: usize,
+    /// The open starts and messages.
+    sent: usize,
+    /// The event of the last failed attempt of each open activity that has failed.
+    failures: BTreeMap<EventId, EventId>,
     /// The open timers that are awaited, by due time.
     awaited_timers: SmallSet<(i64, EventId)>,
     /// The sent operations that are open and awaited.
@@ -135,6 +143,7 @@ impl Operations {
     /// Adds a start or message that is sent to another instance.
     pub(crate) fn send(&mut self, id: EventId) {
         self.open.insert(id, Operation::Sent);
+        self.sent += 1;
     }
 
     /// Removes an operation that has settled.
@@ -149,9 +158,11 @@ impl Operations {
             Operation::Activity(activity) => {
                 self.activities -= 1;
                 self.inline -= usize::from(activity.task.options.inline);
+                self.failures.remove(&id);
             }
             Operation::Child => self.children -= 1,
-            Operation::Timer { .. } | Operation::Sent => {}
+            Operation::Sent => self.sent -= 1,
+            Operation::Timer { .. } => {}
         }
         Some(operation)
     }
@@ -176,17 +187,43 @@ impl Operations {
         open.into_iter().filter(|id| self.cancel(*id)).collect()
     }
 
-    /// Notes that an attempt of an activity failed; the next may start at `not_before_ms`.
-    pub(crate) fn retry(&mut self, id: EventId, failed_attempt: u32, not_before_ms: i64) {
+    /// Notes that an attempt of an activity failed, as `event` records; the next may start at `not_before_ms`.
+    pub(crate) fn retry(&mut self, id: EventId, event: EventId, failed_attempt: u32, not_before_ms: i64) {
         let Some(Operation::Activity(activity)) = self.open.get_mut(&id) else {
             return;
         };
         activity.attempt = failed_attempt.saturating_add(1);
         activity.not_before_ms = not_before_ms;
+        self.failures.insert(id, event);
         if activity.dispatch == Dispatch::Dispatched {
             activity.dispatch = Dispatch::Due;
             self.to_start.push(id);
         }
+    }
+
+    /// Returns the operations that have not settled, by id, and their number. A start or a message that nothing waits
+    /// for is none of them.
+    pub(crate) fn open(&self) -> (impl Iterator<Item = OpenOperation>, usize) {
+        let is_open = |(id, operation): &(&EventId, &Operation)| {
+            !matches!(operation, Operation::Sent) || self.awaited_sent.contains(id)
+        };
+        let open = self
+            .open
+            .iter()
+            .take(WALK_MAX)
+            .filter(is_open)
+            .map(|(id, operation)| OpenOperation {
+                scheduled: *id,
+                failed: match operation {
+                    Operation::Activity(activity) => self.failures.get(id).map(|event| FailedBefore {
+                        event: *event,
+                        attempt: activity.attempt,
+                        not_before_ms: activity.not_before_ms,
+                    }),
+                    Operation::Timer { .. } | Operation::Child | Operation::Sent => None,
+                },
+            });
+        (open, self.open.len() - self.sent + self.awaited_sent.len())
     }
 
     pub(crate) fn activity(&self, id: EventId) -> Option<&Activity> {

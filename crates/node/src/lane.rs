@@ -7,7 +7,7 @@ use napi::Env;
 use napi::bindgen_prelude::{Float64Array, Function, FunctionCallContext, JsObjectValue, Object, ToNapiValue};
 use napi_derive::napi;
 use perdure_engine::Waits;
-use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Next, Runtime, Token};
+use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Runtime, Token};
 
 use crate::command::{self, AwaitedArguments};
 use crate::errors::{argument, thrown};
@@ -56,14 +56,9 @@ impl Lane {
     }
 
     fn next(&self, instance: f64, waits: Waits) -> napi::Result<Option<String>> {
-        let next = self.inner.step(token(instance), waits).map_err(|e| thrown(&e))?;
-        Ok(match next {
-            Next::Delivered(delivered) => Some(delivery(delivered, &self.frame).map_err(|e| thrown(&e))?),
-            Next::Over { sleeps } => {
-                self.frame.set_kind(u32::from(sleeps));
-                None
-            }
-        })
+        let next = self.inner.next(token(instance), waits).map_err(|e| thrown(&e))?;
+        let text = next.map(|delivered| delivery(delivered, &self.frame)).transpose();
+        text.map_err(|e| thrown(&e))
     }
 
     fn finish(&self, instance: f64, text: String) -> napi::Result<()> {
@@ -95,8 +90,9 @@ impl NativeLane {
     ///   answer is 1 if the next event in history is the success of the operation, else 0.
     /// - `next(instance, events, queues, operations, eventsGone, queuesGone, operationsGone)`: returns the next
     ///   delivery once all fibers wait. The arguments are the waits that are new and those that have ended; without
-    ///   them nothing has changed. `null`: the turn is over; the kind of the answer is then 1 if the instance is
-    ///   released with it, else 0.
+    ///   them nothing has changed. `null`: there is none, and the turn is to be ended by `rest`.
+    /// - `rest(instance, fibers)`: ends the turn. `fibers` is JSON that says what the fibers wait for; `null` if only
+    ///   the main fiber waits, for operations. `true`: the instance is released with the turn.
     /// - `finish(instance, text)`: ends the code with the outcome in the frame. The turn is over.
     /// - `completeActivity(activity, output)`: reports the success of an attempt. `true`: the lane was parked and has
     ///   work now, drain it.
@@ -120,6 +116,12 @@ impl NativeLane {
                 _ => command::waits(awaited(&call, 1)?, awaited(&call, 4)?),
             };
             this.next(call.get(0)?, waits)
+        })?;
+        let this = lane();
+        add(env, &mut calls, "rest", move |call| {
+            let fibers: Option<String> = call.get(1)?;
+            let slept = this.inner.rest(token(call.get(0)?), fibers.as_deref());
+            slept.map_err(|e| thrown(&e))
         })?;
         let this = lane();
         add(env, &mut calls, "finish", move |call| {

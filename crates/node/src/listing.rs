@@ -2,8 +2,9 @@
 
 use perdure_engine::EventRecord;
 use perdure_provider::{
-    Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, ListPage, OverdueAttempts, OverdueInstances,
-    OverdueWork, Place, ProviderInfo, Status, StoreStats, WorkerLoad,
+    Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, LastHeartbeat, ListPage, OpenTask, OpenWork,
+    OverdueAttempts, OverdueInstances, OverdueWork, Place, ProviderInfo, Status, StoreStats, Worker, WorkerId,
+    WorkerLoad,
 };
 use perdure_runtime::{HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -150,6 +151,39 @@ pub(crate) fn checked_text(checked: &Checked) -> String {
         "instances": checked.instances,
         "events": checked.events,
         "cursor": checked.next.map(|key| key.0.to_string()),
+    })
+    .to_string()
+}
+
+/// Returns the open work of an instance. A worker that has left by now goes without its name.
+pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
+    let Some((work, workers)) = found else {
+        return "null".into();
+    };
+    let worker = |id: Option<&WorkerId>| {
+        let id = id?;
+        let name = workers
+            .iter()
+            .find(|worker| worker.id == *id)
+            .map(|worker| &worker.name);
+        Some(json!({ "id": id.to_string(), "name": name }))
+    };
+    let heartbeat = |last: &LastHeartbeat| json!([last.scheduled.0, last.details, last.time_ms]);
+    let task = |task: &OpenTask| {
+        json!({
+            "scheduled": task.scheduled.0,
+            "attempt": task.attempt,
+            "queue": task.queue,
+            "worker": worker(task.worker.as_ref()),
+        })
+    };
+    json!({
+        "status": status_json(&work.status),
+        "openWork": work.open_work,
+        "unread": work.unread,
+        "worker": worker(work.owner.as_ref()),
+        "heartbeats": work.heartbeats.iter().map(heartbeat).collect::<Vec<_>>(),
+        "tasks": work.tasks.iter().map(task).collect::<Vec<_>>(),
     })
     .to_string()
 }

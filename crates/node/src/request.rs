@@ -38,6 +38,8 @@ pub(crate) enum StoreRequest {
     WaitForEnd(EndWait),
     /// Waits for a change of the custom status. The reply is `null` if the instance ends without that.
     WaitForStatusChange(StatusWait),
+    /// Asks for the open work of an instance.
+    OpenWork(Instance),
     /// Asks for a page of a history.
     History(History),
     /// Asks for a page of the instances that match a filter.
@@ -270,6 +272,9 @@ impl StoreRequest {
             Self::Suspend(Instance { id }) => store.suspend(id, value, caller.done()),
             Self::Resume(Instance { id }) => store.resume(id, caller.done()),
             Self::Delete(Instance { id }) => store.delete(id, caller.done()),
+            Self::OpenWork(Instance { id }) => {
+                store.open_work(id, caller.text(|found| listing::open_work_text(found)));
+            }
             Self::Status(Instance { id }) => {
                 let text = |status: Option<InstanceStatus>| status.map(|status| status_json(&status).to_string());
                 store.status(id, caller.replies.to(caller.request, text));

@@ -62,6 +62,7 @@ impl Handle<'_> {
             execution: owned.execution,
             scheduled: EventId(2),
             details: Some("5".into()),
+            time_ms: START_MS + 2,
         })))
         .await;
     }
@@ -367,15 +368,15 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "there are rows of tasks of instance -5",
     ),
     (
-        "INSERT INTO heartbeats (instance_key, execution, event_id, details) VALUES (9000000000, 1, 2, '1')",
+        "INSERT INTO heartbeats (instance_key, execution, event_id, details, time) VALUES (9000000000, 1, 2, '1', 1)",
         Rule::Orphan,
         "there are rows of heartbeats of instance 9000000000",
     ),
     (
         concat!(
-            "INSERT INTO heartbeats (instance_key, execution, event_id, details) VALUES (",
+            "INSERT INTO heartbeats (instance_key, execution, event_id, details, time) VALUES (",
             key!("completed"),
-            ", 1, 9, '1')"
+            ", 1, 9, '1', 1)"
         ),
         Rule::Orphan,
         "a heartbeat of event 9 is left, and the instance is Completed",

@@ -10,8 +10,8 @@ use crate::store::{
     Handle, START_MS, Store, VERSION, custom_status, end, event, instance, scheduled, started, suspend, turn,
 };
 
-/// A turn that continues as new.
-fn continued(instance: &AcquiredInstance, worker: &WorkerId, input: Payload, hold: bool) -> TurnCommit {
+/// A turn that continues the instance as new.
+pub(crate) fn continued(instance: &AcquiredInstance, worker: &WorkerId, input: Payload, hold: bool) -> TurnCommit {
     let last = EndEvent::ExecutionContinuedAsNew {
         input: input.clone(),
         version: VERSION.into(),

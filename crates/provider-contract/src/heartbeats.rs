@@ -3,7 +3,7 @@
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{AcquiredInstance, Epoch, Heartbeat, Outcome, Reporter, TurnCommit, WorkerId, Write};
 
-use crate::store::{Handle, Store, end, scheduled, suspend, turn};
+use crate::store::{Handle, START_MS, Store, end, scheduled, suspend, turn};
 
 fn heartbeat(instance: &AcquiredInstance, worker: &WorkerId, id: u64, details: Option<&str>) -> Heartbeat {
     Heartbeat {
@@ -13,6 +13,7 @@ fn heartbeat(instance: &AcquiredInstance, worker: &WorkerId, id: u64, details: O
         execution: instance.execution,
         scheduled: EventId(id),
         details: details.map(str::to_owned),
+        time_ms: START_MS + 2,
     }
 }
 

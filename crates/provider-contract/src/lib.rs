@@ -28,6 +28,7 @@ pub mod handles;
 pub mod heartbeats;
 pub mod listing;
 pub mod messages;
+pub mod open_work;
 pub mod pages;
 pub mod payloads;
 pub mod release;
@@ -181,6 +182,13 @@ macro_rules! behaviour {
                 without_details_remove_the_stored_details,
                 outlive_a_suspension,
                 of_ended_instances_are_kept_off,
+            }
+            open_work {
+                is_that_of_the_last_turn,
+                outlives_a_suspension,
+                goes_with_the_end,
+                comes_with_a_start_and_its_first_turn,
+                has_heartbeats_and_offered_attempts,
             }
             filters {
                 filters_by_status,
@@ -458,6 +466,7 @@ mod tests {
             ("heartbeats", include_str!("heartbeats.rs")),
             ("listing", include_str!("listing.rs")),
             ("messages", include_str!("messages.rs")),
+            ("open_work", include_str!("open_work.rs")),
             ("pages", include_str!("pages.rs")),
             ("payloads", include_str!("payloads.rs")),
             ("release", include_str!("release.rs")),

@@ -493,6 +493,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
             .map_or(MessageSeq(0), |message| message.seq),
         heartbeats_over: Vec::new(),
         custom_status: None,
+        open_work: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,

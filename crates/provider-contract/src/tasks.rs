@@ -350,6 +350,7 @@ pub async fn keep_their_heartbeats(store: &Store) {
         execution: ExecutionId::FIRST,
         scheduled: EventId(2),
         details: Some("half".into()),
+        time_ms: START_MS + 2,
     };
     for stranger in [beat(&worker, 1), beat(&helper, 2)] {
         assert_eq!(store.write(Write::Heartbeat(Box::new(stranger))).await, Outcome::Fenced);

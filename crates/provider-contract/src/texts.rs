@@ -114,6 +114,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
         execution: owned.execution,
         scheduled: EventId(2),
         details: Some("beat".into()),
+        time_ms: START_MS + 2,
     };
     let noted = store.write(Write::Heartbeat(Box::new(heartbeat))).await;
     assert_eq!(noted, Outcome::Noted);

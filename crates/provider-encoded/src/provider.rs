@@ -10,7 +10,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
     InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
     ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
     ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
     TextRequest, Worker, WorkerId, Write,
@@ -466,6 +466,21 @@ impl Provider for Encoded {
             let mut statuses = store.statuses(ids).await?;
             inner.decode_statuses(statuses.iter_mut().flatten()).await?;
             Ok(statuses)
+        })
+        .await
+    }
+
+    async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut work = store.open_work(id).await?;
+            if let Some(work) = &mut work {
+                inner.memory.note(work.status.key, &work.status.id);
+                let mut values = Values::new();
+                values::of_open_work(work, &mut values);
+                codec::decode(&*inner.codec, values).await?;
+            }
+            Ok(work)
         })
         .await
     }

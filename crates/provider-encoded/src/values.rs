@@ -6,7 +6,7 @@ use perdure_engine::{
     AttemptResult, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, Payload, Settlement,
 };
 use perdure_provider::{
-    AfterTurn, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, Status, Task, TurnCommit, Write,
+    AfterTurn, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, OpenWork, Status, Task, TurnCommit, Write,
 };
 use serde_json::Value as Json;
 
@@ -296,6 +296,16 @@ pub(crate) fn of_task<'a>(task: &'a mut Task, to: &mut Values<'a>) {
     add(to, Place::activity(&id, execution, scheduled, "input"), &mut task.input);
     let heartbeat = Place::activity(&id, execution, scheduled, "heartbeat");
     add(to, heartbeat, &mut task.last_heartbeat);
+}
+
+pub(crate) fn of_open_work<'a>(work: &'a mut OpenWork, to: &mut Values<'a>) {
+    let id: Arc<str> = work.status.id.as_str().into();
+    let execution = work.status.execution;
+    of_status(&mut work.status, to);
+    for heartbeat in &mut work.heartbeats {
+        let place = Place::activity(&id, execution, heartbeat.scheduled, "heartbeat");
+        add(to, place, &mut heartbeat.details);
+    }
 }
 
 pub(crate) fn of_status<'a>(status: &'a mut InstanceStatus, to: &mut Values<'a>) {

@@ -73,7 +73,7 @@ fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
     let heartbeats = tables.heartbeats.range(of_execution(key, execution));
     page.iter().map(EventRecord::bytes).sum::<usize>()
         + messages.map(|(_, body)| body.bytes()).sum::<usize>()
-        + heartbeats.map(|(_, details)| details.len()).sum::<usize>()
+        + heartbeats.map(|(_, kept)| kept.details.len()).sum::<usize>()
 }
 
 /// Settles the version of an instance whose version is open (P17). Returns true if the worker acquires the instance.
@@ -125,7 +125,7 @@ pub(crate) fn load(tables: &Tables, request: &Load, one: LoadOne) -> Loaded {
         history: history::read(tables, key, execution, EventId::FIRST, request.history_page),
         messages: inbox::of_instance(tables, key, None, request.message_page),
         heartbeats: heartbeats
-            .map(|((_, _, scheduled), details)| (*scheduled, details.clone()))
+            .map(|((_, _, scheduled), kept)| (*scheduled, kept.details.clone()))
             .collect(),
         tasks: tasks.map(|((_, _, scheduled), _)| *scheduled).collect(),
     }

@@ -25,6 +25,7 @@ mod inbox;
 mod indexes;
 mod integrity;
 mod listing;
+mod open_work;
 mod overdue;
 mod provider;
 mod revocation;

@@ -8,7 +8,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
     InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
     ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
     ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
     WorkerId, Write,
@@ -21,8 +21,8 @@ use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
-    acquire, deletion, history, inbox, integrity, listing, overdue, stats, status, suspicion, tasks, texts, worker,
-    write,
+    acquire, deletion, history, inbox, integrity, listing, open_work, overdue, stats, status, suspicion, tasks, texts,
+    worker, write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -249,6 +249,10 @@ impl Provider for MemoryProvider {
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.call(|tables| status::statuses(tables, &ids))
+    }
+
+    async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
+        self.call(|tables| open_work::of(tables, &id))
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {

@@ -34,6 +34,8 @@ pub struct InstanceRow {
     pub custom_status: Payload,
     /// Number of changes of the custom status that were stored.
     pub custom_status_version: u64,
+    /// The work that the last turn waits for, as text.
+    pub open_work: Option<String>,
     /// An instance of a higher priority is acquired first.
     pub priority: i32,
     /// Id of the parent instance.
@@ -117,6 +119,14 @@ impl InstanceRow {
             "only what has ended has a time of its end: {self:?}"
         );
     }
+}
+
+/// The latest heartbeat of an open activity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptHeartbeat {
+    pub(crate) details: String,
+    /// Time of the last change, ms since 1970.
+    pub(crate) time_ms: i64,
 }
 
 /// An attempt that waits for a worker, or is run by one.

@@ -79,11 +79,11 @@ impl Snapshot {
             body: body.clone(),
         });
         let heartbeats = tables.heartbeats.iter();
-        let heartbeats = heartbeats.map(|((key, execution, scheduled), details)| HeartbeatRow {
+        let heartbeats = heartbeats.map(|((key, execution, scheduled), kept)| HeartbeatRow {
             key: *key,
             execution: *execution,
             scheduled: *scheduled,
-            details: details.clone(),
+            details: kept.details.clone(),
         });
         let revocations = tables.revocations.iter().map(|((worker, key), epoch)| {
             let revoked = Revoked {

@@ -8,7 +8,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq}
 use perdure_provider::{Epoch, InstanceKey, WorkerId};
 
 use crate::indexes::Indexes;
-use crate::rows::{InstanceRow, TaskRow, WorkerRow};
+use crate::rows::{InstanceRow, KeptHeartbeat, TaskRow, WorkerRow};
 use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
@@ -26,7 +26,7 @@ pub(crate) struct Tables {
     pub(crate) messages: Table<(InstanceKey, MessageSeq), MessageBody>,
     /// The same messages by number, which is the order in which they came.
     pub(crate) arrivals: Table<MessageSeq, InstanceKey>,
-    pub(crate) heartbeats: Table<EventKey, String>,
+    pub(crate) heartbeats: Table<EventKey, KeptHeartbeat>,
     pub(crate) tasks: Table<EventKey, TaskRow>,
     pub(crate) workers: Table<Arc<str>, WorkerRow>,
     /// Instances that were taken from workers that have not released them yet, with the epoch in which the worker

@@ -52,7 +52,7 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
 fn given_bytes(tables: &Tables, task: &TaskName) -> usize {
     let place = place(task);
     let scheduled = tables.history.get(&place).map_or(0, EventRecord::bytes);
-    scheduled + tables.heartbeats.get(&place).map_or(0, String::len)
+    scheduled + tables.heartbeats.get(&place).map_or(0, |kept| kept.details.len())
 }
 
 fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
@@ -75,7 +75,7 @@ fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
         input: scheduled.and_then(|event| event.payload.clone()),
         options: scheduled.and_then(|event| event.meta.clone()),
         deadline_ms,
-        last_heartbeat: tables.heartbeats.get(&place).cloned(),
+        last_heartbeat: tables.heartbeats.get(&place).map(|kept| kept.details.clone()),
     }
 }
 

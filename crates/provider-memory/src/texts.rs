@@ -110,10 +110,10 @@ fn messages<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<I
 
 fn heartbeats<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
     let rows = tables.heartbeats.range(range_of_events(request));
-    rows.map(move |(at, details)| {
+    rows.map(move |(at, kept)| {
         let row = row_of(*at);
         let found = row_without_texts(tables, row).map(|found| StoredText {
-            text: wanted(request, Some(details)),
+            text: wanted(request, Some(&kept.details)),
             ..found
         });
         (row, found)
@@ -203,10 +203,10 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
             changed == Some(true)
         }
         (TextTable::Heartbeats, TextField::Text) => {
-            let changed = tables.heartbeats.edit(&of_event, |details| {
-                let is_same = *details == change.before;
+            let changed = tables.heartbeats.edit(&of_event, |kept| {
+                let is_same = kept.details == change.before;
                 if is_same {
-                    details.clone_from(&change.after);
+                    kept.details.clone_from(&change.after);
                 }
                 is_same
             });

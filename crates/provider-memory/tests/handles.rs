@@ -51,6 +51,7 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         seen: MessageSeq(0),
         heartbeats_over: Vec::new(),
         custom_status: None,
+        open_work: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,

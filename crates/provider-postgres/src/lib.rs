@@ -35,6 +35,7 @@ mod integrity;
 mod lineage;
 mod listing;
 mod marks;
+mod open_work;
 mod options;
 mod overdue;
 mod params;

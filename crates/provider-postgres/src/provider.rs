@@ -10,10 +10,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
     Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
-    ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
+    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -27,8 +27,8 @@ use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, overdue, schema, stats, status,
-    suspicion, tasks, texts, worker, write,
+    acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, open_work, overdue, schema, stats,
+    status, suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -442,6 +442,17 @@ impl Provider for PostgresProvider {
         self.read(move |connection| {
             let ids = ids.clone();
             Box::pin(async move { status::statuses(connection, &ids).await })
+        })
+        .await
+    }
+
+    async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move {
+            read_only(&connections, |connection| {
+                Box::pin(open_work::of(connection, id.clone()))
+            })
+            .await
         })
         .await
     }

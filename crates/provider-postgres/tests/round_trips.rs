@@ -134,6 +134,7 @@ impl Store {
             seen: MessageSeq(0),
             heartbeats_over: Vec::new(),
             custom_status: None,
+            open_work: None,
             cross_instance: None,
             after,
             tell_status: false,

@@ -22,6 +22,7 @@ mod integrity;
 mod job;
 mod listeners;
 mod listing;
+mod open_work;
 mod options;
 mod overdue;
 mod provider;

@@ -11,7 +11,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
     Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
-    Newest, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
     StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
@@ -29,8 +29,8 @@ use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
-    acquire, backup, deletion, inbox, inspection, integrity, listing, overdue, rows, stats, status, suspicion, tasks,
-    texts, worker, write,
+    acquire, backup, deletion, inbox, inspection, integrity, listing, open_work, overdue, rows, stats, status,
+    suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -348,6 +348,10 @@ impl Provider for SqliteProvider {
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
         self.read(move |connection| status::statuses(connection, &ids)).await
+    }
+
+    async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
+        self.read(move |connection| open_work::of(connection, id.clone())).await
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {

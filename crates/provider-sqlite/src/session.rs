@@ -1,7 +1,7 @@
 //! The writer's connection: its transactions and the statements of the hot path.
 
 use perdure_engine::EventRecord;
-use perdure_provider::{InstanceKey, numbered_sql};
+use perdure_provider::{InstanceKey, TurnCommit, numbered_sql};
 use rusqlite::{Connection, Params, Row, Statement, StatementStatus, params};
 
 use crate::error::Failure;
@@ -39,11 +39,12 @@ impl<'c> Session<'c> {
                 meta
             ))?,
             hold_turn: connection.prepare(fenced_sql!(
-                "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running',
+                "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running', open_work = $open_work,
                    suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
                    probation = CASE WHEN $next > $first THEN 0 ELSE probation END",
                 next,
-                time
+                time,
+                open_work
             ))?,
         })
     }
@@ -154,8 +155,10 @@ impl<'c> Session<'c> {
 
     /// Runs the fenced update of a turn after which its worker keeps the instance: the only statement besides the
     /// inserts of its events.
-    pub(crate) fn hold_turn(&mut self, fence: &Fence<'_>, next: i64, time_ms: i64) -> Result<usize, Failure> {
-        Ok(self.hold_turn.execute(fenced_params!(fence, next, time_ms))?)
+    pub(crate) fn hold_turn(&mut self, fence: &Fence<'_>, next: i64, turn: &TurnCommit) -> Result<usize, Failure> {
+        Ok(self
+            .hold_turn
+            .execute(fenced_params!(fence, next, turn.time_ms, turn.open_work))?)
     }
 }
 

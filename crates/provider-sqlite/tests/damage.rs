@@ -57,7 +57,7 @@ async fn an_instance_with_an_unreadable_row_is_told_of_alone() {
             "message 1",
         ),
         (
-            "INSERT INTO heartbeats VALUES (1, 1, 2, CAST(x'FF' AS TEXT))",
+            "INSERT INTO heartbeats VALUES (1, 1, 2, CAST(x'FF' AS TEXT), 1)",
             "damaged",
         ),
         (

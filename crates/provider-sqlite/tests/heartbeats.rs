@@ -46,6 +46,7 @@ async fn a_termination_leaves_none() {
             execution: ExecutionId::FIRST,
             scheduled: EventId(2),
             details: Some("1".into()),
+            time_ms: 1,
         }))
     };
     let termination = Write::Terminate(Terminate {

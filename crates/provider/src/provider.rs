@@ -9,9 +9,9 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use crate::{
     Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, Inbox, InboxPosition, Inspection,
     InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest,
-    Outcome, OverdueRequest, OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -166,6 +166,10 @@ pub trait Provider: Send + Sync + 'static {
     /// only the first ids, but at least one, if the results and custom statuses of more would exceed
     /// [`LIST_BYTES_MAX`](crate::LIST_BYTES_MAX) bytes. The caller is to ask again for the others.
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError>;
+
+    /// Returns the open work of an instance; `None`: there is no instance of that id. At most
+    /// [`OPEN_WORK_ROWS_MAX`](crate::OPEN_WORK_ROWS_MAX) heartbeats, and as many attempts, are read.
+    async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError>;
 
     /// Returns the id of each key, in order; `None` where there is no such instance.
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError>;

@@ -9,7 +9,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use crate::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
     Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
-    Newest, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
+    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
     PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
     TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
@@ -99,6 +99,7 @@ wrapper! {
     read_inbox(worker: &WorkerId, since: &InboxPosition, limit: PageLimit) -> Inbox;
     read_messages(key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: PageLimit) -> MessagePage;
     statuses(ids: Vec<String>) -> Vec<Option<InstanceStatus>>;
+    open_work(id: String) -> Option<OpenWork>;
     ids_of(keys: Vec<InstanceKey>) -> Vec<Option<String>>;
     list(request: ListRequest) -> ListPage;
     prune(request: PruneRequest) -> Pruned;

@@ -207,6 +207,9 @@ pub struct TurnCommit {
     pub heartbeats_over: Vec<EventId>,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
+    /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is none.
+    /// A turn that suspends the instance leaves the text of the turn before it.
+    pub open_work: Option<String>,
     /// Effects on other instances, written with the turn.
     pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// State of the instance after the turn.
@@ -227,7 +230,8 @@ impl TurnCommit {
         let status = self.custom_status.as_ref().map_or(0, |status| len(&status.value));
         // Effects on other instances are also in the events, and are written a second time.
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
-        after + status + events * if self.cross_instance.is_some() { 2 } else { 1 }
+        let open_work = self.open_work.as_ref().map_or(0, String::len);
+        after + status + open_work + events * if self.cross_instance.is_some() { 2 } else { 1 }
     }
 }
 
@@ -286,6 +290,8 @@ pub struct Heartbeat {
     pub scheduled: EventId,
     /// Details that replace those kept before; `None`: nothing is kept from now on.
     pub details: Payload,
+    /// Now, ms since 1970.
+    pub time_ms: i64,
 }
 
 /// The role in which a worker reports the progress of an activity.

@@ -43,4 +43,4 @@ pub use runtime::{Facts, Failure, MapSizes, Runtime};
 pub use session::description::{LaneDescription, RegisteredNames, RegisteredOrchestration, WorkerDescription};
 pub use state::Token;
 pub use state::attempt::{AbortReason, ActivityToken};
-pub use turn::{Delivered, Issued, Next};
+pub use turn::{Delivered, Issued};

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{Command, EventId, Mailbox, Payload};
-use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Next, Runtime, RuntimeError, Store, Token};
+use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Runtime, RuntimeError, Store, Token};
 
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
 use crate::fibers::{Calls, Stop};
@@ -149,7 +149,8 @@ fn drive(runtime: &Runtime, token: Token, running: &RunningCode) -> Result<Drive
             runtime.finish(token, end).map_err(refused)?;
             return Ok(DriveOutcome::Ended);
         }
-        let Next::Delivered(delivered) = runtime.step(token, code.awaited()).map_err(refused)? else {
+        let Some(delivered) = runtime.next(token, code.awaited()).map_err(refused)? else {
+            runtime.rest(token, None).map_err(refused)?;
             return Ok(DriveOutcome::Waits);
         };
         calls.time_ms.set(delivered.time_ms);

@@ -40,8 +40,9 @@ impl Engine {
                     {
                         self.note_failed_attempt(*scheduled, *attempt, error, Some(*retry_at_ms - now_ms));
                     }
+                    let id = self.next_event_id;
                     self.record(note.clone(), now_ms);
-                    self.apply_note(note);
+                    self.apply_note(id, note);
                 }
                 Recordable::Delivery(delivery) => return self.deliver(delivery, now_ms),
             }

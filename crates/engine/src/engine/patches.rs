@@ -43,7 +43,7 @@ impl Engine {
         };
         for _ in 0..=before {
             let note = self.pop_if(|_: &NoteEvent| true).expect("it was just found");
-            self.apply_note(note.event);
+            self.apply_note(note.id, note.event);
         }
         true
     }

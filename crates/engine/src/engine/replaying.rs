@@ -11,7 +11,7 @@ use crate::{
 
 /// A recorded event that the replay has passed.
 pub(super) struct PassedEvent<R> {
-    id: EventId,
+    pub(super) id: EventId,
     time_ms: i64,
     pub(super) event: R,
 }
@@ -225,7 +225,7 @@ impl Engine {
 
     fn skip_notes(&mut self) {
         while let Some(note) = self.pop_if(|_: &NoteEvent| true) {
-            self.apply_note(note.event);
+            self.apply_note(note.id, note.event);
         }
     }
 

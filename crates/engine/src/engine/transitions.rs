@@ -112,7 +112,8 @@ impl Engine {
         Delivery::Cancel { reason }
     }
 
-    pub(super) fn apply_note(&mut self, note: NoteEvent) {
+    /// Applies a note that event `id` records.
+    pub(super) fn apply_note(&mut self, id: EventId, note: NoteEvent) {
         match note {
             // The event is taken before the code runs. One that follows a refused page no longer changes anything.
             NoteEvent::ExecutionBegan { .. } => {}
@@ -121,7 +122,7 @@ impl Engine {
                 attempt,
                 retry_at_ms,
                 ..
-            } => self.operations.retry(scheduled, attempt, retry_at_ms),
+            } => self.operations.retry(scheduled, id, attempt, retry_at_ms),
             NoteEvent::PatchApplied { patch } => {
                 self.patches.insert(patch, true);
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::mem;
 
 use super::{Engine, Phase};
+use crate::open_work;
 use crate::{
     Bug, CrossInstanceEffects, EventId, EventRecord, FailedAttempt, MessageSeq, NoteEvent, Payload, Step, Terminal,
     TurnOutput, Waiting, is_planted,
@@ -152,6 +153,19 @@ impl Engine {
             effects,
             failed_attempts,
             waiting,
+        }
+    }
+
+    /// Returns the work that the execution waits for, as text for people; `fibers` is JSON of the driver that says what
+    /// its fibers wait for. `None`: there is nothing to wait for.
+    #[must_use]
+    pub fn open_work(&self, fibers: Option<&str>) -> Option<String> {
+        match self.phase {
+            Phase::Live | Phase::Replaying(_) => {
+                let (open, count) = self.operations.open();
+                open_work::text(open, count, fibers)
+            }
+            Phase::Ended(_) | Phase::Continued(_) | Phase::Broken(_) | Phase::Terminated => None,
         }
     }
 

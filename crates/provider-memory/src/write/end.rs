@@ -29,6 +29,7 @@ pub(super) fn end(
     // off twice.
     tables.edit(key, |row| {
         row.disown(None);
+        row.open_work = None;
         row.status = status;
         row.next_event_id = next;
         row.unread = 0;

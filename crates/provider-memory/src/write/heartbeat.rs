@@ -2,6 +2,7 @@
 
 use perdure_provider::{Heartbeat, Outcome, Reporter};
 
+use crate::rows::KeptHeartbeat;
 use crate::tables::Tables;
 
 pub(super) fn keep(tables: &mut Tables, heartbeat: &Heartbeat) -> Outcome {
@@ -27,7 +28,10 @@ pub(super) fn keep(tables: &mut Tables, heartbeat: &Heartbeat) -> Outcome {
         return Outcome::Fenced;
     }
     match &heartbeat.details {
-        Some(details) => tables.heartbeats.insert(activity, details.clone()),
+        Some(details) => {
+            let (details, time_ms) = (details.clone(), heartbeat.time_ms);
+            tables.heartbeats.insert(activity, KeptHeartbeat { details, time_ms });
+        }
         None => {
             tables.heartbeats.remove(&activity);
         }

@@ -75,6 +75,7 @@ pub(super) fn insert(
         created_at_ms,
         updated_at_ms: created_at_ms,
         completed_at_ms: None,
+        open_work: None,
         unread: 0,
         suspicion: Suspicion::default(),
         probation: ProbationStep::End,

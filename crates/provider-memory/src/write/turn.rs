@@ -91,6 +91,9 @@ fn advance(tables: &mut Tables, turn: &TurnCommit, key: InstanceKey, next: Event
             row.custom_status = change.value.clone();
             row.custom_status_version += 1;
         }
+        if !matches!(turn.after, AfterTurn::Suspend { .. }) {
+            row.open_work = turn.open_work.clone();
+        }
         match &turn.after {
             AfterTurn::Hold => {}
             AfterTurn::Release { wake_at_ms } if has_unseen => {

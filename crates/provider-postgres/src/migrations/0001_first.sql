@@ -20,6 +20,7 @@ CREATE TABLE {schema}.instances (
   unread bigint NOT NULL DEFAULT 0,                     -- number of its rows in messages
   custom_status text,
   custom_status_version bigint NOT NULL DEFAULT 0,
+  open_work text,                                       -- what the last turn waits for, as JSON for people; no query looks into it
   priority integer NOT NULL,                            -- a higher one is acquired first
   parent_id text,                                       -- id of the parent instance
   parent_key bigint,                                    -- instances.key of the parent that waits for the end; it may be gone
@@ -115,6 +116,7 @@ CREATE TABLE {schema}.heartbeats (
   execution bigint NOT NULL,
   event_id bigint NOT NULL,                             -- the event that scheduled the activity
   details text NOT NULL,
+  time bigint NOT NULL,                                 -- of the last change, ms since 1970
   PRIMARY KEY (instance_key, execution, event_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 

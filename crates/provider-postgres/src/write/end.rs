@@ -24,7 +24,7 @@ const END: &str = "WITH e AS (
     DELETE FROM {schema}.heartbeats WHERE instance_key = $key
   )
   UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,
-    report = NULL, mismatched_code = NULL, updated_at = $time, completed_at = $time
+    report = NULL, mismatched_code = NULL, open_work = NULL, updated_at = $time, completed_at = $time
   WHERE key = $key RETURNING parent_key, parent_execution, parent_event";
 
 /// Ends an instance that has not ended, with these events, the last of which tells how. Its parent is told, and its

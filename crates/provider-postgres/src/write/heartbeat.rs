@@ -50,8 +50,15 @@ pub(super) async fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result
             named!(
                 session.query,
                 "INSERT INTO {schema}.heartbeats ({columns}) VALUES ({values})
-                 ON CONFLICT (instance_key, execution, event_id) DO UPDATE SET details = excluded.details",
-                { instance_key: key, execution: execution, event_id: scheduled, details: P::Text(&encode(details)) }
+                 ON CONFLICT (instance_key, execution, event_id) DO UPDATE SET details = excluded.details,
+                 time = excluded.time",
+                {
+                    instance_key: key,
+                    execution: execution,
+                    event_id: scheduled,
+                    details: P::Text(&encode(details)),
+                    time: P::Int(heartbeat.time_ms),
+                }
             )
             .await?;
         }

@@ -30,7 +30,7 @@ const START: &str = "WITH w AS MATERIALIZED (
 ), made AS (
   INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
     wake_at, custom_status, custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event,
-    tags, report, mismatched_code, created_at, updated_at, completed_at)
+    tags, report, open_work, mismatched_code, created_at, updated_at, completed_at)
   SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END,
   CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
@@ -38,7 +38,8 @@ const START: &str = "WITH w AS MATERIALIZED (
     CASE WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
     CASE WHEN claimed THEN custom_status END,
     (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
-    parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN mismatched_code END, created_at,
+    parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN open_work END,
+    CASE WHEN claimed THEN mismatched_code END, created_at,
     CASE WHEN claimed THEN updated_at ELSE created_at END, CASE WHEN claimed AND ends THEN updated_at END
   FROM (
     SELECT s.*, (s.claim IN (SELECT id FROM w)) IS TRUE AS claimed FROM {s}
@@ -76,6 +77,7 @@ pub(super) struct NewInstances<'w> {
     next_version: Vec<Option<Cow<'w, str>>>,
     custom_status: Vec<Option<Cow<'w, str>>>,
     report: Vec<Option<Cow<'w, str>>>,
+    open_work: Vec<Option<Cow<'w, str>>>,
     mismatched_code: Vec<Option<Cow<'w, str>>>,
     keeps: Vec<bool>,
     is_due: Vec<bool>,
@@ -140,11 +142,12 @@ impl<'w> NewInstances<'w> {
             .push(next.as_ref().is_some_and(|next| next.begins && !next.keeps));
         self.ends.push(next.as_ref().is_some_and(|next| next.ends));
         self.wake_at.push(next.as_ref().and_then(|next| next.wake_at_ms));
-        let (next_version, report, mismatched_code) = next.map_or((None, None, None), |next| {
-            (next.version, next.report, next.mismatched_code)
+        let (next_version, report, open_work, mismatched_code) = next.map_or((None, None, None, None), |next| {
+            (next.version, next.report, next.open_work, next.mismatched_code)
         });
         self.next_version.push(next_version);
         self.report.push(report);
+        self.open_work.push(open_work);
         self.mismatched_code.push(mismatched_code);
         self.custom_status.push(turn.and_then(custom_status));
         self.has_status
@@ -176,6 +179,7 @@ impl<'w> NewInstances<'w> {
         next_version: MaybeTexts,
         custom_status: MaybeTexts,
         report: MaybeTexts,
+        open_work: MaybeTexts,
         mismatched_code: MaybeTexts,
         keeps: Bools,
         is_due: Bools,

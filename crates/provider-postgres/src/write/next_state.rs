@@ -18,6 +18,8 @@ pub(super) struct NextState<'w> {
     pub(super) status: Status,
     /// The number that is added to the turns of the instance.
     pub(super) turns: i64,
+    /// The work that the instance waits for. A suspension leaves what is stored.
+    pub(super) open_work: Option<Cow<'w, str>>,
     /// True if the worker keeps the instance.
     pub(super) keeps: bool,
     /// True if the instance is released, and waits for a time or a message.
@@ -40,6 +42,7 @@ impl<'w> NextState<'w> {
             version: None,
             status: Status::Running,
             turns: 1,
+            open_work: turn.open_work.as_deref().map(encode),
             keeps: false,
             sleeps: false,
             wake_at_ms: None,

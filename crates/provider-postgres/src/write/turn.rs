@@ -41,6 +41,7 @@ macro_rules! moved {
     custom_status = CASE WHEN t.has_status THEN t.custom_status ELSE i.custom_status END,
     custom_status_version = i.custom_status_version + t.has_status::int,
     report = t.report,
+    open_work = CASE WHEN t.report IS NULL THEN t.open_work ELSE i.open_work END,
     mismatched_code = t.mismatched_code,
     suspicion = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.suspicion END,
     probation = CASE WHEN t.begins OR t.next > t.fence THEN 0 ELSE i.probation END,
@@ -97,6 +98,7 @@ pub(super) struct Turns<'w> {
     version: Vec<Option<Cow<'w, str>>>,
     status: Vec<&'w str>,
     report: Vec<Option<Cow<'w, str>>>,
+    open_work: Vec<Option<Cow<'w, str>>>,
     mismatched_code: Vec<Option<Cow<'w, str>>>,
     custom_status: Vec<Option<Cow<'w, str>>>,
     keeps: Vec<bool>,
@@ -143,6 +145,7 @@ impl<'w> Turns<'w> {
         self.version.push(next.version);
         self.status.push(next.status.as_str());
         self.report.push(next.report);
+        self.open_work.push(next.open_work);
         self.mismatched_code.push(next.mismatched_code);
         self.custom_status.push(custom_status(turn));
         self.keeps.push(next.keeps);
@@ -184,6 +187,7 @@ impl<'w> Turns<'w> {
         version: MaybeTexts,
         status: Names,
         report: MaybeTexts,
+        open_work: MaybeTexts,
         mismatched_code: MaybeTexts,
         custom_status: MaybeTexts,
         keeps: Bools,

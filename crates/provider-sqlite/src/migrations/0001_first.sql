@@ -14,6 +14,7 @@ CREATE TABLE instances (
   unread INTEGER NOT NULL DEFAULT 0,              -- number of its rows in messages
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL,
+  open_work TEXT,                                 -- what the last turn waits for, as JSON for people; no query looks into it
   priority INTEGER NOT NULL,                      -- a higher one is acquired first
   parent_id TEXT,                                 -- id of the parent instance
   parent_key INTEGER,                             -- instances.key of the parent that waits for the end; it may be gone
@@ -100,6 +101,7 @@ CREATE TABLE heartbeats (
   execution INTEGER NOT NULL,
   event_id INTEGER NOT NULL,                      -- the event that scheduled the activity
   details TEXT NOT NULL,
+  time INTEGER NOT NULL,                          -- of the last change, ms since 1970
   PRIMARY KEY (instance_key, execution, event_id)
 ) STRICT, WITHOUT ROWID;
 

@@ -29,9 +29,9 @@ pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outco
     }
     match &heartbeat.details {
         Some(details) => session.execute(
-            "INSERT INTO heartbeats (instance_key, execution, event_id, details) VALUES (?1, ?2, ?3, ?4)
-             ON CONFLICT DO UPDATE SET details = excluded.details",
-            params![key, execution, scheduled, details],
+            "INSERT INTO heartbeats (instance_key, execution, event_id, details, time) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO UPDATE SET details = excluded.details, time = excluded.time",
+            params![key, execution, scheduled, details, heartbeat.time_ms],
         )?,
         None => session.execute(FORGET, params![key, execution, scheduled])?,
     };

@@ -125,7 +125,7 @@ fn advance(
     };
     let next = integer(next.0);
     let changed = match &turn.after {
-        AfterTurn::Hold => session.hold_turn(&fence, next, turn.time_ms)?,
+        AfterTurn::Hold => session.hold_turn(&fence, next, turn)?,
         AfterTurn::Release { wake_at_ms } => return release(session, turn, &fence, next, *wake_at_ms),
         AfterTurn::End { status } => return end_instance(session, turn, &fence, next, *status),
         AfterTurn::ContinueAsNew(next) => return continue_as_new(session, turn, &fence, next),
@@ -164,7 +164,7 @@ fn release(
         session.query_optional,
         fence,
         "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running',
-         owner = NULL,
+         owner = NULL, open_work = $open_work,
            suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
            wake_at = CASE WHEN EXISTS (SELECT 1 FROM messages WHERE instance_key = $key AND seq > $seen)
              THEN min($now, coalesce($wake_at, $now)) ELSE $wake_at END"
@@ -172,6 +172,7 @@ fn release(
         {
             next: next,
             time: turn.time_ms,
+            open_work: turn.open_work,
             seen: integer(turn.seen.0),
             now: session.now_ms(),
             wake_at: wake_at_ms,
@@ -191,7 +192,7 @@ fn end_instance(
         session.query_optional,
         fence,
         "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status,
-         owner = NULL,
+         owner = NULL, open_work = NULL,
            wake_at = NULL, unread = 0, completed_at = $time"
             returning "RETURNING parent_key, parent_execution, parent_event",
         {
@@ -220,7 +221,7 @@ fn continue_as_new(
         session.execute,
         fence,
         "UPDATE instances SET execution = execution + 1, version = $version, next_event_id = $next, turns = 0,
-           updated_at = $time, status = 'Running', suspicion = 0, probation = 0,
+           updated_at = $time, status = 'Running', suspicion = 0, probation = 0, open_work = NULL,
            owner = CASE WHEN $due IS NULL THEN owner END, wake_at = $due",
         {
             time: turn.time_ms,

@@ -81,6 +81,7 @@ impl Activities {
             execution: origin.execution(),
             scheduled,
             details,
+            time_ms: self.worker.now_ms(),
         };
         let this = Arc::clone(self);
         self.shared.store.committer.submit(

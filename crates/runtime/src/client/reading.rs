@@ -6,7 +6,7 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
     CheckRequest, Checked, Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest,
-    OverdueRequest, OverdueWork, PageLimit, Place, ProviderInfo,
+    OpenWork, OverdueRequest, OverdueWork, PageLimit, Place, ProviderInfo, Worker,
 };
 
 use crate::client::store::{Reply, Store};
@@ -125,6 +125,30 @@ impl Store {
             is_last: !limit.is_reached(events.len(), events.iter().map(EventRecord::bytes).sum()),
             events,
         })
+    }
+
+    /// Reads the open work of an instance, and the workers that run it; `None` if there is no instance with this id.
+    pub fn open_work(self: &Arc<Self>, id: String, reply: Reply<Option<(OpenWork, Vec<Worker>)>>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move { reply(this.read_open_work(id).await) });
+    }
+
+    async fn read_open_work(&self, id: String) -> Result<Option<(OpenWork, Vec<Worker>)>, RuntimeError> {
+        let Some(work) = self.provider.open_work(id).await? else {
+            return Ok(None);
+        };
+        let runs = |worker: &Worker| {
+            let id = Some(&worker.id);
+            work.owner.as_ref() == id || work.tasks.iter().any(|task| task.worker.as_ref() == id)
+        };
+        let is_run = work.owner.is_some() || work.tasks.iter().any(|task| task.worker.is_some());
+        let mut workers = if is_run {
+            self.provider.workers().await?
+        } else {
+            Vec::new()
+        };
+        workers.retain(runs);
+        Ok(Some((work, workers)))
     }
 
     /// Reads the work that is overdue.

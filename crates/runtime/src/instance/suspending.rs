@@ -70,6 +70,7 @@ impl Instances {
             seen: core.seen,
             heartbeats_over: Vec::new(),
             custom_status: None,
+            open_work: None,
             cross_instance: None,
             after: AfterTurn::Suspend {
                 report: report.into_text(),

@@ -6,7 +6,7 @@ use crate::error::RuntimeError;
 use crate::runtime::Runtime;
 use crate::state::Token;
 use crate::turn::in_progress::Turn;
-use crate::turn::{self, Issued, Next};
+use crate::turn::{self, Delivered, Issued};
 
 /// The facts that the host needs about an instance to make its generator.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,20 +80,28 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.set_fiber(fiber))
     }
 
-    /// Returns what the code is handed next, once all its fibers wait, or says that the turn is over.
+    /// Returns what the code is handed next, once all its fibers wait. `None`: there is nothing, and the turn is to be
+    /// ended by [`rest`](Self::rest).
     ///
     /// # Errors
     ///
     /// [`RuntimeError::Nondeterminism`] when history went on differently; [`RuntimeError::Limit`] when it would grow
     /// too much; [`RuntimeError::State`] outside a turn.
-    pub fn step(&self, token: Token, waits: impl Into<Waits>) -> Result<Next, RuntimeError> {
+    pub fn next(&self, token: Token, waits: impl Into<Waits>) -> Result<Option<Delivered>, RuntimeError> {
+        turn::next(&self.turn(token)?, waits.into())
+    }
+
+    /// Ends a turn whose code waits. The turn is on its way to the store. `fibers` is JSON that says what the fibers
+    /// wait for, for people ([`Engine::open_work`](perdure_engine::Engine::open_work)). Returns true if the instance is
+    /// released with the turn, and sleeps in the store from then on.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn rest(&self, token: Token, fibers: Option<&str>) -> Result<bool, RuntimeError> {
         let turn = self.turn(token)?;
-        if let Some(delivered) = turn::step(&turn, waits.into())? {
-            return Ok(Next::Delivered(delivered));
-        }
         self.turn_over(&turn);
-        let sleeps = turn::end(turn);
-        Ok(Next::Over { sleeps })
+        Ok(turn::end(turn, fibers))
     }
 
     /// Returns a request to cancel, if one has come. The host calls this before the first step of an execution, and
@@ -102,7 +110,7 @@ impl Runtime {
     /// # Errors
     ///
     /// [`RuntimeError::State`] outside a turn.
-    pub fn interrupt(&self, token: Token) -> Result<Option<turn::Delivered>, RuntimeError> {
+    pub fn interrupt(&self, token: Token) -> Result<Option<Delivered>, RuntimeError> {
         turn::interrupt(&self.turn(token)?)
     }
 
@@ -115,7 +123,7 @@ impl Runtime {
         let turn = self.turn(token)?;
         turn::finish(&turn, outcome)?;
         self.turn_over(&turn);
-        turn::end(turn);
+        turn::end(turn, None);
         Ok(())
     }
 

@@ -85,9 +85,9 @@ fn plan_end(facts: EndFacts) -> EndPlan {
     }
 }
 
-/// Ends a turn after all fibers wait, or after the code has ended. Returns `true` if the instance is released with the
-/// turn.
-pub(crate) fn end(turn: Turn) -> bool {
+/// Ends a turn after all fibers wait, or after the code has ended. `fibers` is JSON that says what the fibers wait for.
+/// Returns `true` if the instance is released with the turn.
+pub(crate) fn end(turn: Turn, fibers: Option<&str>) -> bool {
     let Turn {
         instances, instance, ..
     } = turn;
@@ -122,7 +122,7 @@ pub(crate) fn end(turn: Turn) -> bool {
         EndPlan::Commit(after) => {
             let sleeps = matches!(after, AfterTurn::Release { .. });
             if core.control.block() {
-                let commit = prepare(&instances, &instance, core, end, after, now);
+                let commit = prepare(&instances, &instance, core, end, Ending { after, fibers, now });
                 submit(instances, instance, commit);
             }
             sleeps
@@ -161,6 +161,16 @@ fn collect(instances: &Instances, instance: &Instance, core: &mut Core, now: i64
     })
 }
 
+/// The facts about a commit that are not the work of its turn.
+struct Ending<'t> {
+    /// State of the instance after the turn.
+    after: AfterTurn,
+    /// JSON that says what the fibers wait for.
+    fibers: Option<&'t str>,
+    /// Now, ms since 1970.
+    now: i64,
+}
+
 /// A turn that is ready to be committed.
 struct Prepared {
     commit: TurnCommit,
@@ -175,8 +185,7 @@ fn prepare(
     instance: &Arc<Instance>,
     mut core: MutexGuard<'_, Core>,
     end: TurnEnd,
-    after: AfterTurn,
-    now: i64,
+    Ending { after, fibers, now }: Ending<'_>,
 ) -> Prepared {
     let TurnEnd { mut output, tasks, .. } = end;
     let mut after = AfterCommit::of(&mut output, after);
@@ -193,6 +202,7 @@ fn prepare(
     }
     let mut commit = commit_of(instances, instance, &core, output, &after, now);
     commit.heartbeats_over = heartbeats_over;
+    commit.open_work = core.engine.as_ref().and_then(|engine| engine.open_work(fibers));
     let start = core.start.take();
     drop(core);
     after.has_offered = !tasks.offers.is_empty();
@@ -272,6 +282,7 @@ fn commit_of(
         seen: core.seen,
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
+        open_work: None,
         cross_instance: None,
         // A client that started the instance here waits for its end, or is about to.
         tell_status: after.changes_status

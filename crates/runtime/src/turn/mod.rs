@@ -15,5 +15,5 @@ pub(crate) mod in_progress;
 mod turn;
 
 pub(crate) use end::end;
-pub use turn::{Delivered, Issued, Next};
-pub(crate) use turn::{begin, finish, in_progress, interrupt, issue, step, suspend};
+pub use turn::{Delivered, Issued};
+pub(crate) use turn::{begin, finish, in_progress, interrupt, issue, next, suspend};

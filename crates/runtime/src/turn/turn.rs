@@ -21,18 +21,6 @@ pub struct Delivered {
     pub time_ms: i64,
 }
 
-/// The next state of a turn.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Next {
-    /// The turn goes on with this delivery.
-    Delivered(Delivered),
-    /// The turn is over, and on its way to the store.
-    Over {
-        /// True if the instance is released with the turn, and sleeps in the store from then on.
-        sleeps: bool,
-    },
-}
-
 /// An operation that the code has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issued {
@@ -102,7 +90,7 @@ pub(crate) fn issue(turn: &Turn, command: Command) -> Result<Issued, RuntimeErro
 
 /// Returns the next delivery, if any: the turn goes on when there is one. A turn that has gone on for long ends here,
 /// so that the lane does other things before the instance goes on.
-pub(crate) fn step(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
+pub(crate) fn next(turn: &Turn, waits: Waits) -> Result<Option<Delivered>, RuntimeError> {
     let now = turn.instances.now_ms();
     let mut core = turn.instance.lock();
     core.take_in();

@@ -28,10 +28,10 @@ fn statement(events: usize) -> String {
 ), made AS (
   INSERT INTO {{schema}}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
   wake_at, custom_status,
-    custom_status_version, priority, parent_id, tags, created_at, updated_at)
+    custom_status_version, open_work, priority, parent_id, tags, created_at, updated_at)
   SELECT $key, $id, $name, $version, 1, $status, $claim, ($claim IS NOT NULL)::int, $next_event_id, $turns,
   CASE WHEN $claim IS NULL THEN coalesce($now, {{now}}) END, $custom_status, $has_custom_status::int,
-    $priority::int, $parent_id, $tags, $created_at, $updated_at
+    $open_work, $priority::int, $parent_id, $tags, $created_at, $updated_at
   WHERE $claim IS NULL OR EXISTS (SELECT FROM claimed)
   ON CONFLICT (id) DO NOTHING RETURNING key
 ), marked AS (
@@ -48,7 +48,7 @@ SELECT key FROM made"
 params! {
     /// The parameters of the instance and of the mark. Those of the events follow.
     struct Params {
-        claim, key, id, name, version, status, next_event_id, turns, now, custom_status, has_custom_status, priority,
+        claim, key, id, name, version, status, next_event_id, turns, now, custom_status, has_custom_status, open_work, priority,
         parent_id, tags, created_at, updated_at, mark_slot, mark_number,
     }
 }
@@ -106,10 +106,11 @@ impl<'w> Start<'w> {
             version: P::Text(&version),
             status: P::Text(status.as_str()),
             next_event_id: P::Int(next_event_id),
-            turns: P::Int(next.map_or(0, |next| next.turns)),
+            turns: P::Int(next.as_ref().map_or(0, |next| next.turns)),
             now: P::MaybeInt(connection.from.clock_ms()),
             custom_status: P::MaybeText(custom_status.as_deref()),
             has_custom_status: P::Bool(turn.is_some_and(|turn| turn.custom_status.is_some())),
+            open_work: P::MaybeText(next.as_ref().and_then(|next| next.open_work.as_deref())),
             priority: P::Int(instance.priority.into()),
             parent_id: P::MaybeText(parent_id.as_deref()),
             tags: P::MaybeText(tags.as_deref()),

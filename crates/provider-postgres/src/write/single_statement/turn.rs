@@ -14,6 +14,7 @@ use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
 use crate::statement::params;
+use crate::text::encode;
 use crate::write::next_state::custom_status;
 
 /// The properties of a turn that decide the text of its statement.
@@ -82,7 +83,7 @@ impl Shape {
             "WITH moved AS (
   UPDATE {{schema}}.instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status,
   suspicion = 0, probation = 0,
-    report = NULL, mismatched_code = NULL, custom_status = CASE WHEN $has_custom_status THEN $custom_status
+    report = NULL, mismatched_code = NULL, open_work = $open_work, custom_status = CASE WHEN $has_custom_status THEN $custom_status
     ELSE custom_status END,
     custom_status_version = custom_status_version + $has_custom_status::int{becomes}
   WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch AND execution = $execution
@@ -102,6 +103,7 @@ params! {
     /// The parameters of the turn itself. Those of its events follow.
     struct Params {
         key, owner, epoch, execution, first, next, time, status, has_custom_status, custom_status,
+        open_work,
     }
 }
 
@@ -119,6 +121,7 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
         _ => Status::Running,
     };
     let custom_status = custom_status(turn);
+    let open_work = turn.open_work.as_deref().map(encode);
     let events: Vec<Stored<'_>> = turn.events.iter().map(Stored::of).collect();
     let params = Params {
         key: P::Int(turn.key.0),
@@ -131,6 +134,7 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
         status: P::Text(status.as_str()),
         has_custom_status: P::Bool(turn.custom_status.is_some()),
         custom_status: P::MaybeText(custom_status.as_deref()),
+        open_work: P::MaybeText(open_work.as_deref()),
     };
     let params: Vec<P<'_>> = params.values().chain(events.iter().flat_map(Stored::params)).collect();
     let rows = connection.query(&WRITTEN[shape.place()], &params).await?;

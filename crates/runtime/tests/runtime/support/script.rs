@@ -4,7 +4,7 @@ use perdure_engine::{
     ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, RetryPolicy,
     StartConflict,
 };
-use perdure_runtime::{Level, Next, Runtime, RuntimeError, Token};
+use perdure_runtime::{Level, Runtime, RuntimeError, Token};
 
 /// One operation of a script.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,7 +103,8 @@ impl Generator {
                 self.go_on();
                 continue;
             };
-            let Next::Delivered(delivered) = runtime.step(token, awaited)? else {
+            let Some(delivered) = runtime.next(token, awaited)? else {
+                runtime.rest(token, None)?;
                 return Ok(false);
             };
             match self.react(&delivered.delivery, op) {

@@ -1,0 +1,35 @@
+//! The open work of one instance.
+
+use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork};
+
+use crate::status;
+use crate::tables::{Tables, of_execution};
+
+/// Returns the open work of an instance. `None`: there is no instance of that id.
+pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
+    let row = tables.find(id)?;
+    let own = of_execution(row.key, row.execution);
+    let heartbeats = tables.heartbeats.range(own.clone()).take(OPEN_WORK_ROWS_MAX);
+    let tasks = tables.tasks.range(own).take(OPEN_WORK_ROWS_MAX);
+    Some(OpenWork {
+        status: status::of(tables, row),
+        open_work: row.open_work.clone(),
+        unread: row.unread,
+        owner: row.owner.clone(),
+        heartbeats: heartbeats
+            .map(|((_, _, scheduled), kept)| LastHeartbeat {
+                scheduled: *scheduled,
+                details: Some(kept.details.clone()),
+                time_ms: kept.time_ms,
+            })
+            .collect(),
+        tasks: tasks
+            .map(|((_, _, scheduled), row)| OpenTask {
+                scheduled: *scheduled,
+                attempt: row.task.attempt,
+                queue: row.queue.clone(),
+                worker: row.worker.clone(),
+            })
+            .collect(),
+    })
+}

@@ -1,0 +1,59 @@
+//! The open work of one instance.
+
+use perdure_engine::EventId;
+use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork};
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{index, number, optional_text, text, worker};
+use crate::statement::named;
+use crate::status;
+
+/// The instance, its heartbeats and its tasks, all of one moment. The columns of the other sorts of rows are null.
+const OWN: &str = "WITH i AS (
+  SELECT key, execution, open_work, unread, owner FROM {schema}.instances WHERE key = $key
+)
+SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, execution AS number FROM i
+UNION ALL
+(SELECT 1::bigint, h.event_id, h.details, NULL, h.time FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
+  AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
+UNION ALL
+(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint FROM i JOIN {schema}.tasks t ON t.instance_key = i.key
+  AND t.execution = i.execution ORDER BY t.event_id LIMIT $limit::bigint)
+ORDER BY 1, 2";
+
+/// Returns the open work of an instance. `None`: there is no instance of that id. The reads are to see one snapshot.
+pub(crate) async fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>, Failure> {
+    let Some(Some(status)) = status::statuses(connection, &[id]).await?.pop() else {
+        return Ok(None);
+    };
+    let limit = P::Int(index(OPEN_WORK_ROWS_MAX));
+    let rows = named!(connection.query, OWN, { key: P::Int(status.key.0), limit: limit }).await?;
+    let mut work = OpenWork {
+        status,
+        open_work: None,
+        unread: 0,
+        owner: None,
+        heartbeats: Vec::new(),
+        tasks: Vec::new(),
+    };
+    for row in &rows {
+        let number_of = number(row, 1)?;
+        match row.try_get::<_, i64>(0)? {
+            0 => (work.unread, work.open_work, work.owner) = (number_of, optional_text(row, 2)?, worker(row, 3)?),
+            1 => work.heartbeats.push(LastHeartbeat {
+                scheduled: EventId(number_of),
+                details: optional_text(row, 2)?,
+                time_ms: row.try_get(4)?,
+            }),
+            _ => work.tasks.push(OpenTask {
+                scheduled: EventId(number_of),
+                attempt: u32::try_from(number(row, 4)?).unwrap_or(u32::MAX),
+                queue: text(row, 2)?,
+                worker: worker(row, 3)?,
+            }),
+        }
+    }
+    Ok(Some(work))
+}

@@ -1,0 +1,67 @@
+//! The open work of one instance.
+
+use perdure_engine::EventId;
+use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, WorkerId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Failure;
+use crate::rows::{integer, number};
+use crate::status;
+
+const OWN: &str = "SELECT open_work, unread, owner FROM instances WHERE key = ?1";
+
+const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
+    WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
+
+const TASKS: &str = "SELECT event_id, attempt, queue, owner FROM tasks
+    WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
+
+/// Returns the open work of an instance, all of one moment. `None`: there is no instance of that id.
+pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>, Failure> {
+    let moment = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction())
+        .transpose()?;
+    let Some(Some(status)) = status::statuses(connection, &[id])?.pop() else {
+        return Ok(None);
+    };
+    let own = connection.prepare_cached(OWN)?.query_row(params![status.key.0], |row| {
+        let owner: Option<String> = row.get(2)?;
+        Ok((row.get(0)?, number(row, 1)?, owner.map(|id| WorkerId(id.into()))))
+    });
+    let Some((open_work, unread, owner)) = own.optional()? else {
+        return Ok(None);
+    };
+    let execution = params![status.key.0, integer(status.execution.0), OPEN_WORK_ROWS_MAX as i64];
+    let heartbeats = connection
+        .prepare_cached(HEARTBEATS)?
+        .query_map(execution, |row| {
+            Ok(LastHeartbeat {
+                scheduled: EventId(number(row, 0)?),
+                details: row.get(1)?,
+                time_ms: row.get(2)?,
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let tasks = connection
+        .prepare_cached(TASKS)?
+        .query_map(execution, |row| {
+            let worker: Option<String> = row.get(3)?;
+            Ok(OpenTask {
+                scheduled: EventId(number(row, 0)?),
+                attempt: row.get(1)?,
+                queue: row.get(2)?,
+                worker: worker.map(|id| WorkerId(id.into())),
+            })
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    moment.map(|transaction| transaction.finish()).transpose()?;
+    Ok(Some(OpenWork {
+        status,
+        open_work,
+        unread,
+        owner,
+        heartbeats,
+        tasks,
+    }))
+}
