@@ -97,7 +97,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.waitForStatusChange(id, 1, undefined, SOON);
 
     const [shown, plain, tree] = await Promise.all([on('show', id), on('show', id, '--json'), on('tree', id)]);
-    for (const text of [id, 'order', 'Running', 'team=billing', 'a=b=c', "step: 'waiting'"])
+    for (const text of [id, 'order', 'Running', 'team=billing', 'a=b=c', "step: 'waiting'", "event 'delivered'"])
       expect(shown.out).toContain(text);
     expect(valuesOf(plain)).toEqual([
       expect.objectContaining({
@@ -107,7 +107,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         input: 7,
         customStatus: { step: 'waiting' },
         tags: { team: 'billing', a: 'b=c' },
-        open: [],
+        messages: [{ kind: 'event', name: 'delivered', fiber: 0 }],
       }),
     ]);
     expect(tree.out.split('\n').map((line) => line.split('  ')[0])).toEqual([id, `└─ ${id}/child`, '']);

@@ -1,8 +1,6 @@
 // The open operations of an execution, by its history: requested and not answered.
 
-import type { Client } from '../client/client.ts';
 import type { HistoryEvent } from '../client/history.ts';
-import type { InstanceStatus } from '../client/instance-status.ts';
 import { agoText, printable } from './text.ts';
 
 /**
@@ -21,15 +19,6 @@ export interface OpenWork {
   readonly attempt?: number;
   /** Time at which the timer fires, or the next attempt begins. */
   readonly due?: Date;
-}
-
-/**
- * Returns the open operations in the order of their requests. The whole history is read; only open operations are kept.
- */
-export async function openWork(client: Client, { id, executionId }: InstanceStatus): Promise<OpenWork[]> {
-  const open = new OpenOperations();
-  for await (const event of client.historyEvents(id, executionId)) open.follow(event);
-  return open.all;
 }
 
 /** The open operations of an execution, while its events come one after the other. */

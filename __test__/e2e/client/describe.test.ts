@@ -128,7 +128,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         fiber: 0,
       },
     ]);
-    expect(activities[0]?.retryAt?.getTime()).toBeGreaterThan(Date.now() + 3_000_000);
+    expect(activities[0]?.retryAt?.getTime()).toBeGreaterThan(Date.now() + 1_000_000);
     await store.client.terminateInstance(id);
     expect(await store.client.describe(id)).toMatchObject({ activities: [], openOperations: 0 });
   });

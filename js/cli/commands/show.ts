@@ -1,13 +1,14 @@
 // `perdure show`
 
 import type { Client } from '../../client/client.ts';
+import type { InstanceDescription } from '../../client/instance-description.ts';
 import type { InstanceStatus } from '../../client/instance-status.ts';
 import { InstanceNotFoundError } from '../../errors/errors.ts';
 import type { Cli } from '../cli.ts';
 import { endMessage, isCancelled } from '../end.ts';
-import { type OpenWork, openText, openWork } from '../open-work.ts';
 import type { Terminal } from '../terminal.ts';
 import { agoText, printable, printableLines, timeText, valueLine } from '../text.ts';
+import { waitLines, workerText } from '../waits.ts';
 import { orchestrationText, tookText } from './list.ts';
 
 /** Longest text of the input, which has one line. */
@@ -15,16 +16,16 @@ const INPUT_MAX = 200;
 
 export function show(cli: Cli): void {
   cli
-    .command('show', 'show an instance: status, input, result, open activities, timers and children')
+    .command('show', 'show an instance: status, input, result, and what it waits for')
     .argument('<id>', 'id of the instance')
     .action(
       cli.storeAction(async ({ client, terminal }, id: string) => {
         const instance = await statusOf(client, id);
         const [first] = (await client.historyPage(id, { executionId: instance.executionId, limit: 1 })).events;
-        const open =
-          instance.status === 'Running' || instance.status === 'Suspended' ? await openWork(client, instance) : [];
-        if (terminal.isJson) terminal.data({ ...instance, input: first?.payload, open });
-        else write(terminal, instance, first?.payload, open);
+        const description = await client.describe(id);
+        if (terminal.isJson)
+          terminal.data({ ...description, ...instance, status: instance.status, input: first?.payload });
+        else write(terminal, instance, first?.payload, description);
       }),
     );
 }
@@ -36,7 +37,12 @@ export async function statusOf(client: Client, id: string): Promise<InstanceStat
   return instance;
 }
 
-function write(terminal: Terminal, instance: InstanceStatus, input: unknown, open: readonly OpenWork[]): void {
+function write(
+  terminal: Terminal,
+  instance: InstanceStatus,
+  input: unknown,
+  description: InstanceDescription | null,
+): void {
   const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, priority, tags, error } =
     instance;
   terminal.fields([
@@ -63,7 +69,9 @@ function write(terminal: Terminal, instance: InstanceStatus, input: unknown, ope
     isCancelled(instance)
       ? ['Reason', printable(endMessage(instance)) || undefined]
       : ['Error', error === undefined ? undefined : terminal.style('red', errorLines(error))],
-    ['Open', open.length === 0 ? undefined : open.map(openText).join('\n')],
+    ['Worker', description?.worker === undefined ? undefined : workerText(description.worker)],
+    ['Unread', description === null || description.unread === 0 ? undefined : `${description.unread} messages`],
+    ['Waits for', (description === null ? [] : waitLines(description)).join('\n') || undefined],
   ]);
 }
 

@@ -1,0 +1,67 @@
+// What an instance waits for, as lines for people.
+
+import type {
+  InstanceDescription,
+  OpenActivity,
+  OpenChild,
+  OpenTimer,
+  WorkerName,
+} from '../client/instance-description.ts';
+import { agoText, printable, valueLine } from './text.ts';
+
+/** The longest text of the details of a heartbeat, and of an error. */
+const TEXT_MAX = 120;
+
+/** Returns a line for each operation and message that an instance waits for, and for each of its fibers. */
+export function waitLines(description: InstanceDescription): string[] {
+  const { activities, timers, children, messages, fibers, openOperations, openFibers } = description;
+  const named = activities.length + timers.length + children.length;
+  return [
+    ...messages.map(({ kind, name }) => `${kind === 'event' ? 'event' : 'a message of queue'} '${printable(name)}'`),
+    ...activities.flatMap(activityLines),
+    ...timers.map(timerLine),
+    ...children.map(childLine),
+    ...(openOperations > named ? [`and ${openOperations - named} more operations`] : []),
+    ...(openFibers < 2
+      ? []
+      : [
+          ...fibers.map(({ fiber, name, waitsFor }) => {
+            const who =
+              fiber === 0 ? 'main fiber' : `fiber ${fiber}${name === undefined ? '' : ` (${printable(name)})`}`;
+            return `${who}: ${waitsFor.map(printable).join(', ') || 'nothing'}`;
+          }),
+          ...(openFibers > fibers.length ? [`and ${openFibers - fibers.length} more fibers`] : []),
+        ]),
+  ];
+}
+
+/** Returns the name of a worker, or its id if it has left. */
+export function workerText({ id, name }: WorkerName): string {
+  return printable(name ?? id);
+}
+
+function activityLines(activity: OpenActivity): string[] {
+  const { name, state, scheduledAt, attempt, retryAt, queue, worker, heartbeat, lastError } = activity;
+  const tries = attempt === 1 ? '' : `, attempt ${attempt}`;
+  const where = [
+    queue === undefined ? '' : ` in queue '${printable(queue)}'`,
+    worker === undefined || queue === undefined ? '' : ` on ${workerText(worker)}`,
+  ].join('');
+  const since = retryAt ?? scheduledAt;
+  const when = state === 'retrying' ? `due ${agoText(since)}` : `for ${agoText(since).replace(' ago', '')}`;
+  return [
+    `activity '${printable(name)}'${tries}, ${state}${where}, ${when}`,
+    ...(lastError === undefined ? [] : [`  last error: ${printable(lastError.message).slice(0, TEXT_MAX)}`]),
+    ...(heartbeat === undefined
+      ? []
+      : [`  last heartbeat ${agoText(heartbeat.at)}: ${valueLine(heartbeat.details, TEXT_MAX)}`]),
+  ];
+}
+
+function timerLine({ dueAt }: OpenTimer): string {
+  return `timer, due ${agoText(dueAt)}`;
+}
+
+function childLine({ name, instanceId, scheduledAt }: OpenChild): string {
+  return `child '${printable(name)}' as ${printable(instanceId)}, for ${agoText(scheduledAt).replace(' ago', '')}`;
+}
