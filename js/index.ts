@@ -93,6 +93,14 @@ export {
   type OrchestrationGenerator,
   type OrchestrationOptions,
 } from './orchestration/definition.ts';
+export type { OrchestrationMessages } from './orchestration/message-methods.ts';
+export {
+  defineEvent,
+  defineQueue,
+  type EventDefinition,
+  type MessageArguments,
+  type QueueDefinition,
+} from './orchestration/messages.ts';
 export type { ContinueAsNewOptions, OrchestrationContext } from './orchestration/orchestration-context.ts';
 export type { MapOptions, OrchestrationPatterns, Undo } from './orchestration/patterns.ts';
 export type { InstanceEvent } from './runtime/lane.ts';

@@ -3,6 +3,13 @@
 import { consoleLogger } from '../logging/logger.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
+import {
+  type EventDefinition,
+  type MessageArguments,
+  mailboxOf,
+  type QueueDefinition,
+  type TypedMailbox,
+} from '../orchestration/messages.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, whole } from '../util/options.ts';
@@ -231,32 +238,40 @@ export class Client extends StoreClient {
   }
 
   /**
-   * Raises an event for `ctx.waitForEvent(name)`. The event is kept until the instance waits for it.
+   * Raises an event for `ctx.waitForEvent(event)`. The event is kept until the instance waits for it.
    *
+   * @param event - a name, or a result of `defineEvent`, which types and checks the data
    * @throws InstanceNotFoundError when there is no instance of that id
    * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
    *   stored then
-   * @throws PayloadError when the data cannot be stored
+   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the event
    */
-  async raiseEvent(id: string, name: string, data?: unknown): Promise<void> {
+  async raiseEvent<I>(
+    id: string,
+    event: string | EventDefinition<I, unknown>,
+    ...data: MessageArguments<NoInfer<I>>
+  ): Promise<void> {
     checkName(id, 'instance id');
-    checkName(name, 'event name');
-    await this.#send('raise', id, 'event', name, data);
+    await this.#send('raise', id, mailboxOf('event', event), data[0]);
   }
 
   /**
    * Puts a message into a queue for `ctx.dequeueEvent(queue)`: first in, first out, each message to exactly one
    * dequeue.
    *
+   * @param queue - a name, or a result of `defineQueue`, which types and checks the data
    * @throws InstanceNotFoundError when there is no instance of that id
    * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
    *   stored then
-   * @throws PayloadError when the data cannot be stored
+   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the queue
    */
-  async enqueueEvent(id: string, queue: string, data?: unknown): Promise<void> {
+  async enqueueEvent<I>(
+    id: string,
+    queue: string | QueueDefinition<I, unknown>,
+    ...data: MessageArguments<NoInfer<I>>
+  ): Promise<void> {
     checkName(id, 'instance id');
-    checkName(queue, 'queue name');
-    await this.#send('enqueue', id, 'queue', queue, data);
+    await this.#send('enqueue', id, mailboxOf('queue', queue), data[0]);
   }
 
   /**
@@ -404,10 +419,11 @@ export class Client extends StoreClient {
   }
 
   /** Sends a message to a mailbox of an instance: an event of a name, or a queue. */
-  async #send(operation: string, id: string, mailbox: 'event' | 'queue', name: string, data: unknown): Promise<void> {
-    const payload = this.#requests.valueText(data, 'event', Place.mail(id, { kind: mailbox, name }));
+  async #send(operation: string, id: string, { kind, name, schema }: TypedMailbox, data: unknown): Promise<void> {
+    if (schema !== undefined) await parse(schema, data, 'event');
+    const payload = this.#requests.valueText(data, 'event', Place.mail(id, { kind, name }));
     const { mailboxMessages: unreadMax } = this.#requests.limits;
-    await this.#requests.command(operation, { kind: 'send', id, mailbox, name, unreadMax }, payload, name);
+    await this.#requests.command(operation, { kind: 'send', id, mailbox: kind, name, unreadMax }, payload, name);
   }
 }
 

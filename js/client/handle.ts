@@ -1,6 +1,7 @@
 // A client's handle of one instance.
 
 import { CancelledError, SuspendedError } from '../errors/errors.ts';
+import type { EventDefinition, MessageArguments, QueueDefinition } from '../orchestration/messages.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable, oneOf } from '../util/options.ts';
 import type { Client } from './client.ts';
@@ -88,13 +89,13 @@ export class InstanceHandle<T = any> {
   }
 
   /** See {@link Client.raiseEvent}. */
-  raiseEvent(name: string, data?: unknown): Promise<void> {
-    return this.#client.raiseEvent(this.id, name, data);
+  raiseEvent<I>(event: string | EventDefinition<I, unknown>, ...data: MessageArguments<NoInfer<I>>): Promise<void> {
+    return this.#client.raiseEvent(this.id, event, ...data);
   }
 
   /** See {@link Client.enqueueEvent}. */
-  enqueueEvent(queue: string, data?: unknown): Promise<void> {
-    return this.#client.enqueueEvent(this.id, queue, data);
+  enqueueEvent<I>(queue: string | QueueDefinition<I, unknown>, ...data: MessageArguments<NoInfer<I>>): Promise<void> {
+    return this.#client.enqueueEvent(this.id, queue, ...data);
   }
 
   /** See {@link Client.cancelInstance}. */

@@ -1,4 +1,4 @@
-// Events that a schema checks before the code gets them.
+// Messages that a schema checks before the code gets them.
 
 import { parseSync, type StandardSchema } from '../values/schema.ts';
 import { currentFiber, enter, leave } from './current.ts';
@@ -15,20 +15,16 @@ import type { Mailbox } from './waits.ts';
 export class CheckedEventFuture<T> extends MailboxFuture<T> {
   declare readonly scheduler: FiberScheduler;
   private readonly schema: StandardSchema;
-  private readonly what: string;
 
-  /** @param what - the name of the mailbox, for the error */
   constructor(
     scheduler: FiberScheduler,
     mailbox: Mailbox,
     schema: StandardSchema,
-    what: string,
     source: SourceMark | undefined,
     isPoll = false,
   ) {
     super(scheduler, mailbox, source, isPoll);
     this.schema = schema;
-    this.what = what;
   }
 
   override deliverEmpty(): void {
@@ -42,26 +38,36 @@ export class CheckedEventFuture<T> extends MailboxFuture<T> {
     }
     let parsed: unknown;
     try {
-      parsed = this.parse(value);
+      parsed = parseMessage(this.scheduler, this.mailbox, this.schema, value);
     } catch (error) {
       super.settle(FAILED, error);
       return;
     }
     super.settle(OK, parsed);
   }
+}
 
-  /**
-   * The schema is user code that runs at a delivery, when no fiber runs. The schema runs as the main fiber, which takes
-   * the place of no other fiber (S2), so that the determinism guard holds for it: its output for an event must be the
-   * same in a replay.
-   */
-  private parse(value: unknown): unknown {
-    if (currentFiber() !== null) return parseSync(this.schema, value, 'event', this.what);
-    enter(this.scheduler.main);
-    try {
-      return parseSync(this.schema, value, 'event', this.what);
-    } finally {
-      leave();
-    }
+/**
+ * Returns a schema's output for a message at its delivery.
+ *
+ * The schema is user code that runs when no fiber runs. The schema runs as the main fiber, which takes the place of no
+ * other fiber (S2), so that the determinism guard holds for it: its output for a message must be the same in a replay.
+ *
+ * @throws PayloadError when the schema refuses the message
+ * @throws TypeError when the schema is asynchronous
+ */
+export function parseMessage(
+  scheduler: FiberScheduler,
+  { kind, name }: Mailbox,
+  schema: StandardSchema,
+  value: unknown,
+): unknown {
+  const where = `${kind} '${name}'`;
+  if (currentFiber() !== null) return parseSync(schema, value, 'event', where);
+  enter(scheduler.main);
+  try {
+    return parseSync(schema, value, 'event', where);
+  } finally {
+    leave();
   }
 }

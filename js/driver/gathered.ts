@@ -1,30 +1,49 @@
 // Waits for several messages of a queue: those that are there, or those that come within a time.
 
 import { fromPayload } from '../values/payload.ts';
+import type { StandardSchema } from '../values/schema.ts';
+import { parseMessage } from './checked-event.ts';
 import { FAILED, OK, PENDING, type Waiter } from './future.ts';
-import { MailboxFuture, type SchedulerForMailboxes } from './mailbox.ts';
+import { MailboxFuture } from './mailbox.ts';
 import type { TimerFuture } from './operation.ts';
+import type { FiberScheduler } from './scheduler.ts';
 import type { SourceMark } from './source.ts';
+import type { Mailbox } from './waits.ts';
 
-/** The messages that a queue holds, up to a number. Settles when it has that many, or the queue is empty. */
+/** A queue to take messages from. */
+interface GatheredQueue extends Mailbox {
+  readonly schema: StandardSchema | undefined;
+}
+
+/**
+ * The messages that a queue holds, up to a number. Settles when it has that many, or the queue is empty. Fails with the
+ * first message that the schema of the queue refuses.
+ */
 export class DrainFuture<T> extends MailboxFuture<T[]> {
+  declare readonly scheduler: FiberScheduler;
   protected readonly messages: T[] = [];
   private readonly max: number;
+  private readonly schema: StandardSchema | undefined;
 
   constructor(
-    scheduler: SchedulerForMailboxes,
-    queue: string,
+    scheduler: FiberScheduler,
+    queue: GatheredQueue,
     max: number,
     source: SourceMark | undefined,
     isPoll = true,
   ) {
-    super(scheduler, { kind: 'queue', name: queue }, source, isPoll);
+    super(scheduler, queue, source, isPoll);
     this.max = max;
+    this.schema = queue.schema;
   }
 
   override deliver(payload: string | null): void {
+    const { schema } = this;
     try {
-      this.messages.push(fromPayload(payload, 'event') as T);
+      const value = fromPayload(payload, 'event');
+      this.messages.push(
+        (schema === undefined ? value : parseMessage(this.scheduler, this.mailbox, schema, value)) as T,
+      );
     } catch (error) {
       this.settle(FAILED, error);
       return;
@@ -47,8 +66,8 @@ export class BatchFuture<T> extends DrainFuture<T> implements Waiter {
   private readonly timer: TimerFuture;
 
   constructor(
-    scheduler: SchedulerForMailboxes,
-    queue: string,
+    scheduler: FiberScheduler,
+    queue: GatheredQueue,
     max: number,
     source: SourceMark | undefined,
     timer: TimerFuture,

@@ -42,17 +42,16 @@ import { ChildFuture, SentFuture } from '../driver/other-instances.ts';
 import { race, select } from '../driver/race.ts';
 import { saga } from '../driver/saga.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
-import { captureSource } from '../driver/source.ts';
+import { captureSource, type SourceMark } from '../driver/source.ts';
 import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
 import { withTimeout } from '../driver/time-limit.ts';
-import type { Mailbox } from '../driver/waits.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { type TraceOrigin, trace } from '../tracing/trace.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, named, type OptionTable } from '../util/options.ts';
 import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
-import { checkSchema, parseSync, type StandardSchema } from '../values/schema.ts';
+import { parseSync, type StandardSchema } from '../values/schema.ts';
 import { checkBlock, checkBody, checkGathered, checkInlineFunction, checkMap, timeOf } from './call-arguments.ts';
 import {
   CHILD_OPTIONS,
@@ -62,6 +61,7 @@ import {
   type InputArguments,
 } from './call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
+import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
 import type { Undo } from './patterns.ts';
 
@@ -223,17 +223,15 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  raiseEvent(id: string, name: string, data?: unknown): Future<void> {
+  raiseEvent(id: string, event: string | EventDefinition, data?: unknown): Future<void> {
     this.#scheduler.assertRunning('raiseEvent');
-    checkName(name, 'event name');
-    const future = this.#send(id, { kind: 'event', name }, data);
+    const future = this.#send(id, mailboxOf('event', event), data);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  enqueueEvent(id: string, queue: string, data?: unknown): Future<void> {
+  enqueueEvent(id: string, queue: string | QueueDefinition, data?: unknown): Future<void> {
     this.#scheduler.assertRunning('enqueueEvent');
-    checkName(queue, 'queue name');
-    const future = this.#send(id, { kind: 'queue', name: queue }, data);
+    const future = this.#send(id, mailboxOf('queue', queue), data);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -249,53 +247,44 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  waitForEvent(name: string, schema?: StandardSchema): Future<unknown> {
+  waitForEvent(event: string | EventDefinition, schema?: StandardSchema): Future<any> {
     this.#scheduler.assertRunning('waitForEvent');
-    checkName(name, 'event name');
-    const source = this.#keepsLines ? captureSource() : undefined;
-    if (schema === undefined) return new MailboxFuture(this.#scheduler, { kind: 'event', name }, source);
-    checkSchema(schema, 'ctx.waitForEvent: the schema');
-    return new CheckedEventFuture(this.#scheduler, { kind: 'event', name }, schema, `event '${name}'`, source);
+    const mailbox = mailboxOf('event', event, schema);
+    return this.#message(mailbox, this.#keepsLines ? captureSource() : undefined);
   }
 
-  dequeueEvent<T = any>(queue: string): Future<T> {
+  dequeueEvent(queue: string | QueueDefinition): Future<any> {
     this.#scheduler.assertRunning('dequeueEvent');
-    checkName(queue, 'queue name');
-    const source = this.#keepsLines ? captureSource() : undefined;
-    return new MailboxFuture<T>(this.#scheduler, { kind: 'queue', name: queue }, source);
+    const mailbox = mailboxOf('queue', queue);
+    return this.#message(mailbox, this.#keepsLines ? captureSource() : undefined);
   }
 
-  pollEvent(name: string, schema?: StandardSchema): Future<unknown> {
+  pollEvent(event: string | EventDefinition, schema?: StandardSchema): Future<any> {
     this.#scheduler.assertRunning('pollEvent');
-    checkName(name, 'event name');
-    const mailbox: Mailbox = { kind: 'event', name };
-    const source = this.#keepsLines ? captureSource() : undefined;
-    if (schema === undefined) return new MailboxFuture(this.#scheduler, mailbox, source, true);
-    checkSchema(schema, 'ctx.pollEvent: the schema');
-    return new CheckedEventFuture(this.#scheduler, mailbox, schema, `event '${name}'`, source, true);
+    const mailbox = mailboxOf('event', event, schema);
+    return this.#message(mailbox, this.#keepsLines ? captureSource() : undefined, true);
   }
 
-  tryDequeue<T = any>(queue: string): Future<T | undefined> {
+  tryDequeue(queue: string | QueueDefinition): Future<any> {
     this.#scheduler.assertRunning('tryDequeue');
-    checkName(queue, 'queue name');
-    const source = this.#keepsLines ? captureSource() : undefined;
-    return new MailboxFuture<T | undefined>(this.#scheduler, { kind: 'queue', name: queue }, source, true);
+    const mailbox = mailboxOf('queue', queue);
+    return this.#message(mailbox, this.#keepsLines ? captureSource() : undefined, true);
   }
 
-  drainQueue<T = any>(queue: string, max: number = DRAINED): Future<T[]> {
+  drainQueue(queue: string | QueueDefinition, max: number = DRAINED): Future<any[]> {
     this.#scheduler.assertRunning('drainQueue');
-    checkName(queue, 'queue name');
+    const mailbox = mailboxOf('queue', queue);
     checkGathered(max, 'ctx.drainQueue: max');
-    return new DrainFuture<T>(this.#scheduler, queue, max, this.#keepsLines ? captureSource() : undefined);
+    return new DrainFuture(this.#scheduler, mailbox, max, this.#keepsLines ? captureSource() : undefined);
   }
 
-  dequeueBatch<T = any>(queue: string, max: number, within: Duration): Future<T[]> {
+  dequeueBatch(queue: string | QueueDefinition, max: number, within: Duration): Future<any[]> {
     const scheduler = this.#scheduler;
     scheduler.assertRunning('dequeueBatch');
-    checkName(queue, 'queue name');
+    const mailbox = mailboxOf('queue', queue);
     checkGathered(max, 'ctx.dequeueBatch: max');
     const timer = this.#timerIn(parseDuration(within, 'ctx.dequeueBatch: the duration'));
-    return new BatchFuture<T>(scheduler, queue, max, this.#keepsLines ? captureSource() : undefined, timer);
+    return new BatchFuture(scheduler, mailbox, max, this.#keepsLines ? captureSource() : undefined, timer);
   }
 
   map(items: unknown, fn: unknown, options?: unknown): FiberFuture<never> {
@@ -521,12 +510,20 @@ export class FiberContext implements OrchestrationContext {
     });
   }
 
-  #send(id: string, mailbox: Mailbox, data: unknown): SentFuture<void> {
+  #send(id: string, { kind, name, schema }: TypedMailbox, data: unknown): SentFuture<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
+    if (schema !== undefined) parseSync(schema, data, 'data', `${kind} '${name}'`);
     const payload = toPayload(data, 'data', this.#host.limits);
-    const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox, payload });
+    const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox: { kind, name }, payload });
     return new SentFuture<void>(scheduler, issued, id, undefined);
+  }
+
+  #message(mailbox: TypedMailbox, source: SourceMark | undefined, isPoll = false): Future<unknown> {
+    const { schema } = mailbox;
+    return schema === undefined
+      ? new MailboxFuture(this.#scheduler, mailbox, source, isPoll)
+      : new CheckedEventFuture(this.#scheduler, mailbox, schema, source, isPoll);
   }
 
   #timer(due: unknown, method: string): TimerFuture {

@@ -18,9 +18,9 @@ import type { Deferred } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import type { Duration } from '../util/duration.ts';
-import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
 import type { ChildOptions, DetachedOptions, InputArguments } from './call-options.ts';
 import type { OrchestrationDefinition } from './definition.ts';
+import type { OrchestrationMessages } from './message-methods.ts';
 import type { OrchestrationPatterns } from './patterns.ts';
 
 /** Options of {@link OrchestrationContext.continueAsNew}. */
@@ -34,7 +34,7 @@ export interface ContinueAsNewOptions {
  * to be synchronous. Two calls before the first `yield` run in parallel. The methods work only inside the `function*`
  * that was given this context.
  */
-export interface OrchestrationContext extends OrchestrationPatterns {
+export interface OrchestrationContext extends OrchestrationMessages, OrchestrationPatterns {
   /** Id of this instance. */
   readonly instanceId: string;
 
@@ -171,32 +171,6 @@ export interface OrchestrationContext extends OrchestrationPatterns {
   startOrchestration(name: string, id: string, input?: unknown, options?: DetachedOptions): Future<string>;
 
   /**
-   * Raises an event in another instance, once, as `client.raiseEvent` does.
-   *
-   * @returns a future that settles when the event is durable; it fails with `InstanceNotFoundError`, or with
-   *   `RuntimeStateError` when that instance has ended. The event is sent whether or not a fiber waits
-   * @throws PayloadError when the data cannot be stored
-   * @throws TypeError when the id or the name is wrong
-   *
-   * @example
-   * ```ts
-   * yield ctx.raiseEvent(order.customer, 'shipped', { order: ctx.instanceId });
-   * ```
-   */
-  raiseEvent(id: string, name: string, data?: unknown): Future<void>;
-
-  /**
-   * Puts a message into a queue of another instance, once, as `client.enqueueEvent` does. Otherwise the same as
-   * {@link raiseEvent}.
-   *
-   * @example
-   * ```ts
-   * yield ctx.enqueueEvent('printer', 'jobs', { page: 1 });
-   * ```
-   */
-  enqueueEvent(id: string, queue: string, data?: unknown): Future<void>;
-
-  /**
    * Creates a durable timer. Its due time is fixed now. A timer that no fiber waits for wakes no fiber.
    *
    * @param due - a duration (ms, or text such as `'24h'`), or a time (a `Date`, or ISO text)
@@ -212,51 +186,6 @@ export interface OrchestrationContext extends OrchestrationPatterns {
 
   /** The same as {@link scheduleTimer}. */
   sleep(due: Duration | Date): Future<void>;
-
-  /**
-   * Returns a future of the next event of a name, raised with `client.raiseEvent`. An event that was raised early is
-   * kept until it is waited for. An event is consumed only by a future that a fiber waits on; of several, by the one
-   * that has waited longest. A future that lost a race consumes no event, and can be waited for again.
-   *
-   * @throws TypeError when the name is wrong
-   *
-   * @example
-   * ```ts
-   * const answer = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('24h'));
-   * ```
-   */
-  waitForEvent<T = any>(name: string): Future<T>;
-
-  /**
-   * The same, with a schema that checks the event.
-   *
-   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives its output for the event. An event
-   *   that the schema refuses is consumed, and the future fails with `PayloadError`. The schema runs again in every
-   *   replay, so it must answer at once (no promise) and always alike
-   * @throws TypeError when the name is wrong, or the schema is none
-   *
-   * @example
-   * ```ts
-   * const { by } = yield* ctx.waitForEvent('approve', approvalSchema);
-   * ```
-   */
-  waitForEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S>>;
-
-  /**
-   * Returns a future of the next message of a FIFO queue, which `client.enqueueEvent` feeds. Each message goes to
-   * exactly one dequeue, and only to one that a fiber waits on.
-   *
-   * @throws TypeError when the name is wrong
-   *
-   * @example
-   * ```ts
-   * for (;;) {
-   *   const task = yield ctx.dequeueEvent('tasks');
-   *   yield ctx.scheduleActivity('work', task);
-   * }
-   * ```
-   */
-  dequeueEvent<T = any>(queue: string): Future<T>;
 
   /**
    * Gives the values of all branches, in the order of the branches; fails with the first failure. Branches are futures,

@@ -2,8 +2,6 @@
 
 import type { Branch, BranchValue } from '../driver/branch.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
-import type { Duration } from '../util/duration.ts';
-import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
 
 /** Options of {@link OrchestrationPatterns.map}. */
 export interface MapOptions<T> {
@@ -99,72 +97,4 @@ export interface OrchestrationPatterns {
    * ```
    */
   saga<T>(body: (undo: Undo) => Generator<Future<any>, T, any>): FiberFuture<T>;
-
-  /**
-   * Returns a future of the next event of a name, if there is one: its data, or `undefined` without waiting for it.
-   * A poll finds each event that was acknowledged before. It takes a read of the store if none is at hand, so poll
-   * where there is other work in between, and use `waitForEvent` to wait.
-   *
-   * @throws TypeError when the name is wrong
-   *
-   * @example
-   * ```ts
-   * for (const page of pages) {
-   *   if ((yield* ctx.pollEvent('stop')) !== undefined) break;
-   *   yield* ctx.call(work, page);
-   * }
-   * ```
-   */
-  pollEvent<T = any>(name: string): Future<T | undefined>;
-
-  /**
-   * The same, with a schema that checks the event.
-   *
-   * @param schema - checks the event, as that of `waitForEvent` does
-   * @throws TypeError when the name is wrong, or the schema is none
-   */
-  pollEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S> | undefined>;
-
-  /**
-   * Returns a future of the next message of a FIFO queue, if there is one, or of `undefined`. Otherwise the same as
-   * {@link pollEvent}.
-   *
-   * @throws TypeError when the name is wrong
-   *
-   * @example
-   * ```ts
-   * const task = yield* ctx.tryDequeue<Task>('tasks');
-   * ```
-   */
-  tryDequeue<T = any>(queue: string): Future<T | undefined>;
-
-  /**
-   * Returns a future of the messages that a FIFO queue holds, the oldest first, without waiting for any: an empty list
-   * if there are none. A drain that is cancelled drops the messages that it has taken, so do not race it.
-   *
-   * @param max - the number of messages that it takes at most, 1 to 10 000. Default 1 000. The others stay
-   * @throws TypeError when an argument is wrong
-   *
-   * @example
-   * ```ts
-   * const tasks = yield* ctx.drainQueue<Task>('tasks');
-   * ```
-   */
-  drainQueue<T = any>(queue: string, max?: number): Future<T[]>;
-
-  /**
-   * Returns a future of the next `max` messages of a FIFO queue, or of fewer when the time is up: of those that have
-   * come by then, maybe none. The time runs from now on. A batch that is cancelled drops the messages that it has
-   * taken, so do not race it.
-   *
-   * @param max - 1 to 10 000
-   * @param within - from now on
-   * @throws TypeError when an argument is wrong
-   *
-   * @example
-   * ```ts
-   * const batch = yield* ctx.dequeueBatch<Order>('orders', 100, '5s');
-   * ```
-   */
-  dequeueBatch<T = any>(queue: string, max: number, within: Duration): Future<T[]>;
 }

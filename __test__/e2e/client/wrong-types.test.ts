@@ -139,6 +139,8 @@ function functions(): Record<string, Row> {
       call: (a, b, c) => defineOrchestration(a, b, c),
       options: 2,
     },
+    defineEvent: { args: () => [name(), undefined], call: (a, b) => perdure.defineEvent(a, b) },
+    defineQueue: { args: () => [name(), undefined], call: (a, b) => perdure.defineQueue(a, b) },
     'SqliteProvider.open()': {
       args: () => [join(folder, name()), {}],
       call: (a, b) => SqliteProvider.open(a, b),

@@ -344,7 +344,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual([
       expect.stringMatching(/^TypeError: the schema of event 'n' returned a promise/),
       'RangeError: boom',
-      expect.stringMatching(/^TypeError: ctx.waitForEvent: the schema must be a Standard Schema/),
+      expect.stringMatching(/^TypeError: event '\w+': the schema must be a Standard Schema/),
     ]);
   });
 });

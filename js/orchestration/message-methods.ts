@@ -1,0 +1,168 @@
+// The methods of a context for messages: events and queues, of this instance and of others.
+
+import type { Future } from '../driver/future.ts';
+import type { Duration } from '../util/duration.ts';
+import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
+import type { EventDefinition, MessageArguments, QueueDefinition } from './messages.ts';
+
+/** Methods of {@link OrchestrationContext} that send and receive messages. */
+export interface OrchestrationMessages {
+  /**
+   * Raises an event in another instance, once, as `client.raiseEvent` does.
+   *
+   * @param event - a name, or a result of `defineEvent`, which types and checks the data
+   * @returns a future that settles when the event is durable; it fails with `InstanceNotFoundError`, or with
+   *   `RuntimeStateError` when that instance has ended. The event is sent whether or not a fiber waits
+   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the event
+   * @throws TypeError when the id or the event is wrong
+   *
+   * @example
+   * ```ts
+   * yield ctx.raiseEvent(order.customer, 'shipped', { order: ctx.instanceId });
+   * ```
+   */
+  raiseEvent<I>(
+    id: string,
+    event: string | EventDefinition<I, unknown>,
+    ...data: MessageArguments<NoInfer<I>>
+  ): Future<void>;
+
+  /**
+   * Puts a message into a queue of another instance, once, as `client.enqueueEvent` does. Otherwise the same as
+   * {@link raiseEvent}.
+   *
+   * @param queue - a name, or a result of `defineQueue`
+   *
+   * @example
+   * ```ts
+   * yield ctx.enqueueEvent('printer', 'jobs', { page: 1 });
+   * ```
+   */
+  enqueueEvent<I>(
+    id: string,
+    queue: string | QueueDefinition<I, unknown>,
+    ...data: MessageArguments<NoInfer<I>>
+  ): Future<void>;
+
+  /**
+   * Returns a future of the next event of a name, raised with `client.raiseEvent`. An event that was raised early is
+   * kept until it is waited for. An event is consumed only by a future that a fiber waits on; of several, by the one
+   * that has waited longest. A future that lost a race consumes no event, and can be waited for again.
+   *
+   * @param event - a name, or a result of `defineEvent`. An event that the schema of the definition refuses is
+   *   consumed, and the future fails with `PayloadError`
+   * @throws TypeError when the event is wrong
+   *
+   * @example
+   * ```ts
+   * const answer = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('24h'));
+   * ```
+   */
+  waitForEvent<T = any>(event: string | EventDefinition<any, T>): Future<T>;
+
+  /**
+   * The same, with a schema that checks the event.
+   *
+   * @param schema - a Standard Schema (Zod, Valibot, ArkType …): the future gives its output for the event. An event
+   *   that the schema refuses is consumed, and the future fails with `PayloadError`. The schema runs again in every
+   *   replay, so it must answer at once (no promise) and always alike
+   * @throws TypeError when the name is wrong, or the schema is none
+   *
+   * @example
+   * ```ts
+   * const { by } = yield* ctx.waitForEvent('approve', approvalSchema);
+   * ```
+   */
+  waitForEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S>>;
+
+  /**
+   * Returns a future of the next message of a FIFO queue, which `client.enqueueEvent` feeds. Each message goes to
+   * exactly one dequeue, and only to one that a fiber waits on.
+   *
+   * @param queue - a name, or a result of `defineQueue`. A message that the schema of the definition refuses is
+   *   consumed, and the future fails with `PayloadError`
+   * @throws TypeError when the queue is wrong
+   *
+   * @example
+   * ```ts
+   * for (;;) {
+   *   const task = yield ctx.dequeueEvent('tasks');
+   *   yield ctx.scheduleActivity('work', task);
+   * }
+   * ```
+   */
+  dequeueEvent<T = any>(queue: string | QueueDefinition<any, T>): Future<T>;
+
+  /**
+   * Returns a future of the next event of a name, if there is one: its data, or `undefined` without waiting for it.
+   * A poll finds each event that was acknowledged before. It takes a read of the store if none is at hand, so poll
+   * where there is other work in between, and use `waitForEvent` to wait.
+   *
+   * @param event - as in {@link waitForEvent}
+   * @throws TypeError when the event is wrong
+   *
+   * @example
+   * ```ts
+   * for (const page of pages) {
+   *   if ((yield* ctx.pollEvent('stop')) !== undefined) break;
+   *   yield* ctx.call(work, page);
+   * }
+   * ```
+   */
+  pollEvent<T = any>(event: string | EventDefinition<any, T>): Future<T | undefined>;
+
+  /**
+   * The same, with a schema that checks the event.
+   *
+   * @param schema - checks the event, as that of `waitForEvent` does
+   * @throws TypeError when the name is wrong, or the schema is none
+   */
+  pollEvent<S extends StandardSchema>(name: string, schema: S): Future<SchemaOutput<S> | undefined>;
+
+  /**
+   * Returns a future of the next message of a FIFO queue, if there is one, or of `undefined`. Otherwise the same as
+   * {@link pollEvent}.
+   *
+   * @param queue - as in {@link dequeueEvent}
+   * @throws TypeError when the queue is wrong
+   *
+   * @example
+   * ```ts
+   * const task = yield* ctx.tryDequeue<Task>('tasks');
+   * ```
+   */
+  tryDequeue<T = any>(queue: string | QueueDefinition<any, T>): Future<T | undefined>;
+
+  /**
+   * Returns a future of the messages that a FIFO queue holds, the oldest first, without waiting for any: an empty list
+   * if there are none. A drain that is cancelled drops the messages that it has taken, so do not race it. So does one
+   * that meets a message that the schema of the queue refuses.
+   *
+   * @param queue - as in {@link dequeueEvent}
+   * @param max - the number of messages that it takes at most, 1 to 10 000. Default 1 000. The others stay
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const tasks = yield* ctx.drainQueue<Task>('tasks');
+   * ```
+   */
+  drainQueue<T = any>(queue: string | QueueDefinition<any, T>, max?: number): Future<T[]>;
+
+  /**
+   * Returns a future of the next `max` messages of a FIFO queue, or of fewer when the time is up: of those that have
+   * come by then, maybe none. The time runs from now on. A batch that is cancelled drops the messages that it has
+   * taken, so do not race it. So does one that meets a message that the schema of the queue refuses.
+   *
+   * @param queue - as in {@link dequeueEvent}
+   * @param max - 1 to 10 000
+   * @param within - from now on
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const batch = yield* ctx.dequeueBatch<Order>('orders', 100, '5s');
+   * ```
+   */
+  dequeueBatch<T = any>(queue: string | QueueDefinition<any, T>, max: number, within: Duration): Future<T[]>;
+}
