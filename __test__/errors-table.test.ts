@@ -48,6 +48,8 @@ const FIELDS = {
     outcome: 'unknown',
     found: 1,
     supported: 2,
+    expected: 'o',
+    actual: 'p',
   },
 };
 

@@ -77,6 +77,7 @@ export {
   SubOrchestrationError,
   SuspendedError,
   TimeoutError,
+  WrongDefinitionError,
 } from './errors/errors.ts';
 export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
@@ -84,7 +85,10 @@ export type {
   ChildOptions,
   DetachedOptions,
   InputArguments,
+  InputOf,
   InstanceOptions,
+  OutputOf,
+  TypedDetachedOptions,
 } from './orchestration/call-options.ts';
 export {
   defineOrchestration,

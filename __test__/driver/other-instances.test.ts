@@ -251,8 +251,10 @@ describe('messages to other instances', () => {
         );
         expect(() => ctx.scheduleSubOrchestration('a', 1, { priority: 0.5 })).toThrow(TypeError);
         expect(() => ctx.scheduleSubOrchestration('a', 1, { id: '' })).toThrow(TypeError);
-        expect(() => ctx.callOrchestration('pick' as never)).toThrow('a definition that defineOrchestration returned');
-        expect(() => ctx.call(defineOrchestration('pick', function* () {}) as never)).toThrow(
+        expect(() => ctx.callOrchestration('pick' as never, 1 as never)).toThrow(
+          'a definition that defineOrchestration returned',
+        );
+        expect(() => ctx.call(defineOrchestration('pick', function* () {}) as never, 1 as never)).toThrow(
           "not the orchestration 'pick', which ctx.callOrchestration takes",
         );
       }),

@@ -38,6 +38,7 @@ describe('the classes', () => {
   const samples = [
     new errors.InstanceExistsError('m', { instanceId: 'i' }),
     new errors.InstanceNotFoundError('m', { instanceId: 'i' }),
+    new errors.WrongDefinitionError('m', { instanceId: 'i', expected: 'order', actual: 'mirror' }),
     new errors.NotRegisteredError('m', { kind: 'activity', missing: 'charge', version: '1' }),
     new PayloadError('m', { path: 'input.a' }),
     new TimeoutError('m', { timeoutMs: 5 }),

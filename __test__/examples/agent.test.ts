@@ -12,6 +12,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
+/** The custom status of the agent. */
+interface Shown {
+  answered: number;
+  memory: { id: string }[];
+}
+
 const agent = () => new Example('agent', '--folder', folder);
 
 it('answers questions, and keeps the conversation over a kill', async () => {
@@ -42,12 +48,12 @@ it('answers each of many questions once and in order, over kills and several exe
   await second.kill();
 
   const third = agent();
-  let status = await client.getStatus('agent');
-  while (status?.customStatus.answered !== 51) {
+  let status = await client.getStatus<never, Shown>('agent');
+  while (status?.customStatus?.answered !== 51) {
     await client.waitForStatusChange('agent', status?.customStatusVersion ?? 0);
-    status = await client.getStatus('agent');
+    status = await client.getStatus<never, Shown>('agent');
   }
   expect(await third.hangUp().ended()).toBe('0');
   expect(status).toMatchObject({ status: 'Running', executionId: 3 });
-  expect(status.customStatus.memory.map(({ id }: { id: string }) => id)).toEqual(years.slice(-20));
+  expect(status.customStatus.memory.map(({ id }) => id)).toEqual(years.slice(-20));
 });

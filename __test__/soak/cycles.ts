@@ -52,7 +52,7 @@ export class Cycles {
   /** The custom status shows the executions in their order. */
   async #watch(id: string, toTheEnd: boolean): Promise<void> {
     let [seen, changes] = [0, 0];
-    for await (const { customStatus } of this.#client.statusChanges(id)) {
+    for await (const { customStatus = 0 } of this.#client.statusChanges<number>(id)) {
       if (customStatus <= seen) this.#crew.wrong.push(`'${id}' showed ${customStatus} after ${seen}`);
       this.count += customStatus - seen;
       seen = customStatus;

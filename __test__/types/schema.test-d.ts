@@ -50,7 +50,7 @@ describe('a schema', () => {
     );
     expectTypeOf(order).toEqualTypeOf<OrchestrationDefinition<Raw, number>>();
     const client = new Client(provider);
-    expectTypeOf(client.start(order, { at: '2020' })).resolves.toEqualTypeOf<InstanceHandle<number>>();
+    expectTypeOf(client.start(order, { at: '2020' })).resolves.toEqualTypeOf<InstanceHandle<number, unknown, Raw>>();
     // @ts-expect-error the input has the schema's input type, not its output type
     void client.start(order, { at: new Date() });
     // @ts-expect-error the input is missing
@@ -79,9 +79,9 @@ describe('a schema', () => {
   });
 
   it('must fit the function', () => {
-    // @ts-expect-error the function wants something else than the schema makes
     defineOrchestration(
       'a',
+      // @ts-expect-error the function wants something else than the schema makes
       function* (_, input: { at: number }) {
         return input.at;
       },

@@ -73,7 +73,7 @@ describe('an orchestration', () => {
     });
     expectTypeOf(order.name).toBeString();
     expectTypeOf(new Client(provider).start(order, { id: 'a', total: 1 })).resolves.toEqualTypeOf<
-      InstanceHandle<number>
+      InstanceHandle<number, unknown, Order>
     >();
   });
 
@@ -142,9 +142,12 @@ describe('a client', () => {
     const none = defineOrchestration('none', function* () {
       return 1;
     });
-    expectTypeOf(client.start(upper, 'a')).resolves.toEqualTypeOf<InstanceHandle<{ text: string }>>();
-    expectTypeOf(client.start(none)).resolves.toEqualTypeOf<InstanceHandle<number>>();
-    expectTypeOf(client.start(none, undefined, { id: 'x' })).resolves.toEqualTypeOf<InstanceHandle<number>>();
+    expectTypeOf(client.start(upper, 'a')).resolves.toEqualTypeOf<InstanceHandle<{ text: string }, unknown, string>>();
+    expectTypeOf(client.start(none)).resolves.toEqualTypeOf<InstanceHandle<number, unknown, undefined>>();
+    expectTypeOf(client.start(none, undefined, { id: 'x' })).resolves.toEqualTypeOf<
+      InstanceHandle<number, unknown, undefined>
+    >();
+    expectTypeOf<InstanceHandle<number, unknown, undefined>>().toExtend<InstanceHandle<number>>();
     expectTypeOf<InstanceHandle<number>['result']>().returns.resolves.toEqualTypeOf<number>();
     expectTypeOf<InstanceHandle<number>['status']>().returns.resolves.toEqualTypeOf<InstanceStatus<number> | null>();
     // @ts-expect-error the input is of another type

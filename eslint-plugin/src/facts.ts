@@ -8,6 +8,7 @@ export const FUTURE_METHODS: ReadonlySet<string> = new Set([
   'scheduleSubOrchestration',
   'callOrchestration',
   'startOrchestration',
+  'start',
   'raiseEvent',
   'enqueueEvent',
   'scheduleTimer',
@@ -37,6 +38,7 @@ export const FUTURE_METHODS: ReadonlySet<string> = new Set([
 /** Methods whose work goes on whether or not the code waits. `send` is that of a channel. */
 export const DETACHED_METHODS: ReadonlySet<string> = new Set([
   'startOrchestration',
+  'start',
   'raiseEvent',
   'enqueueEvent',
   'spawn',

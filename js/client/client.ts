@@ -17,6 +17,7 @@ import { show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
 import { parse } from '../values/schema.ts';
+import { addressed, checkRuns } from './addressed.ts';
 import {
   CLIENT_OPTIONS,
   type ClientOptions,
@@ -107,10 +108,10 @@ export class Client extends StoreClient {
    * const receiptId = await handle.result({ timeout: '30s' });
    * ```
    */
-  async start<I, O>(
-    definition: OrchestrationDefinition<I, O>,
-    ...args: InputArguments<I, TypedStartOptions>
-  ): Promise<InstanceHandle<O>> {
+  async start<I, O, S>(
+    definition: OrchestrationDefinition<I, O, S>,
+    ...args: InputArguments<NoInfer<I>, TypedStartOptions>
+  ): Promise<InstanceHandle<O, S, I>> {
     if (!isOrchestration(definition))
       throw new TypeError(`client.start takes what defineOrchestration returned, not ${show(definition)}`);
     const [input, given] = args;
@@ -120,24 +121,51 @@ export class Client extends StoreClient {
     if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
     await this.#start(id, definition.name, input, { ...others, version: definition.version });
-    return new InstanceHandle<O>(this, this.#waits, id);
+    return new InstanceHandle<O, S, I>(this, this.#waits, id, definition);
   }
 
-  /** Returns a handle of an instance, as {@link start} does. The instance need not exist. */
-  handle<T = any>(id: string): InstanceHandle<T> {
-    checkName(id, 'instance id');
-    return new InstanceHandle<T>(this, this.#waits, id);
+  /**
+   * Returns a handle of an instance, as {@link start} does. The instance need not exist.
+   *
+   * @param definition - types the handle. If the instance runs another orchestration, `result` and the other methods
+   *   of the handle that read throw `WrongDefinitionError`
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const { paid } = await client.handle(order, 'order-1').result({ timeout: '30s' });
+   * ```
+   */
+  handle<I, O, S>(definition: OrchestrationDefinition<I, O, S>, id: string): InstanceHandle<O, S, I>;
+  handle<O = any, S = unknown>(id: string): InstanceHandle<O, S>;
+  handle(...args: readonly unknown[]): InstanceHandle {
+    const { id, definition } = addressed(args);
+    return new InstanceHandle(this, this.#waits, id, definition);
   }
 
   /**
    * Returns the status of an instance, or `null` when there is no instance of that id. Its `reason` says why an
    * instance does not go on that has not ended and has not changed for 1 s. Finding the reason costs a second request.
+   *
+   * @param definition - types the output and the custom status
+   * @throws TypeError when an argument is wrong
+   * @throws WrongDefinitionError when the instance runs another orchestration than the definition
+   *
+   * @example
+   * ```ts
+   * const status = await client.getStatus(order, 'order-1');
+   * if (status?.status === 'Completed') console.log(status.output?.paid);
+   * ```
    */
-  async getStatus<T = any>(id: string): Promise<InstanceStatus<T> | null> {
-    checkName(id, 'instance id');
+  getStatus<I, O, S>(definition: OrchestrationDefinition<I, O, S>, id: string): Promise<InstanceStatus<O, S, I> | null>;
+  getStatus<O = any, S = unknown>(id: string): Promise<InstanceStatus<O, S> | null>;
+  async getStatus(...args: readonly unknown[]): Promise<InstanceStatus | null> {
+    const { id, definition } = addressed(args);
     const reply = await this.#requests.query('status', id, () => this.#port.request({ kind: 'status', id }));
-    const status = this.#requests.statusOf<T>(reply);
-    return status === null ? null : this.#waits.explained(status);
+    const status = this.#requests.statusOf(reply);
+    if (status === null) return null;
+    checkRuns(definition, status);
+    return this.#waits.explained(status);
   }
 
   /**
@@ -193,18 +221,18 @@ export class Client extends StoreClient {
    * }
    * ```
    */
-  async waitForStatusChange(
+  async waitForStatusChange<S = unknown>(
     id: string,
     lastVersion: number,
     pollInterval?: Duration,
     timeout?: Duration,
-  ): Promise<CustomStatus | null> {
+  ): Promise<CustomStatus<S> | null> {
     checkName(id, 'instance id');
     whole(0)(lastVersion, 'client.waitForStatusChange: lastVersion');
     if (pollInterval !== undefined) duration(1)(pollInterval, 'client.waitForStatusChange: pollInterval');
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForStatusChange: timeout');
     const pending = this.#port.open({ kind: 'waitForStatusChange', id, afterVersion: lastVersion });
-    const change = changeOf(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port, id);
+    const change = changeOf<S>(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port, id);
     return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
   }
 
@@ -225,12 +253,12 @@ export class Client extends StoreClient {
    * }
    * ```
    */
-  statusChanges(
+  statusChanges<S = unknown>(
     id: string,
     options?: StatusChangesOptions,
-  ): AsyncIterableIterator<StatusChange, void> & AsyncDisposable {
+  ): AsyncIterableIterator<StatusChange<S>, void> & AsyncDisposable {
     checkName(id, 'instance id');
-    return new StatusChanges(
+    return new StatusChanges<S>(
       this.#port,
       id,
       checkOptions(options, STATUS_CHANGES_OPTIONS, 'client.statusChanges') ?? {},

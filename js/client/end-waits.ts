@@ -18,7 +18,7 @@ const IDLE_MS = 1_000;
 
 /** The waits of one client. */
 export class EndWaits {
-  private readonly port: StorePort;
+  readonly port: StorePort;
   private readonly requests: Requests;
   private readonly watch: WorkerWatch;
 

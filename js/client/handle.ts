@@ -1,14 +1,16 @@
 // A client's handle of one instance.
 
 import { CancelledError, SuspendedError } from '../errors/errors.ts';
+import type { OrchestrationDefinition } from '../orchestration/definition.ts';
 import type { EventDefinition, MessageArguments, QueueDefinition } from '../orchestration/messages.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable, oneOf } from '../util/options.ts';
+import { checkRuns } from './addressed.ts';
 import type { Client } from './client.ts';
 import type { EndWaits } from './end-waits.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { suspensionReason } from './wait-reason.ts';
-import type { StatusChange, StatusChangesOptions } from './watching.ts';
+import { STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions } from './watching.ts';
 
 /** Options of {@link InstanceHandle.result}. */
 export interface ResultOptions {
@@ -25,7 +27,8 @@ export interface ResultOptions {
 const RESULT_OPTIONS = { timeout: duration(), onSuspended: oneOf('throw', 'wait') } satisfies OptionTable;
 
 /**
- * A handle of one instance, with the type of its output.
+ * A handle of one instance, with the types of its output, its custom status and its input. The methods that read throw
+ * `WrongDefinitionError` when the instance runs another orchestration than the definition that typed the handle.
  *
  * @example
  * ```ts
@@ -34,16 +37,21 @@ const RESULT_OPTIONS = { timeout: duration(), onSuspended: oneOf('throw', 'wait'
  * const receiptId = await handle.result({ timeout: '30s' });
  * ```
  */
-export class InstanceHandle<T = any> {
+export class InstanceHandle<O = any, S = unknown, I = unknown> {
   readonly #client: Client;
   readonly #waits: EndWaits;
+  readonly #definition: OrchestrationDefinition | undefined;
+  /** True once the instance is known to run the definition. */
+  #isChecked: boolean;
   /** Id of the instance. */
   readonly id: string;
 
   /** @internal */
-  constructor(client: Client, waits: EndWaits, id: string) {
+  constructor(client: Client, waits: EndWaits, id: string, definition?: OrchestrationDefinition) {
     this.#client = client;
     this.#waits = waits;
+    this.#definition = definition;
+    this.#isChecked = definition === undefined;
     this.id = id;
   }
 
@@ -61,11 +69,13 @@ export class InstanceHandle<T = any> {
    * @throws TimeoutError when the instance has not ended in time; its `reason` says why, where that is known
    * @throws InstanceNotFoundError when there is no instance of that id
    */
-  async result(options?: ResultOptions): Promise<T> {
+  async result(options?: ResultOptions): Promise<O> {
     const { timeout, onSuspended = 'throw' } = checkOptions(options, RESULT_OPTIONS, 'handle.result') ?? {};
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'handle.result: timeout');
-    const { status, output, error } = await this.#waits.end<T>(this.id, timeoutMs, onSuspended === 'throw');
-    if (status === 'Completed') return output as T;
+    const found = await this.#waits.end<O>(this.id, timeoutMs, onSuspended === 'throw');
+    checkRuns(this.#definition, found);
+    const { status, output, error } = found;
+    if (status === 'Completed') return output as O;
     if (status === 'Suspended') {
       const message = `instance '${this.id}' is Suspended: ${suspensionReason(error)}`;
       throw new SuspendedError(message, { instanceId: this.id, cause: error });
@@ -74,18 +84,25 @@ export class InstanceHandle<T = any> {
   }
 
   /** See {@link Client.getStatus}. */
-  status(): Promise<InstanceStatus<T> | null> {
-    return this.#client.getStatus<T>(this.id);
+  status(): Promise<InstanceStatus<O, S, I> | null> {
+    const args = this.#definition === undefined ? [this.id] : [this.#definition, this.id];
+    return this.#client.getStatus(...(args as [OrchestrationDefinition<I, O, S>, string]));
   }
 
   /** See {@link Client.waitForStatusChange}. */
-  waitForStatusChange(lastVersion: number, pollInterval?: Duration, timeout?: Duration): Promise<CustomStatus | null> {
-    return this.#client.waitForStatusChange(this.id, lastVersion, pollInterval, timeout);
+  async waitForStatusChange(
+    lastVersion: number,
+    pollInterval?: Duration,
+    timeout?: Duration,
+  ): Promise<CustomStatus<S> | null> {
+    await this.#check();
+    return this.#client.waitForStatusChange<S>(this.id, lastVersion, pollInterval, timeout);
   }
 
   /** See {@link Client.statusChanges}. */
-  statusChanges(options?: StatusChangesOptions): AsyncIterableIterator<StatusChange, void> & AsyncDisposable {
-    return this.#client.statusChanges(this.id, options);
+  statusChanges(options?: StatusChangesOptions): AsyncIterableIterator<StatusChange<S>, void> & AsyncDisposable {
+    const checked = checkOptions(options, STATUS_CHANGES_OPTIONS, 'handle.statusChanges') ?? {};
+    return new StatusChanges<S>(this.#waits.port, this.id, checked, () => this.#check());
   }
 
   /** See {@link Client.raiseEvent}. */
@@ -116,5 +133,9 @@ export class InstanceHandle<T = any> {
   /** See {@link Client.resume}. */
   resume(): Promise<void> {
     return this.#client.resume(this.id);
+  }
+  /** Checks the orchestration of the instance, once. An instance that does not exist is found missing later. */
+  async #check(): Promise<void> {
+    if (!this.#isChecked) this.#isChecked = (await this.status()) !== null;
   }
 }

@@ -26,8 +26,8 @@ export function hasEnded(status: InstanceState): status is EndedState {
   return (ENDED_STATES as readonly InstanceState[]).includes(status);
 }
 
-/** The status of an instance. */
-export interface InstanceStatus<T = any> {
+/** The status of an instance, with the types of its output, its custom status and its input. */
+export interface InstanceStatus<O = any, S = unknown, I = unknown> {
   readonly id: string;
   /** Name of its orchestration. */
   readonly name: string;
@@ -36,8 +36,10 @@ export interface InstanceStatus<T = any> {
   readonly status: InstanceState;
   /** Number of its current or last execution, from 1. */
   readonly executionId: number;
+  /** Input of the current or last execution, where it was asked for. */
+  readonly input?: I;
   /** Output of the orchestration, when Completed. */
-  readonly output?: T;
+  readonly output?: O;
   /**
    * The error that the orchestration threw, when Failed or Cancelled; the reason of the termination, when Terminated;
    * the mismatch, or the reason of the suspension, when Suspended.
@@ -49,7 +51,7 @@ export interface InstanceStatus<T = any> {
    * not known or the instance has changed within the last second.
    */
   readonly reason?: string;
-  readonly customStatus: any;
+  readonly customStatus: S | undefined;
   /** Number of times that the custom status has changed. */
   readonly customStatusVersion: number;
   readonly createdAt: Date;
@@ -64,8 +66,8 @@ export interface InstanceStatus<T = any> {
 }
 
 /** A custom status and the number of changes that led to it. */
-export interface CustomStatus {
-  readonly customStatus: any;
+export interface CustomStatus<S = unknown> {
+  readonly customStatus: S | undefined;
   readonly customStatusVersion: number;
 }
 

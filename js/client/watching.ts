@@ -9,7 +9,7 @@ import { fromPayload } from '../values/payload.ts';
 import type { CustomStatus, InstanceState } from './instance-status.ts';
 
 /** A change of an instance's custom status. */
-export interface StatusChange extends CustomStatus {
+export interface StatusChange<S = unknown> extends CustomStatus<S> {
   /** State of the instance at that time. */
   readonly status: InstanceState;
 }
@@ -33,7 +33,7 @@ export const STATUS_CHANGES_OPTIONS: OptionTable = {
 };
 
 /** Parses the change that the store reports; `null` when the instance has ended without another one. */
-export function changeOf(reply: string | null, port: StorePort, id: string): StatusChange | null {
+export function changeOf<S>(reply: string | null, port: StorePort, id: string): StatusChange<S> | null {
   const data = JSON.parse(reply ?? 'null') as {
     customStatus: string | null;
     customStatusVersion: number;
@@ -42,7 +42,9 @@ export function changeOf(reply: string | null, port: StorePort, id: string): Sta
   if (data === null) return null;
   return {
     ...data,
-    customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status'),
+    customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status') as
+      | S
+      | undefined,
   };
 }
 
@@ -52,10 +54,11 @@ export function changeOf(reply: string | null, port: StorePort, id: string): Sta
  *
  * At most one wait is open at a time, and none after the iteration is over.
  */
-export class StatusChanges implements AsyncIterableIterator<StatusChange, void> {
+export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, void> {
   readonly #port: StorePort;
   readonly #id: string;
   readonly #signal: AbortSignal | undefined;
+  #check: (() => Promise<void>) | undefined;
   #seen: number;
   #isOver = false;
   /** Ends the open wait. */
@@ -63,20 +66,27 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
   /** Settles after the last call of `next`: calls are answered in order. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(port: StorePort, id: string, { signal, lastVersion = 0 }: StatusChangesOptions) {
+  /** @param check - called before the first wait; the iteration throws its error */
+  constructor(
+    port: StorePort,
+    id: string,
+    { signal, lastVersion = 0 }: StatusChangesOptions,
+    check?: () => Promise<void>,
+  ) {
     this.#port = port;
+    this.#check = check;
     this.#id = id;
     this.#signal = signal;
     this.#seen = lastVersion;
   }
 
-  next(): Promise<IteratorResult<StatusChange, void>> {
+  next(): Promise<IteratorResult<StatusChange<S>, void>> {
     const result = this.#last.then(() => this.#advance());
     this.#last = result.catch(() => {});
     return result;
   }
 
-  async return(): Promise<IteratorResult<StatusChange, void>> {
+  async return(): Promise<IteratorResult<StatusChange<S>, void>> {
     this.#isOver = true;
     this.#stop?.();
     return { done: true, value: undefined };
@@ -90,11 +100,13 @@ export class StatusChanges implements AsyncIterableIterator<StatusChange, void> 
     return this;
   }
 
-  async #advance(): Promise<IteratorResult<StatusChange, void>> {
+  async #advance(): Promise<IteratorResult<StatusChange<S>, void>> {
     if (!this.#isOver) {
       try {
         this.#signal?.throwIfAborted();
-        const change = changeOf(await this.#wait(), this.#port, this.#id);
+        await this.#check?.();
+        this.#check = undefined;
+        const change = changeOf<S>(await this.#wait(), this.#port, this.#id);
         if (change !== null && !this.#isOver) {
           this.#seen = change.customStatusVersion;
           return { done: false, value: change };

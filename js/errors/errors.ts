@@ -42,6 +42,23 @@ export class InstanceNotFoundError extends PerdureError {
   }
 }
 
+/** An instance was addressed by a definition, and runs another orchestration. */
+export class WrongDefinitionError extends PerdureError {
+  /** Id of the instance. */
+  readonly instanceId: string;
+  /** Name of the orchestration that the definition is of. */
+  readonly expected: string;
+  /** Name of the orchestration that the instance runs. */
+  readonly actual: string;
+
+  constructor(message: string, fields: { instanceId: string; expected: string; actual: string } & PerdureErrorOptions) {
+    super(message, 'WRONG_DEFINITION', fields);
+    this.instanceId = fields.instanceId;
+    this.expected = fields.expected;
+    this.actual = fields.actual;
+  }
+}
+
 /** A name was used that no runtime here has registered. */
 export class NotRegisteredError extends PerdureError {
   /** The kind of definition that is missing. */
@@ -319,6 +336,7 @@ export const ERROR_CLASSES = {
   PerdureError,
   InstanceExistsError,
   InstanceNotFoundError,
+  WrongDefinitionError,
   NotRegisteredError,
   PayloadError,
   TimeoutError,

@@ -1,12 +1,15 @@
 // Checks of the arguments that user code passes to the methods of a context.
 
 import { types } from 'node:util';
+import { isActivity } from '../activity/activity.ts';
 import { BaseFuture } from '../driver/future.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/generator.ts';
 import type { MapCall } from '../driver/map.ts';
 import { bool, checkOptions, func, ISO_TIME, type OptionTable, whole } from '../util/options.ts';
 import { isInstance, property } from '../util/show.ts';
 import { GATHERED_MAX, MAP_CONCURRENCY } from '../values/limits.ts';
+import { parseSync } from '../values/schema.ts';
+import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
 
 /** Returns the kind of a function, in JavaScript's words; a proxy may not tell. */
 function tagOf(fn: unknown): string {
@@ -58,6 +61,23 @@ export function checkInlineFunction(fn: unknown, name: string): void {
   if (typeof fn === 'function' && !tagOf(fn).endsWith('GeneratorFunction]')) return;
   const got = typeof fn === 'function' ? 'a function*: an inline activity is recorded as one step' : describeValue(fn);
   throw new TypeError(`inline activity '${name}' must be a function, often an async one, got ${got}`);
+}
+
+/**
+ * Checks the definition of an instance to be started, and the input by the schema of the definition.
+ *
+ * @throws PayloadError when the input does not fit the schema
+ * @throws TypeError when `given` is no definition
+ */
+export function checkStarted(given: unknown, input: unknown, method: string): OrchestrationDefinition {
+  if (!isOrchestration(given)) {
+    const hint = isActivity(given) ? ', which ctx.call takes' : '';
+    throw new TypeError(
+      `${method} takes a definition that defineOrchestration returned, not ${describeValue(given)}${hint}`,
+    );
+  }
+  if (given.input !== undefined) parseSync(given.input, input, 'input', `orchestration '${given.name}'`);
+  return given;
 }
 
 /** Returns the time that `due` names, in ms since 1970; `undefined` when `due` is a duration (or neither). */

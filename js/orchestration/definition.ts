@@ -14,8 +14,8 @@ import type { OrchestrationContext } from './orchestration-context.ts';
 export type OrchestrationGenerator<O = any> = Generator<Future<any>, O, any>;
 
 /** The function of an orchestration: a `function*` that yields futures. */
-export type OrchestrationFunction<I = any, O = any> = (
-  ctx: OrchestrationContext,
+export type OrchestrationFunction<I = any, O = any, S = unknown> = (
+  ctx: OrchestrationContext<I, S>,
   input: I,
 ) => OrchestrationGenerator<O>;
 
@@ -39,12 +39,15 @@ export interface OrchestrationOptions {
   onEnd?: OnEnd;
 }
 
-/** An orchestration with its name and version, as {@link defineOrchestration} makes it. */
-export interface OrchestrationDefinition<I = any, O = any> {
+/**
+ * An orchestration with its name and version, as {@link defineOrchestration} makes it, and the types of its input, its
+ * output and its custom status.
+ */
+export interface OrchestrationDefinition<I = any, O = any, S = unknown> {
   readonly kind: 'orchestration';
   readonly name: string;
   readonly version: string;
-  readonly fn: OrchestrationFunction<I, O>;
+  readonly fn: OrchestrationFunction<I, O, S>;
   /**
    * The fingerprint of the text of the function that it was defined with. An instance that this code does not fit goes
    * on once the fingerprint is another.
@@ -86,16 +89,16 @@ export const DEFAULT_VERSION = '1.0.0';
  * const handle = await client.start(order, { total: 12 });
  * ```
  */
-export function defineOrchestration<S extends StandardSchema, O = unknown>(
+export function defineOrchestration<Schema extends StandardSchema, O = unknown, S = unknown>(
   name: string,
-  fn: (ctx: OrchestrationContext, input: SchemaOutput<S>) => OrchestrationGenerator<O>,
-  options: OrchestrationOptions & { input: S },
-): OrchestrationDefinition<SchemaInput<S>, O>;
-export function defineOrchestration<I = undefined, O = unknown>(
+  fn: (ctx: OrchestrationContext<SchemaInput<Schema>, S>, input: SchemaOutput<Schema>) => OrchestrationGenerator<O>,
+  options: OrchestrationOptions & { input: Schema },
+): OrchestrationDefinition<SchemaInput<Schema>, O, S>;
+export function defineOrchestration<I = undefined, O = unknown, S = unknown>(
   name: string,
-  fn: (ctx: OrchestrationContext, input: I) => OrchestrationGenerator<O>,
+  fn: (ctx: OrchestrationContext<I, S>, input: I) => OrchestrationGenerator<O>,
   options?: OrchestrationOptions,
-): OrchestrationDefinition<I, O>;
+): OrchestrationDefinition<I, O, S>;
 export function defineOrchestration(
   name: string,
   fn: OrchestrationFunction,

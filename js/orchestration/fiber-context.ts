@@ -52,13 +52,25 @@ import { checkName, checkOptions, named, type OptionTable } from '../util/option
 import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 import { parseSync, type StandardSchema } from '../values/schema.ts';
-import { checkBlock, checkBody, checkGathered, checkInlineFunction, checkMap, timeOf } from './call-arguments.ts';
+import {
+  checkBlock,
+  checkBody,
+  checkGathered,
+  checkInlineFunction,
+  checkMap,
+  checkStarted,
+  timeOf,
+} from './call-arguments.ts';
 import {
   CHILD_OPTIONS,
   type ChildOptions,
   DETACHED_OPTIONS,
   type DetachedOptions,
   type InputArguments,
+  type InputOf,
+  type OutputOf,
+  TYPED_DETACHED_OPTIONS,
+  type TypedDetachedOptions,
 } from './call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
@@ -162,7 +174,10 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O> {
+  call<A extends ActivityDefinition>(
+    activity: A,
+    ...args: InputArguments<InputOf<A>, ActivityOptions>
+  ): Future<OutputOf<A>> {
     this.#scheduler.assertRunning('call');
     if (!isActivity(activity)) {
       const hint = isOrchestration(activity) ? ', which ctx.callOrchestration takes' : '';
@@ -171,7 +186,7 @@ export class FiberContext implements OrchestrationContext {
       );
     }
     if (activity.input !== undefined) parseSync(activity.input, args[0], 'input', `activity '${activity.name}'`);
-    const future = this.#activity<O>(activity.name, args[0], args[1], activity.options);
+    const future = this.#activity<OutputOf<A>>(activity.name, args[0], args[1], activity.options);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -193,22 +208,14 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  callOrchestration<I, O>(
-    orchestration: OrchestrationDefinition<I, O>,
-    ...args: InputArguments<I, ChildOptions>
-  ): Future<O> {
+  callOrchestration<D extends OrchestrationDefinition>(
+    orchestration: D,
+    ...args: InputArguments<InputOf<D>, ChildOptions>
+  ): Future<OutputOf<D>> {
     this.#scheduler.assertRunning('callOrchestration');
-    if (!isOrchestration(orchestration)) {
-      const hint = isActivity(orchestration) ? ', which ctx.call takes' : '';
-      throw new TypeError(
-        'ctx.callOrchestration takes a definition that defineOrchestration returned, ' +
-          `not ${describeValue(orchestration)}${hint}`,
-      );
-    }
-    const { name, version, input: schema } = orchestration;
     const [input, options] = args;
-    if (schema !== undefined) parseSync(schema, input, 'input', `orchestration '${name}'`);
-    const future = this.#child<O>(name, input, options, version);
+    const { name, version } = checkStarted(orchestration, input, 'ctx.callOrchestration');
+    const future = this.#child<OutputOf<D>>(name, input, options, version);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -219,6 +226,24 @@ export class FiberContext implements OrchestrationContext {
     checkName(id, 'instance id');
     const checked = checkOptions(options, DETACHED_OPTIONS, `orchestration '${name}'`);
     const issued = this.#startInstance(START_INSTANCE, name, id, input, checked);
+    const future = new SentFuture(scheduler, issued, id, id);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+  }
+
+  start<D extends OrchestrationDefinition>(
+    orchestration: D,
+    ...args: InputArguments<InputOf<D>, TypedDetachedOptions>
+  ): Future<string> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('start');
+    const [input, given] = args;
+    const { name, version } = checkStarted(orchestration, input, 'ctx.start');
+    const { id = scheduler.port.randomUuid(), ...options } =
+      checkOptions(given, TYPED_DETACHED_OPTIONS, `orchestration '${name}'`) ?? {};
+    const issued = this.#startInstance(START_INSTANCE, name, id, input, {
+      ...options,
+      version: options.version ?? version,
+    });
     const future = new SentFuture(scheduler, issued, id, id);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }

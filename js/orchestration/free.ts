@@ -117,6 +117,16 @@ export const callOrchestration = free('callOrchestration');
 export const startOrchestration = free('startOrchestration');
 
 /**
+ * Starts a detached instance by its definition. Same as {@link OrchestrationContext.start}.
+ *
+ * @example
+ * ```ts
+ * const id = yield* start(audit, order);
+ * ```
+ */
+export const start = free('start');
+
+/**
  * Raises an event in another instance. Same as {@link OrchestrationContext.raiseEvent}.
  *
  * @example

@@ -18,7 +18,14 @@ import type { Deferred } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import type { Duration } from '../util/duration.ts';
-import type { ChildOptions, DetachedOptions, InputArguments } from './call-options.ts';
+import type {
+  ChildOptions,
+  DetachedOptions,
+  InputArguments,
+  InputOf,
+  OutputOf,
+  TypedDetachedOptions,
+} from './call-options.ts';
 import type { OrchestrationDefinition } from './definition.ts';
 import type { OrchestrationMessages } from './message-methods.ts';
 import type { OrchestrationPatterns } from './patterns.ts';
@@ -30,11 +37,19 @@ export interface ContinueAsNewOptions {
 }
 
 /**
- * The context of an orchestration. Its methods schedule work at once and return a {@link Future}, unless they are said
- * to be synchronous. Two calls before the first `yield` run in parallel. The methods work only inside the `function*`
- * that was given this context.
+ * The context of an orchestration, with the types of its input and its custom status. Its methods schedule work at once
+ * and return a {@link Future}, unless they are said to be synchronous. Two calls before the first `yield` run in
+ * parallel. The methods work only inside the `function*` that was given this context.
+ *
+ * @example
+ * ```ts
+ * const order = defineOrchestration('order', function* (ctx: OrchestrationContext<Order, Progress>, { total }) {
+ *   ctx.setCustomStatus({ step: 'charging' });   // a Progress, as in client.handle(order, id).statusChanges()
+ *   return yield* ctx.call(charge, total);
+ * });
+ * ```
  */
-export interface OrchestrationContext extends OrchestrationMessages, OrchestrationPatterns {
+export interface OrchestrationContext<I = any, S = unknown> extends OrchestrationMessages, OrchestrationPatterns {
   /** Id of this instance. */
   readonly instanceId: string;
 
@@ -83,14 +98,19 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
   scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T>;
 
   /**
-   * Runs an activity by its definition. Otherwise the same as {@link scheduleActivity}, with types.
+   * Runs an activity by its definition. Otherwise the same as {@link scheduleActivity}, with types. For one of several
+   * activities the compiler accepts the input of any of them.
    *
    * @example
    * ```ts
    * const receipt = yield* ctx.call(charge, order);
+   * const answer = yield* ctx.call(TOOLS[tool.name], tool.input);   // const TOOLS = { search, readPage }
    * ```
    */
-  call<I, O>(activity: ActivityDefinition<I, O>, ...args: InputArguments<I, ActivityOptions>): Future<O>;
+  call<A extends ActivityDefinition>(
+    activity: A,
+    ...args: InputArguments<InputOf<A>, ActivityOptions>
+  ): Future<OutputOf<A>>;
 
   /**
    * Runs a function as an inline activity: right here, in this process, and records its result. The function may do
@@ -145,10 +165,10 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
    * const receipt = yield* ctx.callOrchestration(payment, { total: 12 });
    * ```
    */
-  callOrchestration<I, O>(
-    orchestration: OrchestrationDefinition<I, O>,
-    ...args: InputArguments<I, ChildOptions>
-  ): Future<O>;
+  callOrchestration<D extends OrchestrationDefinition>(
+    orchestration: D,
+    ...args: InputArguments<InputOf<D>, ChildOptions>
+  ): Future<OutputOf<D>>;
 
   /**
    * Starts a detached instance: this instance does not learn of its end, and neither the end nor a cancellation of this
@@ -169,6 +189,20 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
    * ```
    */
   startOrchestration(name: string, id: string, input?: unknown, options?: DetachedOptions): Future<string>;
+
+  /**
+   * Starts a detached instance by its definition, in the version of the definition unless the options name another.
+   * Otherwise the same as {@link startOrchestration}, with types. The id is a UUID unless the options name one.
+   *
+   * @example
+   * ```ts
+   * const id = yield* ctx.start(audit, order, { id: `audit-${ctx.instanceId}` });
+   * ```
+   */
+  start<D extends OrchestrationDefinition>(
+    orchestration: D,
+    ...args: InputArguments<InputOf<D>, TypedDetachedOptions>
+  ): Future<string>;
 
   /**
    * Creates a durable timer. Its due time is fixed now. A timer that no fiber waits for wakes no fiber.
@@ -410,7 +444,7 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
    * Waiting for the future ends the execution there: `finally` blocks run, the code after the `yield` does not. Without
    * a wait the execution ends when the function returns. If the function throws instead, the instance fails.
    *
-   * @param input - any value that can be stored
+   * @param input - of the type that the orchestration takes; any value that can be stored
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when an option is wrong
    *
@@ -424,7 +458,10 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
    * });
    * ```
    */
-  continueAsNew(input?: unknown, options?: ContinueAsNewOptions): Future<never>;
+  continueAsNew(...args: InputArguments<I, ContinueAsNewOptions>): Future<never>;
+
+  /** The same with another version, whose input may have another type. */
+  continueAsNew(input: unknown, options: ContinueAsNewOptions & { version: string }): Future<never>;
 
   /**
    * Shows a status to any client that asks for this instance. Synchronous. The status is stored with the turn, and its
@@ -437,7 +474,7 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
    * ctx.setCustomStatus({ step: 'charged', done: 0.5 });
    * ```
    */
-  setCustomStatus(value: unknown): void;
+  setCustomStatus(value: S): void;
 
   /** Removes the custom status. Synchronous. */
   resetCustomStatus(): void;
@@ -446,7 +483,7 @@ export interface OrchestrationContext extends OrchestrationMessages, Orchestrati
    * Returns a copy of the custom status that was set last, in a replay too; `undefined` when there is none.
    * Synchronous.
    */
-  getCustomStatus<T = any>(): T | undefined;
+  getCustomStatus<T = S>(): T | undefined;
 
   /** Logs a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
   traceDebug(message: string, fields?: TraceFields): void;

@@ -39,6 +39,7 @@ const METHODS: Record<string, Inside> = {
   scheduleSubOrchestration: { args: (ctx) => ['child', 1, { id: ctx.randomUUID() }], options: 2 },
   callOrchestration: { args: (ctx) => [child, 1, { id: ctx.randomUUID() }], options: 2 },
   startOrchestration: { args: (ctx) => ['child', ctx.randomUUID(), 1, {}], options: 3 },
+  start: { args: (ctx) => [child, 1, { id: ctx.randomUUID() }], options: 2 },
   raiseEvent: { args: () => ['nobody', 'go', { secret: CANARY }] },
   enqueueEvent: { args: () => ['nobody', 'jobs', { secret: CANARY }] },
   scheduleTimer: { args: () => ['1h'] },
