@@ -121,7 +121,7 @@ export {
 } from './store/providers.ts';
 export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './tracing/metrics.ts';
 export type { Telemetry } from './tracing/telemetry-hooks.ts';
-export type { Duration } from './util/duration.ts';
+export type { Duration, IsoTime } from './util/duration.ts';
 export type { AsyncCodec } from './values/async-codec.ts';
 export type { CodecContext, DecodeContext } from './values/codec-context.ts';
 export type { OnConflict } from './values/conflicts.ts';

@@ -180,7 +180,7 @@ describe('withTimeout', () => {
       const value = yield* ctx.withTimeout(1, a);
       const messages: string[] = [];
       for (const wrong of [
-        () => ctx.withTimeout('soon', a),
+        () => ctx.withTimeout('soon' as never, a),
         () => ctx.withTimeout(-1, a),
         () => ctx.withTimeout(1, 5 as never),
         () => ctx.withTimeout(1, function* () {} as never),

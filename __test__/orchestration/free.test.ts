@@ -101,7 +101,7 @@ describe('the free functions', () => {
     expect(
       outputOf(function* () {
         const messages: string[] = [];
-        for (const wrong of [() => free.sleep('soon'), () => free.all(5 as never), () => free.race()]) {
+        for (const wrong of [() => free.sleep('soon' as never), () => free.all(5 as never), () => free.race()]) {
           try {
             wrong();
           } catch (error) {

@@ -54,7 +54,7 @@ describe('options', () => {
 
   test('a call overrides single options of the registration', () => {
     expect(recordedOptions(undefined, undefined)).toBeNull();
-    const registered = { retry: { maxAttempts: 5, backoff: 3, nonRetryable: ['A'] }, timeout: '1s' };
+    const registered = { retry: { maxAttempts: 5, backoff: 3, nonRetryable: ['A'] }, timeout: '1s' } as const;
     const recorded = recordedOptions(registered, {
       retry: { maxAttempts: 1, backoff: undefined, initialInterval: '2s' },
     } as never);

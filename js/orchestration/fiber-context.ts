@@ -47,7 +47,7 @@ import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
 import { withTimeout } from '../driver/time-limit.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { type TraceOrigin, trace } from '../tracing/trace.ts';
-import { type Duration, parseDuration } from '../util/duration.ts';
+import { type Duration, type IsoTime, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, named, type OptionTable } from '../util/options.ts';
 import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
@@ -260,13 +260,13 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  scheduleTimer(due: Duration | Date): Future<void> {
+  scheduleTimer(due: Duration | IsoTime | Date): Future<void> {
     this.#scheduler.assertRunning('scheduleTimer');
     const future = this.#timer(due, 'scheduleTimer');
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  sleep(due: Duration | Date): Future<void> {
+  sleep(due: Duration | IsoTime | Date): Future<void> {
     this.#scheduler.assertRunning('sleep');
     const future = this.#timer(due, 'sleep');
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
@@ -554,7 +554,7 @@ export class FiberContext implements OrchestrationContext {
   #timer(due: unknown, method: string): TimerFuture {
     const scheduler = this.#scheduler;
     const at = timeOf(due, method);
-    if (at === undefined) return this.#timerIn(parseDuration(due as Duration, `ctx.${method}: the duration`));
+    if (at === undefined) return this.#timerIn(parseDuration(due, `ctx.${method}: the duration`));
     return new TimerFuture(scheduler, scheduler.issue({ kind: CREATE_TIMER_AT, atMs: at }));
   }
 

@@ -17,7 +17,7 @@ import type { Channel } from '../driver/channel.ts';
 import type { Deferred } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
-import type { Duration } from '../util/duration.ts';
+import type { Duration, IsoTime } from '../util/duration.ts';
 import type {
   ChildOptions,
   DetachedOptions,
@@ -216,10 +216,10 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * yield ctx.scheduleTimer(new Date('2030-01-01T00:00:00Z'));
    * ```
    */
-  scheduleTimer(due: Duration | Date): Future<void>;
+  scheduleTimer(due: Duration | IsoTime | Date): Future<void>;
 
   /** The same as {@link scheduleTimer}. */
-  sleep(due: Duration | Date): Future<void>;
+  sleep(due: Duration | IsoTime | Date): Future<void>;
 
   /**
    * Gives the values of all branches, in the order of the branches; fails with the first failure. Branches are futures,

@@ -3,14 +3,24 @@ import { show } from './show.ts';
 /**
  * A span of time: a number of milliseconds, or a decimal number with one of the units `ms`, `s`, `m`, `h`, `d`.
  *
+ * The compiler refuses text of another form. Text that is only known when the program runs, such as a setting, needs
+ * `as Duration`; each call checks it, and throws a `TypeError` if it is no duration.
+ *
  * @example
  * ```ts
  * ctx.scheduleTimer(250);
  * ctx.scheduleTimer('1.5s');
  * ctx.scheduleTimer('7d');
+ * await handle.result({ timeout: process.env.TIMEOUT as Duration });
  * ```
  */
-export type Duration = number | string;
+export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`;
+
+/**
+ * A time as text, such as `'2030-01-31T12:00:00Z'`. For text that is only known when the program runs, use
+ * `new Date(text)`.
+ */
+export type IsoTime = `${number}-${number}-${string}`;
 
 /** Longest delay of `setTimeout` and `setInterval`, in ms (24.8 days). With a longer delay they fire at once. */
 export const TIMER_MAX_MS = 0x7fff_ffff;
@@ -35,7 +45,7 @@ const MAX_MS = 8.64e15;
  * @param option - the user's name for it, for the error: `retry.maxInterval`
  * @throws TypeError when it is no finite number >= 0 and no text of the form `'1.5s'`
  */
-export function parseDuration(value: Duration, option: string): number {
+export function parseDuration(value: unknown, option: string): number {
   const ms = typeof value === 'string' ? parseText(value) : value;
   if (typeof ms !== 'number' || !(ms >= 0 && ms <= MAX_MS)) {
     throw new TypeError(

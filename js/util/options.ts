@@ -2,7 +2,7 @@
 
 import { types } from 'node:util';
 
-import { type Duration, parseDuration } from './duration.ts';
+import { parseDuration } from './duration.ts';
 import { isInstance, isList, isRecord, property, show } from './show.ts';
 
 /** The options that an object may hold, each with its check. */
@@ -152,8 +152,7 @@ export function oneOf(...words: readonly string[]): (value: unknown, path: strin
 /** Returns the check of a duration of at least `min` ms. */
 export function duration(min = 0): (value: unknown, path: string) => void {
   return (value, path) => {
-    if (parseDuration(value as Duration, path) < min)
-      throw new TypeError(`${path} must be at least ${min} ms, got ${show(value)}`);
+    if (parseDuration(value, path) < min) throw new TypeError(`${path} must be at least ${min} ms, got ${show(value)}`);
   };
 }
 

@@ -268,7 +268,7 @@ describe.each(STORES)('on $name', (kind) => {
       expect(await start({ priority: 1.5 })).toMatchObject({ message: expect.stringContaining('priority') });
       expect(await start({ tags: { a: 1 } })).toMatchObject({ message: expect.stringContaining('tags') });
       expect(await start(null)).toBeInstanceOf(TypeError);
-      expect(await rejection(client.waitForOrchestration('id', '1 hour'))).toMatchObject({
+      expect(await rejection(client.waitForOrchestration('id', '1 hour' as never))).toMatchObject({
         message: expect.stringContaining('timeout'),
       });
       expect(() => new Client({} as any)).toThrow(TypeError);

@@ -1,7 +1,14 @@
 // Cancelled blocks clean up before the code that waits for them continues: on each store, kept and evicted, replayed,
 // and with a crash after each event.
 
-import { defineActivity, defineOrchestration, type OrchestrationContext, type Runtime, TimeoutError } from 'perdure';
+import {
+  type Duration,
+  defineActivity,
+  defineOrchestration,
+  type OrchestrationContext,
+  type Runtime,
+  TimeoutError,
+} from 'perdure';
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
@@ -198,7 +205,7 @@ describe('with a crash after each event', () => {
 describe.each(STORES)('cancelGrace, on $name', (kind) => {
   const store = useStore(kind);
 
-  const slow = (options: { cancelGrace?: string }) =>
+  const slow = (options: { cancelGrace?: Duration }) =>
     defineOrchestration(
       'slow',
       function* (ctx) {
@@ -214,7 +221,7 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
     );
 
   /** Starts the case with one limit, cancels it, and continues it with another limit in a second runtime. */
-  async function cancelled(then: { cancelGrace?: string }, now: { cancelGrace?: string }): Promise<string> {
+  async function cancelled(then: { cancelGrace?: Duration }, now: { cancelGrace?: Duration }): Promise<string> {
     const id = store.id();
     const cameTo = (status: string) =>
       vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === status, { timeout: 20_000 });
@@ -228,7 +235,7 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
     return id;
   }
 
-  it.each([
+  it.each<[string, { cancelGrace?: Duration }]>([
     ['another', { cancelGrace: '1d' }],
     ['none', {}],
   ])('ends a longer cleanup, also in code that has %s', async (_, now) => {

@@ -1,7 +1,7 @@
 // Fibers that are left behind, are interrupted, and share state: on each store, kept and evicted, replayed, and with a
 // crash after each event.
 
-import { defineActivity, defineOrchestration, type OrchestrationContext } from 'perdure';
+import { type Duration, defineActivity, defineOrchestration, type OrchestrationContext } from 'perdure';
 import { contextLocal } from 'perdure/orchestration';
 import { expect, it } from 'vitest';
 
@@ -15,7 +15,7 @@ const user = contextLocal('nobody');
 class Reload extends Error {}
 
 /** Leaves a fiber behind that takes a step, and one more when it is cancelled. */
-function* leaving(ctx: OrchestrationContext, _: unknown, takes = '1h'): Block {
+function* leaving(ctx: OrchestrationContext, _: unknown, takes: Duration = '1h'): Block {
   ctx.spawn(function* (): Block {
     let isDone = false;
     try {

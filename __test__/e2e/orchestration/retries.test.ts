@@ -3,6 +3,7 @@ import {
   defineActivity,
   NonRetryableError,
   RetryAfterError,
+  type RetryOptions,
   type Runtime,
   TimeoutError,
 } from 'perdure';
@@ -73,7 +74,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('waits longer each time, up to the maximum', async () => {
-    const retry = { maxAttempts: 5, initialInterval: 30, backoff: 2, maxInterval: '70ms', jitter: 0 };
+    const retry: RetryOptions = { maxAttempts: 5, initialInterval: 30, backoff: 2, maxInterval: '70ms', jitter: 0 };
     const { delays } = await run(() => new Error('no'), { retry });
     expect(delays).toHaveLength(4);
     for (const [i, least] of [30, 60, 70, 70].entries()) expect(delays[i]).toBeGreaterThanOrEqual(least);
@@ -103,7 +104,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('lets the call override the registration, option by option', async () => {
-    const slow = { retry: { maxAttempts: 2, initialInterval: '1h', jitter: 0 } };
+    const slow: ActivityOptions = { retry: { maxAttempts: 2, initialInterval: '1h', jitter: 0 } };
     const { attempts } = await run(() => new Error('no'), slow, { retry: { initialInterval: 1 } });
     expect(attempts, 'maxAttempts of the registration, delay of the call').toBe(2);
     expect((await run(() => new Error('no'), { retry: quick }, { retry: { maxAttempts: 1 } })).attempts).toBe(1);
@@ -127,7 +128,7 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it('waits as RetryAfterError says, in place of the policy', async () => {
-    const retry = { maxAttempts: 3, initialInterval: '1h', jitter: 0 };
+    const retry: RetryOptions = { maxAttempts: 3, initialInterval: '1h', jitter: 0 };
     const { delays, output } = await run((n) => (n < 3 ? new RetryAfterError(n * 40) : undefined), { retry });
     expect(output).toBe('attempt 3');
     expect(delays[0]).toBeGreaterThanOrEqual(40);
@@ -209,7 +210,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
 
     it('prevents attempts after it, despite the policy or the error', async () => {
-      const slow = {
+      const slow: ActivityOptions = {
         retry: { initialInterval: '1h', maxInterval: '1h', jitter: 0, maxAttempts: 9 },
         totalTimeout: '30m',
       };

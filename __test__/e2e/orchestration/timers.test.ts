@@ -1,3 +1,4 @@
+import type { IsoTime } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
 import { kinds } from '../../support/history.ts';
@@ -35,7 +36,8 @@ describe.each(STORES)('on $name', (kind) => {
         runtime.registerOrchestration('times', function* (ctx) {
           const start = ctx.now();
           const times: number[] = [];
-          for (const due of [new Date(start + 40), new Date(start + 60).toISOString(), new Date(0), 0, '0ms']) {
+          const text = new Date(start + 60).toISOString() as IsoTime;
+          for (const due of [new Date(start + 40), text, new Date(0), 0, '0ms'] as const) {
             yield ctx.sleep(due);
             times.push(ctx.now() - start);
           }
