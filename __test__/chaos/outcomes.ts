@@ -8,7 +8,7 @@ import { type Expected, instancesOf, lastStatus, valueOf } from './model.ts';
 import type { Action, Root } from './programs.ts';
 
 /** The result of an instance. */
-export type Outcome = Pick<InstanceStatus, 'status' | 'output' | 'error' | 'customStatus' | 'executionId'>;
+export type Outcome = Pick<InstanceStatus<any>, 'status' | 'output' | 'error' | 'customStatus' | 'executionId'>;
 
 /** Violations of one program, by kind. */
 export interface Verdict {

@@ -120,7 +120,7 @@ export class Sender {
 
   /** S1, S2, S11: each acknowledged part arrived, each other part at most once, all in order. */
   async expectEnded(): Promise<void> {
-    const { status, output } = await this.#client.waitForOrchestration(this.id, SOON);
+    const { status, output } = await this.#client.waitForOrchestration<any>(this.id, SOON);
     expect({ status, value: output.value }, this.id).toEqual({ status: 'Completed', value: outputOf(1, this.#steps) });
     const parts: number[] = output.parts;
     const unknown = new Set(this.unknown);

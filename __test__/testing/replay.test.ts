@@ -262,7 +262,7 @@ describe.each(STORES)('on $name', (kind) => {
       const recorded = JSON.stringify(await store.client.exportHistory(id));
       await store.start((runtime) => register(runtime, there('boom')));
       await store.client.raiseEvent(id, 'go');
-      const { status, output } = await store.client.waitForOrchestration(id, SOON);
+      const { status, output } = await store.client.waitForOrchestration<any>(id, SOON);
       expect([status, output.made]).toEqual(['Completed', new RangeError('boom', { cause: new Error('why') })]);
       // As if the code were in another file.
       const moved = recorded.replaceAll(/[^\s"(]*:\d+:\d+/g, '/elsewhere.js:1:1');

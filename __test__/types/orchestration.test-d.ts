@@ -49,7 +49,7 @@ describe('other instances', () => {
         paid: boolean;
       }>();
       expectTypeOf(ctx.callOrchestration(tidy)).toEqualTypeOf<Future<void>>();
-      expectTypeOf(ctx.scheduleSubOrchestration('any')).toEqualTypeOf<Future<any>>();
+      expectTypeOf(ctx.scheduleSubOrchestration('any')).toEqualTypeOf<Future<unknown>>();
       expectTypeOf(ctx.scheduleSubOrchestration<number>('any', 1)).toEqualTypeOf<Future<number>>();
       expectTypeOf(yield* ctx.startOrchestration('any', 'id')).toEqualTypeOf<string>();
       expectTypeOf(ctx.raiseEvent('id', 'name', 1)).toEqualTypeOf<Future<void>>();

@@ -48,10 +48,10 @@ describe('an orchestration', () => {
       expectTypeOf(yield* ctx.call(count)).toEqualTypeOf<number>();
       expectTypeOf(yield* ctx.call(nothing)).toEqualTypeOf<void>();
       expectTypeOf(yield future).toBeAny();
-      expectTypeOf(yield* ctx.scheduleActivity('charge', input)).toBeAny();
+      expectTypeOf(yield* ctx.scheduleActivity('charge', input)).toBeUnknown();
       expectTypeOf(yield* ctx.scheduleActivity<Receipt>('charge', input)).toEqualTypeOf<Receipt>();
       expectTypeOf(yield* ctx.waitForEvent<{ by: string }>('approve')).toEqualTypeOf<{ by: string }>();
-      expectTypeOf(yield* ctx.dequeueEvent('q')).toBeAny();
+      expectTypeOf(yield* ctx.dequeueEvent('q')).toBeUnknown();
       expectTypeOf(yield* ctx.scheduleTimer('1s')).toEqualTypeOf<void>();
       expectTypeOf(
         yield* ctx.run('later', async ({ attempt, heartbeat }) => (heartbeat(), { attempt })),

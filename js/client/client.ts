@@ -137,7 +137,7 @@ export class Client extends StoreClient {
    * ```
    */
   handle<I, O, S>(definition: OrchestrationDefinition<I, O, S>, id: string): InstanceHandle<O, S, I>;
-  handle<O = any, S = unknown>(id: string): InstanceHandle<O, S>;
+  handle<O = unknown, S = unknown>(id: string): InstanceHandle<O, S>;
   handle(...args: readonly unknown[]): InstanceHandle {
     const { id, definition } = addressed(args);
     return new InstanceHandle(this, this.#waits, id, definition);
@@ -158,7 +158,7 @@ export class Client extends StoreClient {
    * ```
    */
   getStatus<I, O, S>(definition: OrchestrationDefinition<I, O, S>, id: string): Promise<InstanceStatus<O, S, I> | null>;
-  getStatus<O = any, S = unknown>(id: string): Promise<InstanceStatus<O, S> | null>;
+  getStatus<O = unknown, S = unknown>(id: string): Promise<InstanceStatus<O, S> | null>;
   async getStatus(...args: readonly unknown[]): Promise<InstanceStatus | null> {
     const { id, definition } = addressed(args);
     const reply = await this.#requests.query('status', id, () => this.#port.request({ kind: 'status', id }));
@@ -194,7 +194,7 @@ export class Client extends StoreClient {
    * @throws InstanceNotFoundError when there is no instance of that id
    * @throws TimeoutError when the instance has not ended in time; its `reason` says why, where that is known
    */
-  async waitForOrchestration<T = any>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
+  async waitForOrchestration<T = unknown>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
     checkName(id, 'instance id');
     const timeoutMs =
       timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');

@@ -37,7 +37,7 @@ const RESULT_OPTIONS = { timeout: duration(), onSuspended: oneOf('throw', 'wait'
  * const receiptId = await handle.result({ timeout: '30s' });
  * ```
  */
-export class InstanceHandle<O = any, S = unknown, I = unknown> {
+export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   readonly #client: Client;
   readonly #waits: EndWaits;
   readonly #definition: OrchestrationDefinition | undefined;

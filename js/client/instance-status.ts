@@ -27,7 +27,7 @@ export function hasEnded(status: InstanceState): status is EndedState {
 }
 
 /** The status of an instance, with the types of its output, its custom status and its input. */
-export interface InstanceStatus<O = any, S = unknown, I = unknown> {
+export interface InstanceStatus<O = unknown, S = unknown, I = unknown> {
   readonly id: string;
   /** Name of its orchestration. */
   readonly name: string;

@@ -167,7 +167,7 @@ export class FiberContext implements OrchestrationContext {
     return this.#scheduler.port.isReplaying();
   }
 
-  scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
+  scheduleActivity<T = unknown>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleActivity');
     checkName(name, 'activity name');
     const future = this.#activity<T>(name, input, options);
@@ -201,7 +201,7 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  scheduleSubOrchestration<T = any>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
+  scheduleSubOrchestration<T = unknown>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
     this.#scheduler.assertRunning('scheduleSubOrchestration');
     checkName(name, 'orchestration name');
     const future = this.#child<T>(name, input, options);
@@ -379,7 +379,7 @@ export class FiberContext implements OrchestrationContext {
     return new DeferredFuture<T>(this.#scheduler);
   }
 
-  channel<T = any>(capacity: number = Number.POSITIVE_INFINITY): Channel<T> {
+  channel<T = unknown>(capacity: number = Number.POSITIVE_INFINITY): Channel<T> {
     this.#scheduler.assertRunning('channel');
     return new FiberChannel<T>(this.#scheduler, capacity, this.#host.sourceStacks);
   }
@@ -415,7 +415,7 @@ export class FiberContext implements OrchestrationContext {
     this.#setCustomStatus(null);
   }
 
-  getCustomStatus<T = any>(): T | undefined {
+  getCustomStatus<T = unknown>(): T | undefined {
     this.#scheduler.assertRunning('getCustomStatus');
     return getCustomStatus(this.#scheduler) as T | undefined;
   }

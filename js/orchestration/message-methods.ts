@@ -58,7 +58,7 @@ export interface OrchestrationMessages {
    * const answer = yield ctx.race(ctx.waitForEvent('approve'), ctx.scheduleTimer('24h'));
    * ```
    */
-  waitForEvent<T = any>(event: string | EventDefinition<any, T>): Future<T>;
+  waitForEvent<T = unknown>(event: string | EventDefinition<any, T>): Future<T>;
 
   /**
    * The same, with a schema that checks the event.
@@ -91,7 +91,7 @@ export interface OrchestrationMessages {
    * }
    * ```
    */
-  dequeueEvent<T = any>(queue: string | QueueDefinition<any, T>): Future<T>;
+  dequeueEvent<T = unknown>(queue: string | QueueDefinition<any, T>): Future<T>;
 
   /**
    * Returns a future of the next event of a name, if there is one: its data, or `undefined` without waiting for it.
@@ -109,7 +109,7 @@ export interface OrchestrationMessages {
    * }
    * ```
    */
-  pollEvent<T = any>(event: string | EventDefinition<any, T>): Future<T | undefined>;
+  pollEvent<T = unknown>(event: string | EventDefinition<any, T>): Future<T | undefined>;
 
   /**
    * The same, with a schema that checks the event.
@@ -131,7 +131,7 @@ export interface OrchestrationMessages {
    * const task = yield* ctx.tryDequeue<Task>('tasks');
    * ```
    */
-  tryDequeue<T = any>(queue: string | QueueDefinition<any, T>): Future<T | undefined>;
+  tryDequeue<T = unknown>(queue: string | QueueDefinition<any, T>): Future<T | undefined>;
 
   /**
    * Returns a future of the messages that a FIFO queue holds, the oldest first, without waiting for any: an empty list
@@ -147,7 +147,7 @@ export interface OrchestrationMessages {
    * const tasks = yield* ctx.drainQueue<Task>('tasks');
    * ```
    */
-  drainQueue<T = any>(queue: string | QueueDefinition<any, T>, max?: number): Future<T[]>;
+  drainQueue<T = unknown>(queue: string | QueueDefinition<any, T>, max?: number): Future<T[]>;
 
   /**
    * Returns a future of the next `max` messages of a FIFO queue, or of fewer when the time is up: of those that have
@@ -164,5 +164,5 @@ export interface OrchestrationMessages {
    * const batch = yield* ctx.dequeueBatch<Order>('orders', 100, '5s');
    * ```
    */
-  dequeueBatch<T = any>(queue: string | QueueDefinition<any, T>, max: number, within: Duration): Future<T[]>;
+  dequeueBatch<T = unknown>(queue: string | QueueDefinition<any, T>, max: number, within: Duration): Future<T[]>;
 }

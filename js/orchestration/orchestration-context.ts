@@ -95,7 +95,7 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * const receipt = yield ctx.scheduleActivity('charge', order, { timeout: '30s' });
    * ```
    */
-  scheduleActivity<T = any>(name: string, input?: unknown, options?: ActivityOptions): Future<T>;
+  scheduleActivity<T = unknown>(name: string, input?: unknown, options?: ActivityOptions): Future<T>;
 
   /**
    * Runs an activity by its definition. Otherwise the same as {@link scheduleActivity}, with types. For one of several
@@ -154,7 +154,7 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * const parts = yield* ctx.all(order.items.map((item) => ctx.scheduleSubOrchestration<Part>('pick', item)));
    * ```
    */
-  scheduleSubOrchestration<T = any>(name: string, input?: unknown, options?: ChildOptions): Future<T>;
+  scheduleSubOrchestration<T = unknown>(name: string, input?: unknown, options?: ChildOptions): Future<T>;
 
   /**
    * Runs another orchestration as a child by its definition, in the version of the definition unless the options name
@@ -394,7 +394,7 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * yield* worker;
    * ```
    */
-  channel<T = any>(capacity?: number): Channel<T>;
+  channel<T = unknown>(capacity?: number): Channel<T>;
 
   /**
    * Limits a branch in time: gives its value, or a `TimeoutError` when it has not settled by then. When the time is up,

@@ -110,7 +110,7 @@ describe.each(STORES)('on $name', (kind) => {
       );
       const id = store.id();
       await store.client.startOrchestration(id, 'facts', undefined, { tags: { team: 'x', größe: '😀' } });
-      const { output, version, tags } = await store.client.waitForOrchestration(id, SOON);
+      const { output, version, tags } = await store.client.waitForOrchestration<any>(id, SOON);
       expect(output).toEqual({
         input: undefined,
         instanceId: id,

@@ -32,7 +32,9 @@ describe.each(STORES)('on $name', (kind) => {
             })
             .registerOrchestration('sum', function* (ctx, count: number) {
               const numbers = Array.from({ length: count }, (_unused, n) => n);
-              const results = yield* ctx.all(numbers.map((n) => ctx.scheduleSubOrchestration('square', n)));
+              const results = yield* ctx.all(
+                numbers.map((n) => ctx.scheduleSubOrchestration<{ from: string; square: number }>('square', n)),
+              );
               expect(new Set(results.map(({ from }) => from))).toEqual(new Set([ctx.instanceId]));
               return results.map(({ square }) => square);
             }),
@@ -201,7 +203,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(ended, 'absent everywhere');
       await store.client.terminateInstance(ended);
       await store.client.startOrchestration(id, 'try', [ended, store.id('absent')]);
-      const { output } = await store.client.waitForOrchestration(id, SOON);
+      const { output } = await store.client.waitForOrchestration<any>(id, SOON);
       expect(output[0]).toBeInstanceOf(InstanceExistsError);
       expect(output[1]).toBeInstanceOf(InstanceNotFoundError);
       expect(output[2]).toBeInstanceOf(RuntimeStateError);

@@ -165,7 +165,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'race fails');
       await store.client.waitForStatusChange(id, 0, undefined, SOON);
       gate.resolve();
-      const [message, value, settled] = (await store.client.waitForOrchestration(id, SOON)).output;
+      const [message, value, settled] = (await store.client.waitForOrchestration<any>(id, SOON)).output;
       expect(message).toBe("activity 'fails' failed at its first attempt: first");
       expect(value).toBe('second');
       expect(settled).toEqual([

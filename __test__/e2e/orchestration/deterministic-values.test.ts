@@ -33,7 +33,7 @@ describe.each(STORES)('on $name', (kind) => {
         await store.client.waitForStatusChange(id, i - 1, undefined, SOON);
         await store.client.raiseEvent(id, 'next');
       }
-      const { output, createdAt } = await store.client.waitForOrchestration(id, SOON);
+      const { output, createdAt } = await store.client.waitForOrchestration<any>(id, SOON);
       expect(passes.length, 'it was replayed').toBeGreaterThan(rounds);
       for (const pass of passes) expect(pass).toEqual(output.slice(0, pass.length));
       const at = (place: number): any[] => output.filter((_: unknown, i: number) => i % 3 === place);

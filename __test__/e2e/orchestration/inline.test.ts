@@ -32,7 +32,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
     const id = store.id();
     await store.client.startOrchestration(id, name);
-    const { status, output, error } = await store.client.waitForOrchestration(id, SOON);
+    const { status, output, error } = await store.client.waitForOrchestration<any>(id, SOON);
     const history = await store.client.getHistory(id);
     expect(historyViolations(history, status)).toEqual([]);
     return { id, runtime, status, output, error: error as any, history };

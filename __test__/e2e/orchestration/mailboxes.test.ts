@@ -181,7 +181,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'readers');
       for (let i = 0; i < 100; i += 1) await store.client.enqueueEvent(id, 'q', i);
       for (let i = 0; i < 5; i += 1) await store.client.enqueueEvent(id, 'q', null);
-      const got: number[][] = (await store.client.waitForOrchestration(id, SOON)).output;
+      const got: number[][] = (await store.client.waitForOrchestration<any>(id, SOON)).output;
       expect(got.flat().sort((a, b) => a - b)).toEqual(Array.from({ length: 100 }, (_, i) => i));
       for (const own of got) expect(own).toEqual([...own].sort((a, b) => a - b));
     });
@@ -243,7 +243,7 @@ describe.each(STORES)('on $name', (kind) => {
                 yield busy;
                 const second = yield ctx.waitForEvent('go');
                 const read: Record<string, number[]> = { even: [], odd: [] };
-                const queues = { even: ctx.dequeueEvent('even'), odd: ctx.dequeueEvent('odd') };
+                const queues = { even: ctx.dequeueEvent<number>('even'), odd: ctx.dequeueEvent<number>('odd') };
                 for (let i = 0; i < CROWD; i += 1) {
                   const { tag, value } = yield* ctx.select(queues);
                   read[tag]?.push(value);

@@ -261,7 +261,7 @@ describe.each(STORES)('on $name', (kind) => {
     );
     const id = store.id();
     await store.client.startOrchestration(id, 'refused');
-    const [called, async, attempted, slowly, doubled] = (await store.client.waitForOrchestration(id, SOON)).output;
+    const [called, async, attempted, slowly, doubled] = (await store.client.waitForOrchestration<any>(id, SOON)).output;
     expect(called).toMatchObject(REFUSAL);
     expect(async).toBeInstanceOf(TypeError);
     expect(attempted).toMatchObject({
@@ -306,7 +306,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.raiseEvent(id, 'order', { total: 1, placedAt: '2020-01-01T00:00:00Z' });
     await store.client.raiseEvent(id, 'order', BAD);
     await store.client.raiseEvent(id, 'order', { total: 1 });
-    const { output } = await store.client.waitForOrchestration(id, SOON);
+    const { output } = await store.client.waitForOrchestration<any>(id, SOON);
     expect(output).toEqual([
       1,
       Date.UTC(2020, 0),

@@ -21,7 +21,7 @@ describe.each(STORES)('on $name', (kind) => {
       const id = store.id();
       const before = Date.now();
       await store.client.startOrchestration(id, 'expires');
-      const { output } = await store.client.waitForOrchestration(id, SOON);
+      const { output } = await store.client.waitForOrchestration<any>(id, SOON);
       expect(Date.now() - before).toBeGreaterThanOrEqual(80);
       expect(output.answer).toEqual({ index: 1, value: undefined });
       expect(output.waited).toBeGreaterThanOrEqual(80);
@@ -46,7 +46,7 @@ describe.each(STORES)('on $name', (kind) => {
       );
       const id = store.id();
       await store.client.startOrchestration(id, 'times');
-      const [date, iso] = (await store.client.waitForOrchestration(id, SOON)).output;
+      const [date, iso] = (await store.client.waitForOrchestration<any>(id, SOON)).output;
       expect(date).toBeGreaterThanOrEqual(40);
       expect(iso).toBeGreaterThanOrEqual(60);
     });

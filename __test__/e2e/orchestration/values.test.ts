@@ -192,7 +192,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(id, 'carrier', { cyclic, list: [shared, shared] });
       await store.client.raiseEvent(id, 'value');
       await store.client.enqueueEvent(id, 'values');
-      const { output } = await store.client.waitForOrchestration(id, SOON);
+      const { output } = await store.client.waitForOrchestration<any>(id, SOON);
       expect(output.cyclic.self).toBe(output.cyclic);
       expect(output.cyclic.list[1]).toBe(output.cyclic);
       expect(output.list[0]).toBe(output.list[1]);

@@ -44,7 +44,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
     const id = store.id();
     await store.client.startOrchestration(id, 'picture', { width: 10 });
-    const { output } = await store.client.waitForOrchestration(id, SOON);
+    const { output } = await store.client.waitForOrchestration<any>(id, SOON);
     expect(new Set(output).size).toBe(2);
     expect(seen).toEqual([
       [id, 'picture', 'render', 1, expect.stringMatching(new RegExp(`^${id}/[0-9a-f]{16}/1/2$`)), { width: 10 }],
@@ -59,7 +59,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.settled();
     expect((await store.client.getStatus(id))?.status).toBe('Running');
     await renderer(async () => 'late');
-    expect((await store.client.waitForOrchestration(id, SOON)).output[0]).toBe('late');
+    expect((await store.client.waitForOrchestration<any>(id, SOON)).output[0]).toBe('late');
   });
 
   it('its attempts are events, and its errors those of any activity', async () => {
