@@ -85,17 +85,17 @@ export type {
   ChildOptions,
   DetachedOptions,
   InputArguments,
-  InputOf,
   InstanceOptions,
-  OutputOf,
   TypedDetachedOptions,
 } from './orchestration/call-options.ts';
 export {
   defineOrchestration,
+  type InputOf,
   type OrchestrationDefinition,
   type OrchestrationFunction,
   type OrchestrationGenerator,
   type OrchestrationOptions,
+  type OutputOf,
 } from './orchestration/definition.ts';
 export type { OrchestrationMessages } from './orchestration/message-methods.ts';
 export {

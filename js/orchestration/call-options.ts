@@ -1,9 +1,7 @@
 // The options and last arguments of calls that start an instance.
 
-import type { ActivityDefinition } from '../activity/activity.ts';
 import { named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
 import { CHILD_CONFLICTS, CONFLICTS, type OnConflict } from '../values/conflicts.ts';
-import type { OrchestrationDefinition } from './definition.ts';
 
 /** Options of an instance that is started. */
 export interface InstanceOptions {
@@ -54,22 +52,6 @@ export interface ChildOptions extends InstanceOptions {
 }
 
 export const CHILD_OPTIONS: OptionTable = { ...INSTANCE_OPTIONS, id: named, onConflict: oneOf(...CHILD_CONFLICTS) };
-
-/**
- * The input type of a result of `defineActivity` or `defineOrchestration`. For a union of definitions it is the union
- * of their input types.
- *
- * @example
- * ```ts
- * const charge = defineActivity('charge', async (_ctx, order: Order) => order.total);
- * type Input = InputOf<typeof charge>;   // Order
- * ```
- */
-export type InputOf<D> = D extends { readonly fn: (ctx: any, input: infer I) => unknown } ? I : never;
-
-/** The output type of a result of `defineActivity` or `defineOrchestration`, otherwise the same as {@link InputOf}. */
-export type OutputOf<D> =
-  D extends ActivityDefinition<any, infer O> ? O : D extends OrchestrationDefinition<any, infer O, any> ? O : never;
 
 /** The last arguments of a call. The input may be left out where it may be `undefined`. */
 export type InputArguments<I, Options> = undefined extends I

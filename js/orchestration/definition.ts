@@ -1,5 +1,6 @@
 // Definitions of orchestrations: a function with its name, version and policies.
 
+import type { ActivityDefinition } from '../activity/activity.ts';
 import type { OnEnd } from '../driver/cancelling.ts';
 import type { Future } from '../driver/future.ts';
 import { asyncRefusal, describeValue } from '../driver/generator.ts';
@@ -60,6 +61,22 @@ export interface OrchestrationDefinition<I = any, O = any, S = unknown> {
   /** The schema that checks the input, if there is one. */
   readonly input?: StandardSchema | undefined;
 }
+
+/**
+ * The input type of a result of `defineActivity` or `defineOrchestration`. For a union of definitions it is the union
+ * of their input types.
+ *
+ * @example
+ * ```ts
+ * const charge = defineActivity('charge', async (_ctx, order: Order) => order.total);
+ * type Input = InputOf<typeof charge>;   // Order
+ * ```
+ */
+export type InputOf<D> = D extends { readonly fn: (ctx: any, input: infer I) => unknown } ? I : never;
+
+/** The output type of a result of `defineActivity` or `defineOrchestration`, otherwise the same as {@link InputOf}. */
+export type OutputOf<D> =
+  D extends ActivityDefinition<any, infer O> ? O : D extends OrchestrationDefinition<any, infer O, any> ? O : never;
 
 /** The parts of a definition that running it needs. */
 export type RunnableOrchestration = Pick<OrchestrationDefinition, 'fn' | 'cancelGraceMs' | 'onEnd'>;

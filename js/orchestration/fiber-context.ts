@@ -67,12 +67,10 @@ import {
   DETACHED_OPTIONS,
   type DetachedOptions,
   type InputArguments,
-  type InputOf,
-  type OutputOf,
   TYPED_DETACHED_OPTIONS,
   type TypedDetachedOptions,
 } from './call-options.ts';
-import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
+import { type InputOf, isOrchestration, type OrchestrationDefinition, type OutputOf } from './definition.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
 import type { Undo } from './patterns.ts';

@@ -18,15 +18,8 @@ import type { Deferred } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import type { Duration, IsoTime } from '../util/duration.ts';
-import type {
-  ChildOptions,
-  DetachedOptions,
-  InputArguments,
-  InputOf,
-  OutputOf,
-  TypedDetachedOptions,
-} from './call-options.ts';
-import type { OrchestrationDefinition } from './definition.ts';
+import type { ChildOptions, DetachedOptions, InputArguments, TypedDetachedOptions } from './call-options.ts';
+import type { InputOf, OrchestrationDefinition, OutputOf } from './definition.ts';
 import type { OrchestrationMessages } from './message-methods.ts';
 import type { OrchestrationPatterns } from './patterns.ts';
 
@@ -437,14 +430,13 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
 
   /**
    * Ends this execution and goes on as the next one of the same instance, with an empty history: for instances that
-   * live long. The next execution begins where the function begins, with `input`. Messages that were not read, the
-   * custom status, tags and parent stay. Activities, timers and fibers that have not ended are given up, as when the
-   * function returns.
+   * live long. The next execution begins where the function begins, with an input of the type that the orchestration
+   * takes. Messages that were not read, the custom status, tags and parent stay. Activities, timers and fibers that
+   * have not ended are given up, as when the function returns.
    *
    * Waiting for the future ends the execution there: `finally` blocks run, the code after the `yield` does not. Without
    * a wait the execution ends when the function returns. If the function throws instead, the instance fails.
    *
-   * @param input - of the type that the orchestration takes; any value that can be stored
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when an option is wrong
    *
