@@ -19,7 +19,7 @@ import { cancelled, terminated } from './ends-from-outside.ts';
 import { again, patched } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
 import { messages } from './messages.ts';
-import { children, full, others } from './other-instances.ts';
+import { children, full, others, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
 import { late, timers } from './timers.ts';
@@ -60,4 +60,5 @@ export const PROGRAMS: readonly Program[] = [
   patterns,
   polls,
   freePatterns,
+  starts,
 ];

@@ -1,4 +1,5 @@
 import { defineOrchestration } from 'perdure';
+import * as free from 'perdure/orchestration';
 
 import type { Program } from '../stage.ts';
 import { odd, TEXTS } from './sample-values.ts';
@@ -117,5 +118,33 @@ export const full: Program = {
     await stage.client.startOrchestration('full-mailbox', 'nobody registers this');
     await stage.client.startOrchestration('full', 'full');
     await stage.end('full');
+  },
+};
+
+const started = defineOrchestration(
+  'started',
+  function* (ctx, by: string) {
+    return `${ctx.instanceId} by ${by}`;
+  },
+  { version: '2.0.0' },
+);
+
+export const starts: Program = {
+  name: 'starts',
+  code: [
+    defineOrchestration('starts', function* (ctx) {
+      return [
+        yield* ctx.start(started, 'the context', { id: 'starts-one', tags: { by: 'starts' }, priority: 1 }),
+        yield* free.start(started, 'the function', { id: 'starts-two' }),
+        yield* outcome(ctx.start(started, 'the context', { id: 'starts-one' })),
+      ];
+    }),
+    started,
+  ],
+  instances: { starts: ended, 'starts-one': ended, 'starts-two': ended },
+  async record(stage) {
+    await stage.start(starts.code);
+    await stage.client.startOrchestration('starts', 'starts');
+    for (const id of ['starts', 'starts-one', 'starts-two']) await stage.end(id);
   },
 };
