@@ -18,7 +18,7 @@ const order = defineOrchestration('order', function* (ctx, input: Order) {
 describe('a test runtime', () => {
   it('starts by definition, as a client does', async () => {
     const runtime = await TestRuntime.create({ now: new Date(), clock: 'stands', patience: '2s' });
-    expectTypeOf(await runtime.start(order, { total: 1 })).toEqualTypeOf<InstanceHandle<string>>();
+    expectTypeOf(await runtime.start(order, { total: 1 })).toEqualTypeOf<InstanceHandle<string, unknown, Order>>();
     // @ts-expect-error: another input
     await runtime.start(order, { total: '1' });
     // @ts-expect-error: none

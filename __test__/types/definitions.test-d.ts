@@ -12,6 +12,7 @@ import {
   type OrchestrationGenerator,
   type OutputOf,
   type Provider,
+  Runtime,
   type StandardSchema,
   type StatusChange,
 } from 'perdure';
@@ -85,6 +86,28 @@ describe('the custom status', () => {
     });
     const given: OrchestrationDefinition[] = [order, none];
     void given;
+  });
+});
+
+describe('a runtime', () => {
+  it('registers functions with contexts of their own types', () => {
+    const runtime = new Runtime(provider);
+    runtime.register(order, none);
+    runtime.registerOrchestration('order', function* (ctx: OrchestrationContext<Order, Progress>, input) {
+      expectTypeOf(ctx.getCustomStatus()).toEqualTypeOf<Progress | undefined>();
+      yield* ctx.continueAsNew(input);
+    });
+    runtime.registerOrchestration(
+      'dated',
+      function* (ctx, { at }) {
+        expectTypeOf(at).toEqualTypeOf<Date>();
+        yield* ctx.continueAsNew({ at: '2020' });
+      },
+      { input: schema },
+    );
+    runtime.registerOrchestration('free', function* (ctx, input) {
+      yield* ctx.continueAsNew(input + 1);
+    });
   });
 });
 

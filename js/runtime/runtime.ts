@@ -16,16 +16,18 @@ import {
   isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
+  type OrchestrationGenerator,
   type OrchestrationOptions,
 } from '../orchestration/definition.ts';
 import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
+import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import { Provider, type StorePort, shownToCaller } from '../store/providers.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 import { type Duration, parseDuration, TIMER_MAX_MS } from '../util/duration.ts';
 import { checkOptions } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver } from '../values/limits.ts';
-import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
+import type { SchemaInput, SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { BusyShares, type MeasuredThread } from './busy-shares.ts';
 import { Lane } from './lane.ts';
 import { MainHost, type RuntimeEvents } from './main-host.ts';
@@ -133,7 +135,7 @@ export class Runtime {
    */
   registerOrchestration<S extends StandardSchema, O = any>(
     name: string,
-    fn: OrchestrationFunction<SchemaOutput<S>, O>,
+    fn: (ctx: OrchestrationContext<SchemaInput<S>>, input: SchemaOutput<S>) => OrchestrationGenerator<O>,
     options: OrchestrationOptions & { input: S },
   ): this;
   registerOrchestration<I = any, O = any>(

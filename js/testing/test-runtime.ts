@@ -14,8 +14,10 @@ import {
   isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
+  type OrchestrationGenerator,
   type OrchestrationOptions,
 } from '../orchestration/definition.ts';
+import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import type { RuntimeEvents } from '../runtime/main-host.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { RUNTIME_OPTIONS, type RuntimeOptions } from '../runtime/runtime-options.ts';
@@ -24,7 +26,7 @@ import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, type OptionTable, oneOf, time, timeOf, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
-import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
+import type { SchemaInput, SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
 import { RuntimeDoubles } from './runtime-doubles.ts';
 import { StuckError, WaitExplanation } from './stuck-error.ts';
@@ -217,7 +219,7 @@ export class TestRuntime {
    */
   registerOrchestration<S extends StandardSchema, O = any>(
     name: string,
-    fn: OrchestrationFunction<SchemaOutput<S>, O>,
+    fn: (ctx: OrchestrationContext<SchemaInput<S>>, input: SchemaOutput<S>) => OrchestrationGenerator<O>,
     options: OrchestrationOptions & { input: S },
   ): this;
   registerOrchestration<I = any, O = any>(
@@ -236,10 +238,10 @@ export class TestRuntime {
    * @throws NotRegisteredError when it is not registered
    * @throws InstanceExistsError, PayloadError, TypeError as `client.start` does
    */
-  async start<I, O>(
-    definition: OrchestrationDefinition<I, O>,
-    ...args: InputArguments<I, TypedStartOptions>
-  ): Promise<InstanceHandle<O>> {
+  async start<I, O, S>(
+    definition: OrchestrationDefinition<I, O, S>,
+    ...args: InputArguments<NoInfer<I>, TypedStartOptions>
+  ): Promise<InstanceHandle<O, S, I>> {
     if (!isOrchestration(definition))
       throw new TypeError(`test.start takes a definition that defineOrchestration returned, not ${show(definition)}`);
     const { name, version } = definition;
