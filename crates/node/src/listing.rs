@@ -1,12 +1,12 @@
 //! Filters, pages, histories and counts, as JSON.
 
-use perdure_engine::EventRecord;
+use perdure_engine::{EventRecord, Mailbox};
 use perdure_provider::{
-    Checked, Filter, Finding, Inspection, InstanceKey, InstanceStatus, LastHeartbeat, ListPage, OpenTask, OpenWork,
-    OverdueAttempts, OverdueInstances, OverdueWork, Place, ProviderInfo, Status, StoreStats, Worker, WorkerId,
-    WorkerLoad,
+    Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus, LastHeartbeat,
+    ListPage, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place, ProviderInfo, Status,
+    StoreStats, Worker, WorkerId, WorkerLoad,
 };
-use perdure_runtime::{HistoryPage, RuntimeError, WorkerDescription};
+use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
 
 /// Reads the filter that `js/client/listing.ts` sends after it has checked it.
@@ -80,6 +80,41 @@ pub(crate) fn history_text(page: &HistoryPage) -> String {
         "executionId": page.execution.0,
         "events": events,
         "isLast": page.is_last,
+    })
+    .to_string()
+}
+
+pub(crate) fn executions_text(page: &ExecutionsPage) -> String {
+    let execution = |summary: &ExecutionSummary| {
+        json!({
+            "executionId": summary.execution.0,
+            "events": summary.events.iter().map(event_json).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "key": page.instance.key.0,
+        "status": page.instance.status.as_str(),
+        "version": page.instance.version,
+        "executions": page.executions.iter().map(execution).collect::<Vec<_>>(),
+        "next": page.next.map(|next| next.0),
+    })
+    .to_string()
+}
+
+pub(crate) fn footprint_text(footprint: &Footprint) -> String {
+    let mailbox = |(mailbox, messages): &(Mailbox, u64)| {
+        let (kind, name) = match mailbox {
+            Mailbox::Event(name) => ("event", name),
+            Mailbox::Queue(name) => ("queue", name),
+        };
+        json!({ "kind": kind, "name": name, "messages": messages })
+    };
+    json!({
+        "executions": footprint.executions,
+        "events": footprint.events,
+        "historyBytes": footprint.history_bytes,
+        "unread": footprint.unread,
+        "mailboxes": footprint.mailboxes.iter().map(mailbox).collect::<Vec<_>>(),
     })
     .to_string()
 }

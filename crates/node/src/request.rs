@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
 use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, OverdueRequest};
-use perdure_runtime::{Awaiting, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
+use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,6 +42,10 @@ pub(crate) enum StoreRequest {
     OpenWork(Instance),
     /// Asks for a page of a history.
     History(History),
+    /// Asks for a page of the executions of an instance, the newest first.
+    Executions(Executions),
+    /// Asks for the room that an instance takes.
+    Footprint(Instance),
     /// Asks for a page of the instances that match a filter.
     List(List),
     /// Deletes ended instances. The reply is their number.
@@ -155,6 +159,17 @@ pub(crate) struct History {
     from: u64,
     /// Most events of the page; `None`: as many as a page may have.
     limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Executions {
+    id: String,
+    /// Key of the page before; `None` for the first one.
+    key: Option<i64>,
+    /// The newest execution of the page; `None`: the current one.
+    from: Option<u64>,
+    limit: usize,
 }
 
 #[derive(Deserialize)]
@@ -290,6 +305,12 @@ impl StoreRequest {
             }
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
+            Self::Executions(request) => {
+                store.executions(request.into(), caller.text(|page| listing::executions_text(&page)));
+            }
+            Self::Footprint(Instance { id }) => {
+                store.footprint(id, caller.text(|footprint| listing::footprint_text(&footprint)));
+            }
             Self::List(list) => {
                 let after = list.cursor.as_deref().map(listing::place).transpose()?;
                 let reply = caller.text(|page| listing::page_text(&page));
@@ -376,6 +397,17 @@ impl From<History> for HistoryRequest {
             execution: request.execution_id.map(ExecutionId),
             from: EventId(request.from),
             limit: request.limit.unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl From<Executions> for ExecutionsQuery {
+    fn from(request: Executions) -> Self {
+        Self {
+            id: request.id,
+            key: request.key.map(InstanceKey),
+            from: request.from.map(ExecutionId),
+            limit: request.limit,
         }
     }
 }

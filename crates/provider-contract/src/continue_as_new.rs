@@ -29,7 +29,7 @@ pub(crate) fn continued(instance: &AcquiredInstance, worker: &WorkerId, input: P
 }
 
 /// The instance as its worker has it after [`continued`].
-fn next_of(instance: &AcquiredInstance) -> AcquiredInstance {
+pub(crate) fn next_of(instance: &AcquiredInstance) -> AcquiredInstance {
     AcquiredInstance {
         execution: instance.execution.next(),
         next_event_id: EventId::FIRST.next(),

@@ -22,8 +22,10 @@ pub mod check;
 pub mod continue_as_new;
 pub mod cross_instance;
 pub mod deletion;
+pub mod executions;
 pub mod fences;
 pub mod filters;
+pub mod footprint;
 pub mod handles;
 pub mod heartbeats;
 pub mod listing;
@@ -74,6 +76,9 @@ macro_rules! as_kept {
                 of_an_acquisition_are_measured_by_the_first_page_of_each,
                 of_an_acquisition_count_the_messages_of_each_instance,
                 of_messages_that_are_no_mail_are_to_be_read_again,
+            }
+            footprint {
+                counts_the_bytes_of_each_event,
             }
             texts {
                 are_read_at_every_place,
@@ -156,6 +161,12 @@ macro_rules! behaviour {
                 prunes_former_executions,
                 prunes_executions_in_steps,
             }
+            executions {
+                come_newest_first_with_their_ends,
+                come_in_pages,
+                that_are_pruned_are_passed_over,
+                of_an_unknown_instance_are_none,
+            }
             fences {
                 keep_off_another_owner,
                 keep_off_another_epoch,
@@ -189,6 +200,12 @@ macro_rules! behaviour {
                 goes_with_the_end,
                 comes_with_a_start_and_its_first_turn,
                 has_heartbeats_and_offered_attempts,
+            }
+            footprint {
+                counts_the_events_of_every_execution,
+                counts_the_messages_of_each_mailbox,
+                names_the_fullest_mailboxes,
+                of_an_unknown_instance_is_nothing,
             }
             filters {
                 filters_by_status,
@@ -460,8 +477,10 @@ mod tests {
             ("continue_as_new", include_str!("continue_as_new.rs")),
             ("cross_instance", include_str!("cross_instance.rs")),
             ("deletion", include_str!("deletion.rs")),
+            ("executions", include_str!("executions.rs")),
             ("fences", include_str!("fences.rs")),
             ("filters", include_str!("filters.rs")),
+            ("footprint", include_str!("footprint.rs")),
             ("handles", include_str!("handles.rs")),
             ("heartbeats", include_str!("heartbeats.rs")),
             ("listing", include_str!("listing.rs")),

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox,
-    InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
+    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
+    ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
+    OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
+    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -195,6 +195,34 @@ impl Inner {
                 execution: *execution,
             };
             values::of_loaded(owner, one, &names, &mut values);
+        }
+        codec::decode(&*self.codec, values).await
+    }
+
+    async fn decode_executions(
+        &self,
+        store: &dyn Provider,
+        key: InstanceKey,
+        page: &mut [ExecutionSummary],
+    ) -> Result<(), ProviderError> {
+        let mut needs = NeededIds::default();
+        needs.instance(key);
+        let names = self.memory.names(needs, store).await?;
+        let id = names.id(key);
+        let mut values = Values::new();
+        for ExecutionSummary { execution, events } in page {
+            let execution = *execution;
+            // Only the first event and an end have values, so no event refers to a child.
+            values::of_events(
+                Owner {
+                    key,
+                    id: &id,
+                    execution,
+                },
+                events,
+                &names,
+                &mut values,
+            );
         }
         codec::decode(&*self.codec, values).await
     }
@@ -427,6 +455,21 @@ impl Provider for Encoded {
             Ok(events)
         })
         .await
+    }
+
+    /// Ends the page by the bytes in the store.
+    async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut page = store.executions(request).await?;
+            inner.decode_executions(&*store, request.key, &mut page).await?;
+            Ok(page)
+        })
+        .await
+    }
+
+    async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError> {
+        self.store.footprint(key).await
     }
 
     async fn read_inbox(

@@ -20,6 +20,7 @@ mod callbacks;
 mod change_notifier;
 mod deletion;
 mod error;
+mod footprint;
 mod history;
 mod inbox;
 mod indexes;

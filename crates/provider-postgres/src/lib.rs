@@ -26,6 +26,8 @@ mod deletion;
 mod drive;
 mod early_wake;
 mod error;
+mod executions;
+mod footprint;
 mod history;
 mod hosts;
 mod inbox;

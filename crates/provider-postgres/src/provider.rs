@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage,
-    Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError,
-    ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
+    ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
+    OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
+    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -27,8 +27,8 @@ use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, drive, history, inbox, inspection, integrity, listing, marks, open_work, overdue, schema, stats,
-    status, suspicion, tasks, texts, worker, write,
+    acquire, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, marks, open_work,
+    overdue, schema, stats, status, suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -404,6 +404,16 @@ impl Provider for PostgresProvider {
         limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
         self.read(move |connection| Box::pin(history::read(connection, key, execution, from, limit)))
+            .await
+    }
+
+    async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError> {
+        self.read(move |connection| Box::pin(executions::read(connection, request)))
+            .await
+    }
+
+    async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError> {
+        self.read(move |connection| Box::pin(footprint::of(connection, key)))
             .await
     }
 

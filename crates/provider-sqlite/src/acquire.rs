@@ -17,10 +17,10 @@ use perdure_provider::{
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
-use crate::inbox;
-use crate::rows::{self, integer, number};
+use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::worker;
+use crate::{history, inbox};
 
 /// A due instance, in the order in which instances are acquired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -318,7 +318,7 @@ fn load_one(connection: &Connection, request: &Load, one: LoadOne) -> Result<Loa
         next_event_id,
     } = one;
     let page = request.history_page;
-    let history = rows::history(connection, key, execution, EventId::FIRST, page)?;
+    let history = history::read(connection, key, execution, EventId::FIRST, page)?;
     let recorded = next_event_id.0.saturating_sub(1);
     let bytes = history.iter().map(EventRecord::bytes).sum();
     if recorded == 0 || !page.is_reached(history.len(), bytes) && (history.len() as u64) < recorded {

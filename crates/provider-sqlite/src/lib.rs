@@ -16,6 +16,8 @@ mod backup;
 mod connection;
 mod deletion;
 mod error;
+mod footprint;
+mod history;
 mod inbox;
 mod inspection;
 mod integrity;

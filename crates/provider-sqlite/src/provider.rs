@@ -9,11 +9,12 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
-    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, ExecutionSummary,
+    ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
+    Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit,
+    Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange,
+    TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -29,8 +30,8 @@ use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
-    acquire, backup, deletion, inbox, inspection, integrity, listing, open_work, overdue, rows, stats, status,
-    suspicion, tasks, texts, worker, write,
+    acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, open_work, overdue, rows,
+    stats, status, suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -321,8 +322,17 @@ impl Provider for SqliteProvider {
         from: EventId,
         limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError> {
-        self.read(move |connection| rows::history(connection, key, execution, from, limit))
+        self.read(move |connection| history::read(connection, key, execution, from, limit))
             .await
+    }
+
+    async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError> {
+        self.read(move |connection| history::executions(connection, request))
+            .await
+    }
+
+    async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError> {
+        self.read(move |connection| footprint::of(connection, key)).await
     }
 
     async fn read_inbox(

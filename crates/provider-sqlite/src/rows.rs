@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, Message, MessageBody, MessageSeq};
-use perdure_provider::{Candidate, InstanceKey, PageLimit, Status, StoredMessage};
+use perdure_provider::{Candidate, Status, StoredMessage};
+use rusqlite::Row;
 use rusqlite::types::{Type, ValueRef};
-use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
 
@@ -68,46 +68,8 @@ pub(crate) fn candidate<'r>(row: &'r Row<'_>, column: usize) -> rusqlite::Result
     })
 }
 
-/// Returns a page of the events from event `from` on. The ids are checked to be without gap (P8).
-pub(crate) fn history(
-    connection: &Connection,
-    key: InstanceKey,
-    execution: ExecutionId,
-    from: EventId,
-    limit: PageLimit,
-) -> Result<Vec<EventRecord>, Failure> {
-    let mut statement = connection.prepare_cached(
-        "SELECT event_id, time, kind, ref_id, name, payload, meta FROM history
-         WHERE instance_key = ?1 AND execution = ?2 AND event_id >= ?3 ORDER BY event_id LIMIT ?4",
-    )?;
-    let mut rows = statement.query(params![
-        key.0,
-        integer(execution.0),
-        integer(from.0),
-        integer(limit.rows as u64)
-    ])?;
-    let mut events: Vec<EventRecord> = Vec::new();
-    let mut bytes = 0;
-    let mut expected = from.max(EventId::FIRST);
-    while !limit.is_reached(events.len(), bytes)
-        && let Some(row) = rows.next()?
-    {
-        let event =
-            event(row).map_err(|error| unreadable(error, format_args!("event {expected} of instance {}", key.0)))?;
-        if event.event_id != expected {
-            return Err(Failure::corrupt(format!(
-                "event {expected} of instance {} is missing",
-                key.0
-            )));
-        }
-        expected = expected.next();
-        bytes += event.bytes();
-        events.push(event);
-    }
-    Ok(events)
-}
-
-fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
+/// Reads an event from `event_id, time, kind, ref_id, name, payload, meta`.
+pub(crate) fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
     Ok(EventRecord {
         event_id: EventId(number(row, 0)?),
         time_ms: row.get(1)?,
@@ -120,7 +82,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
 }
 
 /// Adds to an error which row could not be read.
-fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
+pub(crate) fn unreadable(error: rusqlite::Error, what: impl Display) -> Failure {
     let failure = Failure::from(error);
     if failure.is_undecodable() {
         Failure::corrupt(format_args!("{what}: {failure}"))

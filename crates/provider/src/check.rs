@@ -30,13 +30,13 @@ pub enum BadWrite {
 
 /// The result of a terminal event.
 #[derive(PartialEq)]
-enum End {
+pub(crate) enum End {
     Instance(Status),
     /// The execution ends, and the next one follows.
     Execution,
 }
 
-fn terminal(kind: EventKind) -> Option<End> {
+pub(crate) fn terminal(kind: EventKind) -> Option<End> {
     match kind {
         EventKind::ExecutionCompleted => Some(End::Instance(Status::Completed)),
         EventKind::ExecutionFailed => Some(End::Instance(Status::Failed)),

@@ -54,6 +54,8 @@ mod check;
 mod clock;
 mod end;
 mod error;
+mod execution;
+mod footprint;
 mod housekeeping;
 mod inspection;
 mod instance;
@@ -78,6 +80,8 @@ pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use end::{Affected, settlement};
 pub use error::{CommitOutcome, ProviderError, ProviderErrorKind};
+pub use execution::{ExecutionSummary, ExecutionsRequest};
+pub use footprint::{FOOTPRINT_MAILBOXES_MAX, Footprint};
 pub use housekeeping::{PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats};
 pub use inspection::Inspection;
 pub use instance::{
@@ -100,7 +104,7 @@ pub use overdue::{
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use sql::SqlBuilder;
-pub use stored_message::{StoredMessage, stored_mailbox};
+pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};

@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, Inbox, InboxPosition, Inspection,
-    InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest,
-    OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, ExecutionSummary, ExecutionsRequest,
+    Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
+    MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit,
+    ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -140,6 +141,14 @@ pub trait Provider: Send + Sync + 'static {
         from: EventId,
         limit: PageLimit,
     ) -> Result<Vec<EventRecord>, ProviderError>;
+
+    /// Returns a page of the executions of an instance whose histories are stored, the newest first. Only the page
+    /// after the last execution is empty. No history is read as a whole.
+    async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError>;
+
+    /// Returns the room that an instance takes, all at one moment. Each event of its histories is looked at, but no
+    /// value is read.
+    async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError>;
 
     /// Returns a page of the messages that wait for instances of the worker and became visible since a position was
     /// returned. A message may come a second time. A message whose row cannot be read is represented by its number:

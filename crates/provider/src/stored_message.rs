@@ -31,6 +31,16 @@ pub fn stored_mailbox(mailbox: &Mailbox) -> (&'static str, &str) {
     }
 }
 
+/// Returns the mailbox of these columns; `None` if they are not of one. The opposite of [`stored_mailbox`].
+#[must_use]
+pub fn mailbox_of(kind: &str, name: String) -> Option<Mailbox> {
+    match kind {
+        "Event" => Some(Mailbox::Event(name)),
+        "Queue" => Some(Mailbox::Queue(name)),
+        _ => None,
+    }
+}
+
 impl<'b> StoredMessage<'b> {
     /// Returns a body as columns.
     #[must_use]

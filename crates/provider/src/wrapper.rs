@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, Inbox, InboxPosition,
-    Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker,
-    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, ExecutionSummary,
+    ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
+    Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit,
+    Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -96,6 +97,8 @@ wrapper! {
     tasks_of(worker: &WorkerId) -> Vec<TaskName>;
     resume_mismatched(request: ResumeMismatched) -> Vec<Mismatched>;
     read_history(key: InstanceKey, execution: ExecutionId, from: EventId, limit: PageLimit) -> Vec<EventRecord>;
+    executions(request: ExecutionsRequest) -> Vec<ExecutionSummary>;
+    footprint(key: InstanceKey) -> Footprint;
     read_inbox(worker: &WorkerId, since: &InboxPosition, limit: PageLimit) -> Inbox;
     read_messages(key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: PageLimit) -> MessagePage;
     statuses(ids: Vec<String>) -> Vec<Option<InstanceStatus>>;

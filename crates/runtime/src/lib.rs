@@ -26,7 +26,7 @@ mod state;
 mod turn;
 mod worker;
 
-pub use client::reading::{HistoryPage, HistoryRequest};
+pub use client::reading::{ExecutionsPage, ExecutionsQuery, HistoryPage, HistoryRequest};
 pub use client::store::{Reply, StartRequest, Store};
 pub use client::watch::{Awaiting, WaitId};
 pub use commit::committer::CommitStats;

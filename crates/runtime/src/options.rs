@@ -96,6 +96,11 @@ pub const HISTORY_PAGE: PageLimit = PageLimit {
     rows: 2_000,
     bytes: 4 * MIB,
 };
+/// Limit of one read of the executions of an instance. Its rows are executions.
+pub(crate) const EXECUTIONS_PAGE: PageLimit = PageLimit {
+    rows: 500,
+    bytes: 4 * MIB,
+};
 /// Bytes of histories that were read and not replayed yet, of all instances of a worker. An acquisition takes as many
 /// instances as fit.
 pub const LOAD_BYTES_MAX: usize = 32 * MIB;

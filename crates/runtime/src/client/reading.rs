@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
-    CheckRequest, Checked, Filter, Inspection, InstanceKey, InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest,
-    OpenWork, OverdueRequest, OverdueWork, PageLimit, Place, ProviderInfo, Worker,
+    CheckRequest, Checked, ExecutionSummary, ExecutionsRequest, Filter, Footprint, Inspection, InstanceKey,
+    InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Place,
+    ProviderInfo, Worker,
 };
 
 use crate::client::store::{Reply, Store};
 use crate::error::RuntimeError;
-use crate::options::{HISTORY_PAGE, LIST_WALK};
+use crate::options::{EXECUTIONS_PAGE, HISTORY_PAGE, LIST_WALK};
 
 /// A client's request for a page of a history.
 #[derive(Clone, Debug)]
@@ -39,6 +40,30 @@ pub struct HistoryPage {
     pub events: Vec<EventRecord>,
     /// True if there were no further events.
     pub is_last: bool,
+}
+
+/// A client's request for a page of the executions of an instance.
+#[derive(Clone, Debug)]
+pub struct ExecutionsQuery {
+    /// Id of the instance.
+    pub id: String,
+    /// The instance that an earlier page was of; `None`: the instance that has the id now.
+    pub key: Option<InstanceKey>,
+    /// The newest execution of the page; `None`: the current one.
+    pub from: Option<ExecutionId>,
+    /// Highest number of executions, and never more than a [page](EXECUTIONS_PAGE), which limits the bytes, too.
+    pub limit: usize,
+}
+
+/// A page of the executions of an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecutionsPage {
+    /// The status of the instance, read before the executions.
+    pub instance: InstanceStatus,
+    /// The executions, the newest first.
+    pub executions: Vec<ExecutionSummary>,
+    /// The execution to go on from; `None`: there are no more executions.
+    pub next: Option<ExecutionId>,
 }
 
 impl Store {
@@ -101,11 +126,7 @@ impl Store {
             rows: limit.min(HISTORY_PAGE.rows),
             ..HISTORY_PAGE
         };
-        let status = self.find(id.clone()).await?;
-        // Another instance that has the id by now has another history.
-        let status = status
-            .filter(|status| key.is_none_or(|key| key == status.key))
-            .ok_or_else(|| RuntimeError::InstanceNotFound { id: id.clone() })?;
+        let status = self.found(id.clone(), key).await?;
         let execution = execution.unwrap_or(status.execution);
         if !(ExecutionId::FIRST..=status.execution).contains(&execution) {
             return Err(RuntimeError::ExecutionNotFound {
@@ -151,6 +172,47 @@ impl Store {
         Ok(Some((work, workers)))
     }
 
+    /// Reads a page of the executions of an instance, from `from` down or from the current one.
+    pub fn executions(self: &Arc<Self>, request: ExecutionsQuery, reply: Reply<ExecutionsPage>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.executions_page(request).await) });
+    }
+
+    async fn executions_page(&self, request: ExecutionsQuery) -> Result<ExecutionsPage, RuntimeError> {
+        let ExecutionsQuery { id, key, from, limit } = request;
+        let instance = self.found(id, key).await?;
+        let from = from.unwrap_or(instance.execution).min(instance.execution);
+        let limit = PageLimit {
+            rows: limit.min(EXECUTIONS_PAGE.rows),
+            ..EXECUTIONS_PAGE
+        };
+        let request = ExecutionsRequest {
+            key: instance.key,
+            from,
+            limit,
+        };
+        let executions = self.provider.executions(request).await?;
+        let last = executions.last().map_or(0, |summary| summary.execution.0);
+        Ok(ExecutionsPage {
+            instance,
+            executions,
+            next: (last > 1).then(|| ExecutionId(last - 1)),
+        })
+    }
+
+    /// Reads the room that an instance takes in the store.
+    pub fn footprint(self: &Arc<Self>, id: String, reply: Reply<Footprint>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let footprint = async {
+                let key = this.found(id, None).await?.key;
+                Ok(this.provider.footprint(key).await?)
+            };
+            reply(footprint.await);
+        });
+    }
+
     /// Reads the work that is overdue.
     pub fn overdue(self: &Arc<Self>, request: OverdueRequest, reply: Reply<OverdueWork>) {
         let this = Arc::clone(self);
@@ -183,6 +245,14 @@ impl Store {
                     .map_err(RuntimeError::from),
             );
         });
+    }
+
+    /// Returns the status of the instance. Another instance that has the id by now is not the one with the key.
+    async fn found(&self, id: String, key: Option<InstanceKey>) -> Result<InstanceStatus, RuntimeError> {
+        self.find(id.clone())
+            .await?
+            .filter(|status| key.is_none_or(|key| key == status.key))
+            .ok_or(RuntimeError::InstanceNotFound { id })
     }
 
     async fn find(&self, id: String) -> Result<Option<InstanceStatus>, RuntimeError> {

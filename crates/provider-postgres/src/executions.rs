@@ -1,0 +1,77 @@
+//! The executions of an instance, the newest first. Each is found by the primary key of the history, and no history is
+//! read as a whole.
+
+use perdure_engine::ExecutionId;
+use perdure_provider::{ExecutionSummary, ExecutionsRequest};
+
+use crate::connection::Connection;
+use crate::error::Failure;
+use crate::params::P;
+use crate::rows::{event, integer, number, unreadable};
+use crate::statement::named;
+
+/// Selects the last event of the newest execution that a condition allows.
+macro_rules! newest {
+    ($which:literal) => {
+        concat!(
+            "SELECT execution, event_id AS last FROM {schema}.history WHERE instance_key = $key AND execution ",
+            $which,
+            " ORDER BY execution DESC, event_id DESC LIMIT 1"
+        )
+    };
+}
+
+/// Selects the events of as many executions as a page takes, by their `rows` and then by their `bytes`.
+const PAGE: &str = concat!(
+    "WITH RECURSIVE executions AS (
+  SELECT n.*, 1::bigint AS place FROM (",
+    newest!("<= $from"),
+    ") n
+  UNION ALL
+  SELECT n.*, e.place + 1 FROM executions e CROSS JOIN LATERAL (",
+    newest!("< e.execution"),
+    ") n WHERE e.place < $rows
+), ends AS (
+  SELECT e.execution, h.event_id, h.time, h.kind, h.ref_id, h.name, h.payload, h.meta,
+    coalesce(sum(coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0))
+      OVER (ORDER BY e.place RANGE UNBOUNDED PRECEDING EXCLUDE GROUP), 0) AS before
+  FROM executions e CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.history WHERE instance_key = $key AND execution = e.execution
+      AND event_id = ANY (ARRAY[1, 2, e.last]) AND (event_id <> 2 OR event_id = e.last OR kind = 'ExecutionBegan')
+  ) h
+)
+SELECT event_id, time, kind, ref_id, name, payload, meta, execution FROM ends WHERE before < $bytes::bigint
+ORDER BY execution DESC, event_id"
+);
+
+pub(crate) async fn read(
+    connection: &Connection,
+    request: ExecutionsRequest,
+) -> Result<Vec<ExecutionSummary>, Failure> {
+    let ExecutionsRequest { key, from, limit } = request;
+    let rows = named!(
+        connection.query,
+        PAGE,
+        {
+            key: P::Int(key.0),
+            from: P::Int(integer(from.0)),
+            rows: P::Int(integer(limit.rows as u64)),
+            bytes: P::Int(integer(limit.bytes as u64)),
+        }
+    )
+    .await?;
+    let mut page: Vec<(ExecutionId, Vec<_>)> = Vec::new();
+    for row in &rows {
+        let execution = ExecutionId(number(row, 7)?);
+        let event =
+            event(row, 0).map_err(|failure| unreadable(failure, format_args!("an event of instance {}", key.0)))?;
+        match page.last_mut() {
+            Some((last, events)) if *last == execution => events.push(event),
+            _ => page.push((execution, vec![event])),
+        }
+    }
+    Ok(page
+        .into_iter()
+        .map(|(execution, events)| ExecutionSummary::new(execution, events))
+        .collect())
+}
