@@ -21,7 +21,9 @@ pub(crate) fn filter(json: &Value) -> Result<Filter, RuntimeError> {
     });
     let tags = json["tags"].as_object().into_iter().flatten();
     let tags = tags.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    let ids = json["ids"].as_array().into_iter().flatten();
     Ok(Filter {
+        ids: ids.filter_map(|id| Some(id.as_str()?.to_owned())).collect(),
         statuses: statuses.collect::<Result<_, _>>()?,
         name: text("name"),
         version: text("version"),

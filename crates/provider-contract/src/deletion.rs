@@ -188,6 +188,27 @@ pub async fn prunes_the_instances_that_its_filter_matches(store: &Store) {
     assert_eq!(store.prune(filter, None, 100, 100).await, Pruned::default());
 }
 
+/// An id of an instance that has not ended, or of none, is passed over. The longest ended goes first.
+pub async fn prunes_the_instances_with_some_ids(store: &Store) {
+    let store = store.first();
+    for (id, at) in [("a", 30), ("b", 20), ("c", 10), ("d", 10)] {
+        store.ended_at(id, at).await;
+    }
+    store.start(instance("open")).await;
+    let filter = Filter {
+        ids: ["a", "b", "c", "open", "none"].map(str::to_owned).into(),
+        ..Filter::default()
+    };
+    let pruned = store.prune(filter.clone(), None, 1, 100).await;
+    assert_eq!(pruned.deleted, 1);
+    assert!(store.find("c").await.is_none());
+    let pruned = store.prune(filter, pruned.next, 100, 100).await;
+    assert_eq!((pruned.deleted, pruned.next), (2, None));
+    for (id, is_there) in [("a", false), ("b", false), ("d", true), ("open", true)] {
+        assert_eq!(store.find(id).await.is_some(), is_there, "{id}");
+    }
+}
+
 /// A page looks at no more instances than it may, and the next page goes on after them.
 pub async fn prunes_in_pages(store: &Store) {
     let store = store.first();
@@ -286,5 +307,20 @@ pub async fn prunes_executions_in_steps(store: &Store) {
         assert!(steps > 1);
     }
     assert_eq!(store.executions(first, 3).await, [0, 0, 2]);
+    assert_eq!(store.executions(second, 3).await, [0, 0, 2]);
+}
+
+/// Executions of other instances stay.
+pub async fn prunes_executions_of_some_ids(store: &Store) {
+    let store = store.first();
+    let first = store.continued("first", 3, true).await;
+    let second = store.continued("second", 3, true).await;
+    let filter = Filter {
+        ids: ["second", "none"].map(str::to_owned).into(),
+        ..Filter::default()
+    };
+    let pruned = store.prune_executions(PruneExecutions { filter, ..keeping(1) }).await;
+    assert_eq!((pruned.deleted, pruned.next), (2, None));
+    assert_eq!(store.executions(first, 3).await, [2, 2, 2]);
     assert_eq!(store.executions(second, 3).await, [0, 0, 2]);
 }

@@ -103,6 +103,25 @@ pub async fn filters_by_name_version_and_parent(store: &Store) {
     assert_lists(&store, &cases).await;
 }
 
+/// Ids that are in no use are passed over, and other conditions hold as well.
+pub async fn filters_by_exact_ids(store: &Store) {
+    let store = store.first();
+    start_orders(&store).await;
+    let ids = |ids: &[&str]| filter(|f| f.ids = ids.iter().map(|id| (*id).to_owned()).collect());
+    let several = Filter {
+        name: Some("other".into()),
+        id_prefix: Some("order_".into()),
+        ..ids(&["orderX1", "order_1", "Order%1"])
+    };
+    let cases: [(Filter, &[&str]); 4] = [
+        (ids(&["order_1", "orderX1", "none"]), &["orderX1", "order_1"]),
+        (ids(&["order", "ORDER_1", "order_1 "]), &[]),
+        (several, &["order_1"]),
+        (filter(|f| f.parent_id = Some("p".into())), &["order_2"]),
+    ];
+    assert_lists(&store, &cases).await;
+}
+
 /// No letter of a prefix is a wildcard.
 pub async fn filters_by_the_beginning_of_an_id(store: &Store) {
     let store = store.first();

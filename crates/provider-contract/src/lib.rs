@@ -156,10 +156,12 @@ macro_rules! behaviour {
                 leaves_its_sweep_to_any_handle,
                 prunes_the_longest_ended_first,
                 prunes_the_instances_that_its_filter_matches,
+                prunes_the_instances_with_some_ids,
                 prunes_in_pages,
                 of_an_instance_leaves_no_count_of_it,
                 prunes_former_executions,
                 prunes_executions_in_steps,
+                prunes_executions_of_some_ids,
             }
             executions {
                 come_newest_first_with_their_ends,
@@ -210,6 +212,7 @@ macro_rules! behaviour {
             filters {
                 filters_by_status,
                 filters_by_name_version_and_parent,
+                filters_by_exact_ids,
                 filters_by_the_beginning_of_an_id,
                 filters_by_tags,
                 filters_by_times,

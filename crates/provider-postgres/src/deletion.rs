@@ -2,11 +2,13 @@
 //! them. Histories of former executions are deleted here, too. A history is deleted from its last event on, so that a
 //! concurrent reader finds no gap.
 
-use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
+use perdure_provider::{
+    IndexedSet, InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+};
 
 use crate::connection::Connection;
 use crate::error::Failure;
-use crate::listing::{ConditionParams, Conditions, matches};
+use crate::listing::{ConditionParams, Conditions, matches, of_ids};
 use crate::options::SWEEP_INSTANCES;
 use crate::params::P;
 use crate::rows::{integer, number, status};
@@ -56,16 +58,26 @@ pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize,
     Ok(removed.len())
 }
 
-const WALK: &str = concat!(
-    "SELECT i.key, i.completed_at, ",
-    matches!(),
-    ", i.tags FROM (
-    SELECT * FROM {schema}.instances WHERE completed_at IS NOT NULL
+/// Walks over ended instances of a table.
+macro_rules! walk {
+    ($among:expr) => {
+        concat!(
+            "SELECT i.key, i.completed_at, ",
+            matches!(),
+            ", i.tags FROM (
+    SELECT * FROM ",
+            $among,
+            " completed_at IS NOT NULL
     AND (completed_at, key) > ($after_ms::bigint, $after_key::bigint)
       AND ($completed_before IS NULL OR completed_at < $completed_before)
     ORDER BY completed_at, key LIMIT $rows) i
   ORDER BY i.completed_at, i.key"
-);
+        )
+    };
+}
+
+const WALK: &str = walk!("{schema}.instances WHERE");
+const WALK_IDS: &str = walk!(of_ids!());
 
 params! {
     /// The place after which a walk over ended instances begins, and its most rows.
@@ -86,9 +98,11 @@ pub(crate) async fn prune(session: &Session<'_>, request: &PruneRequest) -> Resu
         rows: P::Int(integer(request.walk_max as u64).saturating_add(1)),
     };
     let params: Vec<P<'_>> = conditions.params().values().chain(place.values()).collect();
-    let rows = session
-        .query(sql_with!(WALK, ConditionParams, WalkEnded), &params)
-        .await?;
+    let sql = match request.filter.indexed_set() {
+        IndexedSet::Ids => sql_with!(WALK_IDS, ConditionParams, WalkEnded),
+        _ => sql_with!(WALK, ConditionParams, WalkEnded),
+    };
+    let rows = session.query(sql, &params).await?;
     let (mut keys, mut next) = (Vec::new(), None);
     for (walked, row) in rows.iter().enumerate() {
         if walked >= request.walk_max || keys.len() >= request.limit {
@@ -109,13 +123,23 @@ pub(crate) async fn prune(session: &Session<'_>, request: &PruneRequest) -> Resu
     })
 }
 
-const WALK_CONTINUED: &str = concat!(
-    "SELECT i.key, i.execution, ",
-    matches!(),
-    ", i.tags FROM (
-    SELECT * FROM {schema}.instances WHERE execution > 1 AND key >= $from::bigint ORDER BY key LIMIT $rows) i
+/// Walks over instances of a table that have continued as new.
+macro_rules! walk_continued {
+    ($among:expr) => {
+        concat!(
+            "SELECT i.key, i.execution, ",
+            matches!(),
+            ", i.tags FROM (
+    SELECT * FROM ",
+            $among,
+            " execution > 1 AND key >= $from::bigint ORDER BY key LIMIT $rows) i
   ORDER BY i.key"
-);
+        )
+    };
+}
+
+const WALK_CONTINUED: &str = walk_continued!("{schema}.instances WHERE");
+const WALK_CONTINUED_IDS: &str = walk_continued!(of_ids!());
 
 params! {
     /// The first instance of a walk over instances that have continued as new, and its most rows.
@@ -164,9 +188,11 @@ pub(crate) async fn prune_executions(
         rows: P::Int(integer(request.walk_max as u64).saturating_add(1)),
     };
     let params: Vec<P<'_>> = conditions.params().values().chain(place.values()).collect();
-    let rows = session
-        .query(sql_with!(WALK_CONTINUED, ConditionParams, WalkContinued), &params)
-        .await?;
+    let sql = match request.filter.indexed_set() {
+        IndexedSet::Ids => sql_with!(WALK_CONTINUED_IDS, ConditionParams, WalkContinued),
+        _ => sql_with!(WALK_CONTINUED, ConditionParams, WalkContinued),
+    };
+    let rows = session.query(sql, &params).await?;
     let (mut keys, mut firsts, mut next) = (Vec::new(), Vec::new(), None);
     for (walked, row) in rows.iter().enumerate() {
         let key: i64 = row.try_get(0)?;

@@ -2,7 +2,7 @@
 //!
 //! An index gives the order. The filter is tested on each row that the walk passes, in SQL except for the tags, which
 //! are not parsed there. If the filter selects few instances that have an index of their own, the walk goes over these
-//! alone: children of one parent, instances that have not ended, the rarer states. Ids that begin with a prefix are
+//! alone: instances with some ids, children of one parent, instances that have not ended, the rarer states. Ids that begin with a prefix are
 //! sorted for the walk if they are few. The matching instances are read after the walk, in one statement and no more
 //! than a page may hold.
 
@@ -27,7 +27,8 @@ use crate::text::encode;
 /// Tests each condition of a filter except its tags, with [`ConditionParams`], on a row of instances named `i`.
 macro_rules! matches {
     () => {
-        "(cardinality($statuses::text[]) = 0 OR i.status = ANY ($statuses))
+        "(cardinality($ids::text[]) = 0 OR i.id = ANY ($ids))
+      AND (cardinality($statuses::text[]) = 0 OR i.status = ANY ($statuses))
       AND (cardinality($names::text[]) = 0 OR i.name = ANY ($names))
       AND (cardinality($versions::text[]) = 0 OR i.version = ANY ($versions))
       AND (cardinality($parent_ids::text[]) = 0 OR coalesce(i.parent_id = ANY ($parent_ids), false))
@@ -38,6 +39,16 @@ macro_rules! matches {
     };
 }
 pub(crate) use matches;
+
+/// The instances with the ids of a filter, with [`ConditionParams`]. Each is looked up by itself: an index over all
+/// instances does not give their order.
+macro_rules! of_ids {
+    () => {
+        "(SELECT one.* FROM (SELECT DISTINCT unnest($ids::text[]) AS id) wanted
+      CROSS JOIN LATERAL (SELECT * FROM {schema}.instances i WHERE i.id = wanted.id OFFSET 0) one) found WHERE"
+    };
+}
+pub(crate) use of_ids;
 
 /// Selects as many rows as a walk may pass, and one more.
 macro_rules! newest {
@@ -94,6 +105,8 @@ macro_rules! of_state {
 
 const OF_ALL: &str = walk!("{schema}.instances WHERE");
 
+const OF_IDS: &str = walk!(of_ids!());
+
 const OF_OPEN: &str = walk!("{schema}.instances WHERE completed_at IS NULL AND");
 
 const OF_CHILDREN: &str = walk!(
@@ -136,6 +149,7 @@ params! {
 
 fn walk_of(filter: &Filter) -> &'static str {
     match filter.indexed_set() {
+        IndexedSet::Ids => sql_with!(OF_IDS, ConditionParams, WalkParams),
         IndexedSet::All => sql_with!(OF_ALL, ConditionParams, WalkParams),
         IndexedSet::Open => sql_with!(OF_OPEN, ConditionParams, WalkParams),
         IndexedSet::Unsuccessful => sql_with!(OF_UNSUCCESSFUL, ConditionParams, WalkParams),
@@ -145,7 +159,12 @@ fn walk_of(filter: &Filter) -> &'static str {
 
 /// Returns the keys of all instances whose ids begin with the prefix, if they are few.
 async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec<i64>>, Failure> {
-    let Some(first) = filter.id_prefix.as_deref().map(encode) else {
+    let Some(first) = filter
+        .id_prefix
+        .as_deref()
+        .filter(|_| filter.ids.is_empty())
+        .map(encode)
+    else {
         return Ok(None);
     };
     let Some(after) = after_prefix(&first) else {
@@ -168,12 +187,13 @@ async fn few_keys(connection: &Connection, filter: &Filter) -> Result<Option<Vec
 params! {
     /// The parameters of [`matches!`].
     pub(crate) struct ConditionParams {
-        statuses, names, versions, parent_ids, id_prefix, created_after, created_before, completed_before,
+        ids, statuses, names, versions, parent_ids, id_prefix, created_after, created_before, completed_before,
     }
 }
 
 /// The values for [`ConditionParams`], and the filter with the tags.
 pub(crate) struct Conditions<'f> {
+    ids: Vec<Cow<'f, str>>,
     statuses: Vec<&'static str>,
     texts: [Vec<Cow<'f, str>>; 3],
     prefix: Cow<'f, str>,
@@ -185,6 +205,7 @@ impl<'f> Conditions<'f> {
     pub(crate) fn of(filter: &'f Filter) -> Self {
         let text = |text: &'f Option<String>| text.iter().map(|text| encode(text)).collect();
         Self {
+            ids: filter.ids.iter().map(|id| encode(id)).collect(),
             statuses: filter.statuses.iter().map(|status| status.as_str()).collect(),
             texts: [text(&filter.name), text(&filter.version), text(&filter.parent_id)],
             prefix: encode(filter.id_prefix.as_deref().unwrap_or_default()),
@@ -201,6 +222,7 @@ impl<'f> Conditions<'f> {
         let [names, versions, parent_ids] = &self.texts;
         let [created_after, created_before, completed_before] = self.times;
         ConditionParams {
+            ids: P::Texts(&self.ids),
             statuses: P::Names(&self.statuses),
             names: P::Texts(names),
             versions: P::Texts(versions),

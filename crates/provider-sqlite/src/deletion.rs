@@ -6,6 +6,7 @@ use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneReques
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
+use crate::listing::of_ids;
 use crate::rows::{candidate, candidate_columns, integer, number, status};
 use crate::session::Session;
 
@@ -34,7 +35,36 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the index of ended instances from the longest ended on, and no further than the walk may go.
+macro_rules! walk_ended {
+    ($index:literal, $which:expr) => {
+        concat!(
+            "SELECT key, ",
+            candidate_columns!(),
+            " FROM instances INDEXED BY ",
+            $index,
+            " WHERE ",
+            $which,
+            "completed_at IS NOT NULL AND (completed_at, key) > (?1, ?2) AND completed_at < ?3
+             ORDER BY completed_at, key LIMIT ?4"
+        )
+    };
+}
+
+macro_rules! walk_continued {
+    ($index:literal, $which:expr) => {
+        concat!(
+            "SELECT key, execution, ",
+            candidate_columns!(),
+            " FROM instances INDEXED BY ",
+            $index,
+            " WHERE ",
+            $which,
+            "execution > 1 AND key >= ?1 ORDER BY key LIMIT ?2"
+        )
+    };
+}
+
+/// Reads the index of ended instances, or the instances with the ids of the filter, from the longest ended on, and no further than the walk may go.
 pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result<Pruned, Failure> {
     let PruneRequest {
         filter,
@@ -46,19 +76,22 @@ pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result
         at_ms: i64::MIN,
         key: InstanceKey(i64::MIN),
     });
+    let (sql, ids) = if filter.ids.is_empty() {
+        (walk_ended!("instances_ended", "?5 IS NULL AND "), None)
+    } else {
+        (
+            walk_ended!("sqlite_autoindex_instances_1", of_ids!("?5", " AND ")),
+            Some(filter.ids_list()),
+        )
+    };
     let walked: Vec<(Place, bool)> = session.query_all(
-        concat!(
-            "SELECT key, ",
-            candidate_columns!(),
-            " FROM instances INDEXED BY instances_ended
-             WHERE completed_at IS NOT NULL AND (completed_at, key) > (?1, ?2) AND completed_at < ?3
-             ORDER BY completed_at, key LIMIT ?4"
-        ),
+        sql,
         params![
             first.at_ms,
             first.key.0,
             filter.completed_before_ms.unwrap_or(i64::MAX),
-            integer(*walk_max as u64).saturating_add(1)
+            integer(*walk_max as u64).saturating_add(1),
+            ids
         ],
         |row| {
             let candidate = candidate(row, 1)?;
@@ -85,7 +118,7 @@ pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result
     Ok(pruned)
 }
 
-/// Reads the index of continued instances in order of the keys, and no further than the walk may go.
+/// Reads the index of continued instances, or the instances with the ids of the filter, in order of the keys, and no further than the walk may go.
 pub(crate) fn prune_executions(
     session: &mut Session<'_>,
     request: &PruneExecutions,
@@ -97,15 +130,20 @@ pub(crate) fn prune_executions(
         events_max,
         walk_max,
     } = request;
+    let (sql, ids) = if filter.ids.is_empty() {
+        (walk_continued!("instances_continued", "?3 IS NULL AND "), None)
+    } else {
+        (
+            walk_continued!("sqlite_autoindex_instances_1", of_ids!("?3", " AND ")),
+            Some(filter.ids_list()),
+        )
+    };
     let walked: Vec<(InstanceKey, u64, bool)> = session.query_all(
-        concat!(
-            "SELECT key, execution, ",
-            candidate_columns!(),
-            " FROM instances INDEXED BY instances_continued WHERE execution > 1 AND key >= ?1 ORDER BY key LIMIT ?2"
-        ),
+        sql,
         params![
             from.map_or(i64::MIN, |from| from.0),
-            integer(*walk_max as u64).saturating_add(1)
+            integer(*walk_max as u64).saturating_add(1),
+            ids
         ],
         |row| {
             let matches = filter.matches(&candidate(row, 2)?);

@@ -2,7 +2,7 @@
 //!
 //! An index gives the order, and the filter is applied to each row of the walk. Where the filter names few instances
 //! that have an index of their own, the walk goes over these alone: the children of one parent, the instances that have
-//! not ended, the rarer states. Ids that begin with a prefix are sorted here where they are few.
+//! not ended, the rarer states, or the instances with some ids. Ids that begin with a prefix are sorted here where they are few.
 
 use perdure_provider::{
     Filter, IndexedSet, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,
@@ -28,6 +28,14 @@ macro_rules! rows {
         )
     };
 }
+
+/// The condition that an id is one of those in a parameter, which is [a list](Filter::ids_list).
+macro_rules! of_ids {
+    ($param:literal, $and:literal) => {
+        concat!("id IN (SELECT value FROM json_each(", $param, "))", $and)
+    };
+}
+pub(crate) use of_ids;
 
 /// Reads the instances of one of the rarer states, if a parameter says so.
 macro_rules! of_state {
@@ -65,6 +73,10 @@ impl Walk {
             return Ok(Self { sql, params });
         }
         let (sql, params) = match filter.indexed_set() {
+            IndexedSet::Ids => {
+                let sql = walk!(rows!("sqlite_autoindex_instances_1", of_ids!("?4", " AND ")));
+                (sql, vec![Value::Text(filter.ids_list())])
+            }
             IndexedSet::All => (walk!(rows!("instances_created", "")), Vec::new()),
             IndexedSet::Open => (walk!(rows!("instances_open", "completed_at IS NULL AND ")), Vec::new()),
             IndexedSet::Unsuccessful => {
@@ -93,7 +105,7 @@ const OF_UNSUCCESSFUL: &str = walk!(concat!(
 
 /// Returns the first id that begins with the prefix and the first id that comes after all of those, if these are few.
 fn few_ids(connection: &Connection, filter: &Filter) -> Result<Option<[String; 2]>, Failure> {
-    let Some(first) = filter.id_prefix.clone() else {
+    let Some(first) = filter.id_prefix.clone().filter(|_| filter.ids.is_empty()) else {
         return Ok(None);
     };
     let Some(after) = after_prefix(&first) else {

@@ -1,6 +1,6 @@
 //! Lists of instances: filters and pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{InstanceKey, InstanceStatus, Status};
 
@@ -29,6 +29,8 @@ pub fn after_prefix(prefix: &str) -> Option<String> {
 /// A filter of instances. It matches an instance if every condition that is present holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
+    /// The instance has one of these ids; empty: any id.
+    pub ids: BTreeSet<String>,
     /// The instance has one of these statuses; empty: any status.
     pub statuses: Vec<Status>,
     /// The instance is of this orchestration.
@@ -76,6 +78,8 @@ pub const UNSUCCESSFUL: [Status; 4] = [Status::Suspended, Status::Failed, Status
 /// The smallest set of instances that a store keeps an order of and that contains those of a [`Filter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexedSet<'f> {
+    /// Instances with the ids of the filter.
+    Ids,
     /// All instances.
     All,
     /// Instances that have not ended.
@@ -90,6 +94,9 @@ impl Filter {
     /// Returns the set of instances that contains those of the filter.
     #[must_use]
     pub fn indexed_set(&self) -> IndexedSet<'_> {
+        if !self.ids.is_empty() {
+            return IndexedSet::Ids;
+        }
         if let Some(parent) = &self.parent_id {
             return IndexedSet::ChildrenOf(parent);
         }
@@ -106,7 +113,8 @@ impl Filter {
     #[must_use]
     pub fn matches(&self, candidate: &Candidate<'_>) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
-        (self.statuses.is_empty() || self.statuses.contains(&candidate.status))
+        (self.ids.is_empty() || self.ids.contains(candidate.id))
+            && (self.statuses.is_empty() || self.statuses.contains(&candidate.status))
             && is(&self.name, candidate.name)
             && is(&self.version, candidate.version)
             && (self.parent_id.is_none() || self.parent_id.as_deref() == candidate.parent_id)
@@ -121,6 +129,12 @@ impl Filter {
                 .completed_before_ms
                 .is_none_or(|before| candidate.completed_at_ms.is_some_and(|at| at < before))
             && self.has_tags(candidate.tags)
+    }
+
+    /// Returns the ids as a JSON list, for stores that take them as one text.
+    #[must_use]
+    pub fn ids_list(&self) -> String {
+        serde_json::to_string(&self.ids).expect("texts are always JSON")
     }
 
     /// Returns true if the tags hold. [`matches`](Self::matches) checks this last because it costs the most. Tags that
@@ -209,6 +223,16 @@ mod tests {
     #[test]
     fn no_condition_matches_everything() {
         assert!(Filter::default().matches(&ANY));
+    }
+
+    #[test]
+    fn ids_are_compared_whole() {
+        let ids = |ids: &[&str]| Filter {
+            ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+            ..Filter::default()
+        };
+        assert!(ids(&["other", "order-1"]).matches(&ANY));
+        assert!(!ids(&["order", "order-10"]).matches(&ANY));
     }
 
     #[test]
