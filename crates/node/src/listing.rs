@@ -3,8 +3,8 @@
 use perdure_engine::{EventRecord, Mailbox};
 use perdure_provider::{
     Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus, LastHeartbeat,
-    ListPage, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place, ProviderInfo, Status,
-    StoreStats, Worker, WorkerId, WorkerLoad,
+    ListPage, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place, ProviderInfo, QueueDepth,
+    Status, StoreStats, Worker, WorkerId, WorkerLoad,
 };
 use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -139,10 +139,15 @@ pub(crate) fn stats_text(stats: &StoreStats) -> String {
         .zip(stats.instances)
         .map(|(status, count)| (status.as_str().to_owned(), count.into()))
         .collect();
+    let queue = |depth: &QueueDepth| json!({ "name": depth.queue, "waiting": depth.waiting, "running": depth.running });
     json!({
         "instances": instances,
         "messages": stats.messages,
-        "tasks": { "waiting": stats.tasks_waiting, "running": stats.tasks_running },
+        "tasks": {
+            "waiting": stats.tasks_waiting,
+            "running": stats.tasks_running,
+            "queues": stats.queues.iter().map(queue).collect::<Vec<_>>(),
+        },
         "workers": stats.workers,
         "due": { "instances": stats.due, "overdue": stats.overdue, "oldestMs": stats.oldest_due_ms.unwrap_or(0) },
     })

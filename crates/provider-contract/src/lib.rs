@@ -329,6 +329,7 @@ macro_rules! behaviour {
                 count_instances_by_status,
                 count_messages_that_wait,
                 count_workers_that_are_alive,
+                count_attempts_by_queue,
                 count_due_and_overdue_instances,
                 name_overdue_orchestrations,
                 find_overdue_instances_among_sleeping_ones,

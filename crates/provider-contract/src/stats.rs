@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use perdure_provider::{
-    Filter, NewInstance, OVERDUE_MS, OVERDUE_SORTS_MAX, OverdueInstances, OverdueRequest, OverdueWork, Status,
-    StoreStats,
+    Filter, NewInstance, OVERDUE_MS, OVERDUE_SORTS_MAX, OverdueInstances, OverdueRequest, OverdueWork, QueueDepth,
+    Status, StoreStats,
 };
 
 use crate::store::{Handle, LEASE_MS, Store, end, event, instance, release, suspend, turn};
@@ -70,6 +70,24 @@ pub async fn count_messages_that_wait(store: &Store) {
     assert_eq!(stats(store).await.messages, 3);
     store.terminate("a", None).await;
     assert_eq!(stats(store).await.messages, 1);
+}
+
+/// A queue without attempts is not named.
+pub async fn count_attempts_by_queue(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    store.offered(&worker, 4).await;
+    let depths = async || {
+        let stats = stats(store).await;
+        let of = |depth: &QueueDepth| (depth.queue.clone(), depth.waiting, depth.running);
+        let queues: Vec<_> = stats.queues.iter().map(of).collect();
+        (queues, stats.tasks_waiting, stats.tasks_running)
+    };
+    assert_eq!(depths().await, (vec![("gpu".into(), 3, 0)], 3, 0));
+    store.tasks(&helper, 1).await;
+    assert_eq!(depths().await, (vec![("gpu".into(), 2, 1)], 2, 1));
+    store.terminate("a", None).await;
+    assert_eq!(depths().await, (vec![], 0, 0));
 }
 
 /// A worker counts until its lease ends by the store's clock.

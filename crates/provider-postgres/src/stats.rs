@@ -1,13 +1,14 @@
 //! Counts of a store, all of one moment. They come from indexes, as far as the server knows their pages to be visible
 //! to all. Rows are read only of instances that are due or owned, which are few where workers keep up.
 
-use perdure_provider::{OVERDUE_MS, StoreStats};
+use perdure_provider::{OVERDUE_MS, QueueDepth, StoreStats};
 
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::number;
 use crate::statement::named;
+use crate::text::decode;
 
 /// An instance that never had a turn is due or has an owner.
 const COUNTS: &str = "WITH clock AS MATERIALIZED (
@@ -19,6 +20,16 @@ const COUNTS: &str = "WITH clock AS MATERIALIZED (
   max(clock.now - i.wake_at) AS oldest,
     count(*) FILTER (WHERE i.status = 'Pending') AS pending
   FROM clock JOIN {schema}.instances i ON i.wake_at IS NOT NULL AND i.wake_at <= clock.now
+), depths AS (
+  SELECT queue, sum(waiting)::bigint AS waiting, sum(running)::bigint AS running FROM (
+    SELECT queue, count(*) AS waiting, 0 AS running FROM {schema}.tasks WHERE owner IS NULL GROUP BY queue
+    UNION ALL
+    SELECT queue, 0, count(*) FROM {schema}.tasks WHERE owner IS NOT NULL GROUP BY queue) t
+  GROUP BY queue
+), queues AS MATERIALIZED (
+  SELECT coalesce(array_agg(queue), '{}') AS names, coalesce(array_agg(waiting), '{}') AS waiting,
+    coalesce(array_agg(running), '{}') AS running
+  FROM depths
 )
 SELECT
   (SELECT count(*) FROM {schema}.instances WHERE completed_at IS NULL),
@@ -29,11 +40,10 @@ SELECT
   coalesce((SELECT count FROM ended WHERE status = 'Cancelled'), 0),
   coalesce((SELECT count FROM ended WHERE status = 'Terminated'), 0),
   (SELECT count(*) FROM {schema}.messages),
-  (SELECT count(*) FROM {schema}.tasks WHERE owner IS NULL),
-  (SELECT count(*) FROM {schema}.tasks WHERE owner IS NOT NULL),
   (SELECT count(*) FROM {schema}.workers WHERE lease_until > clock.now),
-  due.count, due.overdue, due.oldest
-FROM clock, due";
+  due.count, due.overdue, due.oldest,
+  queues.names, queues.waiting, queues.running
+FROM clock, due, queues";
 
 pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Failure> {
     let row = named!(
@@ -42,7 +52,7 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Fail
         { now: P::MaybeInt(connection.from.clock_ms()), overdue: P::Int(OVERDUE_MS) }
     )
     .await?;
-    let mut counts = [0; 13];
+    let mut counts = [0; 11];
     for (column, count) in counts.iter_mut().enumerate() {
         *count = number(&row, column)?;
     }
@@ -55,21 +65,27 @@ pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Fail
         cancelled,
         terminated,
         messages,
-        waiting,
-        running,
         workers,
         due,
         overdue,
     ] = counts;
-    let oldest: Option<i64> = row.try_get(13)?;
-    Ok(StoreStats {
+    let oldest: Option<i64> = row.try_get(11)?;
+    let names: Vec<String> = row.try_get(12)?;
+    let (waiting, running): (Vec<i64>, Vec<i64>) = (row.try_get(13)?, row.try_get(14)?);
+    let depth = |((queue, waiting), running): ((String, i64), i64)| QueueDepth {
+        queue: decode(queue),
+        waiting: waiting.unsigned_abs(),
+        running: running.unsigned_abs(),
+    };
+    let queues = names.into_iter().zip(waiting).zip(running).map(depth).collect();
+    let stats = StoreStats {
         instances: StoreStats::by_status(open, pending, suspended, [completed, failed, cancelled, terminated]),
         messages,
-        tasks_waiting: waiting,
-        tasks_running: running,
         workers,
         due,
         overdue,
         oldest_due_ms: oldest.map(i64::unsigned_abs),
-    })
+        ..StoreStats::default()
+    };
+    Ok(stats.with_queues(queues))
 }

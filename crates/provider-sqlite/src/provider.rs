@@ -30,8 +30,8 @@ use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
-    acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, open_work, overdue, rows,
-    stats, status, suspicion, tasks, texts, worker, write,
+    acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, open_work, overdue, stats,
+    status, suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.

@@ -48,13 +48,30 @@ pub struct PrunedExecutions {
     pub next: Option<InstanceKey>,
 }
 
+/// Most queues that the [counts](StoreStats) of a store name.
+pub const STATS_QUEUES_MAX: usize = 100;
+
+/// The attempts of one activity queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Name of the queue.
+    pub queue: String,
+    /// Attempts that wait for a worker, due or not.
+    pub waiting: u64,
+    /// Attempts that workers run.
+    pub running: u64,
+}
+
 /// The counts of a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Instances by status, in the order of [`Status::ALL`](crate::Status::ALL).
     pub instances: [u64; 7],
     /// Messages that wait for instances.
     pub messages: u64,
+    /// Attempts by queue, the fullest queues first and then by name, at most [`STATS_QUEUES_MAX`] queues. Queues without
+    /// attempts are left out.
+    pub queues: Vec<QueueDepth>,
     /// Attempts that wait for a worker, due or not.
     pub tasks_waiting: u64,
     /// Attempts that workers run for other workers' instances.
@@ -70,6 +87,20 @@ pub struct StoreStats {
 }
 
 impl StoreStats {
+    /// Returns the counts with the attempts of all queues.
+    #[must_use]
+    pub fn with_queues(mut self, mut queues: Vec<QueueDepth>) -> Self {
+        self.tasks_waiting = queues.iter().map(|queue| queue.waiting).sum();
+        self.tasks_running = queues.iter().map(|queue| queue.running).sum();
+        queues.sort_unstable_by(|a, b| {
+            let depth = |queue: &QueueDepth| std::cmp::Reverse(queue.waiting + queue.running);
+            depth(a).cmp(&depth(b)).then_with(|| a.queue.cmp(&b.queue))
+        });
+        queues.truncate(STATS_QUEUES_MAX);
+        self.queues = queues;
+        self
+    }
+
     /// Returns the instances by status, from the counts that a store keeps: the instances that have not ended, the
     /// pending and the suspended ones among them, and the ended ones by status.
     #[must_use]

@@ -82,7 +82,9 @@ pub use end::{Affected, settlement};
 pub use error::{CommitOutcome, ProviderError, ProviderErrorKind};
 pub use execution::{ExecutionSummary, ExecutionsRequest};
 pub use footprint::{FOOTPRINT_MAILBOXES_MAX, Footprint};
-pub use housekeeping::{PruneExecutions, PruneRequest, Pruned, PrunedExecutions, StoreStats};
+pub use housekeeping::{
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDepth, STATS_QUEUES_MAX, StoreStats,
+};
 pub use inspection::Inspection;
 pub use instance::{
     Acquire, Acquired, AcquiredInstance, Epoch, Inbox, InboxPosition, InstanceKey, InstanceStatus, Load, LoadOne,
