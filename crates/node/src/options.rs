@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::Limits;
+use perdure_provider::Queues;
 use perdure_runtime::{Level, RuntimeError, RuntimeOptions};
 use serde_json::Value;
 
@@ -39,8 +40,12 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
     )?;
     let queues = match &json["queues"] {
         Value::Null => defaults.queues,
-        value => serde_json::from_value(value.clone())
-            .map_err(|_| argument(format!("the option queues must be a list of names, not {value}")))?,
+        Value::String(any) if any == "any" => Queues::Any,
+        value => serde_json::from_value(value.clone()).map(Queues::Named).map_err(|_| {
+            argument(format!(
+                "the option queues must be 'any' or a list of names, not {value}"
+            ))
+        })?,
     };
     Ok(RuntimeOptions {
         threads: count("threads", defaults.threads)?,

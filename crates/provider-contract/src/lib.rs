@@ -390,6 +390,7 @@ macro_rules! behaviour {
             tasks {
                 are_taken_by_a_worker_that_serves_their_queue,
                 are_not_taken_for_another_queue_or_activity,
+                of_every_queue_are_taken_by_a_worker_that_serves_any,
                 come_by_priority_and_time,
                 the_end_of_one_is_told_to_its_instance,
                 the_end_of_one_wakes_its_instance,

@@ -332,7 +332,7 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
     for (limit, taken) in [(150, 2), (1, 1), (1, 0)] {
         let request = TaskRequest {
             worker: worker.clone(),
-            queues: vec!["default".into()],
+            queues: perdure_provider::Queues::Named(vec!["default".into()]),
             names: vec!["step".into()],
             limit: bytes(limit),
         };

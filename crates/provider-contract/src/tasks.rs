@@ -5,7 +5,7 @@ use perdure_engine::{
 };
 use perdure_provider::{
     AcquiredInstance, AcquiredTasks, AfterTurn, CrossInstanceEffects, Heartbeat, NextExecution, Outcome, PageLimit,
-    ReleaseTask, Reporter, Task, TaskDone, TaskName, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
+    Queues, ReleaseTask, Reporter, Task, TaskDone, TaskName, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{Handle, START_MS, Store, VERSION, end, release, started, turn};
@@ -78,7 +78,7 @@ impl Handle<'_> {
     pub(crate) async fn tasks(&self, worker: &WorkerId, limit: usize) -> AcquiredTasks {
         let request = TaskRequest {
             worker: worker.clone(),
-            queues: vec!["default".into(), "gpu".into()],
+            queues: Queues::Named(vec!["default".into(), "gpu".into()]),
             names: vec!["other".into(), "step".into()],
             limit: PageLimit::rows(limit),
         };
@@ -142,7 +142,7 @@ pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
     for (queue, name) in [("default", "step"), ("gpu", "other")] {
         let request = TaskRequest {
             worker: worker.clone(),
-            queues: vec![queue.into()],
+            queues: Queues::Named(vec![queue.into()]),
             names: vec![name.into()],
             limit: PageLimit::rows(10),
         };
@@ -153,6 +153,47 @@ pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
     }
     let stranger = WorkerId("nobody".into());
     assert_eq!(store.tasks(&stranger, 10).await, AcquiredTasks::default());
+}
+
+/// The order of the tasks is the same as in one queue, and the names of activities still count. The next due time is
+/// that of any queue.
+pub async fn of_every_queue_are_taken_by_a_worker_that_serves_any(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    let owned = store.owned("a", &worker).await;
+    let queues = ["b", "a", "a", "c", "b", "d"];
+    let offers = (2..).zip(queues).map(|(id, queue)| TaskOffer {
+        queue: queue.into(),
+        priority: if id == 5 { 9 } else { 0 },
+        due_at_ms: if id == 7 { START_MS + 50 } else { 10 - id as i64 },
+        ..offer(id, if id == 3 { "unknown" } else { "step" })
+    });
+    let offers = offers.collect();
+    let events = (2..=7).map(|id| scheduled(id, "step")).collect();
+    let turn = TurnCommit {
+        events,
+        ..turn(&owned, &worker)
+    };
+    store.did(offering(turn, offers)).await;
+    let request = TaskRequest {
+        worker: helper,
+        queues: Queues::Any,
+        names: vec!["other".into(), "step".into()],
+        limit: PageLimit::rows(3),
+    };
+    let acquire = async || {
+        let acquired = store.provider.acquire_tasks(request.clone()).await;
+        acquired.expect("the store answers")
+    };
+    let acquired = acquire().await;
+    assert_eq!(numbers(&acquired), [5, 6, 4]);
+    assert_eq!(acquired.next_due_ms, Some(8));
+    let acquired = acquire().await;
+    assert_eq!(
+        (numbers(&acquired), acquired.next_due_ms),
+        (vec![2], Some(START_MS + 50))
+    );
+    assert!(acquire().await.tasks.is_empty());
 }
 
 /// Tasks come by priority, then the longest due first. The rest that the limit leaves is reported as due.

@@ -23,7 +23,7 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
     }
     let waiting =
         tables.tasks.iter().map(|(_, row)| row).filter(|row| {
-            row.worker.is_none() && request.queues.contains(&row.queue) && request.names.contains(&row.name)
+            row.worker.is_none() && request.queues.serve(&row.queue) && request.names.contains(&row.name)
         });
     let (mut due, later): (Vec<_>, Vec<_>) = waiting
         .map(|row| (Reverse(row.priority), row.due_at_ms, row.task))

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredTasks, InstanceKey, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{
+    AcquiredTasks, InstanceKey, Outcome, Queues, ReleaseTask, Task, TaskName, TaskRequest, WorkerId,
+};
 use tokio_postgres::Row;
 
 use crate::connection::Connection;
@@ -22,14 +24,42 @@ pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
+/// The queues and activities whose tasks a worker takes.
+macro_rules! named_sorts {
+    () => {
+        "sorts AS MATERIALIZED (
+  SELECT q.queue, n.name FROM unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name)
+)"
+    };
+}
+
+/// The same of a worker that serves any queue: those in which tasks wait. One seek of the index finds each.
+macro_rules! any_sorts {
+    () => {
+        "waiting AS (
+  (SELECT queue, name FROM {schema}.tasks WHERE owner IS NULL ORDER BY queue, name LIMIT 1)
+  UNION ALL
+  SELECT n.queue, n.name FROM waiting w CROSS JOIN LATERAL (
+    SELECT t.queue, t.name FROM {schema}.tasks t WHERE t.owner IS NULL AND (t.queue, t.name) > (w.queue, w.name)
+    ORDER BY t.queue, t.name LIMIT 1) n
+), sorts AS MATERIALIZED (
+  SELECT queue, name FROM waiting WHERE name = ANY ($names::text[])
+)"
+    };
+}
+
 /// Takes tasks for a worker, which is locked against its removal. A worker that is no longer registered gets none.
-const TAKE: &str = "WITH w AS MATERIALIZED (
+macro_rules! take {
+    ($sorts:expr) => {
+        concat!(
+            "WITH RECURSIVE ",
+            $sorts,
+            ", w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 ), due AS MATERIALIZED (
-  SELECT d.* FROM w, unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name)
-  CROSS JOIN LATERAL (
+  SELECT d.* FROM w, sorts s CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND t.queue = q.queue AND t.name = n.name AND t.due_at <= coalesce($now, {now})
+    WHERE t.owner IS NULL AND t.queue = s.queue AND t.name = s.name AND t.due_at <= coalesce($now, {now})
     ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $limit FOR UPDATE SKIP LOCKED) d
   ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $limit
 ), ranked AS MATERIALIZED (
@@ -55,29 +85,60 @@ FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
   JOIN {schema}.history s ON s.instance_key = t.instance_key AND s.execution = t.execution AND s.event_id = 1
   LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution
   AND b.event_id = t.event_id
-ORDER BY t.place";
+ORDER BY t.place"
+        )
+    };
+}
 
 /// Selects the time at which the next task that is not taken is due.
-const NEXT: &str = "SELECT min(d.due_at) FROM unnest($queues::text[]) AS q (queue)
-CROSS JOIN unnest($names::text[]) AS n (name) CROSS JOIN LATERAL (
-    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = q.queue
-    AND t.name = n.name) d
-  WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)";
+macro_rules! next {
+    ($sorts:expr) => {
+        concat!(
+            "WITH RECURSIVE ",
+            $sorts,
+            " SELECT min(d.due_at) FROM sorts s CROSS JOIN LATERAL (
+    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = s.queue
+    AND t.name = s.name) d
+  WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
+        )
+    };
+}
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
-    let queues: Vec<Cow<'_, str>> = request.queues.iter().map(|queue| encode(queue)).collect();
     let names: Vec<Cow<'_, str>> = request.names.iter().map(|name| encode(name)).collect();
-    let (queues, names) = (P::Texts(&queues), P::Texts(&names));
+    let names = P::Texts(&names);
     let worker = P::Text(&request.worker.0);
     let limit = P::Int(integer(request.limit.rows as u64));
     let bytes = P::Int(integer(request.limit.bytes as u64));
-    let rows = named!(
-        session.query,
-        TAKE,
-        { now: session.now(), queues: queues, names: names, owner: worker, limit: limit, bytes: bytes }
-    )
-    .await?;
-    let next = named!(session.query_one, NEXT, { queues: queues, names: names, owner: worker }).await?;
+    let (rows, next) = match &request.queues {
+        Queues::Named(queues) => {
+            let queues: Vec<Cow<'_, str>> = queues.iter().map(|queue| encode(queue)).collect();
+            let queues = P::Texts(&queues);
+            let rows = named!(
+                session.query,
+                take!(named_sorts!()),
+                { now: session.now(), queues: queues, names: names, owner: worker, limit: limit, bytes: bytes }
+            )
+            .await?;
+            (
+                rows,
+                named!(session.query_one, next!(named_sorts!()), { queues: queues, names: names, owner: worker })
+                    .await?,
+            )
+        }
+        Queues::Any => {
+            let rows = named!(
+                session.query,
+                take!(any_sorts!()),
+                { now: session.now(), names: names, owner: worker, limit: limit, bytes: bytes }
+            )
+            .await?;
+            (
+                rows,
+                named!(session.query_one, next!(any_sorts!()), { names: names, owner: worker }).await?,
+            )
+        }
+    };
     Ok(AcquiredTasks {
         // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
         // being taken.

@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use perdure_provider::{
-    Acquire, AcquiredInstance, Load, ManualClock, PageLimit, Provider, ProviderErrorKind as Kind, Status, TaskRequest,
-    WorkerId, Write,
+    Acquire, AcquiredInstance, Load, ManualClock, PageLimit, Provider, ProviderErrorKind as Kind, Queues, Status,
+    TaskRequest, WorkerId, Write,
 };
 use perdure_provider_contract::{instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
@@ -42,7 +42,7 @@ async fn an_instance_with_an_impossible_row_is_told_of_alone() {
         store.register_worker(new_worker("w")).await.expect("it is registered");
         let tasks = TaskRequest {
             worker: worker.clone(),
-            queues: vec!["default".into()],
+            queues: Queues::Named(vec!["default".into()]),
             names: vec!["act".into()],
             limit: TEN,
         };

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{AcquiredTasks, InstanceKey, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{
+    AcquiredTasks, InstanceKey, Outcome, Queues, ReleaseTask, Task, TaskName, TaskRequest, WorkerId,
+};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
@@ -34,16 +36,14 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     let mut due = Vec::new();
     let mut next_due_ms: Option<i64> = None;
     let mut is_next = |at: i64| next_due_ms = Some(next_due_ms.map_or(at, |next| next.min(at)));
-    for queue in &request.queues {
-        for name in &request.names {
-            let found = collect(session, queue, name, request.limit.rows)?;
-            if found.len() <= request.limit.rows
-                && let Some(at) = next_due(session, queue, name)?
-            {
-                is_next(at);
-            }
-            due.extend(found);
+    for (queue, name) in sorts(session, request)? {
+        let found = collect(session, &queue, &name, request.limit.rows)?;
+        if found.len() <= request.limit.rows
+            && let Some(at) = next_due(session, &queue, &name)?
+        {
+            is_next(at);
         }
+        due.extend(found);
     }
     due.sort_unstable();
     let (mut tasks, mut bytes) = (Vec::new(), 0);
@@ -60,6 +60,35 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
         }
     }
     Ok(AcquiredTasks { tasks, next_due_ms })
+}
+
+/// Returns the queues and activities whose tasks the worker takes. If it serves any queue, these are the ones in which
+/// tasks wait: one seek of the index finds each.
+fn sorts(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<(String, String)>, Failure> {
+    let Queues::Named(queues) = &request.queues else {
+        let mut sorts = Vec::new();
+        let mut last = (String::new(), String::new());
+        while let Some(sort) = session.query_optional(
+            "SELECT queue, name FROM tasks INDEXED BY tasks_due
+             WHERE owner IS NULL AND (queue, name) > (?1, ?2) ORDER BY queue, name LIMIT 1",
+            params![last.0, last.1],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )? {
+            last = sort;
+            if request.names.contains(&last.1) {
+                sorts.push(last.clone());
+            }
+        }
+        return Ok(sorts);
+    };
+    let of_queue = |queue: &String| {
+        request
+            .names
+            .iter()
+            .map(|name| (queue.clone(), name.clone()))
+            .collect::<Vec<_>>()
+    };
+    Ok(queues.iter().flat_map(of_queue).collect())
 }
 
 /// Returns the due tasks of one activity in one queue: at most `limit + 1`.

@@ -8,7 +8,7 @@ use std::path::Path;
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
     Acquire, AcquiredInstance, Filter, InboxPosition, InstanceKey, ListRequest, Load, OverdueRequest, PageLimit,
-    Provider, ProviderError, ProviderErrorKind as Kind, TaskRequest, WorkerId,
+    Provider, ProviderError, ProviderErrorKind as Kind, Queues, TaskRequest, WorkerId,
 };
 use perdure_provider_contract::new_worker;
 use perdure_provider_sqlite::SqliteProvider;
@@ -96,7 +96,7 @@ async fn read_all(store: &SqliteProvider, what: &str) {
     readable(what, store.take_over_expired_workers("{}").await);
     let tasks = TaskRequest {
         worker: worker.clone(),
-        queues: vec!["slow".into()],
+        queues: Queues::Named(vec!["slow".into()]),
         names: vec!["act".into()],
         limit: TEN,
     };

@@ -108,7 +108,7 @@ pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, Provide
 pub use sql::SqlBuilder;
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
-pub use task::{AcquiredTasks, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
+pub use task::{AcquiredTasks, Queues, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};
 pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId, WorkerLoad};

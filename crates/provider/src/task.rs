@@ -69,13 +69,33 @@ impl Task {
     }
 }
 
+/// The activity queues that a worker serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Queues {
+    /// Every queue, also one that appears later.
+    Any,
+    /// The queues with these names.
+    Named(Vec<String>),
+}
+
+impl Queues {
+    /// Returns true if a queue is one of them.
+    #[must_use]
+    pub fn serve(&self, queue: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Named(names) => names.iter().any(|name| name == queue),
+        }
+    }
+}
+
 /// A request for attempts.
 #[derive(Clone, Debug)]
 pub struct TaskRequest {
     /// The worker that asks.
     pub worker: WorkerId,
     /// Queues that the worker serves.
-    pub queues: Vec<String>,
+    pub queues: Queues,
     /// Names of activities that the worker can run.
     pub names: Vec<String>,
     /// Most attempts to take. No more are taken once their inputs and kept heartbeats have so many bytes.

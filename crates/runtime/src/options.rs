@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
-use perdure_provider::PageLimit;
+use perdure_provider::{PageLimit, Queues};
 
 /// Options of a runtime.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct RuntimeOptions {
     /// Version of the program that runs the worker's code, as the worker reports it to others.
     pub node_version: String,
     /// Queues whose activities this worker runs.
-    pub queues: Vec<String>,
+    pub queues: Queues,
     /// Highest number of messages that may wait for an instance when an instance of this worker sends to it.
     pub mailbox_messages: u64,
     /// Budget of a turn.
@@ -50,7 +50,7 @@ impl Default for RuntimeOptions {
             hold_timer: HOLD_TIMER,
             worker_name: String::new(),
             node_version: String::new(),
-            queues: vec![DEFAULT_QUEUE.to_owned()],
+            queues: Queues::Named(vec![DEFAULT_QUEUE.to_owned()]),
             mailbox_messages: 1_000_000,
             budget: Budget::default(),
             limits: Limits::default(),

@@ -166,7 +166,7 @@ impl Activities {
             return true;
         }
         let queue = task.options.queue();
-        if !self.shared.options.queues.iter().any(|served| served == queue) {
+        if !self.shared.options.queues.serve(queue) {
             return false;
         }
         if !self.shared.registry.lock().has_activity(&task.name) {

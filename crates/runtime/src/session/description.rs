@@ -4,6 +4,7 @@
 //! The report is for people. Nothing in it changes while nothing happens, so a worker without work has nothing to
 //! write.
 
+use perdure_provider::Queues;
 use perdure_scheduler::LaneStats;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,9 @@ pub struct RegisteredNames {
     pub activities: Vec<String>,
     /// The queues whose activities the worker runs.
     pub queues: Vec<String>,
+    /// True if the worker runs the activities of every queue. Then no queue is named.
+    #[serde(default)]
+    pub any_queue: bool,
     /// True if names are left out, because they take more than 32 KiB together.
     pub is_cut: bool,
 }
@@ -123,7 +127,7 @@ impl WorkerDescription {
 }
 
 impl RegisteredNames {
-    fn of(registry: &Registry, queues: &[String]) -> Self {
+    fn of(registry: &Registry, queues: &Queues) -> Self {
         let mut names = Self::default();
         let mut room = DESCRIBED_NAMES_BYTES;
         let mut is_cut = false;
@@ -133,7 +137,10 @@ impl RegisteredNames {
             is_cut |= room == 0;
             room > 0
         };
-        names.queues = queues.iter().filter(|queue| admit(queue)).cloned().collect();
+        match queues {
+            Queues::Any => names.any_queue = true,
+            Queues::Named(queues) => names.queues = queues.iter().filter(|queue| admit(queue)).cloned().collect(),
+        }
         for (name, version) in registry.all() {
             if !admit(&name) || !admit(&version) {
                 break;
@@ -175,7 +182,7 @@ mod tests {
             });
             registry.add_activity(format!("activity {n}"));
         }
-        let names = RegisteredNames::of(&registry, &["default".to_owned()]);
+        let names = RegisteredNames::of(&registry, &Queues::Named(vec!["default".to_owned()]));
         assert!(names.is_cut && names.activities.is_empty() && names.queues == ["default"]);
         assert!(names.orchestrations.len() > 50);
         let text = serde_json::to_string(&names).expect("names are JSON");

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use perdure_provider::{ProviderErrorKind, Status, WorkerId, Write};
+use perdure_provider::{ProviderErrorKind, Queues, Status, WorkerId, Write};
 
 use crate::support::{Call, Fixture, Op, Script};
 use perdure_runtime::internals::{look_for_tasks, look_for_work};
@@ -267,7 +267,7 @@ async fn an_instance_of_an_earlier_epoch_is_released() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_the_worker_does_not_know_is_returned_within_two_renewals() {
     let serving = RuntimeOptions {
-        queues: vec!["gpu".into()],
+        queues: Queues::Named(vec!["gpu".into()]),
         ..options()
     };
     let mut owner = Fixture::started(options(), &[Op::Queued("gpu", "render")]).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::EventKind;
-use perdure_provider::{ProviderErrorKind, Status};
+use perdure_provider::{ProviderErrorKind, Queues, Status};
 use perdure_scheduler::LaneId;
 
 use crate::support::{Call, Fixture, Op, Script};
@@ -15,7 +15,7 @@ const MAIN: Script = &[Op::Queued("gpu", "render"), Op::Activity("after")];
 
 fn serving(queue: &str, slots: usize) -> RuntimeOptions {
     RuntimeOptions {
-        queues: vec![queue.to_owned()],
+        queues: Queues::Named(vec![queue.to_owned()]),
         activity_concurrency: slots,
         ..RuntimeOptions::default()
     }

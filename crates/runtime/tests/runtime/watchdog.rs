@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perdure_provider::{ProviderErrorKind, Status, Suspicion, WorkerId};
+use perdure_provider::{ProviderErrorKind, Queues, Status, Suspicion, WorkerId};
 
 use crate::support::{Call, Fixture, Op};
 use perdure_runtime::{RuntimeOptions, Token};
@@ -263,7 +263,7 @@ async fn a_worker_that_starts_over_while_held_up_looks_for_tasks_when_its_thread
     owner.start("i").await;
     assert_eq!(owner.memory.take_tasks(OTHER, "gpu", "render").len(), 1);
     let mut helper = owner.beside(RuntimeOptions {
-        queues: vec!["gpu".to_owned()],
+        queues: Queues::Named(vec!["gpu".to_owned()]),
         ..RuntimeOptions::default()
     });
     helper.runtime.register_activity("render".into());

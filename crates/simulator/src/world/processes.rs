@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use perdure_provider::Queues;
 use perdure_runtime::{Host, Job, LaneId, Runtime, RuntimeError, RuntimeOptions, Store};
 use tokio::runtime::Handle;
 
@@ -98,10 +99,12 @@ impl World<'_> {
             cached_instances_max: plan.cached_instances_max,
             lease: Duration::from_millis(self.plan.lease_ms),
             turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
-            queues: ["default".to_owned()]
-                .into_iter()
-                .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
-                .collect(),
+            queues: Queues::Named(
+                ["default".to_owned()]
+                    .into_iter()
+                    .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
+                    .collect(),
+            ),
             ..RuntimeOptions::default()
         }
     }

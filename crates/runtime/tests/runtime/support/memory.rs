@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
 use perdure_provider::{
     Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, Probation, ProbationStep, Provider,
-    ProviderError, ProviderErrorKind, Task, TaskRequest, WorkerId, Write,
+    ProviderError, ProviderErrorKind, Queues, Task, TaskRequest, WorkerId, Write,
 };
 use perdure_provider_memory::{InstanceRow, MemoryProvider, MemoryStore};
 use tokio::sync::Notify;
@@ -259,7 +259,7 @@ impl Memory {
     pub(crate) fn take_tasks(&self, worker: &str, queue: &str, name: &str) -> Vec<Task> {
         let request = TaskRequest {
             worker: WorkerId(worker.into()),
-            queues: vec![queue.to_owned()],
+            queues: Queues::Named(vec![queue.to_owned()]),
             names: vec![name.to_owned()],
             limit: PageLimit {
                 rows: usize::MAX,
