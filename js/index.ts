@@ -7,6 +7,8 @@ export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';
 export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
 export type { RegisteredNames, StoreDescription, WorkerDescription, WorkerInfo } from './client/description.ts';
+export type { ExecutionInfo, ExecutionList, ExecutionsOptions, ExecutionsPage } from './client/executions.ts';
+export type { InstanceFacts, MailboxFacts } from './client/facts.ts';
 export type { InstanceHandle, ResultOptions } from './client/handle.ts';
 export type {
   ExportedEvent,
@@ -35,9 +37,10 @@ export type {
   PruneOptions,
 } from './client/listing.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
-export type { OverdueInstances, StoreStats } from './client/stats.ts';
+export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
 export type { StoreClient } from './client/store-client.ts';
+export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
 export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
 export type {
   Branch,

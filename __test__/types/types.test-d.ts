@@ -201,7 +201,7 @@ describe('a client that looks after instances', () => {
 
   it('holds, deletes and counts', () => {
     expectTypeOf(client.suspend('id', 'why')).resolves.toBeVoid();
-    expectTypeOf(client.deleteInstance('id')).resolves.toBeVoid();
+    expectTypeOf(client.deleteInstance('id', { descendants: true })).resolves.toEqualTypeOf<{ deleted: number }>();
     expectTypeOf(client.prune({ status: 'Completed', completedBefore: '2030-01-01' })).resolves.toEqualTypeOf<{
       deleted: number;
     }>();

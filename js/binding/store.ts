@@ -31,7 +31,7 @@ export type StoreRequest =
       readonly unreadMax: number;
     }
   | {
-      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status';
+      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'footprint';
       readonly id: string;
     }
   | { readonly kind: 'waitForStatusChange'; readonly id: string; readonly afterVersion: number }
@@ -46,6 +46,15 @@ export type StoreRequest =
       readonly from: number;
       /** `null`: as many events as a page may have. */
       readonly limit: number | null;
+    }
+  | {
+      readonly kind: 'executions';
+      readonly id: string;
+      /** The key of the page before; `null` for the first page. */
+      readonly key: number | null;
+      /** The newest execution; `null`: the current one. */
+      readonly from: number | null;
+      readonly limit: number;
     }
   | { readonly kind: 'list'; readonly filter: object; readonly cursor: string | null; readonly limit: number }
   | { readonly kind: 'prune'; readonly filter: object; readonly limit: number | null }

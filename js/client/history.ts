@@ -247,7 +247,7 @@ export async function exportHistory(
 }
 
 /** Returns the version that an execution runs: its start records it, or else its first turn does. */
-export function versionIn([first, second]: readonly ExportedEvent[]): unknown {
+export function versionIn([first, second]: readonly Pick<ExportedEvent, 'kind' | 'meta'>[]): unknown {
   return first?.meta?.version || (second?.kind === 'ExecutionBegan' ? second.meta?.version : undefined) || '';
 }
 

@@ -1,7 +1,7 @@
 // Lists of instances: filters and pages.
 
 import type { StorePort } from '../store/providers.ts';
-import { named, type OptionTable, oneOf, textsByName, time, timeOf, whole } from '../util/options.ts';
+import { listOfNames, named, type OptionTable, oneOf, textsByName, time, timeOf, whole } from '../util/options.ts';
 import { isList } from '../util/show.ts';
 import {
   ENDED_STATES,
@@ -19,8 +19,13 @@ const PAGE = 100;
 /** Instances that are read from the store at once. */
 const READ_MAX = 200;
 
+/** The most ids of a filter. */
+const IDS_MAX = 1_000;
+
 /** Conditions on instances. An instance matches when all given conditions hold. */
 export interface InstanceFilter {
+  /** One of these ids: 1 to 1 000. An id that is in no use matches nothing. */
+  ids?: readonly string[];
   /** One of these states. Default: any. */
   status?: InstanceState | readonly InstanceState[];
   /** Name of the orchestration. */
@@ -59,6 +64,8 @@ export interface PruneOptions extends Omit<InstanceFilter, 'status'> {
 
 /** Options of {@link Client.pruneExecutions}. */
 export interface PruneExecutionsOptions extends InstanceFilter {
+  /** Ended before this time: a `Date`, or ISO text. */
+  completedBefore?: Date | string;
   /** Number of last executions that each instance keeps, including the current one; at least 1. */
   keep: number;
 }
@@ -81,6 +88,13 @@ function someOf(...words: readonly string[]): (value: unknown, path: string) => 
   };
 }
 
+function ids(value: unknown, path: string): void {
+  listOfNames(value, path);
+  const { length } = value as readonly string[];
+  if (length === 0) throw new TypeError(`${path} must name at least one instance; leave it out for all`);
+  if (length > IDS_MAX) throw new TypeError(`${path} must have at most ${IDS_MAX} ids, got ${length}`);
+}
+
 function tags(value: unknown, path: string): void {
   textsByName(value, path);
   for (const text of Object.entries(value as Record<string, string>).flat()) {
@@ -95,6 +109,7 @@ function cursor(value: unknown, path: string): void {
 }
 
 const FILTER = {
+  ids,
   name: named,
   version: named,
   tags,
@@ -113,11 +128,17 @@ export const PRUNE_OPTIONS: OptionTable = {
   limit: whole(1),
 };
 
-export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, keep: whole(1) };
+export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = {
+  status: someOf(...STATES),
+  ...FILTER,
+  completedBefore: time,
+  keep: whole(1),
+};
 
 /** Returns the filter as the addon takes it. The options must have been checked. */
 export function storeFilter(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): object {
   const {
+    ids,
     status = [],
     name,
     version,
@@ -131,6 +152,7 @@ export function storeFilter(options: ListOptions & Pick<PruneOptions, 'completed
   const at = (value: Date | string | undefined): number | undefined =>
     value === undefined ? undefined : timeOf(value, 'time');
   return {
+    ids,
     statuses: typeof status === 'string' ? [status] : status,
     name,
     version,

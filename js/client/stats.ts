@@ -4,6 +4,15 @@ import type { StoreRequest } from '../binding/store.ts';
 import type { StorePort } from '../store/providers.ts';
 import type { InstanceState } from './instance-status.ts';
 
+/** The attempts of one activity queue. */
+export interface QueueDepth {
+  /** Name of the queue. */
+  readonly name: string;
+  /** Attempts that wait for a worker, or for their retry time. */
+  readonly waiting: number;
+  readonly running: number;
+}
+
 /** The return value of {@link Client.stats}: counts of one moment. */
 export interface StoreStats {
   /** Instances by status. */
@@ -15,6 +24,8 @@ export interface StoreStats {
     /** Attempts that wait for a worker, or for their retry time. */
     readonly waiting: number;
     readonly running: number;
+    /** Attempts by queue, the fullest queues first, at most 100. Queues without attempts are left out. */
+    readonly queues: readonly QueueDepth[];
   };
   /** Started runtimes, of all processes, whose lease has not ended. */
   readonly workers: number;

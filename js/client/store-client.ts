@@ -47,9 +47,9 @@ export abstract class StoreClient {
   }
 
   /**
-   * Deletes ended instances that match all given conditions, as {@link Client.deleteInstance} does, the longest ended first.
-   * They are deleted in small batches, and workers commit turns in between. After a failure on the way, the deleted
-   * instances stay deleted.
+   * Deletes ended instances that match all given conditions, as {@link Client.deleteInstance} does, the longest ended
+   * first. They are deleted in small batches, and workers commit turns in between. After a failure on the way, the
+   * deleted instances stay deleted.
    *
    * @param options - conditions; `{}` matches every instance that has ended
    * @returns the number of deleted instances

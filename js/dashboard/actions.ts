@@ -21,7 +21,7 @@ const ACTIONS: Actions = {
   terminate: ({ client }, { id, reason }) => client.terminateInstance(id, reason),
   suspend: ({ client }, { id, reason }) => client.suspend(id, reason),
   resume: ({ client }, { id }) => client.resume(id),
-  delete: ({ client }, { id }) => client.deleteInstance(id),
+  delete: async ({ client }, { id }) => void (await client.deleteInstance(id)),
   start,
   restart,
 };

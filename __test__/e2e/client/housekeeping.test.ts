@@ -137,6 +137,18 @@ describe.each(STORES)('on $name', (kind) => {
       expect((await store.client.listInstances({ name }).page()).items).toEqual([]);
     });
 
+    it('deletes the instances with some ids', async () => {
+      const [first, second, third] = (await ended(3)) as [string, string, string];
+      const { client } = store;
+      const listed = await client.listInstances({ ids: [first, third, 'absent'] }).page();
+      expect(listed.items.map(({ id }) => id)).toEqual([third, first]);
+      expect(await client.prune({ ids: [first, third, 'absent'], completedBefore: new Date(0) })).toEqual({
+        deleted: 0,
+      });
+      expect(await client.prune({ ids: [first, third, 'absent'] })).toEqual({ deleted: 2 });
+      expect(await client.getStatus(second)).not.toBeNull();
+    });
+
     it('refuses options that are wrong', async () => {
       const wrong: [any, RegExp][] = [
         [undefined, /say what is to be deleted/],
@@ -144,6 +156,9 @@ describe.each(STORES)('on $name', (kind) => {
         [{ completdBefore: new Date() }, /`completedBefore`/],
         [{ completedBefore: '30d' }, /completedBefore must be a time/],
         [{ limit: 0 }, /limit/],
+        [{ ids: [] }, /ids must name at least one instance/],
+        [{ ids: ['a', ''] }, /ids\[1\]/],
+        [{ ids: Array.from({ length: 1_001 }, (_, n) => `${n}`) }, /ids must have at most 1000 ids, got 1001/],
       ];
       for (const [options, message] of wrong) {
         const error = await rejection(store.client.prune(options as PruneOptions));
@@ -190,7 +205,8 @@ describe.each(STORES)('former executions, on $name', (kind) => {
       {},
       { keep: 0 },
       { keep: 1, nmae: 'x' },
-      { keep: 1, completedBefore: new Date() },
+      { keep: 1, completedBefore: 'yesterday' },
+      { keep: 1, ids: 'one' },
     ]) {
       expect(await rejection(store.client.pruneExecutions(options as any))).toBeInstanceOf(TypeError);
     }
@@ -206,7 +222,7 @@ describe.each(STORES)('counts, on $name', (kind) => {
     const empty: StoreStats = {
       instances: none,
       messages: 0,
-      tasks: { waiting: 0, running: 0 },
+      tasks: { waiting: 0, running: 0, queues: [] },
       workers: 0,
       due: { instances: 0, overdue: 0, oldestMs: 0 },
     };
@@ -237,7 +253,7 @@ describe.each(STORES)('counts, on $name', (kind) => {
     expect(stats).toMatchObject({
       instances: { ...none, Pending: 1, Running: 2, Completed: 2, Failed: 1, Terminated: 1, Suspended: 1 },
       messages: 1,
-      tasks: { waiting: 1, running: 0 },
+      tasks: { waiting: 1, running: 0, queues: [{ name: 'nobody serves this', waiting: 1, running: 0 }] },
       workers: 1,
       due: { instances: 1, overdue: 0 },
     });

@@ -97,6 +97,7 @@ pub(crate) fn executions_text(page: &ExecutionsPage) -> String {
         "key": page.instance.key.0,
         "status": page.instance.status.as_str(),
         "version": page.instance.version,
+        "currentId": page.instance.execution.0,
         "executions": page.executions.iter().map(execution).collect::<Vec<_>>(),
         "next": page.next.map(|next| next.0),
     })

@@ -2,9 +2,9 @@
 //!
 //! An index gives the order. The filter is tested on each row that the walk passes, in SQL except for the tags, which
 //! are not parsed there. If the filter selects few instances that have an index of their own, the walk goes over these
-//! alone: instances with some ids, children of one parent, instances that have not ended, the rarer states. Ids that begin with a prefix are
-//! sorted for the walk if they are few. The matching instances are read after the walk, in one statement and no more
-//! than a page may hold.
+//! alone: instances with some ids, children of one parent, instances that have not ended, the rarer states. Ids that
+//! begin with a prefix are sorted for the walk if they are few. The matching instances are read after the walk, in one
+//! statement and no more than a page may hold.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -64,7 +64,8 @@ macro_rules! walk_continued {
     };
 }
 
-/// Reads the index of ended instances, or the instances with the ids of the filter, from the longest ended on, and no further than the walk may go.
+/// Reads the index of ended instances, or the instances with the ids of the filter, from the longest ended on, and no
+/// further than the walk may go.
 pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result<Pruned, Failure> {
     let PruneRequest {
         filter,
@@ -118,7 +119,8 @@ pub(crate) fn prune(session: &mut Session<'_>, request: &PruneRequest) -> Result
     Ok(pruned)
 }
 
-/// Reads the index of continued instances, or the instances with the ids of the filter, in order of the keys, and no further than the walk may go.
+/// Reads the index of continued instances, or the instances with the ids of the filter, in order of the keys, and no
+/// further than the walk may go.
 pub(crate) fn prune_executions(
     session: &mut Session<'_>,
     request: &PruneExecutions,

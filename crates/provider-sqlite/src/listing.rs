@@ -1,8 +1,9 @@
 //! Lists of instances, the newest first.
 //!
 //! An index gives the order, and the filter is applied to each row of the walk. Where the filter names few instances
-//! that have an index of their own, the walk goes over these alone: the children of one parent, the instances that have
-//! not ended, the rarer states, or the instances with some ids. Ids that begin with a prefix are sorted here where they are few.
+//! that have an index of their own, the walk goes over these alone: the instances with some ids, the children of one
+//! parent, the instances that have not ended, the rarer states. Ids that begin with a prefix are sorted here where they
+//! are few.
 
 use perdure_provider::{
     Filter, IndexedSet, InstanceKey, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,

@@ -69,8 +69,8 @@ pub struct StoreStats {
     pub instances: [u64; 7],
     /// Messages that wait for instances.
     pub messages: u64,
-    /// Attempts by queue, the fullest queues first and then by name, at most [`STATS_QUEUES_MAX`] queues. Queues without
-    /// attempts are left out.
+    /// Attempts by queue, the fullest queues first and then by name, at most [`STATS_QUEUES_MAX`] queues. Queues
+    /// without attempts are left out.
     pub queues: Vec<QueueDepth>,
     /// Attempts that wait for a worker, due or not.
     pub tasks_waiting: u64,

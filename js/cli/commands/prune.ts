@@ -17,6 +17,7 @@ interface Flags {
   readonly name?: string;
   readonly prefix?: string;
   readonly completedBefore?: Date;
+  readonly descendants?: true;
   readonly limit?: number;
   readonly executions?: number;
   readonly dryRun?: true;
@@ -53,15 +54,18 @@ export function prune(cli: Cli): void {
       cli.storeAction(async ({ client, terminal }, flags: Flags) => {
         const { status, name, prefix: idPrefix, completedBefore, limit, executions: keep } = flags;
         if (keep !== undefined) {
-          if (flags.dryRun === true || limit !== undefined || completedBefore !== undefined) {
-            throw usageError('--executions can be combined only with --status, --name, --prefix and --yes');
+          if (flags.dryRun === true || limit !== undefined) {
+            throw usageError('--executions cannot be combined with --limit or --dry-run');
           }
           await confirm(
             terminal,
             flags,
             `delete the histories of all former executions except the last ${keep} of each instance?`,
           );
-          const { deleted } = await client.pruneExecutions({ keep, ...withoutUndefined({ status, name, idPrefix }) });
+          const { deleted } = await client.pruneExecutions({
+            keep,
+            ...withoutUndefined({ status, name, idPrefix, completedBefore }),
+          });
           told(terminal, deleted, 'history of a former execution', 'histories of former executions');
           return;
         }
@@ -77,20 +81,27 @@ export function prune(cli: Cli): void {
         told(terminal, await deleteAll(client, terminal, options, limit ?? Infinity), 'instance');
       }),
     );
+  deletion(cli);
+}
+
+function deletion(cli: Cli): void {
   cli
     .command('delete', 'delete ended instances by id')
     .argument('<id...>', 'ids of the instances')
+    .option('--descendants', 'delete all descendants of the instances, too: all must have ended')
     .option('-y, --yes', 'do not ask for confirmation')
     .action(
       cli.storeAction(async ({ client, terminal }, ids: string[], flags: Flags) => {
         await confirm(
           terminal,
           flags,
-          `delete ${ids.length === 1 ? printable(ids[0] as string) : countText(ids.length, 'instance')}?`,
+          `delete ${ids.length === 1 ? printable(ids[0] as string) : countText(ids.length, 'instance')}` +
+            `${flags.descendants === true ? ' with all descendants' : ''}?`,
         );
         for (const id of ids) {
-          await client.deleteInstance(id);
-          terminal.note(`${printable(id)}: deleted`);
+          const { deleted } = await client.deleteInstance(id, { descendants: flags.descendants === true });
+          const others = deleted === 1 ? '' : ` with ${countText(deleted - 1, 'descendant')}`;
+          terminal.note(`${printable(id)}: deleted${others}`);
         }
       }),
     );

@@ -5,7 +5,7 @@ import { STATES } from '../../client/instance-status.ts';
 import type { StoreStats } from '../../client/stats.ts';
 import type { Cli } from '../cli.ts';
 import type { Terminal } from '../terminal.ts';
-import { countText, spanText } from '../text.ts';
+import { countText, printable, spanText } from '../text.ts';
 import { writeWorkers } from './workers.ts';
 
 export function stats(cli: Cli): void {
@@ -36,6 +36,9 @@ export function writeStats(terminal: Terminal, found: StoreStats, workers?: read
     ['  overdue', due.overdue === 0 ? terminal.style('dim', '0') : terminal.style('red', `${due.overdue}`)],
     ['Messages', `${messages} waiting`],
     ['Tasks', `${tasks.waiting} waiting, ${tasks.running} running`],
+    ...tasks.queues.map(
+      ({ name, waiting, running }) => [`  ${printable(name)}`, `${waiting} waiting, ${running} running`] as const,
+    ),
     ['Workers', workers === undefined ? countText(found.workers, 'worker') : undefined],
   ]);
   if (workers !== undefined) {
