@@ -9,7 +9,8 @@ import { guard } from './native-error.ts';
 export interface NativeRuntimeOptions {
   readonly threads: number;
   readonly activityConcurrency: number;
-  readonly queues: readonly string[];
+  /** `'any'`: every queue. */
+  readonly queues: readonly string[] | 'any';
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
   readonly turnDeadlineMs: number;

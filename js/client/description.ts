@@ -59,8 +59,10 @@ export interface RegisteredNames {
   }[];
   /** Names of activities, in order. */
   readonly activities: readonly string[];
-  /** `queues` of the runtime: it runs activities of these queues. */
+  /** `queues` of the runtime: it runs activities of these queues. Empty for `'any'`. */
   readonly queues: readonly string[];
+  /** True if the runtime runs activities of every queue. */
+  readonly anyQueue: boolean;
   /** True if names are left out, because all of them would take more than 32 KiB. */
   readonly isCut: boolean;
 }

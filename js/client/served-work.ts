@@ -41,7 +41,7 @@ export class ServedWork {
   /** Says that no live worker runs an activity in a queue. Returns `undefined` if a worker does, or may. */
   missingActivity(queue: string, name: string): string | undefined {
     if (!this.isComplete) return undefined;
-    const serving = this.registered.filter(({ queues }) => queues.includes(queue));
+    const serving = this.registered.filter(({ queues, anyQueue }) => anyQueue || queues.includes(queue));
     if (serving.length === 0) {
       const queues = this.registered.flatMap((names) => names.queues);
       return `no running worker serves the queue '${queue}' of activity '${name}'${didYouMean(queue, queues)}`;

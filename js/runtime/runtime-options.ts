@@ -4,6 +4,7 @@ import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import type { Duration } from '../util/duration.ts';
 import { bool, duration, finite, listOfNames, named, type OptionTable, oneOf, whole } from '../util/options.ts';
+import { isList, show } from '../util/show.ts';
 import { checkRuntimeLimits, type RuntimeLimits } from '../values/limits.ts';
 import { checkModules } from './modules.ts';
 
@@ -32,9 +33,10 @@ export interface RuntimeOptions {
   activityConcurrency?: number;
   /**
    * Queues whose activities the runtime runs: those of its own orchestrations and, for other runtimes on the store,
-   * those that it has registered. Default `['default']`; `[]` runs inline activities only.
+   * those that it has registered. `'any'`: every queue, also one that appears later. Default `['default']`; `[]` runs
+   * inline activities only.
    */
-  queues?: readonly string[];
+  queues?: readonly string[] | 'any';
   /**
    * Time after which the runtime yields to the event loop, ms: between turns, and within a long turn before the next
    * delivery to the code. Default 5.
@@ -108,12 +110,18 @@ export interface RuntimeOptions {
 /** The most worker threads of a runtime. */
 const THREADS_MAX = 256;
 
+function checkQueues(value: unknown, path: string): void {
+  if (value === 'any') return;
+  if (!isList(value)) throw new TypeError(`${path} must be a list of names, or 'any', got ${show(value)}`);
+  listOfNames(value, path);
+}
+
 /** @internal The check of each option. */
 export const RUNTIME_OPTIONS = {
   threads: whole(0, THREADS_MAX),
   modules: checkModules,
   activityConcurrency: whole(1, 1_000_000),
-  queues: listOfNames,
+  queues: checkQueues,
   turnSliceMs: finite(0.1, 60_000),
   cachedInstancesMax: whole(0, 0xffff_ffff),
   lease: duration(100),

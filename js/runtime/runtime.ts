@@ -404,7 +404,7 @@ export class Runtime {
     this.#native = this.#createNative();
   }
 
-  get #queues(): readonly string[] {
+  get #queues(): readonly string[] | 'any' {
     return this.#options.queues ?? ['default'];
   }
 

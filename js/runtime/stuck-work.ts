@@ -23,7 +23,7 @@ export class StuckWork {
   private readonly port: StorePort;
   private readonly client: Client;
   private readonly registry: Registry;
-  private readonly queues: readonly string[];
+  private readonly queues: readonly string[] | 'any';
   private readonly warn: (message: string, fields: TraceFields) => void;
   /** The messages about work that was found by the last look: each is logged once, while the work is found. */
   private logged = new Set<string>();
@@ -35,7 +35,7 @@ export class StuckWork {
     port: StorePort,
     client: Client,
     registry: Registry,
-    queues: readonly string[],
+    queues: readonly string[] | 'any',
     warn: (message: string, fields: TraceFields) => void,
   ) {
     this.port = port;
@@ -116,7 +116,10 @@ export class StuckWork {
         [name, version],
         [name, ''],
       ]),
-      servedActivities: this.queues.flatMap((queue) => activities.map(({ name }): [string, string] => [queue, name])),
+      // Work of any queue is left out once the reports of the workers are here.
+      servedActivities: (this.queues === 'any' ? [] : this.queues).flatMap((queue) =>
+        activities.map(({ name }): [string, string] => [queue, name]),
+      ),
     };
   }
 

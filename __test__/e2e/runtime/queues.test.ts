@@ -52,6 +52,28 @@ describe.each(STORES)('on $name', (kind) => {
     expect(historyViolations(await store.client.getHistory(id), 'Completed')).toEqual([]);
   });
 
+  it("a runtime with queues 'any' serves every queue, also one that appears later", async () => {
+    await store.start(
+      (runtime) =>
+        runtime.registerOrchestration('several', function* (ctx, queues: string[]) {
+          return yield* ctx.all(queues.map((queue) => ctx.scheduleActivity<string>('render', queue, { queue })));
+        }),
+      { queues: [] },
+    );
+    const provider = kind.isShared ? await store.open() : store.provider;
+    const helper = await renderer(async (_, input) => `${input} here`, { queues: 'any' }, provider);
+    for (const queues of [['gpu', 'default', 'slow'], ['appears later']]) {
+      const id = store.id();
+      await store.client.startOrchestration(id, 'several', queues);
+      const { output } = await store.client.waitForOrchestration(id, SOON);
+      expect(output).toEqual(queues.map((queue) => `${queue} here`));
+    }
+    const registered = (await store.client.workers()).map(({ about }) => about?.registered);
+    expect(registered).toContainEqual(expect.objectContaining({ queues: [], anyQueue: true }));
+    expect(registered).toContainEqual(expect.objectContaining({ queues: [], anyQueue: false }));
+    await helper.shutdown();
+  });
+
   it('a queue without a worker waits until a worker serves it', async () => {
     await rendering();
     const id = store.id();
@@ -190,7 +212,7 @@ describe.each(STORES)('on $name', (kind) => {
     const id = store.id();
     await store.client.startOrchestration(id, 'checks');
     expect((await store.client.waitForOrchestration(id, SOON)).status).toBe('Completed');
-    expect(() => store.runtime({ queues: 'gpu' as never })).toThrow('queues');
+    expect(() => store.runtime({ queues: 'gpu' as never })).toThrow("queues must be a list of names, or 'any'");
     expect(() => store.runtime({ queues: ['gpu', ''] })).toThrow('queues[1]');
   });
 });

@@ -48,7 +48,7 @@ export function WorkersPage(): JSX.Element {
 function Code({ worker: { id, name, pid, about } }: { worker: WorkerAnswer }): JSX.Element | null {
   const registered = about?.registered;
   if (registered === undefined) return null;
-  const { orchestrations, activities, queues, isCut } = registered;
+  const { orchestrations, activities, queues, anyQueue, isCut } = registered;
   return (
     <section class="panel" aria-labelledby={`code-${id}`}>
       <h2 id={`code-${id}`}>
@@ -69,9 +69,7 @@ function Code({ worker: { id, name, pid, about } }: { worker: WorkerAnswer }): J
         </div>
         <div>
           <dt>Queues</dt>
-          <dd>
-            <Names items={queues.map(tagOf)} />
-          </dd>
+          <dd>{anyQueue ? 'every queue' : <Names items={queues.map(tagOf)} />}</dd>
         </div>
       </dl>
       {isCut ? <p class="note">The report of this worker leaves names out, because they are too many.</p> : null}
