@@ -122,7 +122,13 @@ export {
   type SqliteOptions,
   SqliteProvider,
 } from './store/providers.ts';
-export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from './tracing/metrics.ts';
+export type {
+  ActivityOutcomes,
+  DurationHistogram,
+  LaneMetrics,
+  OrchestrationOutcomes,
+  RuntimeMetrics,
+} from './tracing/metrics.ts';
 export type { Telemetry } from './tracing/telemetry-hooks.ts';
 export type { Duration, IsoTime } from './util/duration.ts';
 export type { AsyncCodec } from './values/async-codec.ts';

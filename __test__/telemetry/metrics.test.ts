@@ -106,6 +106,15 @@ describe.each(STORES)('on $name', (kind) => {
       replayedEvents: 0,
       runningActivities: 0,
     });
+    expect(metrics.orchestrations).toEqual([
+      { name: 'steps', status: 'Completed', error: '', count: 2 },
+      { name: 'steps', status: 'Failed', error: 'Error', count: 1 },
+      { name: 'waits', status: 'Cancelled', error: '', count: 1 },
+    ]);
+    expect(metrics.activities).toEqual([
+      { name: 'step', result: 'completed', error: '', count: 7 },
+      { name: 'step', result: 'failed', error: 'Error', count: 7 },
+    ]);
     expect(metrics.queueAge.count).toBe(14);
     expect(metrics.stepLatency.count).toBe(14);
     const commits = metrics.commitLatency.count - begun.commitLatency.count;
@@ -149,6 +158,10 @@ describe.each(STORES)('on $name', (kind) => {
       expect(buckets).toEqual([...buckets].sort((a, b) => a - b));
       expect(buckets.at(-1)).toBe(samples.get(`perdure_step_latency_seconds_count{runtime="${runtime}"}`));
     }
+    const sum = (name: string, labels: string): number =>
+      [0, 1].reduce((all, n) => all + (samples.get(`perdure_${name}{runtime="${n}",${labels}}`) ?? 0), 0);
+    expect(sum('orchestration_outcomes_total', 'orchestration="steps",status="Completed",error=""')).toBe(1);
+    expect(sum('activity_outcomes_total', 'activity="step",result="failed",error="Error"')).toBe(2);
     expect(samples.get('perdure_store_workers')).toBe(2);
     expect(samples.get('perdure_store_instances{status="Completed"}')).toBeGreaterThan(0);
     const one = samplesOf(prometheusText(runtimes[0] as Runtime));
@@ -162,6 +175,36 @@ describe.each(STORES)('on $name', (kind) => {
         name.startsWith('perdure_store_'),
       ),
     ).toBe(true);
+  });
+
+  it('Prometheus reads names of queues and activities, which are escaped', async () => {
+    const queue = 'a "quoted"\nqueue \\';
+    const runtime = await store.start((runtime) =>
+      runtime
+        .registerOrchestration('offers', function* (ctx) {
+          yield ctx.scheduleActivity('elsewhere', null, { queue });
+        })
+        .registerActivity('odd "name"', () => {
+          throw new RangeError('on purpose');
+        })
+        .registerOrchestration('calls', function* (ctx) {
+          yield ctx.scheduleActivity('odd "name"', null, { retry: { maxAttempts: 1 } });
+        }),
+    );
+    const offers = store.id('offers');
+    await store.client.startOrchestration(offers, 'offers');
+    await run('calls', {});
+    await store.settled();
+    const text = prometheusText(runtime, await store.client.stats());
+    const lines = text.split('\n');
+    expect(lines).toContain('perdure_store_queue_tasks{queue="a \\"quoted\\"\\nqueue \\\\",state="waiting"} 1');
+    expect(lines).toContain(
+      'perdure_activity_outcomes_total{activity="odd \\"name\\"",result="failed",error="RangeError"} 1',
+    );
+    expect(lines).toContain(
+      'perdure_orchestration_outcomes_total{orchestration="calls",status="Failed",error="ActivityError"} 1',
+    );
+    await store.client.terminateInstance(offers);
   });
 
   it('OpenTelemetry collects the same metrics until it is stopped', async () => {

@@ -88,7 +88,7 @@ export class Sampler {
 }
 
 function answerOf(runtime: Runtime): RuntimeAnswer {
-  const { lanes: _, ...counted } = runtime.metrics();
+  const { lanes: _, orchestrations: __, activities: ___, ...counted } = runtime.metrics();
   const counters = Object.entries(counted).map(([name, of]): [string, number] =>
     typeof of === 'number' ? [name, of] : [`${name}MeanMs`, meanMs(of)],
   );

@@ -6,8 +6,8 @@ import type { DurationHistogram, LaneMetrics, RuntimeMetrics } from '../tracing/
 import { isList } from '../util/show.ts';
 
 /**
- * Labels of a sample. Names and values are Perdure's own, and none needs an escape. Ids and names of users are not
- * among them, because their number has no bound.
+ * Labels of a sample. The values of `orchestration`, `activity`, `error` and `queue` are the user's: their number is
+ * limited where they are counted, and a text format has to escape them. Ids of instances are not among the labels.
  */
 export type Labels = Readonly<Record<string, string>>;
 export type Kind = 'counter' | 'gauge';
@@ -29,6 +29,12 @@ export const NUMBERS: readonly (readonly [
       [{ status: 'Failed' }, m.failed],
       [{ status: 'Cancelled' }, m.cancelled],
     ],
+  ],
+  [
+    'orchestration_outcomes_total',
+    'counter',
+    'Instances that ended or were suspended on this runtime, by orchestration, status and error.',
+    (m) => m.orchestrations.map(({ name, status, error, count }) => [{ orchestration: name, status, error }, count]),
   ],
   ['instances_suspended_total', 'counter', 'Instances that this runtime suspended.', (m) => [[{}, m.suspended]]],
   [
@@ -61,6 +67,12 @@ export const NUMBERS: readonly (readonly [
       [{ result: 'completed' }, m.attemptsCompleted],
       [{ result: 'failed' }, m.attemptsFailed],
     ],
+  ],
+  [
+    'activity_outcomes_total',
+    'counter',
+    'Activity attempts that ended, by activity, result and error.',
+    (m) => m.activities.map(({ name, result, error, count }) => [{ activity: name, result, error }, count]),
   ],
   ['takeovers_total', 'counter', 'Dead workers whose instances this worker took over.', (m) => [[{}, m.takeovers]]],
   ['commit_batches_total', 'counter', 'Batches that were committed to the store.', (m) => [[{}, m.commitBatches]]],
@@ -138,6 +150,15 @@ export const STORE: readonly (readonly [
       [{ state: 'waiting' }, s.tasks.waiting],
       [{ state: 'running' }, s.tasks.running],
     ],
+  ],
+  [
+    'store_queue_tasks',
+    'Activity tasks, by queue and state. The 100 fullest queues are named.',
+    (s) =>
+      s.tasks.queues.flatMap(({ name: queue, waiting, running }) => [
+        [{ queue, state: 'waiting' }, waiting] as const,
+        [{ queue, state: 'running' }, running] as const,
+      ]),
   ],
   ['store_workers', 'Started runtimes of all processes.', (s) => [[{}, s.workers]]],
   ['store_due_instances', 'Instances that are due and that no runtime has acquired.', (s) => [[{}, s.due.instances]]],

@@ -11,7 +11,13 @@ import type { Runtime } from '../runtime/runtime.ts';
 import type { DurationHistogram } from '../tracing/metrics.ts';
 import { bucketsOf, HISTOGRAMS, type Kind, type Labels, metricsOf, NUMBERS, STORE } from './metric-families.ts';
 
-export type { DurationHistogram, LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
+export type {
+  ActivityOutcomes,
+  DurationHistogram,
+  LaneMetrics,
+  OrchestrationOutcomes,
+  RuntimeMetrics,
+} from '../tracing/metrics.ts';
 
 /** The HTTP response to a scrape. */
 export interface MetricsResponse {
@@ -92,6 +98,13 @@ function histogram(lines: string[], name: string, labels: Labels, of: DurationHi
 }
 
 function sample(lines: string[], name: string, labels: Labels, value: number): void {
-  const pairs = Object.entries(labels).map(([key, text]) => `${key}="${text}"`);
+  const pairs = Object.entries(labels).map(([key, text]) => `${key}="${escaped(text)}"`);
   lines.push(`perdure_${name}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}`);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '"': '\\"', '\n': '\\n' };
+
+/** Returns the value of a label as the format writes it. */
+function escaped(text: string): string {
+  return text.replace(/[\\"\n]/g, (character) => ESCAPES[character] as string);
 }

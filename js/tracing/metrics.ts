@@ -15,6 +15,26 @@ export interface DurationHistogram {
   readonly sumMs: number;
 }
 
+/** Instances of one orchestration that ended, or were suspended, in the same way. */
+export interface OrchestrationOutcomes {
+  /** Name of the orchestration; `other` beyond the limit. */
+  readonly name: string;
+  readonly status: 'Completed' | 'Failed' | 'Cancelled' | 'Suspended';
+  /** Name of the error, when Failed: `RangeError`. `other` beyond the limit or if a codec hides it; else empty. */
+  readonly error: string;
+  readonly count: number;
+}
+
+/** Attempts of one activity that ended in the same way. */
+export interface ActivityOutcomes {
+  /** Name of the activity; `other` beyond the limit. */
+  readonly name: string;
+  readonly result: 'completed' | 'failed';
+  /** Name of the error of a failed attempt, as in {@link OrchestrationOutcomes}; else empty. */
+  readonly error: string;
+  readonly count: number;
+}
+
 /** Work of one JavaScript thread of a runtime: its backlog, and counters since the runtime was started. */
 export interface LaneMetrics {
   /** Jobs that wait for this thread, the only one that can run them. */
@@ -79,6 +99,13 @@ export interface RuntimeMetrics {
    * result was handed in. That result is recorded with the next turn; see `commitLatency`.
    */
   readonly stepLatency: DurationHistogram;
+  /**
+   * Instances that ended or were suspended here, by orchestration, status and error. At most 1 000 combinations are
+   * counted apart; later ones are counted under the name `other`.
+   */
+  readonly orchestrations: readonly OrchestrationOutcomes[];
+  /** Attempts that ended here, by activity, result and error, limited in the same way. */
+  readonly activities: readonly ActivityOutcomes[];
   /** Instances that the runtime owns. */
   readonly ownedInstances: number;
   /** Generators in memory. */

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::Function;
 use napi_derive::napi;
-use perdure_runtime::{BUCKETS_US, Durations, LaneId, LaneStats, Runtime};
+use perdure_runtime::{BUCKETS_US, Durations, LaneId, LaneStats, OutcomeCount, Runtime};
 use serde_json::json;
 
 use crate::errors::{argument, thrown};
@@ -147,6 +147,8 @@ impl NativeRuntime {
             "attemptsFailed": m.attempts_failed,
             "queueAge": histogram(&m.queue_age),
             "stepLatency": histogram(&m.step_latency),
+            "orchestrations": m.orchestrations.iter().map(|one| outcome(one, "status")).collect::<Vec<_>>(),
+            "activities": m.activities.iter().map(|one| outcome(one, "result")).collect::<Vec<_>>(),
             "takeovers": m.takeovers,
             "ownedInstances": m.owned_instances,
             "cachedInstances": m.cached_instances,
@@ -184,6 +186,11 @@ fn histogram(durations: &Durations) -> serde_json::Value {
         "count": durations.counts.iter().sum::<u64>(),
         "sumMs": durations.sum_us as f64 / 1_000.0,
     })
+}
+
+/// Returns a count of ends. The name of its result is `result`.
+fn outcome(one: &OutcomeCount, result: &str) -> serde_json::Value {
+    json!({ "name": one.name, result: one.result, "error": one.error, "count": one.count })
 }
 
 fn lane(stats: &LaneStats) -> serde_json::Value {

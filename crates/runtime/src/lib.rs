@@ -33,6 +33,7 @@ pub use commit::committer::CommitStats;
 pub use error::RuntimeError;
 pub use lane::job::{ActivityJob, Host, Job};
 pub use log::{Level, LogRecord};
+pub use metrics::outcomes::OutcomeCount;
 pub use metrics::{BUCKETS_US, Durations, Metrics};
 pub use options::RuntimeOptions;
 pub use perdure_scheduler::{LaneId, LaneStats};

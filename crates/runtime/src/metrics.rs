@@ -1,11 +1,16 @@
-//! Counters of a runtime. They are written on hot paths: each counter is a separate atomic, and nothing here takes a
-//! lock.
+//! Counters of a runtime. They are written on hot paths: each counter is a separate atomic. Only the end of an instance
+//! or an attempt takes a lock, to be counted by name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use perdure_engine::AttemptResult;
 use perdure_provider::Status;
 use perdure_scheduler::LaneStats;
+
+use outcomes::{OutcomeCount, Outcomes, error_class};
+
+pub(crate) mod outcomes;
 
 /// Upper ends of the buckets of every [`Histogram`], µs. One more bucket holds longer durations.
 pub const BUCKETS_US: [u64; 17] = [
@@ -79,6 +84,10 @@ pub(crate) struct Counters {
     pub(crate) takeovers: Counter,
     pub(crate) queue_age: Histogram,
     pub(crate) step_latency: Histogram,
+    /// Ends and suspensions of instances.
+    pub(crate) orchestrations: Outcomes,
+    /// Ends of attempts.
+    pub(crate) activities: Outcomes,
 }
 
 /// Counts of the work that a runtime has done, and of the things that it holds now.
@@ -121,6 +130,10 @@ pub struct Metrics {
     /// Time from when an attempt could begin, because its schedule was durable or its delay over, until its end was
     /// reported.
     pub step_latency: Durations,
+    /// Instances that ended or were suspended here, by orchestration, status and class of error.
+    pub orchestrations: Vec<OutcomeCount>,
+    /// Attempts that ended here, by activity, result and class of error.
+    pub activities: Vec<OutcomeCount>,
     /// Instances owned now.
     pub owned_instances: u64,
     /// Generators held now.
@@ -146,8 +159,14 @@ pub struct Metrics {
 }
 
 impl Counters {
-    /// Counts an instance that has ended or was suspended.
-    pub(crate) fn ended(&self, status: Status) {
+    /// Counts an instance of an orchestration that has ended or was suspended. `error` is that of a failed one.
+    pub(crate) fn ended(&self, name: &str, status: Status, error: Option<&str>) {
+        let class = if status == Status::Failed {
+            error_class(error)
+        } else {
+            String::new()
+        };
+        self.orchestrations.add(name, status.as_str(), class);
         match status {
             Status::Completed => self.completed.add(1),
             Status::Failed => self.failed.add(1),
@@ -155,6 +174,20 @@ impl Counters {
             Status::Suspended => self.suspended.add(1),
             // A runtime does not bring these statuses about.
             Status::Pending | Status::Running | Status::Terminated => {}
+        }
+    }
+
+    /// Counts an attempt of an activity that has ended.
+    pub(crate) fn attempt_ended(&self, name: &str, result: &AttemptResult) {
+        match result {
+            AttemptResult::Completed(_) => {
+                self.attempts_completed.add(1);
+                self.activities.add(name, "completed", String::new());
+            }
+            AttemptResult::Failed { error, .. } => {
+                self.attempts_failed.add(1);
+                self.activities.add(name, "failed", error_class(error.as_deref()));
+            }
         }
     }
 
@@ -180,6 +213,8 @@ impl Counters {
             takeovers: self.takeovers.get(),
             queue_age: self.queue_age.read(),
             step_latency: self.step_latency.read(),
+            orchestrations: self.orchestrations.read(),
+            activities: self.activities.read(),
             ..Metrics::default()
         }
     }

@@ -96,6 +96,10 @@ pub const HISTORY_PAGE: PageLimit = PageLimit {
     rows: 2_000,
     bytes: 4 * MIB,
 };
+/// Number of ends that are counted apart, by name, result and class of error. All others are counted together.
+pub(crate) const METRIC_SERIES_MAX: usize = 1_000;
+/// Longest class of an error in a count, in characters.
+pub(crate) const METRIC_LABEL_MAX: usize = 100;
 /// Limit of one read of the executions of an instance. Its rows are executions.
 pub(crate) const EXECUTIONS_PAGE: PageLimit = PageLimit {
     rows: 500,

@@ -227,9 +227,9 @@ impl Shared {
         }
     }
 
-    /// Reports that an instance has ended or was suspended, which is durable.
-    pub(crate) fn ended(&self, instance: &Instance, status: Status) {
-        self.metrics.ended(status);
+    /// Reports that an instance has ended or was suspended, which is durable. `error` is that of a failed one.
+    pub(crate) fn ended(&self, instance: &Instance, status: Status, error: Option<&str>) {
+        self.metrics.ended(&instance.name, status, error);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {
                 instance_id: instance.id.clone(),
@@ -250,7 +250,7 @@ impl Shared {
             Suspicion::EVIDENCE_MAX
         );
         self.log_for(&poison_pill, Level::Error, message);
-        self.metrics.ended(Status::Suspended);
+        self.metrics.ended(&poison_pill.name, Status::Suspended, None);
         self.store.watch.mark_changed(&poison_pill.id);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {

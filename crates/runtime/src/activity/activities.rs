@@ -192,13 +192,10 @@ impl Activities {
 
     /// Counts an attempt that is about to end. Returns its origin.
     pub(crate) fn settling(&self, token: ActivityToken, result: &AttemptResult) -> Option<Origin> {
-        let (origin, age) = self.attempts.lock().settling(token)?;
+        let (origin, name, age) = self.attempts.lock().settling(token)?;
         let counters = &self.shared.metrics;
         counters.step_latency.note(age);
-        match result {
-            AttemptResult::Completed(_) => counters.attempts_completed.add(1),
-            AttemptResult::Failed { .. } => counters.attempts_failed.add(1),
-        }
+        counters.attempt_ended(&name, result);
         Some(origin)
     }
 

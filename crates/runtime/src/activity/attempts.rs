@@ -152,8 +152,9 @@ impl Attempts {
         Some((&entry.attempt, entry.ready.elapsed()))
     }
 
-    /// Notes that an attempt is about to end. Returns its origin, and the time since it could begin.
-    pub(crate) fn settling(&mut self, token: ActivityToken) -> Option<(Origin, Duration)> {
+    /// Notes that an attempt is about to end. Returns its origin, the name of its activity, and the time since it could
+    /// begin.
+    pub(crate) fn settling(&mut self, token: ActivityToken) -> Option<(Origin, String, Duration)> {
         let entry = self.entries.get(&token)?;
         let (task, now) = (&entry.attempt.task, Instant::now());
         // Inline activities are not counted: there is no limit to their names, and no other worker runs them.
@@ -166,7 +167,8 @@ impl Attempts {
                 ),
             }
         }
-        Some((entry.attempt.origin.clone(), now.duration_since(entry.ready)))
+        let age = now.duration_since(entry.ready);
+        Some((entry.attempt.origin.clone(), task.name.clone(), age))
     }
 
     /// Returns the attempts that the thread of a lane was given.

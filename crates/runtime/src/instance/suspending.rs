@@ -96,7 +96,7 @@ impl Instances {
         let instance = &suspension.instance;
         match answer {
             Ok(Outcome::Committed { .. }) => {
-                self.shared.ended(instance, Status::Suspended);
+                self.shared.ended(instance, Status::Suspended, None);
                 self.shared.store.watch.mark_changed(&instance.id);
             }
             // The instance is another worker's by now, or the store has lost a write that it had acknowledged.

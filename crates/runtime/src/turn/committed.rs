@@ -118,7 +118,7 @@ fn committed(
     if after.has_offered {
         store.look_at_tasks();
     }
-    std::mem::take(&mut after.failures).log(&instances.shared, instance);
+    let error = std::mem::take(&mut after.failures).log(&instances.shared, instance);
     let mut core = instance.lock();
     core.committed(after.next_event_id);
     if std::mem::take(&mut core.is_new) {
@@ -141,7 +141,7 @@ fn committed(
         AfterTurn::End { status: end } => {
             drop(core);
             // This comes before the waits for the end can be told.
-            instances.shared.ended(instance, end);
+            instances.shared.ended(instance, end, error.as_deref());
             // This comes before the instance is forgotten, which makes those waits look that were not told.
             if let Some(status) = status.take() {
                 store.watch.changed(*status);

@@ -29,7 +29,9 @@ impl Failures {
     }
 
     /// Logs the failures, unless too many have been logged. The next line says how many were left out.
-    pub(super) fn log(self, shared: &Shared, instance: &Instance) {
+    /// Returns the error of the instance, if the instance has failed.
+    pub(super) fn log(self, shared: &Shared, instance: &Instance) -> Payload {
+        let error = self.end.as_ref().and_then(|(_, error)| error.clone());
         let attempts = self.attempts.into_iter().map(Failure::Attempt);
         let end = self.end.map(|(event, error)| Failure::Instance(event, error));
         for failure in attempts.chain(end) {
@@ -38,6 +40,7 @@ impl Failures {
                 shared.push(Class::First, Queued::Log(record));
             }
         }
+        error
     }
 }
 
