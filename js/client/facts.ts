@@ -38,6 +38,11 @@ interface FootprintData {
 
 export async function readFacts(port: StorePort, id: string): Promise<InstanceFacts> {
   const reply = await port.request({ kind: 'footprint', id });
-  const { unread, mailboxes, ...history } = JSON.parse(reply as string) as FootprintData;
-  return { ...history, unread: { messages: unread, mailboxes } };
+  const { executions, events, historyBytes, unread, mailboxes } = JSON.parse(reply as string) as FootprintData;
+  return {
+    executions,
+    events,
+    historyBytes,
+    unread: { messages: unread, mailboxes: mailboxes.map(({ kind, name, messages }) => ({ kind, name, messages })) },
+  };
 }
