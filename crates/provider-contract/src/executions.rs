@@ -1,12 +1,12 @@
 //! Lists of the executions of an instance.
 
-use perdure_engine::{EventKind, EventRecord, ExecutionId};
+use perdure_engine::{EventId, EventKind, EventRecord, ExecutionId, NoteEvent};
 use perdure_provider::{
     AcquiredInstance, ExecutionSummary, ExecutionsRequest, Filter, InstanceKey, PageLimit, PruneExecutions, WorkerId,
 };
 
 use crate::continue_as_new::{continued, next_of};
-use crate::store::{Handle, Store, end, scheduled, turn};
+use crate::store::{Handle, START_MS, Store, VERSION, end, scheduled, turn};
 
 async fn executions(store: Handle<'_>, key: InstanceKey, from: u64, limit: PageLimit) -> Vec<ExecutionSummary> {
     let from = ExecutionId(from);
@@ -30,13 +30,20 @@ fn numbers(page: &[ExecutionSummary]) -> Vec<u64> {
     page.iter().map(|summary| summary.execution.0).collect()
 }
 
-/// Each execution comes with its first and its last event. The last event of a running one has no value.
+/// The event that tells the version of an execution that was started without one.
+fn began(id: u64) -> EventRecord {
+    let version = Some(VERSION.into());
+    EventRecord::new(EventId(id), START_MS, NoteEvent::ExecutionBegan { version })
+}
+
+/// Each execution comes with its first and its last event, and with the one that tells its version. The last event of a
+/// running one has no value.
 pub async fn come_newest_first_with_their_ends(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     let owned = in_execution(store, &worker, 2).await;
     let second = perdure_provider::TurnCommit {
-        events: vec![scheduled(2), scheduled(3)],
+        events: vec![began(2), scheduled(3)],
         ..turn(&owned, &worker)
     };
     store.commit(second).await;
@@ -51,6 +58,7 @@ pub async fn come_newest_first_with_their_ends(store: &Store) {
         ends(&found[0]),
         [
             (1, EventKind::ExecutionStarted, text("2")),
+            (2, EventKind::ExecutionBegan, None),
             (3, EventKind::ActivityScheduled, None)
         ]
     );
@@ -62,7 +70,7 @@ pub async fn come_newest_first_with_their_ends(store: &Store) {
         ]
     );
     let last = AcquiredInstance {
-        next_event_id: perdure_engine::EventId(4),
+        next_event_id: EventId(4),
         ..owned
     };
     store.commit(end(&last, &worker, text("done"))).await;

@@ -21,7 +21,7 @@ macro_rules! newest {
     };
 }
 
-/// Selects the events of as many executions as a page takes, by their `rows` and then by their `bytes`.
+/// Looks up each event by itself (`OFFSET 0`), however long its execution is. Selects the events of as many executions as a page takes, by their `rows` and then by their `bytes`.
 const PAGE: &str = concat!(
     "WITH RECURSIVE executions AS (
   SELECT n.*, 1::bigint AS place FROM (",
@@ -32,13 +32,13 @@ const PAGE: &str = concat!(
     newest!("< e.execution"),
     ") n WHERE e.place < $rows
 ), ends AS (
-  SELECT e.execution, h.event_id, h.time, h.kind, h.ref_id, h.name, h.payload, h.meta,
-    coalesce(sum(coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0))
-      OVER (ORDER BY e.place RANGE UNBOUNDED PRECEDING EXCLUDE GROUP), 0) AS before
-  FROM executions e CROSS JOIN LATERAL (
-    SELECT * FROM {schema}.history WHERE instance_key = $key AND execution = e.execution
-      AND event_id = ANY (ARRAY[1, 2, e.last]) AND (event_id <> 2 OR event_id = e.last OR kind = 'ExecutionBegan')
-  ) h
+  SELECT h.*, sum(h.size) OVER (ORDER BY e.place) - sum(h.size) OVER (PARTITION BY e.place) AS before
+  FROM executions e
+  CROSS JOIN LATERAL (VALUES (1), (CASE WHEN e.last > 2 THEN 2 END), (CASE WHEN e.last > 1 THEN e.last END)) w (id)
+  CROSS JOIN LATERAL (
+    SELECT *, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size FROM {schema}.history
+    WHERE instance_key = $key AND execution = e.execution AND event_id = w.id
+      AND (event_id <> 2 OR event_id = e.last OR kind = 'ExecutionBegan') OFFSET 0) h
 )
 SELECT event_id, time, kind, ref_id, name, payload, meta, execution FROM ends WHERE before < $bytes::bigint
 ORDER BY execution DESC, event_id"
