@@ -21,7 +21,8 @@ macro_rules! newest {
     };
 }
 
-/// Looks up each event by itself (`OFFSET 0`), however long its execution is. Selects the events of as many executions as a page takes, by their `rows` and then by their `bytes`.
+/// Looks up each event by itself (`OFFSET 0`), however long its execution is. Selects the events of as many executions
+/// as a page takes, by their `rows` and then by their `bytes`.
 const PAGE: &str = concat!(
     "WITH RECURSIVE executions AS (
   SELECT n.*, 1::bigint AS place FROM (",
