@@ -57,6 +57,7 @@ export { type Channel, CLOSED, type Closed } from './driver/channel.ts';
 export { type ContextLocal, contextLocal } from './driver/context-local.ts';
 export type { Deferred } from './driver/deferred.ts';
 export type { FiberFuture, Future } from './driver/future.ts';
+export type { ErrorJson } from './errors/error-json.ts';
 export {
   ActivityError,
   CancelledError,

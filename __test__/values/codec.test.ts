@@ -206,7 +206,7 @@ describe('values that are more than JSON', () => {
   });
 
   it('may hold errors', () => {
-    const cause = new ActivityError('no', { activityName: 'charge', attempt: 3 });
+    const cause = new ActivityError('no', { activityName: 'charge', attempt: 3, cause: new Error('why') });
     const value = { failed: [new TypeError('bad', { cause })], at: new Date(0) };
     const [error] = (roundTrip(value) as typeof value).failed;
     expect(error).toBeInstanceOf(TypeError);

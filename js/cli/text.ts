@@ -1,6 +1,7 @@
 // Values, times and sizes as text for a terminal. No text of a store may control the terminal: control characters are
 // shown, not sent.
 
+import { errorJson } from '../errors/error-json.ts';
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { escapeControls, printable } from '../util/printable.ts';
 import { isList } from '../util/show.ts';
@@ -80,8 +81,8 @@ export function countText(count: number, one: string, many = `${one}s`): string 
 
 /**
  * Converts a value to one that JSON can hold: a `Date` to its ISO text, bigints, URLs and regular expressions to texts,
- * a `Map` to a list of its entries, a `Set` and a typed array to lists, an error to its name, message, code and cause;
- * a circular reference to `"[circular]"`.
+ * a `Map` to a list of its entries, a `Set` and a typed array to lists, an error to its name, message, code, fields and
+ * cause; a circular reference to `"[circular]"`.
  */
 export function plainValue(value: unknown, above: readonly object[] = []): unknown {
   if (typeof value === 'bigint') return value.toString();
@@ -96,14 +97,6 @@ export function plainValue(value: unknown, above: readonly object[] = []): unkno
   if (value instanceof URL || value instanceof RegExp) return String(value);
   if (ArrayBuffer.isView(value) && !(value instanceof DataView)) return [...(value as Uint8Array)].map(plain);
   if (value instanceof ArrayBuffer) return [...new Uint8Array(value)];
-  if (value instanceof Error) {
-    const { name, message, code, cause } = value as Error & { code?: unknown };
-    return {
-      name,
-      message,
-      ...(code === undefined ? {} : { code: plain(code) }),
-      ...(cause === undefined ? {} : { cause: plain(cause) }),
-    };
-  }
+  if (value instanceof Error) return plain(errorJson(value));
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, plain(item)]));
 }

@@ -78,7 +78,7 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
     if (status === 'Completed') return output as O;
     if (status === 'Suspended') {
       const message = `instance '${this.id}' is Suspended: ${suspensionReason(error)}`;
-      throw new SuspendedError(message, { instanceId: this.id, cause: error });
+      throw new SuspendedError(message, { instanceId: this.id, ...(error === undefined ? {} : { cause: error }) });
     }
     throw error ?? new CancelledError(`instance '${this.id}' is ${status}`);
   }

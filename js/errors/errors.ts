@@ -1,4 +1,5 @@
 import { type Duration, parseDuration } from '../util/duration.ts';
+import { type ErrorJson, errorJson } from './error-json.ts';
 
 /** The last argument of every error. `cause` is the error or value that led to this one. */
 export interface PerdureErrorOptions {
@@ -17,6 +18,19 @@ export class PerdureError extends Error {
   constructor(message: string, code: string, options?: PerdureErrorOptions) {
     super(message, options);
     this.code = code;
+  }
+
+  /**
+   * Returns the error as plain JSON, which `JSON.stringify` takes: name, message, code, own fields and causes, without
+   * stacks.
+   *
+   * @example
+   * ```ts
+   * response.json({ error });   // {"error":{"name":"ActivityError","message":"…","code":"ACTIVITY",…,"cause":{…}}}
+   * ```
+   */
+  toJSON(): ErrorJson {
+    return errorJson(this);
   }
 }
 
@@ -127,8 +141,10 @@ export class ActivityError extends PerdureError {
   readonly activityName: string;
   /** The attempt that failed last, counted from 1. */
   readonly attempt: number;
+  /** The error of the last attempt. A thrown value that was no error is the `cause` of an `Error`. */
+  declare readonly cause: Error;
 
-  constructor(message: string, fields: { activityName: string; attempt: number } & PerdureErrorOptions) {
+  constructor(message: string, fields: { activityName: string; attempt: number; cause: Error }) {
     super(message, 'ACTIVITY', fields);
     this.activityName = fields.activityName;
     this.attempt = fields.attempt;
@@ -141,8 +157,10 @@ export class SubOrchestrationError extends PerdureError {
   readonly orchestrationName: string;
   /** The child's id. */
   readonly instanceId: string;
+  /** The error that the child ended with, or the reason for which it could not be started. */
+  declare readonly cause: Error;
 
-  constructor(message: string, fields: { orchestrationName: string; instanceId: string } & PerdureErrorOptions) {
+  constructor(message: string, fields: { orchestrationName: string; instanceId: string; cause: Error }) {
     super(message, 'SUB_ORCHESTRATION', fields);
     this.orchestrationName = fields.orchestrationName;
     this.instanceId = fields.instanceId;
@@ -237,8 +255,10 @@ export class NondeterminismError extends PerdureError {
 export class SuspendedError extends PerdureError {
   /** Id of the instance. */
   readonly instanceId: string;
+  /** The reason of the suspension; absent where it is not known. */
+  declare readonly cause?: Error;
 
-  constructor(message: string, fields: { instanceId: string } & PerdureErrorOptions) {
+  constructor(message: string, fields: { instanceId: string; cause?: Error }) {
     super(message, 'SUSPENDED', fields);
     this.instanceId = fields.instanceId;
   }

@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 
-import { ERROR_CLASSES, type PerdureError } from '../errors/errors.ts';
+import { withJson } from '../errors/error-json.ts';
+import { ERROR_CLASSES, PerdureError } from '../errors/errors.ts';
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isPlain, type Json } from '../util/plain.ts';
 import { parseRich, stringifyRich } from './rich.ts';
@@ -253,6 +254,7 @@ class Encoder {
 function restore(data: ErrorData): Error {
   const errors = (data.errors ?? []).map(decodeThrown);
   const error = instantiate(data.type, data.message, errors, data.name);
+  if (!(error instanceof PerdureError)) withJson(error);
   if (error.name !== data.name) define(error, 'name', data.name);
   // Assigned, not defined: defining it would have V8 format the stack of this place first.
   error.stack = data.stack ?? `${data.name}: ${data.message}`;

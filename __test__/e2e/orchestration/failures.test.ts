@@ -51,6 +51,36 @@ describe.each(STORES)('on $name', (kind) => {
       expect(error.cause.cause).toEqual({ limit: 100n });
     }
 
+    it('of a failed instance is complete in the JSON of its status', async () => {
+      const id = store.id();
+      await store.start((runtime) =>
+        runtime
+          .registerActivity('charge for JSON', () => chargeCard(), once)
+          .registerOrchestration('fails for JSON', function* (ctx, isOwn: boolean) {
+            if (isOwn) throw new RangeError('too far', { cause: 'the map' });
+            yield* ctx.scheduleActivity('charge for JSON');
+          }),
+      );
+      await store.client.startOrchestration(id, 'fails for JSON');
+      const status = await store.client.waitForOrchestration(id, SOON);
+      expect(JSON.parse(JSON.stringify(status))).toMatchObject({
+        status: 'Failed',
+        error: {
+          name: 'ActivityError',
+          code: 'ACTIVITY',
+          activityName: 'charge for JSON',
+          attempt: 1,
+          cause: { name: 'CardError', code: 'E_CARD', details: { attempts: [1, 2] }, cause: { name: 'RangeError' } },
+        },
+      });
+      const own = store.id();
+      await store.client.startOrchestration(own, 'fails for JSON', true);
+      await store.client.waitForOrchestration(own, SOON);
+      expect(JSON.parse(JSON.stringify(await store.client.getStatus(own)))).toMatchObject({
+        error: { name: 'RangeError', message: 'too far', cause: 'the map' },
+      });
+    });
+
     it('of an activity becomes the complete cause of an ActivityError', async () => {
       let caught: any;
       await store.start((runtime) =>

@@ -203,12 +203,12 @@ describe.each(STORES)('on $name', (kind) => {
       await store.client.startOrchestration(
         id,
         'throws',
-        new ActivityError('no', { activityName: 'a', attempt: 2, cause: 5 }),
+        new ActivityError('no', { activityName: 'a', attempt: 2, cause: new Error('why', { cause: 5 }) }),
       );
       const { error } = await store.client.waitForOrchestration(id, SOON);
       expect(error).toBeInstanceOf(ActivityError);
       expect(error).toMatchObject({ name: 'ActivityError', code: 'ACTIVITY', activityName: 'a', attempt: 2 });
-      expect(error?.cause).toBe(5);
+      expect((error?.cause as Error).cause).toBe(5);
     });
   });
 
