@@ -115,6 +115,33 @@ const MOUNTS: readonly [name: string, mount: Mount, needsToken?: boolean][] = [
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
+  it('says which basePath to pass if Express mounts it elsewhere', async () => {
+    const app = express();
+    app.use('/ops', nodeListener(dashboardHandler(store.client, { token: false })));
+    const router = express.Router();
+    router.use(BASE, nodeListener(dashboardHandler(store.client, { basePath: BASE, token: false })));
+    app.use('/admin', router);
+    const ask = await listening(app);
+    for (const [path, mount, base] of [
+      ['/ops/', '/ops', '/'],
+      ['/ops/api/v1/overview', '/ops', '/'],
+      [`/admin${BASE}/`, `/admin${BASE}`, `${BASE}/`],
+    ] as const) {
+      const response = await ask(path);
+      expect([response.status, await response.json()]).toEqual([
+        404,
+        {
+          error: {
+            code: 'BASE_PATH',
+            message:
+              `the dashboard is mounted at '${mount}' but answers below '${base}': ` +
+              `pass { basePath: '${mount}' } to dashboardHandler`,
+          },
+        },
+      ]);
+    }
+  });
+
   it.each(MOUNTS)('is mounted in %s', async (_, mount, needsToken = false) => {
     const mounted = await mount(dashboardHandler(store.client, { basePath: BASE, token: needsToken && TOKEN }));
     const ask: typeof mounted = (path, init = {}) =>

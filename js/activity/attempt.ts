@@ -1,6 +1,7 @@
 // One attempt of an activity: calls the function, applies the timeouts, reports the result.
 
-import { NonRetryableError, RetryAfterError } from '../errors/errors.ts';
+import { kindOfError } from '../errors/errors.ts';
+import { property } from '../util/show.ts';
 import type { Timers } from '../util/timers.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 import { type ActivityFunction, isRefusal } from './activity.ts';
@@ -80,10 +81,15 @@ export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySin
   const failure = {
     error: sink.texts.writeError(payload, placeOf(job, 'error')),
     errorName: (JSON.parse(payload) as { name: string }).name,
-    isNonRetryable: useless || error instanceof NonRetryableError || isRefusal(error),
-    retryAfterMs: error instanceof RetryAfterError ? error.retryAfterMs : null,
+    isNonRetryable: useless || kindOfError(error) === 'NonRetryableError' || isRefusal(error),
+    retryAfterMs: retryAfterOf(error),
   };
   sink.failActivity(job.token, failure, error);
+}
+
+function retryAfterOf(error: unknown): number | null {
+  const ms = kindOfError(error) === 'RetryAfterError' ? property(error, 'retryAfterMs') : null;
+  return typeof ms === 'number' ? ms : null;
 }
 
 function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink): void {

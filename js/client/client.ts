@@ -11,6 +11,7 @@ import {
   type TypedMailbox,
 } from '../orchestration/messages.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
+import { markCopy } from '../util/copy.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
@@ -534,6 +535,8 @@ export class Client extends StoreClient {
     await this.#requests.command(operation, { kind: 'send', id, mailbox: kind, name, unreadMax }, payload, name);
   }
 }
+
+markCopy(Client);
 
 function checkExecution(id: unknown, executionId: unknown, where: string): void {
   checkName(id, 'instance id');

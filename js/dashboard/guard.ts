@@ -21,6 +21,8 @@ import { Refusal } from './refusal.ts';
 export interface Caller {
   /** IP address of the connection. Without it, no request counts as coming from this machine. */
   remoteAddress?: string;
+  /** Path that a server such as Express has mounted the handler at, for the message about a wrong `basePath`. */
+  mountPath?: string;
 }
 
 /** A header that every action needs and that pages of other sites cannot send. */

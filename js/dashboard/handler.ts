@@ -3,6 +3,7 @@
 import { Client } from '../client/client.ts';
 import { consoleLogger, type Logger } from '../logging/logger.ts';
 import { metricsResponse } from '../telemetry/prometheus.ts';
+import { otherCopyNote } from '../util/copy.ts';
 import { isInstance, show } from '../util/show.ts';
 import { act, isChanging } from './actions.ts';
 import type { ChangingAction } from './answers.ts';
@@ -71,7 +72,8 @@ const API = 'api/v1/';
  * ```
  */
 export function dashboardHandler(client: Client, options?: DashboardOptions): DashboardHandler {
-  if (!isInstance(client, Client)) throw new TypeError(`dashboardHandler takes a Client, got ${show(client)}`);
+  if (!isInstance(client, Client))
+    throw new TypeError(`dashboardHandler takes a Client, got ${otherCopyNote(client) ?? show(client)}`);
   const checked = checkDashboardOptions(options, DASHBOARD_OPTIONS, 'dashboardHandler');
   const { token = makeToken(), basePath = '/', logger = consoleLogger } = checked;
   const dashboard = new Dashboard(client, checked, token);
@@ -138,6 +140,7 @@ class Dashboard {
     if (request.url.length > URL_MAX) throw new Refusal(414, 'URL', `the URL must have at most ${URL_MAX} characters`);
     const url = new URL(request.url);
     const isRoot = `${url.pathname}/` === this.#base;
+    const nothing = (): Refusal => this.#nothing(caller);
     const path = url.pathname.startsWith(this.#base) ? url.pathname.slice(this.#base.length) : undefined;
     this.#guard.checkOrigin(request, url, caller, isRoot || path === '');
     if (isRoot) {
@@ -154,6 +157,17 @@ class Dashboard {
     if (path === METRICS) return this.#metrics(request, url);
     if (!path.startsWith(API)) throw nothing();
     return this.#api(path.slice(API.length), request, url);
+  }
+
+  /** Returns the answer to a request for a path that the dashboard does not have. */
+  #nothing({ mountPath = '' }: Caller): Refusal {
+    if (mountPath === '' || this.#base.startsWith(`${mountPath}/`)) return nothing();
+    return new Refusal(
+      404,
+      'BASE_PATH',
+      `the dashboard is mounted at '${mountPath}' but answers below '${this.#base}': ` +
+        `pass { basePath: '${mountPath}' } to dashboardHandler`,
+    );
   }
 
   /** Answers a scraper, which sends the token, if there is one, as `Authorization: Bearer`. */

@@ -4,6 +4,7 @@ import { isIP } from 'node:net';
 
 import { checkLogger, type Logger } from '../logging/logger.ts';
 import { Runtime } from '../runtime/runtime.ts';
+import { otherCopyNote } from '../util/copy.ts';
 import { bool, checkOptions, type OptionTable } from '../util/options.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 
@@ -134,7 +135,8 @@ function hosts(value: unknown, path: string): void {
 }
 
 function runtime(value: unknown, path: string): void {
-  if (!isInstance(value, Runtime)) throw new TypeError(`${path} must be a Runtime, got ${show(value)}`);
+  if (!isInstance(value, Runtime))
+    throw new TypeError(`${path} must be a Runtime, got ${otherCopyNote(value) ?? show(value)}`);
 }
 
 export const DASHBOARD_OPTIONS = {

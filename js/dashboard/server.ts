@@ -9,7 +9,7 @@ import { type ClientAddress, createHeaders, createRequestListener, sendResponse 
 import type { Client } from '../client/client.ts';
 import { type OptionTable, text, whole } from '../util/options.ts';
 import { property } from '../util/show.ts';
-import { isLocalHost, makeToken } from './guard.ts';
+import { type Caller, isLocalHost, makeToken } from './guard.ts';
 import { type DashboardHandler, dashboardHandler } from './handler.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from './options.ts';
 
@@ -24,21 +24,25 @@ import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardOptions } from 
  * ```
  */
 export function nodeListener(handler: DashboardHandler): (request: IncomingMessage, response: ServerResponse) => void {
-  const listener = createRequestListener(
-    (request: Request, { address }: ClientAddress) => handler(request, { remoteAddress: address }),
-    // The handler does not throw. An error means that the input was not a valid request, for example because of its
-    // URL.
-    {
-      onError: () =>
-        Response.json({ error: { code: 'BAD_REQUEST', message: 'the request is malformed' } }, { status: 400 }),
-    },
-  );
+  const listenerAt = (mount: Caller): ReturnType<typeof createRequestListener> =>
+    createRequestListener(
+      (request: Request, { address }: ClientAddress) => handler(request, { remoteAddress: address, ...mount }),
+      // The handler does not throw. An error means that the input was not a valid request, for example because of its
+      // URL.
+      {
+        onError: () =>
+          Response.json({ error: { code: 'BAD_REQUEST', message: 'the request is malformed' } }, { status: 400 }),
+      },
+    );
   return (incoming, outgoing) => {
     const whole = property(incoming, 'originalUrl');
     if (typeof whole === 'string') incoming.url = whole;
+    // Express cuts this path off.
+    const mountPath = property(incoming, 'baseUrl');
+    const mount = typeof mountPath === 'string' && mountPath !== '' ? { mountPath } : {};
     const parsed = incoming.readableEnded ? property(incoming, 'body') : undefined;
-    if (parsed === undefined) listener(incoming, outgoing);
-    else void answerParsed(handler, incoming, outgoing, JSON.stringify(parsed));
+    if (parsed === undefined) listenerAt(mount)(incoming, outgoing);
+    else void answerParsed(handler, incoming, outgoing, { mount, body: JSON.stringify(parsed) });
   };
 }
 
@@ -47,7 +51,7 @@ async function answerParsed(
   handler: DashboardHandler,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  body: string,
+  { mount, body }: { readonly mount: Caller; readonly body: string },
 ): Promise<void> {
   const { remoteAddress } = incoming.socket;
   const { method = 'POST' } = incoming;
@@ -59,7 +63,8 @@ async function answerParsed(
       headers: createHeaders(incoming),
       ...(method === 'GET' || method === 'HEAD' ? {} : { body }),
     });
-    await sendResponse(outgoing, await handler(request, remoteAddress === undefined ? {} : { remoteAddress }));
+    const caller = { ...mount, ...(remoteAddress === undefined ? {} : { remoteAddress }) };
+    await sendResponse(outgoing, await handler(request, caller));
   } catch {
     // The input was not a valid request, or the client has disconnected.
     if (!outgoing.headersSent) outgoing.writeHead(400).end();

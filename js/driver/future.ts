@@ -16,6 +16,7 @@
 
 import { inspect } from 'node:util';
 
+import { markCopy } from '../util/copy.ts';
 import { FUTURE, type FutureNote, show } from '../util/show.ts';
 import { WorkList } from '../util/work-list.ts';
 import { fromPayload } from '../values/payload.ts';
@@ -308,6 +309,8 @@ export abstract class BaseFuture<T> implements Future<T> {
   /** Called when the last waiter has gone, or the future has settled. */
   protected onForgotten(): void {}
 }
+
+markCopy(BaseFuture);
 
 /** The iterator behind `yield*`: it hands the future to the fiber once, unless the value is there already. */
 class FutureIterator<T> implements Iterator<Future<unknown>, T, any> {

@@ -3,6 +3,7 @@
 import { types } from 'node:util';
 
 import { DeterminismError } from '../errors/errors.ts';
+import { otherCopyNote } from '../util/copy.ts';
 import { isInstance } from '../util/show.ts';
 import { BaseFuture } from './future.ts';
 import { describeValue } from './generator.ts';
@@ -18,6 +19,12 @@ export function notAFuture(value: unknown): DeterminismError {
       },
     );
   }
+  const note = otherCopyNote(value);
+  if (note !== undefined)
+    return new DeterminismError(`a future was yielded that an orchestration cannot wait for: ${note}`, {
+      called: 'yield',
+      instead: 'one copy of perdure',
+    });
   const what = describeValue(value);
   const instead = remedy(what);
   return new DeterminismError(`${what} was yielded, which an orchestration cannot wait for: ${instead}`, {

@@ -1,4 +1,5 @@
 import { type Duration, parseDuration } from '../util/duration.ts';
+import { property } from '../util/show.ts';
 import { type ErrorJson, errorJson } from './error-json.ts';
 
 /** The last argument of every error. `cause` is the error or value that led to this one. */
@@ -376,7 +377,16 @@ export const ERROR_CLASSES = {
   CompensationError,
 } as const;
 
+/** Key under which a prototype of {@link ERROR_CLASSES} has its name, in every copy of this package. */
+const KIND = Symbol.for('perdure.error');
+
+/** Returns the name of the nearest class of {@link ERROR_CLASSES}, of this or another copy of this package. */
+export function kindOfError(value: unknown): unknown {
+  return property(value, KIND);
+}
+
 // Names are on the prototypes, as those of the built-in errors are: they show in stacks and survive minification.
 for (const [name, type] of Object.entries(ERROR_CLASSES)) {
+  Object.defineProperty(type.prototype, KIND, { value: name });
   Object.defineProperty(type.prototype, 'name', { value: name, writable: true, configurable: true });
 }

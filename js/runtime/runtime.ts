@@ -23,6 +23,7 @@ import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import { Provider, type StorePort, shownToCaller } from '../store/providers.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
+import { markCopy } from '../util/copy.ts';
 import { type Duration, parseDuration, TIMER_MAX_MS } from '../util/duration.ts';
 import { checkOptions } from '../util/options.ts';
 import { show } from '../util/show.ts';
@@ -454,6 +455,8 @@ export class Runtime {
     }
   }
 }
+
+markCopy(Runtime);
 
 /** Returns the client that activities use. Its limits are the runtime's where the runtime was given any. */
 function clientOf(provider: Provider, { limits, telemetry, logger, logLevel }: RuntimeOptions): Client {

@@ -1,6 +1,7 @@
 // The store on a Postgres server.
 
 import { connectPostgres, type NativePostgresOptions } from '../binding/store.ts';
+import { ProviderError } from '../errors/errors.ts';
 import { bool, checkOptions, func, nested, type OptionTable, oneOf, text, whole } from '../util/options.ts';
 import { isList } from '../util/show.ts';
 import { PROVIDER_OPTIONS, Provider, type ProviderOptions, StorePort, textsOf } from './providers.ts';
@@ -117,6 +118,7 @@ export class PostgresProvider extends Provider {
   static async connect(url: string, options?: PostgresOptions): Promise<PostgresProvider> {
     if (typeof url !== 'string' || url.length === 0)
       throw new TypeError('PostgresProvider.connect: the URL must be a string that is not empty');
+    checkUrl(url);
     const {
       schema = 'perdure',
       migrate = true,
@@ -148,6 +150,23 @@ export class PostgresProvider extends Provider {
     if (warning !== null) process.emitWarning(warning, { code: 'PERDURE_NO_TLS' });
     return new PostgresProvider(new StorePort(store, texts));
   }
+}
+
+/** Refuses the URLs that are most often passed in error. No part is shown, because it may hold a password. */
+function checkUrl(url: string): void {
+  if (!/^postgres(ql)?:\/\//.test(url)) {
+    throw refused("its URL does not begin with 'postgres://'. For an SQLite file use SqliteProvider.open(path)");
+  }
+  const [, name] = /[?&](schema|search_path)=/.exec(url) ?? [];
+  if (name === undefined) return;
+  throw refused(
+    `its URL has the parameter '${name}', which Postgres does not know. Leave it out, and pass the schema as an ` +
+      "option: PostgresProvider.connect(url, { schema: 'app' }), or --schema of the command line",
+  );
+}
+
+function refused(why: string): ProviderError {
+  return new ProviderError(`The Postgres store cannot be opened: ${why}`, { retryable: false });
 }
 
 function checkPassword(given: unknown): string {

@@ -11,6 +11,7 @@ import {
   type StoreRequest,
 } from '../binding/store.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
+import { markCopy, otherCopyNote } from '../util/copy.ts';
 import { TIMER_MAX_MS } from '../util/duration.ts';
 import { bool, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
@@ -248,9 +249,13 @@ export abstract class Provider {
   /** @internal */
   static portOf(provider: unknown, where: string): StorePort {
     if (typeof provider === 'object' && provider !== null && #port in provider) return provider.#port;
+    const note = otherCopyNote(provider);
+    if (note !== undefined) throw new TypeError(`${where}: the provider cannot be used: ${note}`);
     throw new TypeError(`${where} takes a provider, such as the result of SqliteProvider.open`);
   }
 }
+
+markCopy(Provider);
 
 /** Options that all providers have. */
 export interface ProviderOptions {
@@ -310,7 +315,19 @@ function checkPath(path: unknown, where: string): asserts path is string {
   }
   if (path.length > PATH_MAX)
     throw new TypeError(`${where}: the path must have at most ${PATH_MAX} characters, got ${path.length}`);
+  // No part of a URL is shown, because it may hold a password.
+  if (/^postgres(ql)?:/i.test(path))
+    throw new TypeError(
+      `${where} takes the path of a file, and this is the URL of a Postgres server: use PostgresProvider.connect(url)`,
+    );
+  const [scheme] = URL_SCHEME.exec(path) ?? [];
+  if (scheme === undefined) return;
+  const how = scheme.toLowerCase() === 'file:' ? ', such as fileURLToPath(url)' : ", such as 'app.db'";
+  throw new TypeError(`${where} takes the path of a file and no URL: leave out '${scheme}' and pass a path${how}`);
 }
+
+/** Beginning of a text that is meant as a URL. A path that begins in this way can be written with `./` before it. */
+const URL_SCHEME = /^(?:sqlite3?|file|libsql|jdbc|[a-z][a-z0-9+.-]+(?=:\/\/)):/i;
 
 /**
  * A store in an SQLite file. Several processes of one machine may open the same file.

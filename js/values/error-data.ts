@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 
 import { withJson } from '../errors/error-json.ts';
-import { ERROR_CLASSES, PerdureError } from '../errors/errors.ts';
+import { ERROR_CLASSES, kindOfError, PerdureError } from '../errors/errors.ts';
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isPlain, type Json } from '../util/plain.ts';
 import { parseRich, stringifyRich } from './rich.ts';
@@ -139,9 +139,7 @@ const BUILT_IN = {
   DOMException,
 } as const;
 
-const TYPE_NAMES = new Map<unknown, string>(
-  Object.entries({ ...BUILT_IN, ...ERROR_CLASSES }).map(([name, type]) => [type.prototype, name]),
-);
+const TYPE_NAMES = new Map<unknown, string>(Object.entries(BUILT_IN).map(([name, type]) => [type.prototype, name]));
 
 /** Properties that are kept under their own names, and not as fields. */
 const NO_FIELDS = new Set(['name', 'message', 'stack', 'code', 'cause']);
@@ -297,6 +295,8 @@ function isError(value: unknown): value is Error {
 
 /** Returns the name of the nearest class that can be restored; undefined for `Error` itself. */
 function typeOf(error: Error): string | undefined {
+  const kind = kindOfError(error);
+  if (typeof kind === 'string' && Object.hasOwn(ERROR_CLASSES, kind)) return kind;
   try {
     for (let at: unknown = error; at !== null; at = Object.getPrototypeOf(at)) {
       const name = TYPE_NAMES.get(at);

@@ -176,10 +176,23 @@ describe('a path that cannot be opened', () => {
     [undefined, /path/],
     [5, /path/],
     [':memory:', /inMemory/],
+    ['postgres://ann:secret@h/shop', /PostgresProvider\.connect\(url\)/],
+    ['postgresql://h/shop', /PostgresProvider\.connect\(url\)/],
+    ['sqlite:app.db', /leave out 'sqlite:' and pass a path, such as 'app\.db'/],
+    ['sqlite:///tmp/app.db', /leave out 'sqlite:'/],
+    ['file:app.db', /leave out 'file:' and pass a path, such as fileURLToPath\(url\)/],
+    ['libsql://ann:secret@h', /leave out 'libsql:'/],
   ])('is refused as an argument: %o', async (wrong, message) => {
     const error = await rejection(SqliteProvider.open(wrong));
     expect(error).toBeInstanceOf(TypeError);
     expect(error.message).toMatch(message);
+    expect(error.message).not.toContain('secret');
+  });
+
+  it('may have a name with a colon', async () => {
+    const path = join(folder, 'orders: 2026.db');
+    await (await SqliteProvider.open(path)).close();
+    expect(existsSync(path)).toBe(true);
   });
 
   it('is refused with options that do not exist', async () => {
