@@ -18,6 +18,7 @@ export type {
   HistoryPage,
   HistoryPageOptions,
 } from './client/history.ts';
+export type { StatusOptions } from './client/inputs.ts';
 export type {
   AwaitedMessage,
   FiberWait,

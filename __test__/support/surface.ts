@@ -2,11 +2,15 @@
 
 type AnyFunction = (...args: unknown[]) => unknown;
 
-/** Static methods for other files of js/, and methods that are marked as internal. */
+/**
+ * Static methods for other files of js/, methods that are marked as internal, and a method without arguments that all
+ * error classes have.
+ */
 const INTERNAL = new Set([
   'Provider.portOf',
   'Runtime.partsOf',
   'Runtime.sizesOf',
+  'PerdureError.toJSON',
   'InstanceHandle.clientOf',
   'ActivityContext.abort',
   'ActivityContext.begin',

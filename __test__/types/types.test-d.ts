@@ -163,6 +163,10 @@ describe('a client', () => {
     expectTypeOf(client.waitForOrchestration<number>('id', '1s'))
       .resolves.toHaveProperty('output')
       .toEqualTypeOf<number | undefined>();
+    expectTypeOf(client.getStatus('id', { input: true })).resolves.toEqualTypeOf<InstanceStatus | null>();
+    expectTypeOf(client.listInstances({ input: true }).page()).resolves.toEqualTypeOf<InstancePage>();
+    // @ts-expect-error no such option
+    client.getStatus('id', { inputs: true });
     expectTypeOf(client.getStatus('id')).resolves.toEqualTypeOf<InstanceStatus | null>();
   });
 });

@@ -41,6 +41,7 @@ import {
   historyEvents,
   historyPage,
 } from './history.ts';
+import { STATUS_OPTIONS, type StatusOptions, withInput } from './inputs.ts';
 import { describeInstance, type InstanceDescription } from './instance-description.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { Requests } from './requests.ts';
@@ -159,25 +160,32 @@ export class Client extends StoreClient {
    * Returns the status of an instance, or `null` when there is no instance of that id. Its `reason` says why an
    * instance does not go on that has not ended and has not changed for 1 s. Finding the reason costs a second request.
    *
-   * @param definition - types the output and the custom status
+   * @param definition - types the input, the output and the custom status
+   * @throws PayloadError when a value of the instance cannot be read
    * @throws TypeError when an argument is wrong
    * @throws WrongDefinitionError when the instance runs another orchestration than the definition
    *
    * @example
    * ```ts
-   * const status = await client.getStatus(order, 'order-1');
-   * if (status?.status === 'Completed') console.log(status.output?.paid);
+   * const status = await client.getStatus(order, 'order-1', { input: true });
+   * if (status?.status === 'Completed') console.log(status.input, status.output?.paid);
    * ```
    */
-  getStatus<I, O, S>(definition: OrchestrationDefinition<I, O, S>, id: string): Promise<InstanceStatus<O, S, I> | null>;
-  getStatus<O = unknown, S = unknown>(id: string): Promise<InstanceStatus<O, S> | null>;
+  getStatus<I, O, S>(
+    definition: OrchestrationDefinition<I, O, S>,
+    id: string,
+    options?: StatusOptions,
+  ): Promise<InstanceStatus<O, S, I> | null>;
+  getStatus<O = unknown, S = unknown>(id: string, options?: StatusOptions): Promise<InstanceStatus<O, S> | null>;
   async getStatus(...args: readonly unknown[]): Promise<InstanceStatus | null> {
-    const { id, definition } = addressed(args);
+    const { id, definition, others } = addressed(args);
+    const { input = false } =
+      checkOptions(others[0] as StatusOptions | undefined, STATUS_OPTIONS, 'client.getStatus') ?? {};
     const reply = await this.#requests.query('status', id, () => this.#port.request({ kind: 'status', id }));
     const status = this.#requests.statusOf(reply);
     if (status === null) return null;
     checkRuns(definition, status);
-    return this.#waits.explained(status);
+    return this.#waits.explained(input ? await withInput(this.#port, status) : status);
   }
 
   /**

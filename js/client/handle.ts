@@ -8,6 +8,7 @@ import { checkOptions, duration, type OptionTable, oneOf } from '../util/options
 import { checkRuns } from './addressed.ts';
 import type { Client } from './client.ts';
 import type { EndWaits } from './end-waits.ts';
+import type { StatusOptions } from './inputs.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { suspensionReason } from './wait-reason.ts';
 import { STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions } from './watching.ts';
@@ -84,9 +85,11 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   }
 
   /** See {@link Client.getStatus}. */
-  status(): Promise<InstanceStatus<O, S, I> | null> {
-    const args = this.#definition === undefined ? [this.id] : [this.#definition, this.id];
-    return this.#client.getStatus(...(args as [OrchestrationDefinition<I, O, S>, string]));
+  status(options?: StatusOptions): Promise<InstanceStatus<O, S, I> | null> {
+    const address = this.#definition === undefined ? [this.id] : [this.#definition, this.id];
+    return this.#client.getStatus(
+      ...([...address, options] as [OrchestrationDefinition<I, O, S>, string, StatusOptions]),
+    );
   }
 
   /** See {@link Client.waitForStatusChange}. */

@@ -36,7 +36,7 @@ export interface InstanceStatus<O = unknown, S = unknown, I = unknown> {
   readonly status: InstanceState;
   /** Number of its current or last execution, from 1. */
   readonly executionId: number;
-  /** Input of the current or last execution, where it was asked for. */
+  /** Input of the execution, if it was asked for (`input: true`) and is not `undefined`. */
   readonly input?: I;
   /** Output of the orchestration, when Completed. */
   readonly output?: O;

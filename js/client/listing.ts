@@ -1,8 +1,19 @@
 // Lists of instances: filters and pages.
 
 import type { StorePort } from '../store/providers.ts';
-import { listOfNames, named, type OptionTable, oneOf, textsByName, time, timeOf, whole } from '../util/options.ts';
+import {
+  bool,
+  listOfNames,
+  named,
+  type OptionTable,
+  oneOf,
+  textsByName,
+  time,
+  timeOf,
+  whole,
+} from '../util/options.ts';
 import { isList } from '../util/show.ts';
+import { withInputs } from './inputs.ts';
 import {
   ENDED_STATES,
   type EndedState,
@@ -50,6 +61,10 @@ export interface ListOptions extends InstanceFilter {
   limit?: number;
   /** Cursor of the page to go on from. The filter should be the same. */
   cursor?: string;
+  /**
+   * `true`: each instance has its `input`, which costs another request to the store for each. Default: `false`.
+   */
+  input?: boolean;
 }
 
 /** Options of {@link Client.prune}. */
@@ -119,7 +134,7 @@ const FILTER = {
   createdBefore: time,
 } satisfies OptionTable;
 
-export const LIST_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, limit: whole(1), cursor };
+export const LIST_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, limit: whole(1), cursor, input: bool };
 
 export const PRUNE_OPTIONS: OptionTable = {
   status: someOf(...ENDED_STATES),
@@ -180,6 +195,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
   readonly #filter: object;
   readonly #cursor: string | null;
   readonly #limit: number | undefined;
+  readonly #hasInputs: boolean;
 
   /** @internal */
   constructor(port: StorePort, options: ListOptions) {
@@ -187,6 +203,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
     this.#filter = storeFilter(options);
     this.#cursor = options.cursor ?? null;
     this.#limit = options.limit;
+    this.#hasInputs = options.input === true;
   }
 
   /** Returns `limit` instances, or fewer if there are no more, and the cursor to go on from. */
@@ -211,7 +228,8 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
       const count = Math.min(left, READ_MAX);
       const reply = await this.#port.request({ kind: 'list', filter: this.#filter, cursor, limit: count });
       const page = JSON.parse(reply as string) as { items: StatusData[]; cursor: string | null };
-      yield { items: page.items.map((data) => statusOf(data, this.#port.texts)), cursor: page.cursor };
+      const items = page.items.map((data) => statusOf(data, this.#port.texts));
+      yield { items: this.#hasInputs ? await withInputs(this.#port, items) : items, cursor: page.cursor };
       ({ cursor } = page);
       if (cursor === null) return;
       left -= page.items.length;

@@ -17,6 +17,60 @@ import { SOON, useStore } from '../../support/store.ts';
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
+  describe('the input of an instance', () => {
+    it('is in its status and in lists that ask for it', async () => {
+      const { client } = store;
+      const name = store.id('inputs');
+      const input = { order: new Date(0), items: new Map([['a', 1n]]) };
+      const [given, none] = [store.id(), store.id()];
+      await client.startOrchestration(given, name, input);
+      await client.startOrchestration(none, name);
+      expect(await client.getStatus(given, { input: true })).toMatchObject({ id: given, status: 'Pending', input });
+      expect(await client.handle(given).status({ input: true })).toMatchObject({ input });
+      expect(await client.getStatus(none, { input: true })).not.toHaveProperty('input');
+      expect(await client.getStatus(given)).not.toHaveProperty('input');
+      expect(await client.getStatus('absent', { input: true })).toBeNull();
+      const { items } = await client.listInstances({ name, input: true }).page();
+      expect(items.map((item) => [item.id, item.input])).toEqual([
+        [none, undefined],
+        [given, input],
+      ]);
+      expect((await client.listInstances({ name }).page()).items[1]).not.toHaveProperty('input');
+    });
+
+    it('is that of the last execution, and that of its own instance in a long list', async () => {
+      const name = store.id('continues');
+      await store.start((runtime) =>
+        runtime.registerOrchestration(name, function* (ctx, n: number) {
+          if (n < 2) return yield* ctx.continueAsNew(n + 1);
+          return n;
+        }),
+      );
+      const ids = Array.from({ length: 40 }, () => store.id());
+      await Promise.all(ids.map((id, n) => store.client.startOrchestration(id, name, n)));
+      for (const id of ids) await store.client.waitForOrchestration(id, SOON);
+      const inputs = new Map<string, number>();
+      for await (const { id, input, output } of store.client.listInstances({ name, input: true })) {
+        expect(input).toBe(output);
+        inputs.set(id, input);
+      }
+      expect(ids.map((id) => inputs.get(id))).toEqual(ids.map((_, n) => Math.max(n, 2)));
+      expect(await store.client.getStatus(ids[0] as string, { input: true })).toMatchObject({ input: 2, output: 2 });
+    });
+
+    it('is decoded by the codec of the provider', async () => {
+      const codec = { encode: (text: string) => btoa(text), decode: (text: string) => atob(text) };
+      const name = store.id('encoded');
+      if (kind.isShared) {
+        const client = new Client(await store.open({ codec }));
+        const id = store.id();
+        await client.startOrchestration(id, name, { secret: 1 });
+        expect(await client.getStatus(id, { input: true })).toMatchObject({ input: { secret: 1 } });
+        expect(await rejection(store.client.getStatus(id, { input: true }))).toMatchObject({ code: 'PAYLOAD' });
+      }
+    });
+  });
+
   describe('an id that is in use', () => {
     it('is refused, whether the instance runs or has ended', async () => {
       const id = store.id();

@@ -194,7 +194,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     },
     'Client.start': { ...of('start'), args: () => [orchestration, { secret: CANARY }, { id: fresh() }], options: 2 },
     'Client.handle': of('handle', ended),
-    'Client.getStatus': of('getStatus', ended),
+    'Client.getStatus': { ...of('getStatus', ended, {}), options: 1 },
     'Client.waitForOrchestration': of('waitForOrchestration', ended, '1s'),
     'Client.waitForStatusChange': of('waitForStatusChange', ended, 0, '1s', '1s'),
     'Client.statusChanges': { ...of('statusChanges', ended, {}), options: 1 },
@@ -254,7 +254,7 @@ function handles(client: Client, ended: string): Record<string, Row> {
   const of = (name: string, ...args: unknown[]): Row => ({ args: () => args, call: method(handle, name) });
   return {
     result: { ...of('result', { timeout: '1s' }), options: 0 },
-    status: of('status'),
+    status: { ...of('status', {}), options: 0 },
     waitForStatusChange: of('waitForStatusChange', 0, '1s', '1s'),
     statusChanges: { ...of('statusChanges', {}), options: 0 },
     raiseEvent: of('raiseEvent', 'go', { secret: CANARY }),

@@ -1,6 +1,7 @@
 // `perdure show`
 
 import type { Client } from '../../client/client.ts';
+import type { StatusOptions } from '../../client/inputs.ts';
 import type { InstanceDescription } from '../../client/instance-description.ts';
 import type { InstanceStatus } from '../../client/instance-status.ts';
 import { InstanceNotFoundError } from '../../errors/errors.ts';
@@ -20,31 +21,36 @@ export function show(cli: Cli): void {
     .argument('<id>', 'id of the instance')
     .action(
       cli.storeAction(async ({ client, terminal }, id: string) => {
-        const instance = await statusOf(client, id);
-        const [first] = (await client.historyPage(id, { executionId: instance.executionId, limit: 1 })).events;
+        const instance = await statusOf(client, id, { input: true });
         const description = await client.describe(id);
-        if (terminal.isJson)
-          terminal.data({ ...description, ...instance, status: instance.status, input: first?.payload });
-        else write(terminal, instance, first?.payload, description);
+        if (terminal.isJson) terminal.data({ ...description, ...instance, status: instance.status });
+        else write(terminal, instance, description);
       }),
     );
 }
 
 /** @throws InstanceNotFoundError when there is no instance of that id */
-export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
-  const instance = await client.getStatus(id);
+export async function statusOf(client: Client, id: string, options?: StatusOptions): Promise<InstanceStatus> {
+  const instance = await client.getStatus(id, options);
   if (instance === null) throw new InstanceNotFoundError(`there is no instance '${printable(id)}'`, { instanceId: id });
   return instance;
 }
 
-function write(
-  terminal: Terminal,
-  instance: InstanceStatus,
-  input: unknown,
-  description: InstanceDescription | null,
-): void {
-  const { id, status, executionId, customStatus, createdAt, completedAt, updatedAt, parentId, priority, tags, error } =
-    instance;
+function write(terminal: Terminal, instance: InstanceStatus, description: InstanceDescription | null): void {
+  const {
+    id,
+    status,
+    input,
+    executionId,
+    customStatus,
+    createdAt,
+    completedAt,
+    updatedAt,
+    parentId,
+    priority,
+    tags,
+    error,
+  } = instance;
   terminal.fields([
     ['Instance', terminal.style('bold', printable(id))],
     ['Orchestration', orchestrationText(instance)],
