@@ -139,3 +139,4 @@ export type { OnConflict } from './values/conflicts.ts';
 export type { ClientLimits, RuntimeLimits } from './values/limits.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './values/schema.ts';
 export type { Codec, EncodedText } from './values/stored-text.ts';
+export type { ErrorClass, ValueType, ValueTypes } from './values/value-types.ts';

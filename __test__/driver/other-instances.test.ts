@@ -20,6 +20,7 @@ import {
 } from '../../js/errors/errors.ts';
 import { defineOrchestration, type OrchestrationGenerator } from '../../js/orchestration/definition.ts';
 import { toErrorPayload } from '../../js/values/payload.ts';
+import { NO_TYPES } from '../../js/values/value-types.ts';
 import { outputOf, Script } from './scripted-engine.ts';
 
 const UUID = '00000000-0000-4000-8000-000000000000';
@@ -64,10 +65,15 @@ describe('children', () => {
   });
 
   test.each([
-    [CHILD_THREW, toErrorPayload(new RangeError('too many')), RangeError, "child 'c' (pick) failed: too many"],
+    [
+      CHILD_THREW,
+      toErrorPayload(new RangeError('too many'), NO_TYPES),
+      RangeError,
+      "child 'c' (pick) failed: too many",
+    ],
     [
       CHILD_CANCELLED,
-      toErrorPayload(new CancelledError('enough')),
+      toErrorPayload(new CancelledError('enough'), NO_TYPES),
       CancelledError,
       "child 'c' (pick) was cancelled: enough",
     ],

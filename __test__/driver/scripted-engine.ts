@@ -33,6 +33,7 @@ import type { OrchestrationHost } from '../../js/orchestration/fiber-context.ts'
 import { Instance, type TurnEnd } from '../../js/runtime/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
 import { toErrorPayload, toPayload } from '../../js/values/payload.ts';
+import { NO_TYPES } from '../../js/values/value-types.ts';
 
 const END_NAMES = ['completed', 'failed', 'cancelled'] as const;
 
@@ -74,7 +75,12 @@ export class ScriptedEngine implements EnginePort {
 
   /** Delivers the result of the activity that is operation `operation`. */
   succeed(operation: number, value?: unknown): void {
-    this.deliveries.push({ ...NOTHING, kind: SUCCEEDED, operation, value: toPayload(value, 'value') });
+    this.deliveries.push({
+      ...NOTHING,
+      kind: SUCCEEDED,
+      operation,
+      value: toPayload(value, 'value', DEFAULT_LIMITS, NO_TYPES),
+    });
   }
 
   fail(operation: number, error: unknown, attempt = 1): void {
@@ -82,7 +88,7 @@ export class ScriptedEngine implements EnginePort {
       ...NOTHING,
       kind: ACTIVITY_FAILED,
       operation,
-      value: toErrorPayload(error),
+      value: toErrorPayload(error, NO_TYPES),
       detail: attempt,
     });
   }
@@ -98,12 +104,16 @@ export class ScriptedEngine implements EnginePort {
   }
 
   cancel(reason: string | null = null): void {
-    this.deliveries.push({ ...NOTHING, kind: CANCEL, value: toPayload(reason ?? undefined, 'reason') });
+    this.deliveries.push({
+      ...NOTHING,
+      kind: CANCEL,
+      value: toPayload(reason ?? undefined, 'reason', DEFAULT_LIMITS, NO_TYPES),
+    });
   }
 
   /** Posts a message, which is delivered when its mailbox is awaited. A mailbox is `'e' + name` or `'q' + name`. */
   post(mailbox: string, value?: unknown): void {
-    this.mail.push({ mailbox, payload: toPayload(value, 'value') });
+    this.mail.push({ mailbox, payload: toPayload(value, 'value', DEFAULT_LIMITS, NO_TYPES) });
   }
 
   /** Makes a timer due. It fires when it is awaited. */
@@ -161,7 +171,12 @@ export class ScriptedEngine implements EnginePort {
     this.questions += 1;
     if (this.questions !== this.interruptAt) return null;
     this.timeMs += 1;
-    return { ...NOTHING, kind: CANCEL, value: toPayload('stop', 'reason'), timeMs: this.timeMs };
+    return {
+      ...NOTHING,
+      kind: CANCEL,
+      value: toPayload('stop', 'reason', DEFAULT_LIMITS, NO_TYPES),
+      timeMs: this.timeMs,
+    };
   }
 
   finish(outcome: Outcome): void {
@@ -315,6 +330,7 @@ export const HOST: OrchestrationHost = {
     called === undefined ? null : JSON.stringify(called),
   sourceStacks: true,
   limits: DEFAULT_LIMITS,
+  types: NO_TYPES,
 };
 
 /** An instance of `fn` on an engine of its own. */
@@ -341,7 +357,7 @@ export class Script {
     };
     this.instance = new Instance(
       this.engine,
-      { ...description, input: toPayload(input, 'input') },
+      { ...description, input: toPayload(input, 'input', DEFAULT_LIMITS, NO_TYPES) },
       { fn, ...options },
       host,
     );

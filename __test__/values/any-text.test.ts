@@ -8,6 +8,7 @@ import { PayloadError } from '../../js/errors/errors.ts';
 import { decode, encode } from '../../js/values/codec.ts';
 import { encodeError } from '../../js/values/error-data.ts';
 import { fromErrorPayload, toErrorPayload } from '../../js/values/payload.ts';
+import { NO_TYPES } from '../../js/values/value-types.ts';
 import { SEED, storable, text } from '../support/arbitrary.ts';
 import { watchPrototypes } from '../support/prototypes.ts';
 
@@ -127,7 +128,7 @@ test.each([10_000, 100_000])('a text that is nested %i deep takes no stack', (le
     } catch (error) {
       expect(error).toBeInstanceOf(PayloadError);
     }
-    expect(fromErrorPayload(deep)).toBeInstanceOf(Error);
+    expect(fromErrorPayload(deep, NO_TYPES)).toBeInstanceOf(Error);
   }
 });
 
@@ -137,7 +138,7 @@ test('a changed text of an error is an error', () => {
     const thrown = isThrown
       ? value
       : Object.assign(new AggregateError([value, new RangeError('x')], 'no', { cause: value }), { value });
-    expect(fromErrorPayload(changed(toErrorPayload(thrown), made))).toBeInstanceOf(Error);
+    expect(fromErrorPayload(changed(toErrorPayload(thrown, NO_TYPES), made), NO_TYPES)).toBeInstanceOf(Error);
   });
   fc.assert(property, RUNS);
   untouched();
@@ -161,7 +162,7 @@ test('data of an error may be of any shape', () => {
       fc.oneof(fc.jsonValue(), fc.constantFrom('AggregateError', 'DOMException', '__proto__', 'PayloadError', '~[1]')),
     ),
     (data) => {
-      expect(fromErrorPayload(JSON.stringify(data))).toBeInstanceOf(Error);
+      expect(fromErrorPayload(JSON.stringify(data), NO_TYPES)).toBeInstanceOf(Error);
     },
   );
   fc.assert(property, RUNS);

@@ -175,6 +175,7 @@ export class ActivityContext {
     return fromPayload(
       texts.read(this.#job.extras?.lastHeartbeat ?? null, 'lastHeartbeat', placeOf(this.#job, 'heartbeat')),
       'lastHeartbeat',
+      texts.types,
     );
   }
 
@@ -231,7 +232,7 @@ export class ActivityContext {
   }
 
   #heartbeat(details: unknown): void {
-    const payload = toPayload(details, 'details', this.#sink.limits);
+    const payload = toPayload(details, 'details', this.#sink.limits, this.#sink.texts.types);
     if (this.#reason !== null) return;
     this.#limits?.beat();
     const { texts } = this.#sink;

@@ -1,7 +1,7 @@
 // One attempt of an activity: calls the function, applies the timeouts, reports the result.
 
-import { kindOfError } from '../errors/errors.ts';
-import { property } from '../util/show.ts';
+import { kindOfError, PayloadError } from '../errors/errors.ts';
+import { isInstance, property } from '../util/show.ts';
 import type { Timers } from '../util/timers.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 import { type ActivityFunction, isRefusal } from './activity.ts';
@@ -44,7 +44,7 @@ export function runActivity(
   try {
     const { texts } = sink;
     const input = texts.isPlain(job.input) ? job.input : texts.read(job.input, 'input', placeOf(job, 'input'));
-    result = callBelow(context, fn, fromPayload(input, 'input'));
+    result = callBelow(context, fn, fromPayload(input, 'input', texts.types));
   } catch (error) {
     failActivity(job, error, sink);
     return;
@@ -77,7 +77,7 @@ function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink,
 
 /** Reports that an attempt failed with `error`, which may be any thrown value. */
 export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySink, useless = false): void {
-  const payload = toErrorPayload(error);
+  const payload = toErrorPayload(error, sink.texts.types);
   const failure = {
     error: sink.texts.writeError(payload, placeOf(job, 'error')),
     errorName: (JSON.parse(payload) as { name: string }).name,
@@ -95,10 +95,10 @@ function retryAfterOf(error: unknown): number | null {
 function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink): void {
   let payload: string | null;
   try {
-    payload = toPayload(output, 'output', sink.limits);
+    payload = toPayload(output, 'output', sink.limits, sink.texts.types);
   } catch (error) {
-    // Not retried: the next attempt would return the same kind of value.
-    failActivity(job, error, sink, true);
+    // Not retried: the function has run, and the next attempt would return the same kind of value.
+    failActivity(job, afterEffects(error), sink, true);
     return;
   }
   try {
@@ -108,6 +108,19 @@ function completeActivity(job: ActivityJob, output: unknown, sink: ActivitySink)
     return;
   }
   sink.completeActivity(job.token, payload);
+}
+
+/** Returns an error that also says that the function has run. */
+function afterEffects(error: unknown): unknown {
+  if (!isInstance(error, PayloadError)) return error;
+  const { message, path, cause, stack } = error;
+  const told = new PayloadError(`${message}. The activity has run, so what it did has happened; it is not retried`, {
+    path,
+    ...(cause === undefined ? {} : { cause }),
+  });
+  // Frames of an orchestration or of its source stay those of the first error.
+  if (stack !== undefined) told.stack = stack.replace(message, told.message);
+  return told;
 }
 
 function isThenable(value: unknown): boolean {

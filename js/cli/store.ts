@@ -2,9 +2,10 @@
 
 import { Client } from '../client/client.ts';
 import { PostgresProvider } from '../store/postgres-provider.ts';
-import { type Provider, SqliteProvider } from '../store/providers.ts';
+import { Provider, SqliteProvider } from '../store/providers.ts';
 import type { AsyncCodec } from '../values/async-codec.ts';
 import type { Codec } from '../values/stored-text.ts';
+import { STORED_FORMS } from '../values/value-types.ts';
 import { usageError } from './exit.ts';
 import { exportsOfModule } from './modules.ts';
 
@@ -54,6 +55,8 @@ export async function withStore<T>(
   migrate = false,
 ): Promise<T> {
   const provider = await openStore(options, migrate);
+  // The classes of the values are those of the user's program.
+  Provider.portOf(provider, 'perdure').texts.withTypes(STORED_FORMS);
   try {
     return await work(new Client(provider));
   } finally {

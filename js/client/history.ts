@@ -305,7 +305,9 @@ function readPayload(
   path: string,
 ): { payload?: unknown } {
   const place = places?.of(placed(data)) ?? null;
-  return data.payload === null ? {} : { payload: fromPayload(texts.read(data.payload, path, place), path) };
+  return data.payload === null
+    ? {}
+    : { payload: fromPayload(texts.read(data.payload, path, place), path, texts.types) };
 }
 
 /** Converts an event of an export to an event of a history. `places` is given for an export whose texts are encoded. */
@@ -316,7 +318,7 @@ export function readEvent(exported: ExportedEvent, texts: StoredTexts, places: E
   return {
     ...event,
     time: new Date(timeMs),
-    ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path, place), path) }),
+    ...(payload === undefined ? {} : { payload: fromPayload(texts.read(payload, path, place), path, texts.types) }),
   };
 }
 

@@ -99,7 +99,11 @@ export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatu
     status,
     executionId,
     ...resultOf<T>(data, texts),
-    customStatus: fromPayload(texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status'),
+    customStatus: fromPayload(
+      texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')),
+      'status',
+      texts.types,
+    ),
     customStatusVersion,
     createdAt: new Date(data.createdAt),
     updatedAt: new Date(data.updatedAt),
@@ -113,11 +117,11 @@ export function statusOf<T>(data: StatusData, texts: StoredTexts): InstanceStatu
 function resultOf<T>({ id, status, result }: StatusData, texts: StoredTexts): { output?: T; error?: Error } {
   switch (status) {
     case 'Completed':
-      return { output: fromPayload(texts.read(result, 'output', Place.end(id, 'output')), 'output') as T };
+      return { output: fromPayload(texts.read(result, 'output', Place.end(id, 'output')), 'output', texts.types) as T };
     case 'Failed':
-      return { error: fromErrorPayload(texts.read(result, 'error', Place.end(id, 'error'))) };
+      return { error: fromErrorPayload(texts.read(result, 'error', Place.end(id, 'error')), texts.types) };
     case 'Cancelled':
-      return { error: cancellationError(texts.read(result, 'error', Place.end(id, 'error')), id) };
+      return { error: cancellationError(texts.read(result, 'error', Place.end(id, 'error')), id, texts.types) };
     case 'Terminated':
       return { error: terminationError(texts.read(result, 'reason', Place.end(id, 'termination')), id) };
     case 'Suspended':
@@ -146,6 +150,6 @@ function suspension(id: string, report: string | null, texts: StoredTexts): Perd
   const { reason } = (data.details ?? {}) as { reason?: string };
   if (reason === undefined) return fromNative(data);
   // The client's reason is a user value, so it goes through the codec.
-  const why = fromPayload(texts.read(reason, 'reason', Place.ofInstance(id, 'suspension')), 'reason');
+  const why = fromPayload(texts.read(reason, 'reason', Place.ofInstance(id, 'suspension')), 'reason', texts.types);
   return fromNative({ ...data, message: `${data.message}: ${why}`, details: { reason: why } });
 }

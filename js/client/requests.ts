@@ -72,6 +72,6 @@ export class Requests {
 
   /** Returns a value as the store keeps it. */
   valueText(value: unknown, path: string, place: Place): string | null {
-    return this.#port.texts.write(toPayload(value, path, this.limits), path, place);
+    return this.#port.texts.write(toPayload(value, path, this.limits, this.#port.texts.types), path, place);
   }
 }

@@ -42,9 +42,11 @@ export function changeOf<S>(reply: string | null, port: StorePort, id: string): 
   if (data === null) return null;
   return {
     ...data,
-    customStatus: fromPayload(port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')), 'status') as
-      | S
-      | undefined,
+    customStatus: fromPayload(
+      port.texts.read(data.customStatus, 'status', Place.ofInstance(id, 'status')),
+      'status',
+      port.texts.types,
+    ) as S | undefined,
   };
 }
 

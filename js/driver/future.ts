@@ -19,7 +19,7 @@ import { inspect } from 'node:util';
 import { markCopy } from '../util/copy.ts';
 import { FUTURE, type FutureNote, show } from '../util/show.ts';
 import { WorkList } from '../util/work-list.ts';
-import { fromPayload } from '../values/payload.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 import { type ConversionHint, convertedFuture, usedAs } from './converted-future.ts';
 import { type SourceMark, sourceLines } from './source.ts';
 
@@ -116,6 +116,10 @@ const wakes = new WorkList<Wake>(({ waiter, source }) => waiter.wake(source));
 export interface SchedulerForFutures {
   /** True while a fiber of the instance runs. */
   readonly isRunning: boolean;
+  /** The classes whose instances values may hold. */
+  readonly types: TypeRegistry;
+  /** Returns a stored value. `what` is the user's name for it. */
+  read(text: string | null, what: string): unknown;
   assertRunning(method: string, of?: 'ctx' | 'future'): void;
   cancel(future: BaseFuture<unknown>, reason: string | undefined): void;
   nextOrder(): number;
@@ -262,7 +266,7 @@ export abstract class BaseFuture<T> implements Future<T> {
   protected settleStored(text: string | null, what: string): void {
     let value: unknown;
     try {
-      value = fromPayload(text, what);
+      value = this.scheduler.read(text, what);
     } catch (error) {
       this.settle(FAILED, error);
       return;

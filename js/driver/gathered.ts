@@ -1,6 +1,5 @@
 // Waits for several messages of a queue: those that are there, or those that come within a time.
 
-import { fromPayload } from '../values/payload.ts';
 import type { StandardSchema } from '../values/schema.ts';
 import { parseMessage } from './checked-event.ts';
 import { FAILED, OK, PENDING, type Waiter } from './future.ts';
@@ -40,7 +39,7 @@ export class DrainFuture<T> extends MailboxFuture<T[]> {
   override deliver(payload: string | null): void {
     const { schema } = this;
     try {
-      const value = fromPayload(payload, 'event');
+      const value = this.scheduler.read(payload, 'event');
       this.messages.push(
         (schema === undefined ? value : parseMessage(this.scheduler, this.mailbox, schema, value)) as T,
       );

@@ -104,7 +104,7 @@ export class ActivityFuture<T> extends OperationFuture<T> {
 
   private failure(delivery: Delivery): ActivityError {
     const { detail: attempt } = delivery;
-    const cause = fromErrorPayload(delivery.value);
+    const cause = fromErrorPayload(delivery.value, this.scheduler.types);
     const times = attempt === 1 ? 'at its first attempt' : `after ${attempt} attempts`;
     const error = new ActivityError(`activity '${this.name}' failed ${times}: ${cause.message}`, {
       activityName: this.name,

@@ -72,8 +72,8 @@ export class ChildFuture<T> extends OperationFuture<T> {
     const { kind, detail, value } = delivery;
     if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id)];
     if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
-    if (detail === CHILD_CANCELLED) return ['was cancelled', cancellationError(value, this.id)];
-    return ['failed', fromErrorPayload(value)];
+    if (detail === CHILD_CANCELLED) return ['was cancelled', cancellationError(value, this.id, this.scheduler.types)];
+    return ['failed', fromErrorPayload(value, this.scheduler.types)];
   }
 }
 

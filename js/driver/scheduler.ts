@@ -32,8 +32,10 @@
 //       awaited with that of the told fibers.
 
 import { DeterminismError, LimitError, NondeterminismError, PayloadError } from '../errors/errors.ts';
+import { isUnreadable } from '../values/codec.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from '../values/limits.ts';
 import { fromPayload } from '../values/payload.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 import { byAge, Cancelling, type SchedulerForCancelling } from './cancelling.ts';
 import { CANCEL_OPERATION, type Command, type Issued } from './command.ts';
 import type { Continuation, SchedulerForContinuations } from './continuation.ts';
@@ -76,6 +78,7 @@ const COMPACT_AT = 1_024;
 export class FiberScheduler implements SchedulerForCancelling, SchedulerForContinuations, SchedulerForMailboxes {
   readonly port: EnginePort;
   readonly limits: Required<RuntimeLimits>;
+  readonly types: TypeRegistry;
   /** The `OrchestrationContext` of the instance's code, which sets itself. */
   context: object | null = null;
   /** The main fiber. When it settles, the execution ends. */
@@ -112,10 +115,16 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   private fibersMade = 0;
   private lastOrder = 0;
 
-  constructor(port: EnginePort, now: number, limits: Required<RuntimeLimits>, main: FiberBody<unknown>) {
+  constructor(
+    port: EnginePort,
+    now: number,
+    { limits, types }: { readonly limits: Required<RuntimeLimits>; readonly types: TypeRegistry },
+    main: FiberBody<unknown>,
+  ) {
     this.port = port;
     this.now = now;
     this.limits = limits;
+    this.types = types;
     this.main = this.spawn(main);
   }
 
@@ -213,6 +222,20 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   /** Abandons the futures that are due. Returns true if there were any. */
   runCancels(): boolean {
     return this.cancelling.run();
+  }
+
+  /**
+   * Returns a stored value.
+   *
+   * @throws PayloadError when the text is damaged; also when a class is not registered here, which suspends the
+   *   instance until code comes that can read the value
+   */
+  read(text: string | null, what: string): unknown {
+    try {
+      return fromPayload(text, what, this.types);
+    } catch (error) {
+      throw isUnreadable(error) ? this.refused(error) : error;
+    }
   }
 
   /** Issues a command for the running fiber. */
@@ -338,7 +361,7 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
         return;
       }
       case CANCEL:
-        this.cancelling.all(fromPayload(delivery.value, 'reason') as string | undefined);
+        this.cancelling.all(fromPayload(delivery.value, 'reason', this.types) as string | undefined);
         return;
       default:
         delivery.kind satisfies never;

@@ -4,6 +4,7 @@
 // thread. The guard in instance.ts removes the entry when the instance ends or is dropped.
 
 import { fromPayload } from '../values/payload.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 import type { EnginePort } from './engine.ts';
 
 const statuses = new Map<object, string>();
@@ -23,8 +24,8 @@ export function inheritCustomStatus(instance: object, text: string | null): void
 }
 
 /** Returns a copy of the status that the code has set last, in a replay too; `undefined` when there is none. */
-export function getCustomStatus(instance: object): unknown {
-  return fromPayload(statuses.get(instance) ?? null, 'status');
+export function getCustomStatus(instance: object, types: TypeRegistry): unknown {
+  return fromPayload(statuses.get(instance) ?? null, 'status', types);
 }
 
 export function forgetCustomStatus(instance: object): void {

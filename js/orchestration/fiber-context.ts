@@ -51,6 +51,9 @@ import { type Duration, type IsoTime, parseDuration } from '../util/duration.ts'
 import { checkName, checkOptions, named, type OptionTable } from '../util/options.ts';
 import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
+
+<<<<<<< HEAD
+
 import { parseSync, type StandardSchema } from '../values/schema.ts';
 import {
   checkBlock,
@@ -61,6 +64,15 @@ import {
   checkStarted,
   timeOf,
 } from './call-arguments.ts';
+
+=======
+
+import { checkSchema, parseSync, type StandardSchema } from '../values/schema.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
+import { checkBlock, checkBody, checkGathered, checkInlineFunction, checkMap, timeOf } from './call-arguments.ts';
+
+>>>>>>> c414484b (values: register classes whose instances and errors come back)
+
 import {
   CHILD_OPTIONS,
   type ChildOptions,
@@ -98,6 +110,8 @@ export interface OrchestrationHost {
   /** True if futures remember the line that made them. */
   readonly sourceStacks: boolean;
   readonly limits: Required<RuntimeLimits>;
+  /** The classes whose instances values may hold. */
+  readonly types: TypeRegistry;
 }
 
 const CONTINUE_OPTIONS: OptionTable = { version: named };
@@ -400,12 +414,12 @@ export class FiberContext implements OrchestrationContext {
   continueAsNew(input?: unknown, options?: ContinueAsNewOptions): Future<never> {
     this.#scheduler.assertRunning('continueAsNew');
     const { version = null } = checkOptions(options, CONTINUE_OPTIONS, 'ctx.continueAsNew') ?? {};
-    return new Continuation(this.#scheduler, toPayload(input, 'input', this.#host.limits), version);
+    return new Continuation(this.#scheduler, this.#payload(input, 'input'), version);
   }
 
   setCustomStatus(value: unknown): void {
     this.#scheduler.assertRunning('setCustomStatus');
-    this.#setCustomStatus(toPayload(value, 'status', this.#host.limits));
+    this.#setCustomStatus(this.#payload(value, 'status'));
   }
 
   resetCustomStatus(): void {
@@ -415,7 +429,7 @@ export class FiberContext implements OrchestrationContext {
 
   getCustomStatus<T = unknown>(): T | undefined {
     this.#scheduler.assertRunning('getCustomStatus');
-    return getCustomStatus(this.#scheduler) as T | undefined;
+    return getCustomStatus(this.#scheduler, this.#host.types) as T | undefined;
   }
 
   traceDebug(message: string, fields?: TraceFields): void {
@@ -485,7 +499,7 @@ export class FiberContext implements OrchestrationContext {
   ): ActivityFuture<T> {
     const scheduler = this.#scheduler;
     const checked = options === undefined ? options : checkActivityOptions(options, `activity '${name}'`);
-    const payload = toPayload(input, 'input', this.#host.limits);
+    const payload = this.#payload(input, 'input');
     const recorded = this.#host.recordedOptions(name, checked, defined);
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
   }
@@ -525,7 +539,7 @@ export class FiberContext implements OrchestrationContext {
       name,
       id,
       version,
-      input: toPayload(input, 'input', this.#host.limits),
+      input: this.#payload(input, 'input'),
       tags: tags === undefined ? null : JSON.stringify(tags),
       priority,
       onConflict,
@@ -536,6 +550,7 @@ export class FiberContext implements OrchestrationContext {
   #send(id: string, { kind, name, schema }: TypedMailbox, data: unknown): SentFuture<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
+<<<<<<< HEAD
     if (schema !== undefined) parseSync(schema, data, 'data', `${kind} '${name}'`);
     const payload = toPayload(data, 'data', this.#host.limits);
     const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox: { kind, name }, payload });
@@ -547,6 +562,15 @@ export class FiberContext implements OrchestrationContext {
     return schema === undefined
       ? new MailboxFuture(this.#scheduler, mailbox, source, isPoll)
       : new CheckedEventFuture(this.#scheduler, mailbox, schema, source, isPoll);
+=======
+    const payload = this.#payload(data, 'data');
+    const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox, payload });
+    return new SentFuture<void>(scheduler, issued, id, undefined);
+  }
+
+  #payload(value: unknown, path: string): string | null {
+    return toPayload(value, path, this.#host.limits, this.#host.types);
+>>>>>>> c414484b (values: register classes whose instances and errors come back)
   }
 
   #timer(due: unknown, method: string): TimerFuture {

@@ -12,6 +12,7 @@ import type { TestDoubles } from '../store/test-doubles.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 import type { InstanceEvent, LaneHost } from './lane.ts';
 import type { Registry } from './registry.ts';
 
@@ -63,6 +64,10 @@ export abstract class Host implements LaneHost {
     this.sourceStacks = options.sourceStacks ?? process.env.NODE_ENV !== 'production';
     this.isGuarded = options.determinism !== 'off';
     this.logLevel = options.logLevel ?? 'info';
+  }
+
+  get types(): TypeRegistry {
+    return this.texts.types;
   }
 
   /** Logs a line whose level has passed the log level. */

@@ -22,7 +22,7 @@ import { CancelledError, LimitError, PayloadError, type PerdureError } from '../
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import { FiberContext, type OrchestrationFacts, type OrchestrationHost } from '../orchestration/fiber-context.ts';
 import { forgetTrace } from '../tracing/trace.ts';
-import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
+import { toErrorPayload, toPayload } from '../values/payload.ts';
 import { warnOfUnawaited } from './unawaited-line.ts';
 
 /** Result of a turn. */
@@ -47,7 +47,7 @@ export class Instance {
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
     // The main fiber calls the function when it begins: the function is user code, and its input may be damaged.
-    this.scheduler = new FiberScheduler(port, timeMs, host.limits, () => fn(context, fromPayload(input, 'input')));
+    this.scheduler = new FiberScheduler(port, timeMs, host, () => fn(context, this.scheduler.read(input, 'input')));
     this.scheduler.cancelling.graceMs = cancelGraceMs;
     this.scheduler.cancelling.onEnd = onEnd;
     inheritCustomStatus(this.scheduler, customStatus);
@@ -130,7 +130,7 @@ export class Instance {
     let isCompleted = main.state === OK;
     if (isCompleted) {
       try {
-        output = toPayload(main.value, 'output', scheduler.limits);
+        output = toPayload(main.value, 'output', scheduler.limits, scheduler.types);
       } catch (unstorable) {
         error = unstorable;
         isCompleted = false;
@@ -148,7 +148,7 @@ export class Instance {
   private fail(error: unknown): TurnEnd {
     const { port, scheduler } = this;
     const isCancelled = scheduler.cancelling.isRequested && error instanceof CancelledError;
-    port.finish({ kind: isCancelled ? CANCELLED : FAILED_FOR_GOOD, payload: toErrorPayload(error) });
+    port.finish({ kind: isCancelled ? CANCELLED : FAILED_FOR_GOOD, payload: toErrorPayload(error, scheduler.types) });
     this.release();
     return isCancelled ? 'cancelled' : 'failed';
   }

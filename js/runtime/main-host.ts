@@ -90,7 +90,7 @@ export class MainHost extends Host implements ThreadListener {
     const place =
       operation === 0 ? Place.end(id, 'error') : Place.activity(id, Number(executionId), operation, 'error');
     try {
-      return fromErrorPayload(this.texts.read(stored, 'error', place));
+      return fromErrorPayload(this.texts.read(stored, 'error', place), this.texts.types);
     } catch (error) {
       return error;
     }

@@ -1,5 +1,5 @@
-// Modules that every thread loads: their definitions, and the codec of the store and the telemetry of the runtime, if
-// any.
+// Modules that every thread loads: their definitions, and the codec and classes of the store and the telemetry of the
+// runtime, if any.
 
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -17,6 +17,7 @@ import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 import type { AsyncCodec } from '../values/async-codec.ts';
 import { type Codec, checkCodec } from '../values/stored-text.ts';
+import { checkTypes, type ValueTypes } from '../values/value-types.ts';
 
 /** The object that a module's default function registers with. It has the same methods as a runtime. */
 export interface Registrar {
@@ -30,6 +31,8 @@ export interface LoadedModules {
   readonly definitions: readonly (ActivityDefinition | OrchestrationDefinition)[];
   /** The export `codec` of one of the modules. */
   readonly codec: Codec | AsyncCodec | undefined;
+  /** The export `types` of one of the modules. */
+  readonly types: ValueTypes | undefined;
   /** The export `telemetry` of one of the modules. */
   readonly telemetry: Telemetry | undefined;
 }
@@ -65,6 +68,7 @@ export function specifiersOf(modules: readonly (string | URL)[]): string[] {
 export async function loadModules(specifiers: readonly string[]): Promise<LoadedModules> {
   const definitions = new Set<ActivityDefinition | OrchestrationDefinition>();
   let codec: Codec | AsyncCodec | undefined;
+  let types: ValueTypes | undefined;
   let telemetry: Telemetry | undefined;
   for (const specifier of specifiers) {
     const before = definitions.size;
@@ -81,18 +85,23 @@ export async function loadModules(specifiers: readonly string[]): Promise<Loaded
       checkCodec(exports.codec, `the export codec of '${specifier}'`);
       codec = exports.codec as Codec | AsyncCodec;
     }
+    if (exports.types !== undefined) {
+      checkTypes(exports.types, `the export types of '${specifier}'`);
+      types = exports.types as ValueTypes;
+    }
     if (exports.telemetry !== undefined) {
       checkTelemetry(exports.telemetry, `the export telemetry of '${specifier}'`);
       telemetry = exports.telemetry as Telemetry;
     }
-    if (exports.codec === undefined && exports.telemetry === undefined && definitions.size === before) {
+    const hasOthers = ['codec', 'types', 'telemetry'].some((name) => exports[name] !== undefined);
+    if (!hasOthers && definitions.size === before) {
       const hint =
         'export the definitions that defineActivity and defineOrchestration returned, ' +
         'or a default function that registers';
       throw new RuntimeStateError(`the module '${specifier}' exports no definitions: ${hint}`);
     }
   }
-  return { definitions: [...definitions], codec, telemetry };
+  return { definitions: [...definitions], codec, types, telemetry };
 }
 
 function isDefinition(value: unknown): value is ActivityDefinition | OrchestrationDefinition {

@@ -338,6 +338,7 @@ export class Runtime {
       workerId: this.#host.workerId,
       modules: specifiersOf(modules),
       codec: this.#port.texts.kind,
+      types: this.#port.texts.types.names,
       isTraced: telemetry !== undefined,
       options: { threads, limits, turnSliceMs, sourceStacks, determinism, logLevel },
     };

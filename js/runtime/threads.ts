@@ -18,6 +18,8 @@ export interface ThreadData {
   readonly workerId: string;
   readonly modules: readonly string[];
   readonly codec: 'none' | 'sync' | 'async';
+  /** Names of the classes that the provider has registered. */
+  readonly types: readonly string[];
   readonly isTraced: boolean;
   readonly options: HostOptions;
 }

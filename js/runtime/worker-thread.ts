@@ -13,6 +13,7 @@ import { acquireGuard } from '../orchestration/determinism.ts';
 import { Provider, StorePort, textsOf } from '../store/providers.ts';
 import { AsyncCodecTexts } from '../values/async-codec.ts';
 import { DEFAULT_LIMITS, limitsOver } from '../values/limits.ts';
+import { TypeRegistry } from '../values/value-types.ts';
 import { Host } from './host.ts';
 import { Lane } from './lane.ts';
 import { loadModules } from './modules.ts';
@@ -65,10 +66,17 @@ function textOf(value: unknown): unknown {
 }
 
 const data = workerData as ThreadData;
-const { definitions, codec, telemetry } = await loadModules(data.modules);
-if (data.codec === 'sync' && textsOf(codec).kind !== 'sync') {
+const { definitions, codec, types = {}, telemetry } = await loadModules(data.modules);
+if (data.codec === 'sync' && textsOf({ ...(codec && { codec }) }).kind !== 'sync') {
   throw new RuntimeStateError(
     "the provider has a codec, and worker threads need it too: one of the modules must export it as 'codec'",
+  );
+}
+const missing = data.types.filter((name) => !Object.hasOwn(types, name));
+if (missing.length > 0) {
+  throw new RuntimeStateError(
+    `the provider has types (${missing.join(', ')}), and worker threads need them too: ` +
+      "one of the modules must export them as 'types'",
   );
 }
 if (data.isTraced && telemetry === undefined) {
@@ -82,7 +90,8 @@ for (const definition of definitions) {
   if (definition.kind === 'activity') registry.addActivity(definition);
   else registry.addOrchestration(definition);
 }
-const port = new StorePort(joinStore(data.store), data.codec === 'async' ? new AsyncCodecTexts() : textsOf(codec));
+const texts = data.codec === 'async' ? new AsyncCodecTexts() : textsOf({ ...(codec && { codec }) });
+const port = new StorePort(joinStore(data.store), texts.withTypes(new TypeRegistry(types)));
 port.limits = limitsOver(data.options.limits, port.limits);
 const { payloadBytes, mailboxMessages } = limitsOver(data.options.limits, DEFAULT_LIMITS);
 const client = new Client(new JoinedProvider(port), { limits: { payloadBytes, mailboxMessages }, ...tracing });

@@ -128,7 +128,7 @@ export class PostgresProvider extends Provider {
       prepare = null,
       tls,
       password,
-      codec,
+      ...values
     } = checkOptions(options, OPTIONS, 'PostgresProvider.connect') ?? {};
     const settings: NativePostgresOptions = {
       schema,
@@ -139,7 +139,7 @@ export class PostgresProvider extends Provider {
       prepare,
       ...tlsSettings(url, tls),
     };
-    const texts = textsOf(codec);
+    const texts = textsOf(values);
     const store = await connectPostgres(
       url,
       settings,

@@ -19,6 +19,7 @@ import { NODE_TIMERS, type Timers } from '../util/timers.ts';
 import { type AsyncCodec, AsyncCodecTexts } from '../values/async-codec.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from '../values/limits.ts';
 import { type Codec, checkCodec, StoredTexts } from '../values/stored-text.ts';
+import { checkTypes, TypeRegistry, type ValueTypes } from '../values/value-types.ts';
 import type { TestDoubles } from './test-doubles.ts';
 
 /** The waiting caller of a request. */
@@ -272,11 +273,28 @@ export interface ProviderOptions {
    * ```
    */
   codec?: Codec | AsyncCodec;
+  /**
+   * Classes whose instances are stored, by a name that is stored with each: values of all kinds, and errors. In all
+   * runtimes and clients of this provider, such an instance comes back as one: in inputs, outputs, events, custom
+   * statuses and errors, and anywhere inside them. All processes of a store should register the same classes. An
+   * instance of a class that is not registered cannot be stored, and one that was stored cannot be read, which is a
+   * `PayloadError`; an error becomes an `Error` with its name and fields. Default: none.
+   *
+   * @example
+   * ```ts
+   * const types: ValueTypes = {
+   *   Money: { class: Money, to: ({ cents }) => ({ cents }), from: ({ cents }) => new Money(cents) },
+   *   CardDeclined,   // a class of errors
+   * };
+   * const provider = await SqliteProvider.open('orders.db', { types });
+   * ```
+   */
+  types?: ValueTypes;
 }
 
-/** Returns the texts of a store with this codec, or with none. */
-export function textsOf(codec: Codec | AsyncCodec | undefined): StoredTexts {
-  return isAsync(codec) ? new AsyncCodecTexts(codec) : new StoredTexts(codec);
+/** Returns the texts of a store with this codec and these classes. */
+export function textsOf({ codec, types }: ProviderOptions): StoredTexts {
+  return (isAsync(codec) ? new AsyncCodecTexts(codec) : new StoredTexts(codec)).withTypes(new TypeRegistry(types));
 }
 
 function isAsync(codec: Codec | AsyncCodec | undefined): codec is AsyncCodec {
@@ -284,7 +302,7 @@ function isAsync(codec: Codec | AsyncCodec | undefined): codec is AsyncCodec {
 }
 
 /** @internal */
-export const PROVIDER_OPTIONS = { codec: checkCodec } satisfies OptionTable;
+export const PROVIDER_OPTIONS = { codec: checkCodec, types: checkTypes } satisfies OptionTable;
 
 /** Length of the longest file path on any system, in characters. */
 const PATH_MAX = 32_767;
@@ -357,8 +375,12 @@ export class SqliteProvider extends Provider {
     if (path === ':memory:')
       throw new TypeError("SqliteProvider.open: use SqliteProvider.inMemory() instead of ':memory:'");
     const table = { ...PROVIDER_OPTIONS, durability: oneOf('full', 'normal'), migrate: bool };
-    const { durability = 'full', migrate = true, codec } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
-    const texts = textsOf(codec);
+    const {
+      durability = 'full',
+      migrate = true,
+      ...values
+    } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
+    const texts = textsOf(values);
     return new SqliteProvider(new StorePort(await openSqlite(path, durability, migrate, texts.bridge), texts));
   }
 
@@ -392,8 +414,7 @@ export class SqliteProvider extends Provider {
    * @throws TypeError when an option is wrong
    */
   static async inMemory(options?: ProviderOptions): Promise<SqliteProvider> {
-    const { codec } = checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory') ?? {};
-    const texts = textsOf(codec);
+    const texts = textsOf(checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory') ?? {});
     return new SqliteProvider(new StorePort(await openSqliteInMemory(texts.bridge), texts));
   }
 }

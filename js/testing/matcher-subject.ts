@@ -7,6 +7,7 @@ import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isInstance, isRecord, show } from '../util/show.ts';
 import { fromErrorPayload } from '../values/payload.ts';
 import { StoredTexts } from '../values/stored-text.ts';
+import { STORED_FORMS } from '../values/value-types.ts';
 import { exportsOf } from './exported.ts';
 
 /** State of an execution. */
@@ -22,7 +23,7 @@ export interface ExecutionState {
 const SHOWN = { depth: 4, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 };
 
 /** The texts of an export, which are decoded. */
-const TEXTS = new StoredTexts(undefined);
+const TEXTS = new StoredTexts(undefined).withTypes(STORED_FORMS);
 
 const ENDS: Readonly<Record<string, string>> = {
   ExecutionCompleted: 'Completed',
@@ -73,7 +74,8 @@ export class MatcherSubject {
     if (state === 'Completed') return { state, output: (await this.events()).at(-1)?.payload };
     return {
       state,
-      error: state === 'Failed' || state === 'Cancelled' ? fromErrorPayload(last?.payload ?? null) : undefined,
+      error:
+        state === 'Failed' || state === 'Cancelled' ? fromErrorPayload(last?.payload ?? null, STORED_FORMS) : undefined,
     };
   }
 

@@ -17,6 +17,7 @@ import { fromNative } from '../values/error-data.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import { fromErrorPayload } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
+import { STORED_FORMS } from '../values/value-types.ts';
 import { HistoryError } from './exported.ts';
 import { type EventListener, ReplaySteps } from './replay-steps.ts';
 
@@ -142,6 +143,7 @@ function run(
     recordedOptions: (_, called, defined) => recordedOptions(defined, called),
     sourceStacks: true,
     limits,
+    types: texts.types,
   };
   const instance = new Instance(engine, engine.describe(), orchestration, orchestrationHost);
   if (isGuarded) acquireGuard();
@@ -190,7 +192,7 @@ function compareErrors(
  */
 function shortError(text: string | null): string {
   const chain: string[] = [];
-  for (let error: unknown = fromErrorPayload(text); error instanceof Error; error = error.cause) {
+  for (let error: unknown = fromErrorPayload(text, STORED_FORMS); error instanceof Error; error = error.cause) {
     const { name, message, code } = error as Error & { code?: string | number };
     chain.push(`${name}${code === undefined ? '' : ` (${code})`}: ${message.split('\n', 1)[0]}`);
   }

@@ -17,6 +17,7 @@ import { isInstance, isList, isRecord, show } from '../util/show.ts';
 import { checkRuntimeLimits, DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { StandardSchema } from '../values/schema.ts';
 import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
+import { checkTypes, TypeRegistry, type ValueTypes } from '../values/value-types.ts';
 import { exportsOf, HistoryError } from './exported.ts';
 import { type ReplayedExecution, type ReplayHost, replayExecution } from './replay.ts';
 
@@ -46,6 +47,8 @@ export interface ReplayOptions {
    * Codec for values in the export that are encoded. `client.exportHistory` writes decoded values, which need no codec.
    */
   codec?: Codec;
+  /** Classes of the values in the history: the same as the provider's option `types`. Default: none. */
+  types?: ValueTypes;
   /** Limits of the runtime. Only `payloadBytes` applies to a replay, as everywhere. */
   limits?: RuntimeLimits;
   /** `'on'`: the determinism guard is active while the code runs. Default `'on'`. */
@@ -81,7 +84,12 @@ export interface ReplayedFile extends ReplayedInstance {
   readonly file: string;
 }
 
-const OPTIONS: OptionTable = { codec: checkSyncCodec, limits: checkRuntimeLimits, determinism: oneOf('on', 'off') };
+const OPTIONS: OptionTable = {
+  codec: checkSyncCodec,
+  types: checkTypes,
+  limits: checkRuntimeLimits,
+  determinism: oneOf('on', 'off'),
+};
 const STEP_OPTIONS: OptionTable = { ...OPTIONS, until: whole(1), onEvent: func };
 
 /**
@@ -190,7 +198,11 @@ function replayAll(exports: readonly HistoryExport[], host: ReplayHost, file: st
   return { instanceId: exports[0]?.instanceId as string, executions };
 }
 
-function hostOf(definitions: unknown, { codec, limits, determinism = 'on' }: ReplayOptions, where: string): ReplayHost {
+function hostOf(
+  definitions: unknown,
+  { codec, types, limits, determinism = 'on' }: ReplayOptions,
+  where: string,
+): ReplayHost {
   const registry = new Registry();
   for (const [i, definition] of (isList(definitions) ? definitions : [definitions]).entries()) {
     registry.addOrchestration(
@@ -203,7 +215,7 @@ function hostOf(definitions: unknown, { codec, limits, determinism = 'on' }: Rep
     orchestration: (name, version) => registry.orchestration(name, version),
     known,
     limits: limitsOver(limits, DEFAULT_LIMITS),
-    texts: new StoredTexts(codec).ofExports,
+    texts: new StoredTexts(codec).withTypes(new TypeRegistry(types)).ofExports,
     isGuarded: determinism === 'on',
   };
 }

@@ -28,6 +28,7 @@ import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { SchemaInput, SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { type Codec, checkSyncCodec, StoredTexts } from '../values/stored-text.ts';
+import { checkTypes, TypeRegistry, type ValueTypes } from '../values/value-types.ts';
 import { RuntimeDoubles } from './runtime-doubles.ts';
 import { StuckError, WaitExplanation } from './stuck-error.ts';
 import { type ActivityCall, type Hang, TestActivities } from './test-activities.ts';
@@ -52,6 +53,8 @@ type TestedOption =
 export interface TestRuntimeOptions extends Pick<RuntimeOptions, TestedOption> {
   /** Codec, as of a provider. Default: none. */
   codec?: Codec;
+  /** Classes whose instances are stored: the same as the provider's option `types`. Default: none. */
+  types?: ValueTypes;
   /**
    * Time of the clock at first: a `Date` or ISO text. Default `'2030-01-01T00:00:00Z'`, so that each run is the same.
    */
@@ -73,6 +76,7 @@ const { activityConcurrency, queues, cachedInstancesMax, sourceStacks, determini
 const OPTIONS = {
   // A clock that stands cannot wait for a promise of the codec.
   codec: checkSyncCodec,
+  types: checkTypes,
   ...{ activityConcurrency, queues, cachedInstancesMax, sourceStacks, determinism, limits, logger, logLevel },
   now: time,
   clock: oneOf('skips', 'stands'),
@@ -126,7 +130,16 @@ export class TestRuntime {
   #closing: Promise<void> | undefined;
 
   private constructor(options: TestRuntimeOptions) {
-    const { now = BEGIN, clock = 'skips', seed = 1, patience = '1s', codec, logLevel = 'error', ...others } = options;
+    const {
+      now = BEGIN,
+      clock = 'skips',
+      seed = 1,
+      patience = '1s',
+      codec,
+      types,
+      logLevel = 'error',
+      ...others
+    } = options;
     this.#limits = others.limits;
     this.#isGuarded = others.determinism !== 'off';
     this.#native = createTestStore(timeOf(now, 'now'), seed);
@@ -150,7 +163,7 @@ export class TestRuntime {
       (request) => this.#port.isOpen(request),
       () => this.#native.crash(this.#parts.native),
     );
-    this.#port = new StorePort(this.#store, new StoredTexts(codec), this.#doubles);
+    this.#port = new StorePort(this.#store, new StoredTexts(codec).withTypes(new TypeRegistry(types)), this.#doubles);
     const provider = new TestProvider(this.#port);
     this.client = new Client(provider);
     this.#runtime = new Runtime(provider, { ...others, logLevel, workerName: 'test' });

@@ -111,7 +111,7 @@ export class AsyncCodecTexts extends StoredTexts {
   /** Returns the recorded text if it describes the same value. The recorded text must be readable to be compared. */
   override rewrite(text: string | null, history: { recordedPayload(): string | null }, path: string): string | null {
     const before = this.read(history.recordedPayload(), path);
-    return text !== null && isSameButForStacks(before, text) ? before : text;
+    return text !== null && isSameButForStacks(before, text, this.types) ? before : text;
   }
 
   override writeError(text: string): string {

@@ -1,8 +1,9 @@
 import { PayloadError, PerdureError } from '../errors/errors.ts';
 import { isPlain } from '../util/plain.ts';
 import { disregardPromises } from '../util/show.ts';
-import { ERROR_EXTENSION, STACKLESS_ERROR_EXTENSION } from './error-data.ts';
+import { ERROR_TAG, errorsIn, stacklessErrorsIn } from './error-data.ts';
 import { parseRich, stringifyRich } from './rich.ts';
+import { NO_TYPES, type TypeRegistry, UnreadableType } from './value-types.ts';
 
 /** The limits of a stored value. */
 export interface CodecLimits {
@@ -19,8 +20,6 @@ export const DEFAULT_CODEC_LIMITS: CodecLimits = { payloadBytes: 2 * 1024 * 1024
  */
 const RICH = '~';
 
-const EXTENSIONS = [ERROR_EXTENSION];
-
 /**
  * Returns the text that the store keeps of a value. A plain JSON value becomes plain JSON text. Any other value that
  * devalue can describe, and an error, becomes devalue's text behind a `~`. `undefined` has no text: the result is
@@ -31,7 +30,7 @@ const EXTENSIONS = [ERROR_EXTENSION];
  * @param value - the user's value
  * @param path - the user's name for it, for the error: `input`
  * @throws PayloadError naming the path of the part that cannot be stored: a function, a symbol, a promise, an instance
- *   of a class that nothing describes, a value that is nested too deep or is over the limit
+ *   of a class that is not registered, a value that is nested too deep or is over the limit
  *
  * @example
  * ```ts
@@ -40,10 +39,15 @@ const EXTENSIONS = [ERROR_EXTENSION];
  * encode({ f() {} }, 'input');      // PayloadError: input.f cannot be stored: it is a function
  * ```
  */
-export function encode(value: unknown, path: string, limits: CodecLimits = DEFAULT_CODEC_LIMITS): string | undefined {
+export function encode(
+  value: unknown,
+  path: string,
+  limits: CodecLimits = DEFAULT_CODEC_LIMITS,
+  types: TypeRegistry = NO_TYPES,
+): string | undefined {
   if (value === undefined) return undefined;
   const max = limits.payloadBytes;
-  const text = write(value, path, max);
+  const text = write(value, path, max, types);
   // No character takes up more than three bytes (a pair of surrogates is four in two).
   if (text.length * 3 > max && Buffer.byteLength(text) > max) {
     throw new PayloadError(
@@ -57,10 +61,10 @@ export function encode(value: unknown, path: string, limits: CodecLimits = DEFAU
   return text;
 }
 
-function write(value: unknown, path: string, maxBytes: number): string {
+function write(value: unknown, path: string, maxBytes: number, types: TypeRegistry): string {
   try {
     if (isPlain(value, maxBytes)) return JSON.stringify(value);
-    return RICH + stringifyRich(value, { path, maxBytes, extensions: EXTENSIONS });
+    return RICH + stringifyRich(value, { path, maxBytes, extensions: [errorsIn(types)] }, types);
   } catch (cause) {
     disregardPromises(value);
     if (cause instanceof PerdureError) throw cause;
@@ -75,39 +79,53 @@ function write(value: unknown, path: string, maxBytes: number): string {
  * @param path - the user's name for it, for the error
  * @throws PayloadError when it is no such text; the message quotes nothing of it
  */
-export function decode(text: string | undefined, path = 'value'): unknown {
+export function decode(text: string | undefined, path = 'value', types: TypeRegistry = NO_TYPES): unknown {
   if (text === undefined) return undefined;
   try {
-    return text.startsWith(RICH) ? parseRich(text.slice(RICH.length), EXTENSIONS) : JSON.parse(text);
-  } catch {
+    return text.startsWith(RICH) ? parseRich(text.slice(RICH.length), [errorsIn(types)], types) : JSON.parse(text);
+  } catch (error) {
+    if (error instanceof UnreadableType) throw unreadable(error, path);
     throw new PayloadError(`${path} cannot be read: its stored text of ${text.length} characters is damaged`, { path });
   }
 }
 
+/** Errors of values that other code may be able to read. */
+const unreadables = new WeakSet<object>();
+
+function unreadable({ message, cause }: UnreadableType, path: string): PayloadError {
+  const given = cause === undefined ? {} : { cause };
+  const error = new PayloadError(`${path} cannot be read: ${message}`, { path, ...given });
+  unreadables.add(error);
+  return error;
+}
+
+/** Returns true if {@link decode} threw the error because a class is not registered here, or its `from` has failed. */
+export function isUnreadable(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && unreadables.has(error);
+}
+
 /** Returns true if a text of {@link encode} may hold an error. A string that equals the tag of errors counts, too. */
 export function containsErrors(text: string): boolean {
-  return text.startsWith(RICH) && text.includes(`"${ERROR_EXTENSION.name}"`);
+  return text.startsWith(RICH) && text.includes(`"${ERROR_TAG}"`);
 }
 
 /**
  * Returns true if two texts of {@link encode} describe the same value. Stacks of errors are not compared: they name
  * lines and folders of the code, which change when the code moves.
  */
-export function isSameButForStacks(recorded: string | null, text: string): boolean {
+export function isSameButForStacks(recorded: string | null, text: string, types = NO_TYPES): boolean {
   if (recorded === text) return true;
   if (recorded === null || !containsErrors(recorded) || !containsErrors(text)) return false;
   try {
-    return withoutStacks(recorded) === withoutStacks(text);
+    return withoutStacks(recorded, types) === withoutStacks(text, types);
   } catch {
     // The recorded text is damaged.
     return false;
   }
 }
 
-function withoutStacks(text: string): string {
-  return stringifyRich(decode(text), {
-    path: '',
-    maxBytes: Number.MAX_SAFE_INTEGER,
-    extensions: [STACKLESS_ERROR_EXTENSION],
-  });
+function withoutStacks(text: string, types: TypeRegistry): string {
+  const extensions = [stacklessErrorsIn(types)];
+  const options = { path: '', maxBytes: Number.MAX_SAFE_INTEGER, extensions };
+  return stringifyRich(decode(text, '', types), options, types);
 }

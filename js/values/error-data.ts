@@ -1,11 +1,12 @@
 import { types } from 'node:util';
 
 import { withJson } from '../errors/error-json.ts';
-import { ERROR_CLASSES, kindOfError, PerdureError } from '../errors/errors.ts';
+import { ERROR_CLASSES, kindOfError, type PerdureError } from '../errors/errors.ts';
 import { boundedInspect } from '../util/bounded-inspect.ts';
 import { isPlain, type Json } from '../util/plain.ts';
 import { parseRich, stringifyRich } from './rich.ts';
 import type { Extension } from './rich-check.ts';
+import { NO_TYPES, type TypeRegistry } from './value-types.ts';
 
 /**
  * An error, or any other thrown value, as plain JSON: the form in which the store keeps it.
@@ -18,6 +19,8 @@ export interface ErrorData {
   message: string;
   /** The built-in or Perdure class of the error, unless that is just `Error`. */
   type?: string;
+  /** The name of its registered class: see `value-types.ts`. */
+  class?: string;
   stack?: string;
   code?: string | number;
   cause?: ErrorData;
@@ -54,24 +57,29 @@ const NON_ERROR = 'NonError';
  * Never throws, even if getters and proxies do. Cycles end where they close. The size is bounded: texts that are too
  * long are cut and say so.
  */
-export function encodeError(error: unknown): ErrorData {
-  return new Encoder().encode(error, 0);
+export function encodeError(error: unknown, types: TypeRegistry = NO_TYPES): ErrorData {
+  return new Encoder(types).encode(error, 0);
 }
 
 /**
- * Returns the error of some data: an instance of the Perdure or built-in class that it had, otherwise an `Error` of the
- * right name. A thrown value that was no error becomes an `Error` with that value as its `cause`.
+ * Returns the error of some data: an instance of the registered, Perdure or built-in class that it had, otherwise an
+ * `Error` of the right name. A thrown value that was no error becomes an `Error` with that value as its `cause`.
  */
-export function decodeError(data: ErrorData): Error {
-  if (data.thrown === undefined) return restore(data);
+export function decodeError(data: ErrorData, types: TypeRegistry = NO_TYPES): Error {
+  if (data.thrown === undefined) return restore(data, types);
   const { name, message } = data;
-  return Object.assign(restore({ name, message }), { cause: decodeThrown(data) });
+  return Object.assign(restore({ name, message }, types), { cause: decodeThrown(data, types) });
 }
 
 /** Returns the thrown value: an error as {@link decodeError} returns it, or the value that was no error. */
-export function decodeThrown(data: ErrorData): unknown {
-  if (data.thrown === undefined) return restore(data);
-  return 'json' in data.thrown ? data.thrown.json : parseRich(data.thrown.rich, [ERROR_EXTENSION]);
+export function decodeThrown(data: ErrorData, types: TypeRegistry = NO_TYPES): unknown {
+  if (data.thrown === undefined) return restore(data, types);
+  return 'json' in data.thrown ? data.thrown.json : parsePart(data.thrown.rich, types);
+}
+
+/** Parses a part of an error. A part that cannot be read is shown by its data: the rest of the error says more. */
+function parsePart(text: string, types: TypeRegistry): unknown {
+  return parseRich(text, [errorsIn(types)], types, true);
 }
 
 /**
@@ -117,14 +125,21 @@ export function fromNative(data: NativeErrorData): PerdureError {
   return error;
 }
 
-/** Allows errors inside values. */
-export const ERROR_EXTENSION: Extension = errorExtension(encodeError);
+/** Tag of an error inside a value. */
+export const ERROR_TAG = 'Error';
+
+/** Returns the extension that allows errors inside values. */
+export function errorsIn(types: TypeRegistry): Extension {
+  return errorExtension((error) => encodeError(error, types), types);
+}
 
 /** The same without stacks, which differ once the code has moved. */
-export const STACKLESS_ERROR_EXTENSION: Extension = errorExtension((error) => new Encoder(false).encode(error, 0));
+export function stacklessErrorsIn(types: TypeRegistry): Extension {
+  return errorExtension((error) => new Encoder(types, false).encode(error, 0), types);
+}
 
-function errorExtension(write: (error: object) => ErrorData): Extension {
-  return { name: 'Error', matches: isError, write, read: (data) => restore(data as ErrorData) };
+function errorExtension(write: (error: object) => ErrorData, types: TypeRegistry): Extension {
+  return { name: ERROR_TAG, matches: isError, write, read: (data) => restore(data as ErrorData, types) };
 }
 
 const BUILT_IN = {
@@ -150,15 +165,18 @@ class Encoder {
    * ends cycles.
    */
   readonly #seen = new Set<unknown>();
-  readonly #extensions = [errorExtension((error) => this.encode(error, this.#depth + 1))];
+  readonly #extensions: readonly Extension[];
   /** Depth of the error whose properties are being encoded. */
   #depth = 0;
   /** Characters left until the limits of size apply. */
   #left = FULL_MAX;
+  readonly #types: TypeRegistry;
   readonly #keepsStacks: boolean;
 
-  constructor(keepsStacks = true) {
+  constructor(types: TypeRegistry, keepsStacks = true) {
+    this.#types = types;
     this.#keepsStacks = keepsStacks;
+    this.#extensions = [errorExtension((error) => this.encode(error, this.#depth + 1), types)];
   }
 
   encode(value: unknown, depth: number): ErrorData {
@@ -173,6 +191,8 @@ class Encoder {
       message: this.#text(asText(read(error, 'message'))),
     };
     if (type !== undefined) data.type = type;
+    const registered = this.#registered(error);
+    if (registered !== undefined) data.class = registered;
     const code = read(error, 'code');
     if (typeof code === 'string') data.code = this.#text(code);
     else if (typeof code === 'number' && Number.isFinite(code)) data.code = code;
@@ -184,6 +204,15 @@ class Encoder {
     if (depth < CAUSES_MAX) this.#inner(error, data, depth);
     if (this.#left > 0) this.#fields(error, data, depth);
     return data;
+  }
+
+  #registered(error: Error): string | undefined {
+    try {
+      return this.#types.errorName(error);
+    } catch {
+      // A proxy that does not tell its prototype.
+      return undefined;
+    }
   }
 
   #inner(error: Error, data: ErrorData, depth: number): void {
@@ -229,7 +258,7 @@ class Encoder {
       const isJson = isPlain(value, max);
       const text = isJson
         ? JSON.stringify(value)
-        : stringifyRich(value, { path: '', maxBytes: max, extensions: this.#extensions });
+        : stringifyRich(value, { path: '', maxBytes: max, extensions: this.#extensions }, this.#types);
       if (text.length > max) return undefined;
       this.#left -= text.length;
       return isJson ? { json: JSON.parse(text) as Json } : { rich: text };
@@ -249,19 +278,21 @@ class Encoder {
   }
 }
 
-function restore(data: ErrorData): Error {
-  const errors = (data.errors ?? []).map(decodeThrown);
+function restore(data: ErrorData, types: TypeRegistry): Error {
+  const errors = (data.errors ?? []).map((one) => decodeThrown(one, types));
   const error = instantiate(data.type, data.message, errors, data.name);
-  if (!(error instanceof PerdureError)) withJson(error);
+  const own = types.errorClass(data.class);
+  if (own !== undefined) Object.setPrototypeOf(error, own.prototype);
+  if (!('toJSON' in error)) withJson(error);
   if (error.name !== data.name) define(error, 'name', data.name);
   // Assigned, not defined: defining it would have V8 format the stack of this place first.
   error.stack = data.stack ?? `${data.name}: ${data.message}`;
-  if (data.cause !== undefined) define(error, 'cause', decodeThrown(data.cause));
+  if (data.cause !== undefined) define(error, 'cause', decodeThrown(data.cause, types));
   if (data.code !== undefined && (error as { code?: unknown }).code !== data.code)
     define(error, 'code', data.code, true);
   for (const [key, value] of Object.entries(data.fields ?? {})) define(error, key, value, true);
   for (const [key, text] of Object.entries(data.richFields ?? {})) {
-    define(error, key, parseRich(text, [ERROR_EXTENSION]), true);
+    define(error, key, parsePart(text, types), true);
   }
   return error;
 }

@@ -2,12 +2,14 @@ import { types } from 'node:util';
 
 import { PayloadError } from '../errors/errors.ts';
 import { MAX_DEPTH } from '../util/plain.ts';
-import { noteOf } from '../util/show.ts';
+import { noteOf, property } from '../util/show.ts';
 
 /** A kind of object that is stored although devalue does not know it. */
 export interface Extension {
   /** Tag of the kind in the text. */
   readonly name: string;
+  /** Name of the registered class, if the kind is one. The result of `write` is then checked as any value is. */
+  readonly type?: string;
   matches(value: object): boolean;
   /** Returns the value in a form that can be stored. */
   write(value: object): unknown;
@@ -22,6 +24,8 @@ export interface CheckOptions {
   /** The most binary data in the value, in bytes: more is refused before it is turned into text. */
   maxBytes: number;
   extensions: readonly Extension[];
+  /** Receives the results of `write` for the instances of registered classes, which are written once. */
+  written?: Map<object, unknown>;
 }
 
 /**
@@ -75,6 +79,8 @@ type Step = number | string | { text: string };
 class Check {
   readonly #options: CheckOptions;
   readonly #seen = new Set<object>();
+  /** The instances of registered classes around the current part. */
+  readonly #around = new Set<object>();
   #bytes = 0;
 
   constructor(options: CheckOptions) {
@@ -84,11 +90,15 @@ class Check {
   visit(value: unknown, path: Step[]): void {
     if (typeof value === 'function') this.#refuse('is a function', path);
     if (typeof value === 'symbol') this.#refuse('is a symbol', path);
-    if (typeof value !== 'object' || value === null || this.#seen.has(value)) return;
+    if (typeof value !== 'object' || value === null) return;
+    if (this.#around.has(value)) this.#refuse('holds itself, through the function `to` of its class', path);
+    if (this.#seen.has(value)) return;
     if (path.length >= MAX_DEPTH) this.#refuse(`is nested deeper than ${MAX_DEPTH} levels`, path.slice(0, 8));
     this.#seen.add(value);
     if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) this.#countBytes(value, path);
-    if (this.#options.extensions.some((extension) => extension.matches(value))) return;
+    const extension = this.#options.extensions.find((one) => one.matches(value));
+    if (extension?.type !== undefined) this.#visitWritten(value, extension, path);
+    if (extension !== undefined) return;
 
     const future = noteOf(value);
     if (future !== undefined)
@@ -106,7 +116,7 @@ class Check {
     const kind = kindOf(value);
     const name = className(value);
     if (kind === undefined || (kind !== 'Object' && name !== kind)) {
-      this.#refuse(`is an instance of ${name || 'a class'}, which nothing describes`, path);
+      this.#refuse(`is an instance of ${name || 'a class'}, which nothing describes${remedy(value, name)}`, path);
     }
     if (Object.getOwnPropertySymbols(value).some((key) => Object.prototype.propertyIsEnumerable.call(value, key))) {
       this.#refuse('has a symbol as a key', path);
@@ -138,6 +148,20 @@ class Check {
     }
   }
 
+  #visitWritten(value: object, { type, write }: Extension, path: Step[]): void {
+    let data: unknown;
+    try {
+      data = write(value);
+    } catch (cause) {
+      this.#refuse(`is of the type '${type}', whose function \`to\` threw`, path, '', cause);
+    }
+    this.#options.written?.set(value, data);
+    this.#around.add(value);
+    // A step without text: the path names places in the value and not in its stored form.
+    this.#visitPart(data, path, { text: '' });
+    this.#around.delete(value);
+  }
+
   #visitItems(list: unknown[], path: Step[]): void {
     // By key, because a sparse array may be very long.
     for (const key of Object.keys(list)) {
@@ -161,9 +185,10 @@ class Check {
   }
 
   /** @param lines - the lines that the reader looks for, as in a stack; empty: those of the call */
-  #refuse(problem: string, steps: Step[], lines = ''): never {
+  #refuse(problem: string, steps: Step[], lines = '', cause?: unknown): never {
     const path = this.#options.path + steps.map(formatStep).join('');
-    const error = new PayloadError(`${path} cannot be stored: it ${problem}`, { path });
+    const given = cause === undefined ? {} : { cause };
+    const error = new PayloadError(`${path} cannot be stored: it ${problem}`, { path, ...given });
     // The frames of the walk would leave no room for those of the caller.
     Error.captureStackTrace(error, checkRich);
     if (lines !== '') error.stack = `${error.name}: ${error.message}\n${lines}`;
@@ -174,6 +199,12 @@ class Check {
 function className(value: object): string {
   const type = (value as { constructor?: unknown }).constructor;
   return typeof type === 'function' ? type.name : '';
+}
+
+/** Returns the advice about a class that nothing describes. There is none for a built-in class, such as `WeakMap`. */
+function remedy(value: object, name: string): string {
+  const isBuiltIn = property(globalThis, name) === property(value, 'constructor');
+  return isBuiltIn ? '' : ': register the class in the option `types` of the provider, or hand over plain data';
 }
 
 function isIndex(key: string, length: number): boolean {

@@ -1,6 +1,7 @@
 import { parse, stringify } from 'devalue';
 
 import { type CheckOptions, checkRich, type Extension, kindOf } from './rich-check.ts';
+import { TYPE_TAG, type TypeRegistry } from './value-types.ts';
 
 /**
  * Returns the text of a value that JSON cannot hold, as devalue writes it: dates, maps, sets, big integers, `undefined`
@@ -8,21 +9,57 @@ import { type CheckOptions, checkRich, type Extension, kindOf } from './rich-che
  *
  * @throws PayloadError naming the path of the first part that would not come back unchanged
  */
-export function stringifyRich(value: unknown, options: CheckOptions): string {
-  const extensions = [BUFFER, ...options.extensions];
-  checkRich(value, { ...options, extensions });
+export function stringifyRich(value: unknown, options: CheckOptions, types: TypeRegistry): string {
+  const extensions = [...types.extensions, BUFFER, ...options.extensions];
+  const written = new Map<object, unknown>();
+  checkRich(value, { ...options, extensions, written });
   const reducers = extensions.map(({ name, matches, write }) => [
     name,
     // In a list, because devalue takes anything falsy as "not mine".
-    (part: unknown) => typeof part === 'object' && part !== null && matches(part) && [write(part)],
+    (part: unknown) =>
+      typeof part === 'object' &&
+      part !== null &&
+      matches(part) && [written.has(part) ? written.get(part) : write(part)],
   ]);
   return stringify(value, Object.fromEntries(reducers), { operations: STRINGIFY });
 }
 
-/** Returns the value of a text of {@link stringifyRich}, given the same extensions. */
-export function parseRich(text: string, extensions: readonly Extension[]): unknown {
-  const revivers = [BUFFER, ...extensions].map(({ name, read }) => [name, ([data]: [unknown]) => read(data)]);
-  return parse(text, Object.fromEntries(revivers), { operations: PARSE });
+/**
+ * Returns the value of a text of {@link stringifyRich}, given the same extensions.
+ *
+ * @param isLenient - true: an instance of a registered class that cannot be read becomes an object with its data
+ * @throws UnreadableType when an instance of a registered class cannot be read
+ */
+export function parseRich(
+  text: string,
+  extensions: readonly Extension[],
+  types: TypeRegistry,
+  isLenient?: boolean,
+): unknown {
+  const revivers: Revivers = Object.fromEntries(
+    [BUFFER, ...extensions].map(({ name, read }) => [name, ([data]) => read(data)]),
+  );
+  const all = text.includes(`"${TYPE_TAG}`) ? withTypes(revivers, types, isLenient) : revivers;
+  return parse(text, all, { operations: PARSE });
+}
+
+type Revivers = Record<string, (data: [unknown]) => unknown>;
+
+/** Adds a reviver for every class, also for those that are not registered. */
+function withTypes(revivers: Revivers, types: TypeRegistry, isLenient: boolean | undefined): Revivers {
+  const reviver = (tag: string | symbol): Revivers[string] | undefined => {
+    if (typeof tag !== 'string' || !tag.startsWith(TYPE_TAG)) return undefined;
+    return ([data]) => types.read(tag.slice(TYPE_TAG.length), data, isLenient);
+  };
+  return new Proxy(revivers, {
+    getOwnPropertyDescriptor: (target, tag) => {
+      const value = reviver(tag);
+      return value === undefined
+        ? Reflect.getOwnPropertyDescriptor(target, tag)
+        : { value, configurable: true, enumerable: true, writable: true };
+    },
+    get: (target, tag) => reviver(tag) ?? target[tag as string],
+  });
 }
 
 /** Keeps a Buffer a Buffer. Without it a Buffer would come back as the Uint8Array that it also is. */

@@ -6,6 +6,7 @@ import { property } from '../util/show.ts';
 import type { CodecBridge } from './async-codec.ts';
 import { containsErrors, isSameButForStacks } from './codec.ts';
 import type { CodecContext, DecodeContext, Place } from './codec-context.ts';
+import { NO_TYPES, type TypeRegistry } from './value-types.ts';
 
 /** A text that a codec made, with the id of the key that it is to be read with. */
 export interface EncodedText {
@@ -106,6 +107,8 @@ export function isUnstorable(text: string, place: Place | null): boolean {
 
 /** Texts on their way to a store and back. Without a codec they are unchanged. */
 export class StoredTexts {
+  /** The classes whose instances the values may hold. */
+  types: TypeRegistry = NO_TYPES;
   private readonly codec: Codec | undefined;
   private readonly isRequired: boolean;
 
@@ -119,7 +122,12 @@ export class StoredTexts {
    * Returns the texts of an export of the store, which holds decoded values, even if the codec requires encoded text.
    */
   get ofExports(): StoredTexts {
-    return new StoredTexts(this.codec, false);
+    return new StoredTexts(this.codec, false).withTypes(this.types);
+  }
+
+  withTypes(types: TypeRegistry): this {
+    this.types = types;
+    return this;
   }
 
   get hasCodec(): boolean {
@@ -179,7 +187,7 @@ export class StoredTexts {
   ): string | null {
     if (text === null) return null;
     const before = history.recordedPayload();
-    return before !== null && isSameButForStacks(this.read(before, path, place), text)
+    return before !== null && isSameButForStacks(this.read(before, path, place), text, this.types)
       ? before
       : this.write(text, path, place);
   }

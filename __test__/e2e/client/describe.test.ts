@@ -113,7 +113,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       });
     });
     await store.client.startOrchestration(id, 'fails');
-    const { activities } = await described(id, ({ activities: [it] }) => it?.heartbeat !== undefined && it.attempt === 2);
+    const { activities } = await described(
+      id,
+      ({ activities: [it] }) => it?.heartbeat !== undefined && it.attempt === 2,
+    );
     expect(activities).toEqual([
       {
         eventId: 2,

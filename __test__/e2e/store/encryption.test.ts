@@ -20,6 +20,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { fromErrorPayload } from '../../../js/values/payload.ts';
 import { StoredTexts } from '../../../js/values/stored-text.ts';
+import { NO_TYPES } from '../../../js/values/value-types.ts';
 import { rejection } from '../../support/async.ts';
 import { WAYS } from '../../support/delayed-codec.ts';
 import { historyViolations } from '../../support/history.ts';
@@ -394,7 +395,7 @@ describe('a codec that does not work', () => {
     const texts = new StoredTexts({ ...plain, encode: failing(CANARY) });
     const text = texts.writeError(JSON.stringify({ name: 'Error', message: CANARY }), null);
     expect(text).not.toContain(CANARY);
-    expect(fromErrorPayload(text)).toMatchObject({
+    expect(fromErrorPayload(text, NO_TYPES)).toMatchObject({
       name: 'PayloadError',
       code: 'PAYLOAD',
       path: 'error',
