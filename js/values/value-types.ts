@@ -183,16 +183,15 @@ function checkType(type: unknown, path: string): unknown {
     if (isErrorClass(type)) return type;
     throw new TypeError(`${path} is no class of errors: give { class, to, from }, which say how its values are stored`);
   }
-  if (!isRecord(type))
-    throw new TypeError(`${path} must be { class, to, from } or a class of errors, got ${show(type)}`);
+  if (!isRecord(type)) throw new TypeError(`${path} must be { class, to, from } or a class of errors`);
   checkKeys(type, ['class', 'to', 'from'], path);
   const [of, to, from] = ['class', 'to', 'from'].map((key) => property(type, key));
   const prototype = property(of, 'prototype');
   if (typeof of !== 'function' || typeof prototype !== 'object' || prototype === null || PLAIN.includes(prototype))
-    throw new TypeError(`${path}.class must be a class of your own, got ${show(of)}`);
+    throw new TypeError(`${path}.class must be a class of your own`);
   if (isErrorClass(of)) throw new TypeError(`${path} is a class of errors: give the class alone, without to and from`);
-  if (typeof to !== 'function') throw new TypeError(`${path}.to must be a function, got ${show(to)}`);
-  if (typeof from !== 'function') throw new TypeError(`${path}.from must be a function, got ${show(from)}`);
+  if (typeof to !== 'function') throw new TypeError(`${path}.to must be a function`);
+  if (typeof from !== 'function') throw new TypeError(`${path}.from must be a function`);
   return of;
 }
 
