@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { NonRetryableError, type Runtime } from 'perdure';
+import { Client, NonRetryableError, type Runtime } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
 import { uuidv7 } from '../../js/util/uuid.ts';
@@ -13,6 +13,7 @@ import { eventually } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { change } from '../support/rows.ts';
 import { SOON, useStore } from '../support/store.ts';
+import { CardDeclined, Money, types } from '../support/value-types.mjs';
 import { type Ended, launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
 
 const folder = temporaryFolder();
@@ -48,6 +49,39 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.waitForStatusChange(id, 1, undefined, SOON);
     return id;
   }
+
+  it('values of the classes of a program are shown by their data', async () => {
+    const provider = await store.open({ types });
+    const id = store.id('typed');
+    const client = new Client(provider);
+    await store.start(
+      (runtime) =>
+        runtime.registerOrchestration('typed', function* (_ctx, price: Money) {
+          throw new CardDeclined('1234', price);
+        }),
+      {},
+      provider,
+    );
+    await client.startOrchestration(id, 'typed', new Money(5, 'EUR'));
+    await client.waitForOrchestration(id, SOON);
+    const money = { cents: '5', currency: 'EUR' };
+    const [shown] = valuesOf(await on('show', id, '--json'));
+    expect(shown).toMatchObject({
+      status: 'Failed',
+      input: money,
+      error: {
+        name: 'CardDeclined',
+        message: 'card 1234 is declined',
+        card: '1234',
+        limit: "Money { cents: 5n, currency: 'EUR' }",
+      },
+    });
+    expect((await on('show', id)).out).toContain("Money { cents: 5n, currency: 'EUR' }");
+    const [first] = valuesOf(await on('history', id, '--json'));
+    expect(first).toMatchObject({ kind: 'ExecutionStarted', payload: money });
+    const exported = JSON.parse((await on('export', id)).out);
+    expect(exported.events[0].payload).toContain('"type:Money"');
+  });
 
   it('a healthy store has no findings, and a damaged row is named', async () => {
     const id = store.id('checked');
