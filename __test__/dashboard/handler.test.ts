@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { deferred } from '../support/async.ts';
 import { STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
+import { Money, types } from '../support/value-types.mjs';
 import { Asker, verdict } from './ask.ts';
 
 describe.each(STORES)('on $name', (kind) => {
@@ -52,6 +53,15 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.waitForStatusChange(id, 0, '1s', SOON);
     return id;
   }
+
+  it('shows an instance of a registered class by its stored data', async () => {
+    const client = new Client(await store.open({ types }));
+    const id = store.id('typed');
+    await client.startOrchestration(id, 'nobody registers it', { price: new Money(5, 'EUR') });
+    const there = new Asker(dashboardHandler(client, { token: false }));
+    const { events } = await there.get(`history?id=${id}`);
+    expect(events[0].value.text).toContain("Money { cents: 5n, currency: 'EUR' }");
+  });
 
   it('names its store', async () => {
     const about = await asker({ readOnly: true }).get('about');

@@ -17,6 +17,7 @@ import { checkName, checkOptions, duration, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
+import { inStoredForm } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
 import { addressed, checkRuns } from './addressed.ts';
 import {
@@ -524,6 +525,11 @@ export class Client extends StoreClient {
       await this.#port.request({ kind: 'delete', id });
       return { deleted: 1 };
     });
+  }
+
+  /** @internal */
+  static inStoredForm(client: Client, value: unknown): unknown {
+    return inStoredForm(value, client.#port.texts.types);
   }
 
   async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {

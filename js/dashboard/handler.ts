@@ -102,7 +102,7 @@ class Dashboard {
     this.#context = {
       client,
       options,
-      presenter: new Presenter(redact, logger),
+      presenter: new Presenter(client, redact, logger),
       orchestrations: new OrchestrationSampler(client),
       report: (refusal, error) => this.#report(refusal, error),
     };

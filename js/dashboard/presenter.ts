@@ -1,5 +1,6 @@
 // Instances and events for the page: each value is redacted first, and then converted to text.
 
+import { Client } from '../client/client.ts';
 import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type { Logger } from '../logging/logger.ts';
@@ -22,8 +23,10 @@ export const SHOWN_MAX = {
 export class Presenter {
   readonly #redact: DashboardOptions['redact'];
   readonly #logger: Logger;
+  readonly #client: Client;
 
-  constructor(redact: DashboardOptions['redact'], logger: Logger) {
+  constructor(client: Client, redact: DashboardOptions['redact'], logger: Logger) {
+    this.#client = client;
     this.#redact = redact;
     this.#logger = logger;
   }
@@ -32,7 +35,7 @@ export class Presenter {
   value(value: unknown, place: ValuePlace, max: number): ValueText | undefined {
     if (value === undefined) return undefined;
     const shown = this.#redacted(value, place);
-    return shown === undefined ? undefined : valueText(shown, max);
+    return shown === undefined ? undefined : valueText(Client.inStoredForm(this.#client, shown), max);
   }
 
   row(instance: InstanceStatus): InstanceRow {

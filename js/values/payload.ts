@@ -3,7 +3,7 @@
 import { CancelledError } from '../errors/errors.ts';
 import { type CodecLimits, decode, encode } from './codec.ts';
 import { decodeError, type ErrorData, encodeError } from './error-data.ts';
-import { NO_TYPES, type TypeRegistry } from './value-types.ts';
+import { NO_TYPES, STORED_FORMS, type TypeRegistry } from './value-types.ts';
 
 /**
  * Returns the stored text of a value; `undefined` becomes `null`.
@@ -24,6 +24,20 @@ export function toPayload(value: unknown, path: string, limits: CodecLimits, typ
  */
 export function fromPayload(text: string | null, path: string, types: TypeRegistry): unknown {
   return text === null ? undefined : decode(text, path, types);
+}
+
+/**
+ * Returns a copy of a value in which instances of registered classes are objects with their stored data, to be shown.
+ * A value that cannot be stored stays as it is.
+ */
+export function inStoredForm(value: unknown, types: TypeRegistry): unknown {
+  if (types.names.length === 0 || value === undefined) return value;
+  const limits = { payloadBytes: Number.MAX_SAFE_INTEGER };
+  try {
+    return decode(encode(value, 'value', limits, types), 'value', STORED_FORMS);
+  } catch {
+    return value;
+  }
 }
 
 /** Returns the stored text of an error, or of any other thrown value. Never throws. */
