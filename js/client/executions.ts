@@ -153,7 +153,7 @@ function infoOf(
     version: version === '' && executionId === page.currentId ? page.version : String(version),
     startedAt: new Date(first.timeMs),
     events: last.eventId,
-    ...(input === null ? {} : { input: fromPayload(input, 'input') }),
+    ...(input === null ? {} : { input: fromPayload(input, 'input', texts.types) }),
     ...(end === null ? { status: page.status } : { ...end, endedAt: new Date(last.timeMs) }),
   };
 }
@@ -167,11 +167,11 @@ function endOf(
   const read = (what: 'output' | 'error' | 'termination') => texts.read(payload, what, Place.end(id, what));
   switch (kind) {
     case 'ExecutionCompleted':
-      return { status: 'Completed', output: fromPayload(read('output'), 'output') };
+      return { status: 'Completed', output: fromPayload(read('output'), 'output', texts.types) };
     case 'ExecutionFailed':
-      return { status: 'Failed', error: fromErrorPayload(read('error')) };
+      return { status: 'Failed', error: fromErrorPayload(read('error'), texts.types) };
     case 'ExecutionCancelled':
-      return { status: 'Cancelled', error: cancellationError(read('error'), id) };
+      return { status: 'Cancelled', error: cancellationError(read('error'), id, texts.types) };
     case 'ExecutionTerminated':
       return { status: 'Terminated', error: terminationError(read('termination'), id) };
     case 'ExecutionContinuedAsNew':

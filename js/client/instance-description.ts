@@ -228,7 +228,8 @@ class Description {
     if (payload === undefined || payload === null) return {};
     const { id, executionId } = this.status;
     const place = Place.activity(id, executionId, scheduled, 'error');
-    return { lastError: fromErrorPayload(this.port.texts.read(payload, `payload of event ${eventId}`, place)) };
+    const { texts } = this.port;
+    return { lastError: fromErrorPayload(texts.read(payload, `payload of event ${eventId}`, place), texts.types) };
   }
 
   private heartbeat(scheduled: number): Pick<OpenActivity, 'heartbeat'> {
@@ -237,8 +238,9 @@ class Description {
     const [, details, timeMs] = found;
     const { id, executionId } = this.status;
     const place = Place.activity(id, executionId, scheduled, 'heartbeat');
-    const text = this.port.texts.read(details, 'heartbeat', place);
-    return { heartbeat: { details: fromPayload(text, 'heartbeat'), at: new Date(timeMs) } };
+    const { texts } = this.port;
+    const text = texts.read(details, 'heartbeat', place);
+    return { heartbeat: { details: fromPayload(text, 'heartbeat', texts.types), at: new Date(timeMs) } };
   }
 
   /** Returns the words for something that a fiber waits for. */

@@ -52,9 +52,8 @@ import { checkName, checkOptions, named, type OptionTable } from '../util/option
 import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 
-<<<<<<< HEAD
-
 import { parseSync, type StandardSchema } from '../values/schema.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 import {
   checkBlock,
   checkBody,
@@ -64,14 +63,6 @@ import {
   checkStarted,
   timeOf,
 } from './call-arguments.ts';
-
-=======
-
-import { checkSchema, parseSync, type StandardSchema } from '../values/schema.ts';
-import type { TypeRegistry } from '../values/value-types.ts';
-import { checkBlock, checkBody, checkGathered, checkInlineFunction, checkMap, timeOf } from './call-arguments.ts';
-
->>>>>>> c414484b (values: register classes whose instances and errors come back)
 
 import {
   CHILD_OPTIONS,
@@ -550,9 +541,8 @@ export class FiberContext implements OrchestrationContext {
   #send(id: string, { kind, name, schema }: TypedMailbox, data: unknown): SentFuture<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
-<<<<<<< HEAD
     if (schema !== undefined) parseSync(schema, data, 'data', `${kind} '${name}'`);
-    const payload = toPayload(data, 'data', this.#host.limits);
+    const payload = this.#payload(data, 'data');
     const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox: { kind, name }, payload });
     return new SentFuture<void>(scheduler, issued, id, undefined);
   }
@@ -562,15 +552,10 @@ export class FiberContext implements OrchestrationContext {
     return schema === undefined
       ? new MailboxFuture(this.#scheduler, mailbox, source, isPoll)
       : new CheckedEventFuture(this.#scheduler, mailbox, schema, source, isPoll);
-=======
-    const payload = this.#payload(data, 'data');
-    const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox, payload });
-    return new SentFuture<void>(scheduler, issued, id, undefined);
   }
 
   #payload(value: unknown, path: string): string | null {
     return toPayload(value, path, this.#host.limits, this.#host.types);
->>>>>>> c414484b (values: register classes whose instances and errors come back)
   }
 
   #timer(due: unknown, method: string): TimerFuture {
