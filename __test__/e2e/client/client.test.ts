@@ -52,7 +52,7 @@ describe.each(STORES)('on $name', (kind) => {
       const inputs = new Map<string, number>();
       for await (const { id, input, output } of store.client.listInstances({ name, input: true })) {
         expect(input).toBe(output);
-        inputs.set(id, input);
+        inputs.set(id, input as number);
       }
       expect(ids.map((id) => inputs.get(id))).toEqual(ids.map((_, n) => Math.max(n, 2)));
       expect(await store.client.getStatus(ids[0] as string, { input: true })).toMatchObject({ input: 2, output: 2 });

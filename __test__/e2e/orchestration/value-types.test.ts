@@ -78,7 +78,7 @@ describe.each(STORES)('on $name', (kind) => {
     await first.shutdown();
     await store.start((runtime) => runtime.register(add, checkout), {}, provider);
     await client.raiseEvent(id, 'tip', new Money(1, 'EUR'));
-    const { status, output } = await client.waitForOrchestration(id, SOON);
+    const { status, output } = await client.waitForOrchestration<any>(id, SOON);
     expect([status, output[1].cents]).toEqual(['Completed', 4]);
   });
 
@@ -113,7 +113,7 @@ describe.each(STORES)('on $name', (kind) => {
       const provider = await store.open({ types });
       const name = store.id('reads');
       const reads = defineOrchestration(name, function* (ctx, price: Money) {
-        const tip: Money = yield* ctx.waitForEvent('tip');
+        const tip = yield* ctx.waitForEvent<Money>('tip');
         return price.plus(tip).cents;
       });
       const id = store.id();

@@ -5,7 +5,7 @@ use perdure_provider::{
     CrossInstanceEffects, Epoch, Heartbeat, InstanceKey, LastHeartbeat, NewInstance, OpenTask, OpenWork, Outcome,
     Reporter, TaskOffer, TaskRequest, TurnCommit, Write,
 };
-use perdure_provider::{PageLimit, Status};
+use perdure_provider::{PageLimit, Queues, Status};
 
 use crate::continue_as_new::continued;
 use crate::store::{Handle, START_MS, Store, end, instance, release, scheduled, start, suspend, turn};
@@ -184,7 +184,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
     assert_eq!(store.write(Write::Heartbeat(Box::new(beat))).await, Outcome::Noted);
     let request = TaskRequest {
         worker: helper.clone(),
-        queues: vec!["gpu".into()],
+        queues: Queues::Named(vec!["gpu".into()]),
         names: vec!["step".into()],
         limit: PageLimit::rows(10),
     };
