@@ -2,6 +2,7 @@
 
 import type { WorkerDescription } from '../client/description.ts';
 import type { HistoryEventKind } from '../client/history.ts';
+import type { AwaitedMessage, FiberWait, OpenActivity, WorkerName } from '../client/instance-description.ts';
 import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { DashboardAction } from './options.ts';
@@ -171,6 +172,39 @@ export interface InstanceAnswer extends Omit<InstanceRow, 'error'> {
   readonly output?: ValueText;
   readonly error?: ValueText;
   readonly report?: ReportAnswer;
+}
+
+/**
+ * `GET api/v1/waits`, and an event `waits` of `GET api/v1/live?id=`: what an instance waits for. All lists are empty if
+ * the instance has ended or is Pending.
+ */
+export interface WaitsAnswer {
+  /** Number of the current or last execution, whose events the numbers below are. */
+  readonly executionId: number;
+  readonly activities: readonly ActivityWait[];
+  readonly timers: readonly { readonly eventId: number; readonly dueAtMs: number; readonly fiber: number }[];
+  readonly children: readonly {
+    readonly eventId: number;
+    readonly name: string;
+    readonly instanceId: string;
+    readonly fiber: number;
+  }[];
+  readonly messages: readonly AwaitedMessage[];
+  readonly fibers: readonly FiberWait[];
+  /** Number of all open operations, of which some are named. */
+  readonly openOperations: number;
+  /** Number of all fibers that have not ended, of which some are named. */
+  readonly openFibers: number;
+}
+
+/** An activity that has not settled. */
+export interface ActivityWait extends Pick<OpenActivity, 'eventId' | 'name' | 'state' | 'attempt' | 'queue' | 'fiber'> {
+  readonly worker?: WorkerName;
+  readonly scheduledAtMs: number;
+  readonly lastError?: ValueText;
+  readonly retryAtMs?: number;
+  /** The last heartbeat. Its details are absent if the redaction removed them. */
+  readonly heartbeat?: { readonly atMs: number; readonly details?: ValueText };
 }
 
 /** An event of a history. */

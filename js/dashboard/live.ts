@@ -4,7 +4,7 @@
 import type { HistoryPage } from '../client/history.ts';
 import { hasEnded } from '../client/instance-status.ts';
 import type { Query } from './query.ts';
-import { instanceOf, type RouteContext, shownPage } from './reads.ts';
+import { descriptionOf, type RouteContext, shownPage } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
 import type { Sampler } from './sampler.ts';
 
@@ -104,7 +104,7 @@ export class LiveStreams {
     });
   }
 
-  /** Sends each observed state of the instance, and the new events of one of its executions. */
+  /** Sends each observed state of the instance, its waits, and the new events of one of its executions. */
   async #instance(
     { id, from, ...part }: ReturnType<Query['part']>,
     stream: EventStream,
@@ -112,20 +112,29 @@ export class LiveStreams {
   ): Promise<void> {
     let next = from;
     let seen = '';
+    let sent = '';
     let execution = part.executionId;
     while (!signal.aborted) {
-      const instance = await instanceOf(this.#context, id);
+      const { client, presenter } = this.#context;
+      const description = await descriptionOf(client, id);
+      const instance = presenter.instance(description.status);
       const { executionId = instance.executionId } = part;
       // Without an execution number, the stream follows the instance into its next execution.
       if (execution !== undefined && execution !== executionId) next = 1;
       execution = executionId;
       const mark = [instance.executionId, instance.status, instance.updatedAtMs, instance.customStatusVersion].join();
-      if (mark !== seen) {
-        seen = mark;
-        // Reading a long history takes a moment, so the instance is sent first.
-        stream.send('instance', instance);
+      const isNew = mark !== seen;
+      // Reading a long history takes a moment, so the instance is sent first.
+      if (isNew) stream.send('instance', instance);
+      // The waits also change without a change of the instance: an attempt begins, or sends a heartbeat.
+      const waits = presenter.waits(description);
+      const text = JSON.stringify(waits);
+      if (text !== sent) stream.send('waits', waits);
+      sent = text;
+      seen = mark;
+      if (isNew) {
         const read = (limit: number): Promise<HistoryPage> => {
-          const page = this.#context.client.historyPage(id, { executionId, from: next, limit });
+          const page = client.historyPage(id, { executionId, from: next, limit });
           // The page may fail after the listener has gone. That rejection is handled here.
           page.catch(() => {});
           return page;
@@ -141,8 +150,7 @@ export class LiveStreams {
         }
       }
       if (hasEnded(instance.status)) return stream.send('end', {});
-      if (!signal.aborted)
-        await this.#context.client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
+      if (!signal.aborted) await client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
     }
   }
 }

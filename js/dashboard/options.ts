@@ -32,12 +32,16 @@ export interface ValuePlace {
   readonly orchestration?: string;
   /**
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
-   * reason of a cancellation, termination or suspension.
+   * reason of a cancellation, termination or suspension; `heartbeat` is the details of the last heartbeat of an open
+   * activity.
    */
-  readonly kind: 'input' | 'output' | 'error' | 'customStatus' | 'message' | 'reason';
-  /** For an event of the history: its number. */
+  readonly kind: 'input' | 'output' | 'error' | 'customStatus' | 'message' | 'reason' | 'heartbeat';
+  /** For an event of the history: its number. For an open activity: the number of the event that scheduled it. */
   readonly eventId?: number;
-  /** For an event of the history: the name of its orchestration, activity, event or queue. */
+  /**
+   * For an event of the history: the name of its orchestration, activity, event or queue. For an open activity: its
+   * name.
+   */
   readonly name?: string;
 }
 
@@ -75,8 +79,8 @@ export interface DashboardOptions {
   authorize?: (request: Request, action: DashboardAction, instanceId: string | undefined) => boolean | Promise<boolean>;
   /**
    * Returns the value to show instead of `value`, before it leaves the server: an input, output, custom status,
-   * message, reason or error (an `Error`, or its data in a history). Ids, names, versions and tags are shown as they
-   * are. If it throws, nothing of the value is shown.
+   * message, reason, heartbeat or error (an `Error`, or its data in a history). Ids, names, versions and tags are shown
+   * as they are. If it throws, nothing of the value is shown.
    *
    * @example
    * ```ts

@@ -2,10 +2,19 @@
 
 import { Client } from '../client/client.ts';
 import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
+import type { InstanceDescription, OpenActivity } from '../client/instance-description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type { Logger } from '../logging/logger.ts';
 import { property } from '../util/show.ts';
-import type { EventRow, InstanceAnswer, InstanceRow, ReportAnswer, ValueText } from './answers.ts';
+import type {
+  ActivityWait,
+  EventRow,
+  InstanceAnswer,
+  InstanceRow,
+  ReportAnswer,
+  ValueText,
+  WaitsAnswer,
+} from './answers.ts';
 import { factsOf } from './event-facts.ts';
 import type { DashboardOptions, ValuePlace } from './options.ts';
 import { valueText } from './value-text.ts';
@@ -14,6 +23,8 @@ import { valueText } from './value-text.ts';
 export const SHOWN_MAX = {
   /** In a row of a list. */
   row: 200,
+  /** In the waits of an instance, which are sent again after each change. */
+  wait: 2_000,
   /** On the page of its instance. */
   page: 20_000,
   /** On request of the whole value. */
@@ -86,6 +97,39 @@ export class Presenter {
     // The errors of these two states are made when the status is read, so their stacks say nothing.
     const isTold = shown === error && (status === 'Terminated' || status === 'Suspended');
     return shown === undefined ? undefined : isTold ? { text: error.message, isWhole: true } : valueText(shown, max);
+  }
+
+  waits({ status, activities, timers, children, messages, fibers, ...rest }: InstanceDescription): WaitsAnswer {
+    const { openOperations, openFibers } = rest;
+    return {
+      executionId: status.executionId,
+      activities: activities.map((activity) => this.#activity(activity, status)),
+      timers: timers.map(({ eventId, dueAt, fiber }) => ({ eventId, dueAtMs: dueAt.getTime(), fiber })),
+      children: children.map(({ eventId, name, instanceId, fiber }) => ({ eventId, name, instanceId, fiber })),
+      messages,
+      fibers,
+      openOperations,
+      openFibers,
+    };
+  }
+
+  #activity(
+    { scheduledAt, retryAt, lastError: error, heartbeat, ...activity }: OpenActivity,
+    { id, name: orchestration }: InstanceStatus,
+  ): ActivityWait {
+    const { eventId, name } = activity;
+    const place = { instanceId: id, orchestration, eventId, name } as const;
+    const lastError = this.value(error, { ...place, kind: 'error' }, SHOWN_MAX.wait);
+    const details = this.value(heartbeat?.details, { ...place, kind: 'heartbeat' }, SHOWN_MAX.wait);
+    return {
+      ...activity,
+      scheduledAtMs: scheduledAt.getTime(),
+      ...(retryAt === undefined ? {} : { retryAtMs: retryAt.getTime() }),
+      ...(lastError === undefined ? {} : { lastError }),
+      ...(heartbeat === undefined
+        ? {}
+        : { heartbeat: { atMs: heartbeat.at.getTime(), ...(details === undefined ? {} : { details }) } }),
+    };
   }
 
   event(event: HistoryEvent, instanceId: string, max: number = SHOWN_MAX.row): EventRow {

@@ -2,6 +2,7 @@
 
 import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
+import type { InstanceDescription } from '../client/instance-description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type {
   AboutAnswer,
@@ -13,6 +14,7 @@ import type {
   PreviewAnswer,
   StartableAnswer,
   ValueText,
+  WaitsAnswer,
 } from './answers.ts';
 import type { DashboardOptions } from './options.ts';
 import type { OrchestrationSampler } from './orchestrations.ts';
@@ -38,6 +40,7 @@ export const READS: Readonly<Record<string, Read>> = {
   about,
   instances,
   instance,
+  waits,
   preview: countOf,
   orchestrations,
   startable,
@@ -80,20 +83,27 @@ async function form({ options }: RouteContext, query: Query): Promise<FormAnswer
   return formOf(options.runtime, name, version);
 }
 
-async function instance(context: RouteContext, query: Query): Promise<InstanceAnswer> {
-  return instanceOf(context, query.only('id').id());
+async function instance({ client, presenter }: RouteContext, query: Query): Promise<InstanceAnswer> {
+  return presenter.instance(await statusOf(client, query.only('id').id()));
+}
+
+async function waits({ client, presenter }: RouteContext, query: Query): Promise<WaitsAnswer> {
+  return presenter.waits(await descriptionOf(client, query.only('id').id()));
 }
 
 /** @throws Refusal when there is no instance of that id */
 export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
-  const status = await client.getStatus(id);
-  if (status === null) throw new Refusal(404, 'INSTANCE_NOT_FOUND', `there is no instance '${id}'`);
-  return status;
+  return found(id, await client.getStatus(id));
 }
 
 /** @throws Refusal when there is no instance of that id */
-export async function instanceOf({ client, presenter }: RouteContext, id: string): Promise<InstanceAnswer> {
-  return presenter.instance(await statusOf(client, id));
+export async function descriptionOf(client: Client, id: string): Promise<InstanceDescription> {
+  return found(id, await client.describe(id));
+}
+
+function found<T>(id: string, instance: T | null): T {
+  if (instance === null) throw new Refusal(404, 'INSTANCE_NOT_FOUND', `there is no instance '${id}'`);
+  return instance;
 }
 
 async function history(context: RouteContext, query: Query): Promise<HistoryAnswer> {

@@ -6,7 +6,7 @@ import { useState } from 'preact/hooks';
 import type { ActionBodies, ChangingAction, EventRow, InstanceAnswer } from '../answers.ts';
 import { act } from './api.ts';
 import { Dialog } from './dialog.tsx';
-import { DATA, type FieldDefinition, Fields, REASON, valuesOf } from './fields.tsx';
+import { DATA, type FieldDefinition, Fields, REASON, type Texts, valuesOf } from './fields.tsx';
 import { linkTo } from './route.ts';
 import { useServerInfo } from './server-info.ts';
 import { hasEnded } from './status.tsx';
@@ -15,7 +15,17 @@ interface ActionsProps {
   readonly instance: InstanceAnswer;
   readonly execution: number | undefined;
   readonly events: readonly EventRow[];
+  /** The action whose dialog is open. */
+  readonly asked: AskedAction | undefined;
+  ask(action: AskedAction | undefined): void;
   again(): void;
+}
+
+/** An action that the user is asked to confirm. */
+export interface AskedAction {
+  readonly action: InstanceAction;
+  /** The texts that the fields have at first. */
+  readonly texts?: Texts;
 }
 
 /** A dialog: its texts and its fields. */
@@ -135,13 +145,12 @@ function possible({ status }: InstanceAnswer): readonly InstanceAction[] {
   return ['raise', 'enqueue', status === 'Suspended' ? 'resume' : 'suspend', 'cancel', 'terminate', 'restart'];
 }
 
-export function Actions({ instance, execution, events, again }: ActionsProps): JSX.Element | null {
+export function Actions({ instance, execution, events, asked, ask, again }: ActionsProps): JSX.Element | null {
   const about = useServerInfo();
-  const [action, setAction] = useState<InstanceAction>();
   const [done, setDone] = useState('');
   if (about?.readOnly) return null;
   const finished = (what: InstanceAction, id: string): void => {
-    setAction(undefined);
+    ask(undefined);
     setDone(`${LABELS[what]}: done`);
     if (what === 'delete') location.hash = linkTo('instances');
     else if (id !== instance.id) location.hash = linkTo('instance', { id });
@@ -150,21 +159,22 @@ export function Actions({ instance, execution, events, again }: ActionsProps): J
   return (
     <div class="actions" role="group" aria-label="Actions">
       {possible(instance).map((one) => (
-        <button key={one} type="button" class={HARMFUL.has(one) ? 'harm' : ''} onClick={() => setAction(one)}>
+        <button key={one} type="button" class={HARMFUL.has(one) ? 'harm' : ''} onClick={() => ask({ action: one })}>
           {LABELS[one]}…
         </button>
       ))}
       <span role="status" class="good">
         {done}
       </span>
-      {action === undefined ? null : (
+      {asked === undefined ? null : (
         <ActionDialog
-          action={action}
-          form={formOf(action, instance, execution, events)}
+          action={asked.action}
+          given={asked.texts ?? {}}
+          form={formOf(asked.action, instance, execution, events)}
           id={instance.id}
           execution={execution}
-          onClose={() => setAction(undefined)}
-          onDone={(id) => finished(action, id)}
+          onClose={() => ask(undefined)}
+          onDone={(id) => finished(asked.action, id)}
         />
       )}
     </div>
@@ -173,6 +183,7 @@ export function Actions({ instance, execution, events, again }: ActionsProps): J
 
 interface ActionDialogProps {
   readonly action: InstanceAction;
+  readonly given: Texts;
   readonly form: Form;
   readonly id: string;
   readonly execution: number | undefined;
@@ -180,9 +191,9 @@ interface ActionDialogProps {
   onDone(id: string): void;
 }
 
-function ActionDialog({ action, form, id, execution, onClose, onDone }: ActionDialogProps): JSX.Element {
+function ActionDialog({ action, given, form, id, execution, onClose, onDone }: ActionDialogProps): JSX.Element {
   const { title, text, fields, isHarmful = false } = form;
-  const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
+  const [texts, setTexts] = useState(given);
   const submit = async (): Promise<void> => {
     const body = {
       id,

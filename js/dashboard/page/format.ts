@@ -21,6 +21,11 @@ export function duration(ms: number): string {
   return rest === 0 ? `${count} ${name}` : `${count} ${name} ${rest} ${smallName}`;
 }
 
+/** Formats the time until a moment in whole seconds, as the clock of the page ticks once a second. */
+export function countdown(untilMs: number, nowMs: number): string {
+  return duration(Math.ceil((untilMs - nowMs) / 1_000) * 1_000);
+}
+
 /** Formats a past time as its distance from now. */
 export function ago(atMs: number, nowMs: number): string {
   const past = nowMs - atMs;

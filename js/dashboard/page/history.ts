@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer } from '../answers.ts';
+import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer, WaitsAnswer } from '../answers.ts';
 import { Bars } from '../bars.ts';
 import { get, listen, RequestError } from './api.ts';
 import { queryOf } from './route.ts';
@@ -12,6 +12,8 @@ const EVENTS_STEP = 50_000;
 
 export interface WatchedInstance {
   readonly instance: InstanceAnswer | undefined;
+  /** What the instance waits for. They may be those of an execution that is not shown. */
+  readonly waits: WaitsAnswer | undefined;
   /** Number of the shown execution. */
   readonly execution: number | undefined;
   /** The events, from 1 on. Always the same array of one execution, which grows. */
@@ -35,6 +37,7 @@ interface LoadedHistory {
 export function useHistory(id: string, execution: number | undefined): WatchedInstance {
   const loaded = useRef<LoadedHistory>({ events: [], bars: new Bars(), execution });
   const [instance, setInstance] = useState<InstanceAnswer>();
+  const [waits, setWaits] = useState<WaitsAnswer>();
   const [version, setVersion] = useState(0);
   const [isLive, setLive] = useState(false);
   const [error, setError] = useState<RequestError>();
@@ -63,6 +66,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
           setError(undefined);
           setInstance(instance);
         },
+        waits: setWaits,
         failed: ({ error }: ErrorAnswer) => {
           setError(new RequestError(0, error.code, error.message));
           if (error.code === 'INSTANCE_NOT_FOUND') stop();
@@ -79,5 +83,5 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   }, [id, execution, most]);
   const more = useCallback(() => setMost((most) => most + EVENTS_STEP), []);
   const { events, bars, execution: shown } = loaded.current;
-  return { instance, execution: shown, events, bars, version, isLive, error, more: isFull ? more : undefined };
+  return { instance, waits, execution: shown, events, bars, version, isLive, error, more: isFull ? more : undefined };
 }

@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useCallback, useState } from 'preact/hooks';
 
 import type { EventRow, InstanceAnswer, ReportAnswer } from '../answers.ts';
-import { Actions } from './actions.tsx';
+import { Actions, type AskedAction } from './actions.tsx';
 import { Children } from './children.tsx';
 import { EventDetails } from './event-details.tsx';
 import { EventList } from './event-list.tsx';
@@ -17,6 +17,7 @@ import { hasEnded, Status } from './status.tsx';
 import { EventValue } from './step-details.tsx';
 import { Timeline } from './timeline.tsx';
 import { Value } from './value.tsx';
+import { Waits } from './waits.tsx';
 
 export function Instance({ id, execution }: { id: string; execution: number | undefined }): JSX.Element {
   const [run, setRun] = useState(0);
@@ -26,8 +27,9 @@ export function Instance({ id, execution }: { id: string; execution: number | un
 }
 
 function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
-  const { instance, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
+  const { instance, waits, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
+  const [action, setAction] = useState<AskedAction>();
   if (instance === undefined)
     return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
   return (
@@ -48,9 +50,12 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
         {isLive && !hasEnded(instance.status) ? <span class="live">live</span> : null}
       </div>
       {error === undefined ? null : <Problem error={error} />}
-      <Actions instance={instance} execution={execution} events={events} again={again} />
+      <Actions instance={instance} execution={execution} events={events} asked={action} ask={setAction} again={again} />
       <Facts instance={instance} />
       {instance.report === undefined ? null : <Report report={instance.report} />}
+      {waits === undefined || waits.executionId !== execution || hasEnded(instance.status) ? null : (
+        <Waits waits={waits} onSelect={setSelected} ask={setAction} />
+      )}
       <Values instance={instance} first={events[0]} execution={execution ?? 1} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />

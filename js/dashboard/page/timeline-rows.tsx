@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 
 import type { BarState } from '../bars.ts';
 import { belongsTo, isGroup, type Step, type StepGroup, type TimelineRow } from '../steps.ts';
-import { count, duration, time } from './format.ts';
+import { count, countdown, duration, time } from './format.ts';
 import { StepDetails } from './step-details.tsx';
 import { type Segment, segmentsOf, type TimelineContext } from './timeline-view.ts';
 
@@ -137,14 +137,16 @@ function WaitingRow({ sinceMs, context }: { sinceMs: number; context: TimelineCo
 interface GutterProps {
   readonly kind: Step['kind'];
   readonly name: string;
+  /** The word for the kind. */
+  readonly word?: string;
   readonly children?: JSX.Element | null | (JSX.Element | null)[];
 }
 
-function Gutter({ kind, name, children }: GutterProps): JSX.Element {
+export function Gutter({ kind, name, word = kind, children }: GutterProps): JSX.Element {
   return (
-    <span class="gutter" title={`${kind} ${name}`}>
+    <span class="gutter" title={`${word} ${name}`}>
       <i class={kind} />
-      <span class="kind">{kind === 'other' ? 'note' : kind}</span> <span class="name">{name}</span> {children}
+      <span class="kind">{word === 'other' ? 'note' : word}</span> <span class="name">{name}</span> {children}
     </span>
   );
 }
@@ -197,12 +199,10 @@ function tookOf({ kind, state, fromMs, toMs, dueMs }: Step, nowMs: number): stri
   if (kind === 'other') return '';
   if (state !== 'open') return duration(Math.max(0, (toMs ?? nowMs) - fromMs));
   if (dueMs === undefined || (kind !== 'timer' && dueMs <= nowMs)) return duration(Math.max(0, nowMs - fromMs));
-  const left = dueMs - nowMs;
-  if (kind === 'timer') return left > 0 ? `due in ${duration(roundUp(left))}` : `due for ${duration(-left)}`;
-  return `retry in ${duration(roundUp(left))}`;
+  return kind === 'timer' ? dueText(dueMs, nowMs) : `retry in ${countdown(dueMs, nowMs)}`;
 }
 
-/** Rounds up to whole seconds, as the clock of the page ticks once a second. */
-function roundUp(ms: number): number {
-  return Math.ceil(ms / 1_000) * 1_000;
+/** Returns the time until a timer is due, or since then. */
+export function dueText(dueMs: number, nowMs: number): string {
+  return dueMs > nowMs ? `due in ${countdown(dueMs, nowMs)}` : `due for ${duration(nowMs - dueMs)}`;
 }
