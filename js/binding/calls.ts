@@ -12,7 +12,8 @@ export interface TurnCalls {
    */
   issue(instance: number, text: string): number;
   /**
-   * Returns the texts of the next delivery. `null`: there is none, and the turn is to be ended. Without the changes of the waits, nothing has changed.
+   * Returns the texts of the next delivery. `null`: there is none, and the turn is to be ended. Without the changes of
+   * the waits, nothing has changed.
    */
   next(
     instance: number,

@@ -210,6 +210,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.historyPage': { ...of('historyPage', ended, {}), options: 1 },
     'Client.executions': { ...of('executions', ended, {}), options: 1 },
     'Client.tree': { ...of('tree', ended, {}), options: 1 },
+    'Client.describe': of('describe', ended),
     'Client.facts': of('facts', ended),
     'Client.describeStore': of('describeStore'),
     'Client.workers': of('workers'),

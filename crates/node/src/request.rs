@@ -288,21 +288,13 @@ impl StoreRequest {
             Self::Resume(Instance { id }) => store.resume(id, caller.done()),
             Self::Delete(Instance { id }) => store.delete(id, caller.done()),
             Self::OpenWork(Instance { id }) => {
-                store.open_work(id, caller.text(|found| listing::open_work_text(found)));
+                store.open_work(id, caller.text(listing::open_work_text));
             }
             Self::Status(Instance { id }) => {
                 let text = |status: Option<InstanceStatus>| status.map(|status| status_json(&status).to_string());
                 store.status(id, caller.replies.to(caller.request, text));
             }
-            Self::WaitForEnd(EndWait { id, or_suspension }) => {
-                let reply = caller.text(|status| status_json(&status).to_string());
-                let awaiting = if or_suspension {
-                    Awaiting::EndOrSuspension
-                } else {
-                    Awaiting::End
-                };
-                store.wait(caller.wait_id(), id, awaiting, reply);
-            }
+            Self::WaitForEnd(wait) => wait.make(store, caller),
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
             Self::Executions(request) => {
@@ -358,6 +350,18 @@ impl Start {
             trace: self.trace,
             conflict: self.on_conflict,
         }
+    }
+}
+
+impl EndWait {
+    fn make(self, store: &Store, caller: &Caller<'_>) {
+        let reply = caller.text(|status| status_json(&status).to_string());
+        let awaiting = if self.or_suspension {
+            Awaiting::EndOrSuspension
+        } else {
+            Awaiting::End
+        };
+        store.wait(caller.wait_id(), self.id, awaiting, reply);
     }
 }
 

@@ -19,7 +19,8 @@ UNION ALL
 (SELECT 1::bigint, h.event_id, h.details, NULL, h.time FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
 UNION ALL
-(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint FROM i JOIN {schema}.tasks t ON t.instance_key = i.key
+(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint FROM i
+  JOIN {schema}.tasks t ON t.instance_key = i.key
   AND t.execution = i.execution ORDER BY t.event_id LIMIT $limit::bigint)
 ORDER BY 1, 2";
 

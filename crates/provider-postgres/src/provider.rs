@@ -449,11 +449,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
-        self.read(move |connection| {
-            let ids = ids.clone();
-            Box::pin(async move { status::statuses(connection, &ids).await })
-        })
-        .await
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move { status::statuses(&connections.get().await?, &ids).await })
+            .await
     }
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
@@ -542,12 +540,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
-        let request = Arc::new(request);
-        self.read(move |connection| {
-            let request = Arc::clone(&request);
-            Box::pin(async move { overdue::of_store(connection, &request).await })
-        })
-        .await
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move { overdue::of_store(&connections.get().await?, &request).await })
+            .await
     }
 
     async fn inspect(&self) -> Result<Inspection, ProviderError> {

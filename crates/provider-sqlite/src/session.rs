@@ -39,7 +39,8 @@ impl<'c> Session<'c> {
                 meta
             ))?,
             hold_turn: connection.prepare(fenced_sql!(
-                "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running', open_work = $open_work,
+                "UPDATE instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = 'Running',
+                   open_work = $open_work,
                    suspicion = CASE WHEN $next > $first THEN 0 ELSE suspicion END,
                    probation = CASE WHEN $next > $first THEN 0 ELSE probation END",
                 next,

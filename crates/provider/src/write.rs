@@ -207,8 +207,8 @@ pub struct TurnCommit {
     pub heartbeats_over: Vec<EventId>,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
-    /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is none.
-    /// A turn that suspends the instance leaves the text of the turn before it.
+    /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is
+    /// none. A turn that suspends the instance leaves the text of the turn before it.
     pub open_work: Option<String>,
     /// Effects on other instances, written with the turn.
     pub cross_instance: Option<Box<CrossInstanceEffects>>,

@@ -48,8 +48,8 @@ SELECT key FROM made"
 params! {
     /// The parameters of the instance and of the mark. Those of the events follow.
     struct Params {
-        claim, key, id, name, version, status, next_event_id, turns, now, custom_status, has_custom_status, open_work, priority,
-        parent_id, tags, created_at, updated_at, mark_slot, mark_number,
+        claim, key, id, name, version, status, next_event_id, turns, now, custom_status, has_custom_status, open_work,
+        priority, parent_id, tags, created_at, updated_at, mark_slot, mark_number,
     }
 }
 

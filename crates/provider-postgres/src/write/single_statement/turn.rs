@@ -83,8 +83,8 @@ impl Shape {
             "WITH moved AS (
   UPDATE {{schema}}.instances SET next_event_id = $next, turns = turns + 1, updated_at = $time, status = $status,
   suspicion = 0, probation = 0,
-    report = NULL, mismatched_code = NULL, open_work = $open_work, custom_status = CASE WHEN $has_custom_status THEN $custom_status
-    ELSE custom_status END,
+    report = NULL, mismatched_code = NULL, open_work = $open_work,
+    custom_status = CASE WHEN $has_custom_status THEN $custom_status ELSE custom_status END,
     custom_status_version = custom_status_version + $has_custom_status::int{becomes}
   WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch AND execution = $execution
   AND next_event_id = $first{fence}
