@@ -166,6 +166,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         heartbeats_over: Vec::new(),
         custom_status: None,
         open_work: None,
+        logs: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,

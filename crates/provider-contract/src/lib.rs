@@ -29,6 +29,7 @@ pub mod footprint;
 pub mod handles;
 pub mod heartbeats;
 pub mod listing;
+pub mod logs;
 pub mod messages;
 pub mod open_work;
 pub mod pages;
@@ -208,6 +209,14 @@ macro_rules! behaviour {
                 counts_the_messages_of_each_mailbox,
                 names_the_fullest_mailboxes,
                 of_an_unknown_instance_is_nothing,
+            }
+            logs {
+                are_read_in_order,
+                are_written_once,
+                are_bounded,
+                come_with_a_start_and_its_first_turn,
+                go_with_the_instance,
+                are_deleted_by_age,
             }
             filters {
                 filters_by_status,

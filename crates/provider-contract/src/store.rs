@@ -494,6 +494,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         heartbeats_over: Vec::new(),
         custom_status: None,
         open_work: None,
+        logs: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,

@@ -343,6 +343,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             heartbeats_over: Vec::new(),
             custom_status: None,
             open_work: None,
+            logs: None,
             cross_instance: None,
             after: AfterTurn::Hold,
             tell_status: false,

@@ -10,10 +10,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
-    OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
+    Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
+    StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -526,6 +526,14 @@ impl Provider for Encoded {
             Ok(work)
         })
         .await
+    }
+
+    async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {
+        self.store.logs(request).await
+    }
+
+    async fn prune_logs(&self, before_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.store.prune_logs(before_ms, limit).await
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {

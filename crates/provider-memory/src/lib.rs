@@ -26,6 +26,7 @@ mod inbox;
 mod indexes;
 mod integrity;
 mod listing;
+mod logs;
 mod open_work;
 mod overdue;
 mod provider;

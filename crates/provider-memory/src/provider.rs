@@ -8,10 +8,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
-    OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
+    Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -21,8 +21,8 @@ use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
-    acquire, deletion, footprint, history, inbox, integrity, listing, open_work, overdue, stats, status, suspicion,
-    tasks, texts, worker, write,
+    acquire, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, stats, status,
+    suspicion, tasks, texts, worker, write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -261,6 +261,14 @@ impl Provider for MemoryProvider {
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
         self.call(|tables| open_work::of(tables, &id))
+    }
+
+    async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {
+        self.call(|tables| logs::read(tables, &request))
+    }
+
+    async fn prune_logs(&self, before_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.call(|tables| logs::prune(tables, before_ms, limit))
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, WorkerId};
 
 use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, KeptHeartbeat, TaskRow, WorkerRow};
@@ -28,6 +28,7 @@ pub(crate) struct Tables {
     pub(crate) arrivals: Table<MessageSeq, InstanceKey>,
     pub(crate) heartbeats: Table<EventKey, KeptHeartbeat>,
     pub(crate) tasks: Table<EventKey, TaskRow>,
+    pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     pub(crate) workers: Table<Arc<str>, WorkerRow>,
     /// Instances that were taken from workers that have not released them yet, with the epoch in which the worker
     /// owned each (P15).
@@ -56,13 +57,14 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 9] = [
+        let tables: [&mut dyn Journal; 10] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
             &mut self.arrivals,
             &mut self.heartbeats,
             &mut self.tasks,
+            &mut self.logs,
             &mut self.workers,
             &mut self.revocations,
             &mut self.deleted,
@@ -145,6 +147,7 @@ impl Tables {
         self.remove_messages(key);
         self.heartbeats.remove_range(of_instance(key));
         self.tasks.remove_range(of_instance(key));
+        crate::logs::remove(self, key);
         let row = self.instances.get(&key).expect("it was found in this transaction");
         self.indexes.follow(Some(row), None);
         self.instances.remove(&key);

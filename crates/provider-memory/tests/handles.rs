@@ -52,6 +52,7 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         heartbeats_over: Vec::new(),
         custom_status: None,
         open_work: None,
+        logs: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,

@@ -36,6 +36,7 @@ mod inspection;
 mod integrity;
 mod lineage;
 mod listing;
+mod logs;
 mod marks;
 mod open_work;
 mod options;

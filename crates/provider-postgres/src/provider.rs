@@ -10,10 +10,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
-    OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
+    OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
+    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -27,8 +27,8 @@ use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, marks, open_work,
-    overdue, schema, stats, status, suspicion, tasks, texts, worker, write,
+    acquire, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs, marks,
+    open_work, overdue, schema, stats, status, suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -463,6 +463,23 @@ impl Provider for PostgresProvider {
             .await
         })
         .await
+    }
+
+    async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move {
+            read_only(&connections, |connection| {
+                let request = request.clone();
+                Box::pin(async move { logs::read(connection, &request).await })
+            })
+            .await
+        })
+        .await
+    }
+
+    async fn prune_logs(&self, before_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.write(move |session| Box::pin(logs::prune(session, before_ms, limit)))
+            .await
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {

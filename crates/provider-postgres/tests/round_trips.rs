@@ -135,6 +135,7 @@ impl Store {
             heartbeats_over: Vec::new(),
             custom_status: None,
             open_work: None,
+            logs: None,
             cross_instance: None,
             after,
             tell_status: false,

@@ -24,6 +24,7 @@ mod integrity;
 mod job;
 mod listeners;
 mod listing;
+mod logs;
 mod open_work;
 mod options;
 mod overdue;

@@ -11,10 +11,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, ExecutionSummary,
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
-    Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit,
-    Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange,
-    TextPage, TextRequest, Worker, WorkerId, Write,
+    Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
+    OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
+    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -30,8 +30,8 @@ use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
-    acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, open_work, overdue, stats,
-    status, suspicion, tasks, texts, worker, write,
+    acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work, overdue,
+    stats, status, suspicion, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -362,6 +362,14 @@ impl Provider for SqliteProvider {
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
         self.read(move |connection| open_work::of(connection, id.clone())).await
+    }
+
+    async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {
+        self.read(move |connection| logs::read(connection, &request)).await
+    }
+
+    async fn prune_logs(&self, before_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.write(move |session| logs::prune(session, before_ms, limit)).await
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {

@@ -61,6 +61,7 @@ mod inspection;
 mod instance;
 mod integrity;
 mod listing;
+mod logs;
 mod open_work;
 mod overdue;
 mod page;
@@ -98,6 +99,7 @@ pub use listing::{
     Candidate, Filter, IndexedSet, LIST_BYTES_MAX, ListPage, ListRequest, PREFIX_IDS_MAX, Place, UNSUCCESSFUL,
     after_prefix,
 };
+pub use logs::{Level, LogLine, LogPage, LogPlace, LogRequest, TurnLogs};
 pub use open_work::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork};
 pub use overdue::{
     OVERDUE_COUNT_MAX, OVERDUE_MS, OVERDUE_SORTS_MAX, OVERDUE_WALK_MAX, OverdueAttempts, OverdueInstances,

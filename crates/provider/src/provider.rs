@@ -9,8 +9,8 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use crate::{
     Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, ExecutionSummary, ExecutionsRequest,
     Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
-    MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit,
-    ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
+    LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork,
+    PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
     ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
     TextRequest, Worker, WorkerId, Write,
 };
@@ -179,6 +179,12 @@ pub trait Provider: Send + Sync + 'static {
     /// Returns the open work of an instance; `None`: there is no instance of that id. At most
     /// [`OPEN_WORK_ROWS_MAX`](crate::OPEN_WORK_ROWS_MAX) heartbeats, and as many attempts, are read.
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError>;
+
+    /// Returns lines that the code of an instance logged, in order; `None`: there is no instance of that id.
+    async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError>;
+
+    /// Deletes up to `limit` lines that were logged before a time. Returns true if there may be more.
+    async fn prune_logs(&self, before_ms: i64, limit: usize) -> Result<bool, ProviderError>;
 
     /// Returns the id of each key, in order; `None` where there is no such instance.
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError>;

@@ -9,10 +9,10 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use crate::{
     Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, ExecutionSummary,
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
-    Load, Loaded, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit,
-    Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
+    OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned,
+    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -103,6 +103,8 @@ wrapper! {
     read_messages(key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: PageLimit) -> MessagePage;
     statuses(ids: Vec<String>) -> Vec<Option<InstanceStatus>>;
     open_work(id: String) -> Option<OpenWork>;
+    logs(request: LogRequest) -> Option<LogPage>;
+    prune_logs(before_ms: i64, limit: usize) -> bool;
     ids_of(keys: Vec<InstanceKey>) -> Vec<Option<String>>;
     list(request: ListRequest) -> ListPage;
     prune(request: PruneRequest) -> Pruned;

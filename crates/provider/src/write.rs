@@ -2,7 +2,9 @@
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
 
-use crate::{Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, WorkerId};
+use crate::{
+    Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, TurnLogs, WorkerId,
+};
 
 /// One write. It is atomic by itself.
 #[derive(Clone, Debug)]
@@ -210,6 +212,8 @@ pub struct TurnCommit {
     /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is
     /// none. A turn that suspends the instance leaves the text of the turn before it.
     pub open_work: Option<String>,
+    /// Lines that the code logged in the turn; `None`: none is to be stored. A line whose place has one stays away.
+    pub logs: Option<Box<TurnLogs>>,
     /// Effects on other instances, written with the turn.
     pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// State of the instance after the turn.
@@ -231,7 +235,8 @@ impl TurnCommit {
         // Effects on other instances are also in the events, and are written a second time.
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
         let open_work = self.open_work.as_ref().map_or(0, String::len);
-        after + status + open_work + events * if self.cross_instance.is_some() { 2 } else { 1 }
+        let logs = self.logs.as_ref().map_or(0, |logs| logs.bytes());
+        after + status + open_work + logs + events * if self.cross_instance.is_some() { 2 } else { 1 }
     }
 }
 

@@ -1,43 +1,10 @@
 //! Lines of the log, on their way to the host.
 
 use perdure_engine::EventId;
+pub use perdure_provider::Level;
 use tokio::time::Instant;
 
 use crate::options::{FAILURE_LINES_BURST, FAILURE_LINES_INTERVAL};
-
-/// Level of a log record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// For developers.
-    Debug,
-    /// For readers of the log.
-    Info,
-    /// For events that deserve a look.
-    Warn,
-    /// For events that call for action.
-    Error,
-}
-
-impl Level {
-    /// Returns the text of the level.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Level::Debug => "debug",
-            Level::Info => "info",
-            Level::Warn => "warn",
-            Level::Error => "error",
-        }
-    }
-
-    /// Returns the level that a text names.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        [Level::Debug, Level::Info, Level::Warn, Level::Error]
-            .into_iter()
-            .find(|l| l.as_str() == text)
-    }
-}
 
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq)]

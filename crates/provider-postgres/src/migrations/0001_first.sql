@@ -120,6 +120,20 @@ CREATE TABLE {schema}.heartbeats (
   PRIMARY KEY (instance_key, execution, event_id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
+-- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
+CREATE TABLE {schema}.logs (
+  instance_key bigint NOT NULL,
+  execution bigint NOT NULL,
+  event_id bigint NOT NULL,                             -- the event that followed, or was to follow
+  line bigint NOT NULL,                                 -- number of the line among those before this event, from 0
+  time bigint NOT NULL,
+  level text COLLATE "C" NOT NULL,                      -- debug, info, warn, error
+  message text NOT NULL,
+  fields text,                                          -- JSON of an object
+  PRIMARY KEY (instance_key, execution, event_id, line)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX logs_time ON {schema}.logs (time);
+
 -- Attempts of remote activities, for any worker that serves their queue. Their input is in the event that scheduled them.
 CREATE TABLE {schema}.tasks (
   instance_key bigint NOT NULL,

@@ -4,7 +4,7 @@
 use perdure_engine::{EventId, MessageBody, Refusal, Settlement};
 use perdure_provider::{
     Affected, AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage,
-    OnConflict, Outcome, TurnCommit, settlement,
+    OnConflict, Outcome, TurnCommit, TurnLogs, settlement,
 };
 
 use super::found::{Origin, Parent};
@@ -12,17 +12,19 @@ use super::insert::{self, AllInserted, NewInstances};
 use super::mailbox::{Messages, Sent, SuspendedCancel, add_receiver};
 use super::{cancel, offer};
 use crate::error::Failure;
+use crate::logs;
 use crate::params::P;
 use crate::rows::{index, integer, number};
 use crate::session::Session;
 use crate::statement::named;
 
-/// The effects of a turn on others.
+/// The effects of a turn on others, and the lines that it logged.
 pub(super) struct TurnEffects<'w> {
     /// Place of the turn's outcome.
     place: usize,
     origin: Origin,
     effects: Option<&'w CrossInstanceEffects>,
+    logs: Option<&'w TurnLogs>,
     /// The parent that is to be told of the end of the instance, and the message.
     ends: Option<(Parent, MessageBody)>,
     outcome: CrossInstanceOutcome,
@@ -30,7 +32,7 @@ pub(super) struct TurnEffects<'w> {
 }
 
 impl<'w> TurnEffects<'w> {
-    /// `None`: the turn has no effect on others.
+    /// `None`: the turn has no effect on others and logged nothing.
     pub(super) fn of(place: usize, turn: &'w TurnCommit, key: InstanceKey, parent: Option<Parent>) -> Option<Self> {
         let ends = match (&turn.after, parent) {
             (AfterTurn::End { status }, Some(parent)) => {
@@ -40,10 +42,12 @@ impl<'w> TurnEffects<'w> {
             _ => None,
         };
         let effects = turn.cross_instance.as_deref();
-        (effects.is_some() || ends.is_some()).then(|| Self {
+        let logs = turn.logs.as_deref();
+        (effects.is_some() || ends.is_some() || logs.is_some()).then(|| Self {
             place,
             origin: Origin::of(turn, key),
             effects,
+            logs,
             ends,
             outcome: CrossInstanceOutcome::default(),
             refused: Vec::new(),
@@ -55,12 +59,17 @@ impl<'w> TurnEffects<'w> {
     }
 }
 
-/// Carries out the effects of turns on others, and notes them in the outcomes of the turns.
+/// Writes the lines of turns. Carries out their effects on others, and notes these in the outcomes of the turns.
 pub(super) async fn carry_out(
     session: &Session<'_>,
     mut turns: Vec<TurnEffects<'_>>,
     outcomes: &mut [Option<Outcome>],
 ) -> Result<(), Failure> {
+    let logged: Vec<_> = (turns.iter())
+        .filter_map(|turn| Some((turn.origin.key, turn.logs?)))
+        .collect();
+    logs::add(session, &logged).await?;
+    turns.retain(|turn| turn.effects.is_some() || turn.ends.is_some());
     if turns.is_empty() {
         return Ok(());
     }

@@ -105,6 +105,20 @@ CREATE TABLE heartbeats (
   PRIMARY KEY (instance_key, execution, event_id)
 ) STRICT, WITHOUT ROWID;
 
+-- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
+CREATE TABLE logs (
+  instance_key INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,                      -- the event that followed, or was to follow
+  line INTEGER NOT NULL,                          -- number of the line among those before this event, from 0
+  time INTEGER NOT NULL,
+  level TEXT NOT NULL,                            -- debug, info, warn, error
+  message TEXT NOT NULL,
+  fields TEXT,                                    -- JSON of an object
+  PRIMARY KEY (instance_key, execution, event_id, line)
+) STRICT;
+CREATE INDEX logs_time ON logs (time);
+
 -- Attempts of remote activities, for any worker that serves their queue. Their input is in the event that scheduled them.
 CREATE TABLE tasks (
   instance_key INTEGER NOT NULL,

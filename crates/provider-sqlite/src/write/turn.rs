@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{Fence, fenced};
-use crate::status;
+use crate::{logs, status};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -49,6 +49,9 @@ pub(super) fn commit(
             "UPDATE instances SET custom_status = ?2, custom_status_version = custom_status_version + 1 WHERE key = ?1",
             params![key.0, change.value],
         )?;
+    }
+    if let Some(lines) = &turn.logs {
+        logs::add(session, key, lines)?;
     }
     let status = turn
         .tell_status

@@ -71,6 +71,7 @@ impl Instances {
             heartbeats_over: Vec::new(),
             custom_status: None,
             open_work: None,
+            logs: None,
             cross_instance: None,
             after: AfterTurn::Suspend {
                 report: report.into_text(),

@@ -283,6 +283,7 @@ fn commit_of(
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         open_work: None,
+        logs: None,
         cross_instance: None,
         // A client that started the instance here waits for its end, or is about to.
         tell_status: after.changes_status

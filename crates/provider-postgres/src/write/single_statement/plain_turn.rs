@@ -2,12 +2,14 @@
 
 use perdure_provider::{AfterTurn, TurnCommit};
 
-/// Returns true if a turn appends events, and changes no messages and heartbeats of its instance and nothing of others.
+/// Returns true if a turn appends events, and changes nothing of others and no messages, heartbeats and
+/// logged lines of its instance.
 pub(super) fn only_appends(turn: &TurnCommit) -> bool {
     !turn.events.is_empty()
         && turn.consumed.is_empty()
         && turn.heartbeats_over.is_empty()
         && turn.cross_instance.is_none()
+        && turn.logs.is_none()
 }
 
 /// Returns true if a turn only appends events, and its worker keeps the instance.
