@@ -37,6 +37,7 @@ export type {
   PruneExecutionsOptions,
   PruneOptions,
 } from './client/listing.ts';
+export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
@@ -115,7 +116,7 @@ export type { MapOptions, OrchestrationPatterns, Undo } from './orchestration/pa
 export type { InstanceEvent } from './runtime/lane.ts';
 export type { RuntimeEvents } from './runtime/main-host.ts';
 export { Runtime } from './runtime/runtime.ts';
-export type { RuntimeOptions } from './runtime/runtime-options.ts';
+export type { KeepLogs, RuntimeOptions } from './runtime/runtime-options.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
 export {
   type Provider,

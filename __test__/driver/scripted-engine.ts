@@ -202,8 +202,9 @@ export class ScriptedEngine implements EnginePort {
     return this.lastOperation;
   }
 
-  trace(level: TraceLevel, message: string, fields: string | null): void {
-    this.traces.push({ level, message, fields: JSON.parse(fields ?? 'null') });
+  trace(level: TraceLevel, message: string, ofInstance: string | null, own: string | null): void {
+    const fields = { ...JSON.parse(ofInstance ?? 'null'), ...JSON.parse(own ?? 'null') };
+    this.traces.push({ level, message, fields });
   }
 
   setCustomStatus(text: string | null): void {

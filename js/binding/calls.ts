@@ -48,7 +48,7 @@ export interface TurnCalls {
   nextCommandId(instance: number): number;
   isReplaying(instance: number): boolean;
   historyLength(instance: number): number;
-  trace(instance: number, level: string, message: string, fields: string | null): void;
+  trace(instance: number, level: string, message: string, ofInstance: string | null, own: string | null): void;
   setCustomStatus(instance: number, text: string | null): void;
   random(instance: number): number;
   randomUuid(instance: number): string;

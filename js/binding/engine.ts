@@ -128,8 +128,8 @@ export class NativeEngine implements EnginePort {
     return this.calls.historyLength(this.token);
   }
 
-  trace(level: TraceLevel, message: string, fields: string | null): void {
-    this.calls.trace(this.token, level, message, fields);
+  trace(level: TraceLevel, message: string, ofInstance: string | null, own: string | null): void {
+    this.calls.trace(this.token, level, message, ofInstance, own);
   }
 
   setCustomStatus(text: string | null): void {

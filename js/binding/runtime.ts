@@ -26,6 +26,8 @@ export interface NativeRuntimeOptions {
   readonly turnBytes: number;
   readonly pendingActivities: number;
   readonly mailboxMessages: number;
+  /** The lines of orchestrations that are kept in the store; `null`: none. */
+  readonly keepLogs: { readonly level: TraceLevel; readonly maxLines: number; readonly ageMs: number } | null;
 }
 
 export const createRuntime = guard(

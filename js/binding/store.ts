@@ -82,6 +82,14 @@ export type StoreRequest =
     }
   | { readonly kind: 'waitForEnd'; readonly id: string; readonly orSuspension: boolean }
   | { readonly kind: 'openWork'; readonly id: string }
+  | {
+      readonly kind: 'logs';
+      readonly id: string;
+      /** `null`: all. */
+      readonly executionId: number | null;
+      readonly cursor: string | null;
+      readonly limit: number;
+    }
   | { readonly kind: 'sweep' | 'stats' | 'inspect' | 'close' };
 
 /** A reply to a request of a {@link NativeStore}. */

@@ -14,6 +14,7 @@ import { doctor } from './commands/doctor.ts';
 import { exporting } from './commands/export.ts';
 import { history } from './commands/history.ts';
 import { list } from './commands/list.ts';
+import { logs } from './commands/logs.ts';
 import { messages } from './commands/messages.ts';
 import { migrate } from './commands/migrate.ts';
 import { prune } from './commands/prune.ts';
@@ -78,6 +79,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     tree,
     history,
     timeline,
+    logs,
     watch,
     start,
     messages,

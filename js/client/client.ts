@@ -45,6 +45,7 @@ import {
 import { STATUS_OPTIONS, type StatusOptions, withInput } from './inputs.ts';
 import { describeInstance, type InstanceDescription } from './instance-description.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
+import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
 import { Requests } from './requests.ts';
 import { StoreClient } from './store-client.ts';
 import {
@@ -205,6 +206,26 @@ export class Client extends StoreClient {
   async describe(id: string): Promise<InstanceDescription | null> {
     checkName(id, 'instance id');
     return this.#requests.query('describe', id, () => describeInstance(this.#port, id));
+  }
+
+  /**
+   * Returns lines that an instance logged with `ctx.traceInfo` and its like, the oldest first, if its runtimes have the
+   * option `keepLogs`. The lines of a turn are there once the turn is stored, and each line is there once. `null` when
+   * there is no instance of that id.
+   *
+   * @throws TypeError naming the option that is unknown or wrong
+   *
+   * @example
+   * ```ts
+   * let page = await client.logs('order-1');
+   * for (const { time, level, message } of page?.lines ?? []) console.log(time, level, message);
+   * page = await client.logs('order-1', { cursor: page?.cursor });   // lines that came since
+   * ```
+   */
+  async logs(id: string, options?: LogsOptions): Promise<LogsPage | null> {
+    checkName(id, 'instance id');
+    const checked = checkOptions(options, LOGS_OPTIONS, 'client.logs') ?? {};
+    return this.#requests.query('logs', id, () => readLogs(this.#port, id, checked));
   }
 
   /**

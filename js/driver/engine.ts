@@ -59,7 +59,7 @@ export interface EnginePort {
   /** Returns the number of events recorded up to this point of the code, the same in a replay. */
   historyLength(): number;
   /** Logs a line; dropped while replaying. `fields` is JSON. */
-  trace(level: TraceLevel, message: string, fields: string | null): void;
+  trace(level: TraceLevel, message: string, ofInstance: string | null, own: string | null): void;
   /** Sets the custom status to codec text; `null` resets it. Stored with the turn, unless this is a replay. */
   setCustomStatus(text: string | null): void;
   random(): number;

@@ -3,7 +3,7 @@
 import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/logger.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import type { Duration } from '../util/duration.ts';
-import { bool, duration, finite, listOfNames, named, type OptionTable, oneOf, whole } from '../util/options.ts';
+import { bool, duration, finite, listOfNames, named, nested, type OptionTable, oneOf, whole } from '../util/options.ts';
 import { isList, show } from '../util/show.ts';
 import { checkRuntimeLimits, type RuntimeLimits } from '../values/limits.ts';
 import { checkModules } from './modules.ts';
@@ -67,6 +67,18 @@ export interface RuntimeOptions {
   /** The least severe level that is logged; `'silent'` logs nothing. Default `'info'`. */
   logLevel?: LogLevel;
   /**
+   * Keeps the lines that orchestrations log with `ctx.traceInfo` and its like in the store, for {@link Client.logs} and
+   * `perdure logs`. A line is stored in the transaction of its turn, once, and a replay adds none. Turns that log
+   * nothing cost nothing; one that logs costs an insertion and, on Postgres, two round trips more. Not available with a
+   * codec, because the lines would be stored without it. Default: none are kept.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { keepLogs: { level: 'debug', maxLines: 200, days: 2 } });
+   * ```
+   */
+  keepLogs?: KeepLogs;
+  /**
    * True to show, in activity errors, mismatches and warnings, the line of the orchestration that scheduled the work or
    * waits for a message. Costs 1 to 6 microseconds each; an execution with more than 10 000 operations open at once
    * keeps no further lines. Default: true, unless `NODE_ENV` is `production`.
@@ -107,6 +119,20 @@ export interface RuntimeOptions {
   telemetry?: Telemetry;
 }
 
+/** The lines of orchestrations that are kept in the store: see {@link RuntimeOptions.keepLogs}. */
+export interface KeepLogs {
+  /** The least severe level that is kept, whatever `logLevel` is. Default `'info'`. */
+  level?: 'debug' | 'info' | 'warn' | 'error';
+  /**
+   * The most lines of an instance, over all its executions: the oldest are deleted when there are more. Of one turn,
+   * 100 lines are kept, and a line that tells the number of the others. A message is cut after 8 KiB, and fields of
+   * more than 8 KiB are left out. Default 1 000.
+   */
+  maxLines?: number;
+  /** Time for which lines are kept, in days. Deleting an instance deletes its lines. Default 7. */
+  days?: number;
+}
+
 /** The most worker threads of a runtime. */
 const THREADS_MAX = 256;
 
@@ -129,6 +155,11 @@ export const RUNTIME_OPTIONS = {
   workerName: named,
   logger: checkLogger,
   logLevel: oneOf(...LOG_LEVELS),
+  keepLogs: nested({
+    level: oneOf('debug', 'info', 'warn', 'error'),
+    maxLines: whole(1, 100_000),
+    days: finite(0.001, 36_500),
+  }),
   sourceStacks: bool,
   determinism: oneOf('on', 'off'),
   limits: checkRuntimeLimits,

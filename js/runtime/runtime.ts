@@ -6,7 +6,7 @@ import type { ActivityOptions } from '../activity/activity-options.ts';
 import { acquireRejections, releaseRejections } from '../activity/rejections.ts';
 import type { NativeMapSizes, NativeRuntime } from '../binding/native-classes.ts';
 import { nativeError } from '../binding/native-error.ts';
-import { createRuntime } from '../binding/runtime.ts';
+import { createRuntime, type NativeRuntimeOptions } from '../binding/runtime.ts';
 import { Client } from '../client/client.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { TraceFields } from '../logging/fields.ts';
@@ -34,7 +34,7 @@ import { Lane } from './lane.ts';
 import { MainHost, type RuntimeEvents } from './main-host.ts';
 import { loadModules, specifiersOf } from './modules.ts';
 import { Registry } from './registry.ts';
-import { RUNTIME_OPTIONS, type RuntimeOptions } from './runtime-options.ts';
+import { type KeepLogs, RUNTIME_OPTIONS, type RuntimeOptions } from './runtime-options.ts';
 import { StuckWork } from './stuck-work.ts';
 import { Threads } from './threads.ts';
 
@@ -85,10 +85,15 @@ export class Runtime {
   constructor(provider: Provider, options?: RuntimeOptions) {
     this.#port = Provider.portOf(provider, 'new Runtime');
     this.#options = checkOptions(options, RUNTIME_OPTIONS, 'new Runtime') ?? {};
-    const { threads = 0, modules = [], limits } = this.#options;
+    const { threads = 0, modules = [], limits, keepLogs } = this.#options;
     if (threads > 0 && modules.length === 0) {
       throw new TypeError(
         'new Runtime: the option threads needs the option modules, which defines the code that the threads run',
+      );
+    }
+    if (keepLogs !== undefined && this.#port.texts.hasCodec) {
+      throw new TypeError(
+        'new Runtime: the option keepLogs needs a provider without a codec: the lines would be stored as they are',
       );
     }
     this.#port.limits = limitsOver(limits, this.#port.limits);
@@ -439,6 +444,7 @@ export class Runtime {
       turnBytes: this.#host.limits.turnBytes,
       pendingActivities: this.#host.limits.pendingActivities,
       mailboxMessages: this.#host.limits.mailboxMessages,
+      keepLogs: keptLogs(this.#options.keepLogs),
       ...this.#port.testDoubles?.runtime,
     });
     for (const { kind, name, version, fingerprint } of this.#registry.entries())
@@ -458,6 +464,14 @@ export class Runtime {
 }
 
 markCopy(Runtime);
+const DAY_MS = 86_400_000;
+
+/** Returns the kept lines in the form that the addon takes. */
+function keptLogs(keepLogs: KeepLogs | undefined): NativeRuntimeOptions['keepLogs'] {
+  if (keepLogs === undefined) return null;
+  const { level = 'info', maxLines = 1_000, days = 7 } = keepLogs;
+  return { level, maxLines, ageMs: Math.ceil(days * DAY_MS) };
+}
 
 /** Returns the client that activities use. Its limits are the runtime's where the runtime was given any. */
 function clientOf(provider: Provider, { limits, telemetry, logger, logLevel }: RuntimeOptions): Client {

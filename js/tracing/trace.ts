@@ -1,14 +1,14 @@
 // Traces of the instances that are in memory.
 //
-// The map holds, for each instance that has traced, the common beginning of its lines, under a key that is unique over
+// The map holds, for each instance that has traced, the common fields of its lines, under a key that is unique over
 // all runtimes of the thread. `release` in instance.ts removes the entry when the instance ends or is dropped.
 
 import { fieldsText, lineText, type TraceFields, type TraceLevel } from '../logging/fields.ts';
 
 /** Receives the lines of one instance. */
 export interface TracePort {
-  /** `fields` is the JSON of an object. */
-  trace(level: TraceLevel, message: string, fields: string): void;
+  /** The fields of each line of the instance, and those of this line: JSON of objects that are not empty. */
+  trace(level: TraceLevel, message: string, ofInstance: string, own: string | null): void;
 }
 
 /** Fields that every line of an instance carries. */
@@ -18,7 +18,7 @@ export interface TraceOrigin {
   readonly orchestrationName: string;
 }
 
-const prefixes = new Map<object, string>();
+const commonFields = new Map<object, string>();
 
 /**
  * Traces a line of an instance. The engine drops the line in a replay. Never throws because of the content of `fields`.
@@ -31,21 +31,21 @@ export function trace(
   message: string,
   fields: TraceFields | undefined,
 ): void {
-  let prefix = prefixes.get(instance);
-  if (prefix === undefined) {
+  let common = commonFields.get(instance);
+  if (common === undefined) {
     const { instanceId, executionId, orchestrationName } = origin;
-    prefix = JSON.stringify({ instanceId, executionId, orchestrationName }).slice(0, -1);
-    prefixes.set(instance, prefix);
+    common = JSON.stringify({ instanceId, executionId, orchestrationName });
+    commonFields.set(instance, common);
   }
   const own = fields === undefined ? '{}' : fieldsText(fields);
-  port.trace(level, lineText(message), own === '{}' ? `${prefix}}` : `${prefix},${own.slice(1)}`);
+  port.trace(level, lineText(message), common, own === '{}' ? null : own);
 }
 
 export function forgetTrace(instance: object): void {
-  prefixes.delete(instance);
+  commonFields.delete(instance);
 }
 
 /** Returns the number of instances in the map. */
 export function traceCount(): number {
-  return prefixes.size;
+  return commonFields.size;
 }

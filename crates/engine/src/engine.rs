@@ -92,6 +92,9 @@ pub struct Engine {
     durable_to: EventId,
     /// Bytes of the values in the history so far.
     history_bytes: u64,
+    /// The event that follows and the number of lines that the code has logged before it: see
+    /// [`Engine::next_line`].
+    lines: (EventId, u32),
     time_ms: i64,
     operations: Operations,
     custom_status: Payload,
@@ -145,6 +148,7 @@ impl Engine {
             version: started.version,
             unrecorded_version: None,
             history_bytes: started.input.as_ref().map_or(0, String::len) as u64,
+            lines: (EventId::FIRST, 0),
             input: started.input,
             parent: started.parent.map(Box::new),
             random: Random::new(started.seed),
@@ -219,6 +223,17 @@ impl Engine {
     #[must_use]
     pub const fn history_length(&self) -> u64 {
         self.next_event_id.0 - 1
+    }
+
+    /// Returns the place of a line that the code logs at this point: the event that follows in the history, and the
+    /// number of the line among those before this event, from 0. The place is the same in a replay.
+    pub const fn next_line(&mut self) -> (EventId, u32) {
+        if self.lines.0.0 != self.next_event_id.0 {
+            self.lines = (self.next_event_id, 0);
+        }
+        let place = self.lines;
+        self.lines.1 = place.1.saturating_add(1);
+        place
     }
 
     /// Bytes of the values in the history so far at this point of the code, the same in a replay.

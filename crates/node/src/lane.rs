@@ -7,7 +7,7 @@ use napi::Env;
 use napi::bindgen_prelude::{Float64Array, Function, FunctionCallContext, JsObjectValue, Object, ToNapiValue};
 use napi_derive::napi;
 use perdure_engine::Waits;
-use perdure_runtime::{ActivityToken, Failure, LaneId, Level, Runtime, Token};
+use perdure_runtime::{ActivityToken, Failure, LaneId, Level, LineFields, Runtime, Token};
 
 use crate::command::{self, AwaitedArguments};
 use crate::errors::{argument, thrown};
@@ -209,13 +209,21 @@ impl NativeLane {
         Ok(length as f64)
     }
 
-    /// Writes a trace line, unless the instance is replaying.
+    /// Writes a trace line, unless the instance is replaying. The fields are JSON of objects that are not empty: those
+    /// of each line of the instance, and those of this line.
     #[napi]
-    pub fn trace(&self, instance: f64, level: String, message: String, fields: Option<String>) -> napi::Result<()> {
+    pub fn trace(
+        &self,
+        instance: f64,
+        level: String,
+        message: String,
+        of_instance: Option<String>,
+        own: Option<String>,
+    ) -> napi::Result<()> {
         let level = Level::parse(&level).ok_or_else(|| argument(format!("there is no level '{level}'")))?;
         self.0
             .inner
-            .log(token(instance), level, message, fields)
+            .log(token(instance), level, message, LineFields { of_instance, own })
             .map_err(|e| thrown(&e))
     }
 

@@ -1,10 +1,10 @@
 //! Filters, pages, histories and counts, as JSON.
 
-use perdure_engine::{EventRecord, Mailbox};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus, LastHeartbeat,
-    ListPage, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place, ProviderInfo, QueueDepth,
-    Status, StoreStats, Worker, WorkerId, WorkerLoad,
+    ListPage, LogLine, LogPage, LogPlace, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place,
+    ProviderInfo, QueueDepth, Status, StoreStats, Worker, WorkerId, WorkerLoad,
 };
 use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -196,6 +196,43 @@ pub(crate) fn checked_text(checked: &Checked) -> String {
         "cursor": checked.next.map(|key| key.0.to_string()),
     })
     .to_string()
+}
+
+/// Returns the place of a cursor in logged lines.
+pub(crate) fn log_place(cursor: &str) -> Result<(InstanceKey, LogPlace), RuntimeError> {
+    let mut parts = cursor.split('.');
+    let mut next = || parts.next()?.parse::<u64>().ok();
+    let parsed = (|| {
+        let key = InstanceKey(i64::try_from(next()?).ok()?);
+        let place = LogPlace {
+            execution: ExecutionId(next()?),
+            event: EventId(next()?),
+            line: u32::try_from(next()?).ok()?,
+        };
+        Some((key, place))
+    })();
+    parsed.ok_or_else(|| RuntimeError::Argument("the cursor is not from an earlier page".into()))
+}
+
+/// Returns logged lines, and the cursor after them: that of the last line, or else the one before them.
+pub(crate) fn logs_text(page: Option<LogPage>, cursor: Option<String>) -> String {
+    let Some(LogPage { key, lines }) = page else {
+        return "null".into();
+    };
+    let last = lines.last().map(|line| line.place);
+    let cursor = last.map_or(cursor, |LogPlace { execution, event, line }| {
+        Some(format!("{}.{}.{}.{line}", key.0, execution.0, event.0))
+    });
+    let line = |line: &LogLine| {
+        json!({
+            "executionId": line.place.execution.0,
+            "timeMs": line.time_ms,
+            "level": line.level.as_str(),
+            "message": line.message,
+            "fields": line.fields,
+        })
+    };
+    json!({ "lines": lines.iter().map(line).collect::<Vec<_>>(), "cursor": cursor }).to_string()
 }
 
 /// Returns the open work of an instance. A worker that has left by now goes without its name.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use perdure_engine::Limits;
 use perdure_provider::Queues;
-use perdure_runtime::{Level, RuntimeError, RuntimeOptions};
+use perdure_runtime::{KeepLogs, Level, RuntimeError, RuntimeOptions};
 use serde_json::Value;
 
 pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
@@ -66,7 +66,21 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
             turn_bytes: count("turnBytes", usize::MAX)? as u64,
             pending_activities: count("pendingActivities", usize::MAX)?,
         },
+        keep_logs: keep_logs(&json["keepLogs"])?,
     })
+}
+
+fn keep_logs(json: &Value) -> Result<Option<KeepLogs>, RuntimeError> {
+    if json.is_null() {
+        return Ok(None);
+    }
+    let wrong = || RuntimeError::Argument(format!("the option keepLogs is wrong: {json}"));
+    let number = |name: &str| json[name].as_u64().filter(|n| *n > 0).ok_or_else(wrong);
+    Ok(Some(KeepLogs {
+        level: json["level"].as_str().and_then(Level::parse).ok_or_else(wrong)?,
+        lines_max: usize::try_from(number("maxLines")?).map_err(|_| wrong())?,
+        age: Duration::from_millis(number("ageMs")?),
+    }))
 }
 
 /// Returns true if warnings are logged. The options have been parsed before.

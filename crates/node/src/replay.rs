@@ -196,7 +196,15 @@ impl NativeReplay {
 
     /// Does nothing: a replay is silent.
     #[napi]
-    pub fn trace(&self, _instance: u32, _level: String, _message: String, _fields: Option<String>) {}
+    pub fn trace(
+        &self,
+        _instance: u32,
+        _level: String,
+        _message: String,
+        _of_instance: Option<String>,
+        _own: Option<String>,
+    ) {
+    }
 
     /// See `NativeLane`.
     #[napi]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
-use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, OverdueRequest};
+use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest};
 use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -40,6 +40,8 @@ pub(crate) enum StoreRequest {
     WaitForStatusChange(StatusWait),
     /// Asks for the open work of an instance.
     OpenWork(Instance),
+    /// Asks for lines that an instance logged.
+    Logs(Logs),
     /// Asks for a page of a history.
     History(History),
     /// Asks for a page of the executions of an instance, the newest first.
@@ -159,6 +161,17 @@ pub(crate) struct History {
     from: u64,
     /// Most events of the page; `None`: as many as a page may have.
     limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Logs {
+    id: String,
+    /// `None`: all.
+    execution_id: Option<u64>,
+    /// The cursor of the page before.
+    cursor: Option<String>,
+    limit: usize,
 }
 
 #[derive(Deserialize)]
@@ -290,6 +303,10 @@ impl StoreRequest {
             Self::OpenWork(Instance { id }) => {
                 store.open_work(id, caller.text(listing::open_work_text));
             }
+            Self::Logs(logs) => {
+                let (request, cursor) = logs.decode()?;
+                store.logs(request, caller.text(|page| listing::logs_text(page, cursor)));
+            }
             Self::Status(Instance { id }) => {
                 let text = |status: Option<InstanceStatus>| status.map(|status| status_json(&status).to_string());
                 store.status(id, caller.replies.to(caller.request, text));
@@ -413,6 +430,19 @@ impl From<Executions> for ExecutionsQuery {
             from: request.from.map(ExecutionId),
             limit: request.limit,
         }
+    }
+}
+
+impl Logs {
+    /// Returns the request and its cursor.
+    fn decode(self) -> Result<(LogRequest, Option<String>), RuntimeError> {
+        let request = LogRequest {
+            id: self.id,
+            execution: self.execution_id.map(ExecutionId),
+            after: self.cursor.as_deref().map(listing::log_place).transpose()?,
+            limit: self.limit,
+        };
+        Ok((request, self.cursor))
     }
 }
 

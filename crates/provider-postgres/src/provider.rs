@@ -125,26 +125,33 @@ impl PostgresProvider {
         done.map_err(|failure| failure.named_of_open(&self.connections.location))
     }
 
-    async fn write<T, F>(&self, work: F) -> Result<T, ProviderError>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t Session<'t>) -> Work<'t, T> + Send + Sync + 'static,
-    {
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl for<'t> Fn(&'t Session<'t>) -> Work<'t, T> + Send + Sync + 'static,
+    ) -> Result<T, ProviderError> {
         let connections = Arc::clone(&self.connections);
         self.serve(async move { transaction(&connections, work).await }).await
     }
 
-    async fn read<T, F>(&self, work: F) -> Result<T, ProviderError>
-    where
-        T: Send + 'static,
-        F: for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
-    {
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
+    ) -> Result<T, ProviderError> {
         let connections = Arc::clone(&self.connections);
         self.serve(async move {
             let connection = connections.get().await?;
             work(&connection).await
         })
         .await
+    }
+
+    /// Reads in a transaction whose reads all see one moment.
+    async fn read_moment<T: Send + 'static>(
+        &self,
+        work: impl for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
+    ) -> Result<T, ProviderError> {
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move { read_only(&connections, work).await }).await
     }
 
     fn refused(&self) -> ProviderError {
@@ -437,15 +444,11 @@ impl Provider for PostgresProvider {
         mailboxes: Option<Vec<Mailbox>>,
         limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        let read = async move {
-            read_only(&connections, |connection| {
-                let mailboxes = mailboxes.clone();
-                Box::pin(async move { inbox::of_instance(connection, key, mailboxes.as_deref(), limit).await })
-            })
-            .await
-        };
-        self.serve(read).await
+        self.read_moment(move |connection| {
+            let mailboxes = mailboxes.clone();
+            Box::pin(async move { inbox::of_instance(connection, key, mailboxes.as_deref(), limit).await })
+        })
+        .await
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
@@ -455,24 +458,14 @@ impl Provider for PostgresProvider {
     }
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move {
-            read_only(&connections, |connection| {
-                Box::pin(open_work::of(connection, id.clone()))
-            })
+        self.read_moment(move |connection| Box::pin(open_work::of(connection, id.clone())))
             .await
-        })
-        .await
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move {
-            read_only(&connections, |connection| {
-                let request = request.clone();
-                Box::pin(async move { logs::read(connection, &request).await })
-            })
-            .await
+        self.read_moment(move |connection| {
+            let request = request.clone();
+            Box::pin(async move { logs::read(connection, &request).await })
         })
         .await
     }
@@ -491,13 +484,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move {
-            read_only(&connections, |connection| {
-                let request = request.clone();
-                Box::pin(async move { listing::list(connection, &request).await })
-            })
-            .await
+        self.read_moment(move |connection| {
+            let request = request.clone();
+            Box::pin(async move { listing::list(connection, &request).await })
         })
         .await
     }

@@ -21,6 +21,28 @@ pub struct LogRecord {
     pub error: Option<LoggedError>,
 }
 
+/// Fields of a line that an orchestration logs.
+#[derive(Clone, Debug, Default)]
+pub struct LineFields {
+    /// The fields that each line of the instance has, as JSON text of an object that is not empty.
+    pub of_instance: Option<String>,
+    /// The fields of the line, as JSON text of an object that is not empty.
+    pub own: Option<String>,
+}
+
+impl LineFields {
+    /// Returns the JSON text of all fields.
+    pub(crate) fn joined(self) -> Option<String> {
+        let (Some(mut all), Some(own)) = (self.of_instance.clone(), &self.own) else {
+            return self.of_instance.or(self.own);
+        };
+        all.pop();
+        all.push(',');
+        all.push_str(&own[1..]);
+        Some(all)
+    }
+}
+
 /// An error as it is stored: only the host can read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedError {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
-use perdure_provider::{PageLimit, Queues};
+use perdure_provider::{Level, PageLimit, Queues};
 
 /// Options of a runtime.
 #[derive(Clone, Debug)]
@@ -36,6 +36,19 @@ pub struct RuntimeOptions {
     pub budget: Budget,
     /// Highest size of an execution.
     pub limits: Limits,
+    /// The lines of orchestrations that are kept in the store; `None`: none.
+    pub keep_logs: Option<KeepLogs>,
+}
+
+/// The lines of orchestrations that are kept in the store.
+#[derive(Clone, Debug)]
+pub struct KeepLogs {
+    /// The least severe level that is kept.
+    pub level: Level,
+    /// Most lines of one instance, at least 1. The last lines are kept.
+    pub lines_max: usize,
+    /// Time for which lines are kept.
+    pub age: Duration,
 }
 
 impl Default for RuntimeOptions {
@@ -54,6 +67,7 @@ impl Default for RuntimeOptions {
             mailbox_messages: 1_000_000,
             budget: Budget::default(),
             limits: Limits::default(),
+            keep_logs: None,
         }
     }
 }
@@ -161,6 +175,18 @@ pub(crate) const STATUS_PAGE: usize = 500;
 pub const SLOT_SOON: Duration = Duration::from_millis(20);
 /// Time from one write of an activity's heartbeats to the next, ms. The latest details are kept in memory in between.
 pub const HEARTBEAT_INTERVAL_MS: i64 = 1_000;
+/// Longest message of a line that is kept in the store, bytes. A longer message is cut.
+pub(crate) const LOG_MESSAGE_BYTES: usize = 8 * 1024;
+/// Longest fields of a line that is kept in the store, bytes of JSON. Longer fields are left out.
+pub(crate) const LOG_FIELDS_BYTES: usize = 8 * 1024;
+/// Highest number of lines of one turn that are kept in the store. One more line tells the number of the others.
+pub(crate) const LOG_TURN_LINES: usize = 100;
+/// Highest number of lines that a client reads at once.
+pub(crate) const LOG_PAGE: usize = 1_000;
+/// Interval at which a worker that keeps lines deletes old ones.
+pub(crate) const LOG_PRUNE_INTERVAL: Duration = Duration::from_mins(10);
+/// Number of old lines that one write deletes.
+pub(crate) const LOG_PRUNE_BATCH: usize = 1_000;
 /// Lines about failed attempts and instances that are logged at once; more are [spread](FAILURE_LINES_INTERVAL).
 pub(crate) const FAILURE_LINES_BURST: f64 = 100.0;
 /// Interval at which further lines about failures are logged. Failures in between are only counted.

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{Command, EventId, Mailbox, Payload};
-use perdure_runtime::{ActivityJob, ActivityToken, Job, LaneId, Level, Runtime, RuntimeError, Store, Token};
+use perdure_runtime::{
+    ActivityJob, ActivityToken, Job, LaneId, Level, LineFields, Runtime, RuntimeError, Store, Token,
+};
 
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
 use crate::fibers::{Calls, Stop};
@@ -199,6 +201,6 @@ impl Calls for OnRuntime {
     }
 
     fn trace(&self, line: String) -> Result<(), RuntimeError> {
-        self.runtime.log(self.token, Level::Info, line, None)
+        self.runtime.log(self.token, Level::Info, line, LineFields::default())
     }
 }

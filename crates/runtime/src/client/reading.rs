@@ -6,13 +6,13 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
     CheckRequest, Checked, ExecutionSummary, ExecutionsRequest, Filter, Footprint, Inspection, InstanceKey,
-    InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Place,
-    ProviderInfo, Worker,
+    InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, LogPage, LogRequest, OpenWork, OverdueRequest, OverdueWork,
+    PageLimit, Place, ProviderInfo, Worker,
 };
 
 use crate::client::store::{Reply, Store};
 use crate::error::RuntimeError;
-use crate::options::{EXECUTIONS_PAGE, HISTORY_PAGE, LIST_WALK};
+use crate::options::{EXECUTIONS_PAGE, HISTORY_PAGE, LIST_WALK, LOG_PAGE};
 
 /// A client's request for a page of a history.
 #[derive(Clone, Debug)]
@@ -211,6 +211,17 @@ impl Store {
             };
             reply(footprint.await);
         });
+    }
+
+    /// Reads lines that an instance logged; `None` if there is no instance with this id.
+    pub fn logs(self: &Arc<Self>, request: LogRequest, reply: Reply<Option<LogPage>>) {
+        let this = Arc::clone(self);
+        let request = LogRequest {
+            limit: request.limit.min(LOG_PAGE),
+            ..request
+        };
+        self.tokio
+            .spawn(async move { reply(this.provider.logs(request).await.map_err(RuntimeError::from)) });
     }
 
     /// Reads the work that is overdue.

@@ -1,32 +1,50 @@
 //! Log lines of orchestrations. Calls find the instance through the map of turns, and write nothing in a replay.
 
+use perdure_provider::{LogLine, LogPlace};
 use perdure_scheduler::Class;
 
 use crate::error::RuntimeError;
 use crate::lane::job::Queued;
-use crate::log::{Level, LogRecord};
+use crate::log::{Level, LineFields, LogRecord};
 use crate::runtime::Runtime;
 use crate::state::Token;
 
 impl Runtime {
-    /// Writes a line to the log, unless the instance is replaying. `fields` is JSON text of an object.
+    /// Writes a line to the log, unless the instance is replaying. The line is also stored with the turn if the runtime
+    /// keeps lines of its level.
     ///
     /// # Errors
     ///
     /// [`RuntimeError::State`] outside a turn.
-    pub fn log(&self, token: Token, level: Level, message: String, fields: Option<String>) -> Result<(), RuntimeError> {
+    pub fn log(&self, token: Token, level: Level, message: String, fields: LineFields) -> Result<(), RuntimeError> {
         let turn = self.turn(token)?;
-        if turn.with_engine(|engine| engine.is_replaying())? {
+        let (is_replaying, (event, line)) = turn.with_engine(|engine| (engine.is_replaying(), engine.next_line()))?;
+        if is_replaying {
             return Ok(());
+        }
+        let mut core = turn.instance.lock();
+        let keep = self.shared.options.keep_logs.as_ref();
+        if keep.is_some_and(|keep| level >= keep.level) {
+            core.lines.push(LogLine {
+                place: LogPlace {
+                    execution: turn.instance.execution,
+                    event,
+                    line,
+                },
+                time_ms: turn.instances.now_ms(),
+                level,
+                message: message.clone(),
+                fields: fields.own.clone(),
+            });
         }
         let record = LogRecord {
             level,
             message,
-            fields,
+            fields: fields.joined(),
             internal: false,
             error: None,
         };
-        match &mut turn.instance.lock().start {
+        match &mut core.start {
             // The start may still be refused, so there may be no such instance.
             Some(start) => start.logs.push(record),
             None => self.shared.push(Class::First, Queued::Log(record)),

@@ -21,6 +21,7 @@ use crate::state::heartbeats::Heartbeats;
 use crate::state::page_ahead::PageAhead;
 use crate::state::pending_start::PendingStart;
 use crate::state::remote_activities::RemoteActivities;
+use crate::state::turn_lines::TurnLines;
 
 /// Name of a loaded instance between the runtime and its host. No name is used again within a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +97,8 @@ pub(crate) struct Core {
     pub(crate) remote_activities: RemoteActivities,
     /// The start of the instance, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
+    /// Lines that the turn in progress has logged and that are to be stored with it.
+    pub(crate) lines: TurnLines,
     /// True if nothing of the instance was ever committed.
     pub(crate) is_new: bool,
     /// True if a client of this process started the instance.
@@ -225,6 +228,7 @@ impl Core {
             heartbeats: Heartbeats::stored(acquired.heartbeats),
             remote_activities: RemoteActivities::of(acquired.tasks),
             start: None,
+            lines: TurnLines::default(),
             is_new: acquired.fresh && acquired.execution == ExecutionId::FIRST,
             was_started_here: false,
             suspicion: acquired.suspicion,

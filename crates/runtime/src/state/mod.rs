@@ -10,6 +10,7 @@ pub(crate) mod instance;
 pub(crate) mod page_ahead;
 pub(crate) mod pending_start;
 pub(crate) mod remote_activities;
+pub(crate) mod turn_lines;
 
 pub use instance::Token;
 pub(crate) use instance::{Core, Instance, NO_KEY, TurnNeed};

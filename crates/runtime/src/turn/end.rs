@@ -103,7 +103,7 @@ pub(crate) fn end(turn: Turn, fibers: Option<&str>) -> bool {
         remote: core.remote_activities.offered(),
         is_runnable: end.is_runnable,
         hold_until_ms: now.saturating_add(hold_ms),
-        is_empty: end.output.is_empty() && end.tasks.offers.is_empty() && core.start.is_none(),
+        is_empty: end.output.is_empty() && end.tasks.offers.is_empty() && core.start.is_none() && core.lines.is_empty(),
     });
     match plan {
         EndPlan::ReadHistory(from) => {
@@ -203,6 +203,8 @@ fn prepare(
     let mut commit = commit_of(instances, instance, &core, output, &after, now);
     commit.heartbeats_over = heartbeats_over;
     commit.open_work = core.engine.as_ref().and_then(|engine| engine.open_work(fibers));
+    let keep = instances.shared.options.keep_logs.as_ref();
+    commit.logs = keep.and_then(|keep| core.lines.take(keep));
     let start = core.start.take();
     drop(core);
     after.has_offered = !tasks.offers.is_empty();

@@ -56,6 +56,8 @@ pub(crate) fn begin(instances: Arc<Instances>, instance: Arc<Instance>, lane: La
     {
         let mut table = instances.table.lock();
         let mut core = instance.lock();
+        // Those of a turn that came to nothing.
+        core.lines.clear();
         let then = instance.begin(&mut core, &instances.services, lane);
         drop(core);
         match then {

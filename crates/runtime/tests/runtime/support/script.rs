@@ -4,7 +4,7 @@ use perdure_engine::{
     ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, RetryPolicy,
     StartConflict,
 };
-use perdure_runtime::{Level, Runtime, RuntimeError, Token};
+use perdure_runtime::{Level, LineFields, Runtime, RuntimeError, Token};
 
 /// One operation of a script.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,7 +92,7 @@ impl Generator {
             self.issue(runtime, token, op)?;
             match op {
                 Op::Status(status) => runtime.set_custom_status(token, Some((*status).into()))?,
-                Op::Trace(line) => runtime.log(token, Level::Info, (*line).into(), None)?,
+                Op::Trace(line) => runtime.log(token, Level::Info, (*line).into(), LineFields::default())?,
                 Op::ContinueTo(last, version) if execution < *last => {
                     let version = version.map(str::to_owned);
                     return finish(End::ContinuedAsNew { input: None, version });
