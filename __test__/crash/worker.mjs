@@ -27,6 +27,16 @@ const failed = new Promise((resolve) => {
   afterFailure = resolve;
 });
 
+function registerLogs(runtime) {
+  runtime.registerOrchestration('logs', function* (ctx, { steps }) {
+    for (let step = 1; step <= steps; step += 1) {
+      ctx.traceInfo(`before ${step}`);
+      yield ctx.scheduleActivity('step', { step, value: 0 });
+      ctx.traceInfo(`after ${step}`);
+    }
+  });
+}
+
 function register(runtime) {
   runtime.registerActivity('step', async (ctx, { step, value }) => {
     effect('begin', ctx, step);
@@ -211,6 +221,7 @@ const provider = await openStore(store);
 const client = new Client(provider);
 const runtime = new Runtime(provider, { logLevel: 'warn', workerName: name, ...runtimeOptions });
 register(runtime);
+registerLogs(runtime);
 registerFamily(runtime);
 registerMail(runtime);
 registerQueued(runtime);

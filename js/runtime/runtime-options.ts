@@ -121,7 +121,7 @@ export interface RuntimeOptions {
 
 /** The lines of orchestrations that are kept in the store: see {@link RuntimeOptions.keepLogs}. */
 export interface KeepLogs {
-  /** The least severe level that is kept, whatever `logLevel` is. Default `'info'`. */
+  /** The least severe level that is kept. It does not depend on `logLevel`. Default `'info'`. */
   level?: 'debug' | 'info' | 'warn' | 'error';
   /**
    * The most lines of an instance, over all its executions: the oldest are deleted when there are more. Of one turn,

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Option } from 'commander';
 
+import type { Client } from '../../client/client.ts';
 import { hasEnded } from '../../client/instance-status.ts';
 import type { LogLine } from '../../client/logs.ts';
 import { spanArgument, wholeNumber } from '../arguments.ts';
@@ -40,31 +41,57 @@ export function logs(cli: Cli): void {
     )
     .action(
       cli.storeAction(async ({ client, terminal }, id: string, { execution, limit, follow, interval }: Flags) => {
-        let cursor: string | null = null;
-        let left = limit ?? Number.POSITIVE_INFINITY;
+        const printed = new Printed(client, terminal, id, execution, limit);
         for (;;) {
           // Read the status first: the lines that are read next then cover its turn.
           const { status } = await statusOf(client, id);
-          for (;;) {
-            const count = Math.min(left, PAGE_MAX);
-            const page = await client.logs(id, {
-              cursor,
-              limit: count,
-              ...(execution === undefined ? {} : { executionId: execution }),
-            });
-            if (page === null) break;
-            for (const line of page.lines) write(terminal, line);
-            await terminal.drain();
-            ({ cursor } = page);
-            left -= page.lines.length;
-            if (page.lines.length < count || left === 0) break;
-          }
-          if (left === 0 || follow !== true || hasEnded(status)) break;
+          await printed.goOn();
+          if (printed.isFull || follow !== true || hasEnded(status)) break;
           await sleep(interval);
         }
-        if (cursor === null) terminal.note('no lines are stored: runtimes keep them with the option keepLogs');
+        if (printed.isEmpty) terminal.note('no lines are stored: runtimes keep them with the option keepLogs');
       }),
     );
+}
+
+/** The lines that were already printed. */
+class Printed {
+  private cursor: string | null = null;
+  private left: number;
+  private readonly client: Client;
+  private readonly terminal: Terminal;
+  private readonly id: string;
+  private readonly execution: { readonly executionId?: number };
+
+  constructor(client: Client, terminal: Terminal, id: string, executionId?: number, limit?: number) {
+    this.client = client;
+    this.terminal = terminal;
+    this.id = id;
+    this.execution = executionId === undefined ? {} : { executionId };
+    this.left = limit ?? Number.POSITIVE_INFINITY;
+  }
+
+  get isEmpty(): boolean {
+    return this.cursor === null;
+  }
+
+  get isFull(): boolean {
+    return this.left === 0;
+  }
+
+  /** Prints the lines that have come since. */
+  async goOn(): Promise<void> {
+    while (!this.isFull) {
+      const limit = Math.min(this.left, PAGE_MAX);
+      const page = await this.client.logs(this.id, { ...this.execution, cursor: this.cursor, limit });
+      const lines = page?.lines ?? [];
+      for (const line of lines) write(this.terminal, line);
+      await this.terminal.drain();
+      this.cursor = page?.cursor ?? this.cursor;
+      this.left -= lines.length;
+      if (lines.length < limit) return;
+    }
+  }
 }
 
 function write(terminal: Terminal, line: LogLine): void {
