@@ -72,6 +72,7 @@ class ScriptedNative {
       return this.frame.join(`i${instance}`, 'o', '1.0.0', null, null, null, null);
     },
     next: (): string | null => null,
+    rest: () => false,
     finish: (instance: number, text: string): void => {
       this.log.push(`finish ${instance} ${this.frame.kind} ${this.frame.text(text, 0)}`);
     },

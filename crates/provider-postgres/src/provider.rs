@@ -378,12 +378,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
-        let worker = worker.clone();
-        self.read(move |connection| {
-            let worker = worker.clone();
-            Box::pin(async move { tasks::of_worker(connection, &worker).await })
-        })
-        .await
+        let (connections, worker) = (Arc::clone(&self.connections), worker.clone());
+        self.serve(async move { tasks::of_worker(&connections.get().await?, &worker).await })
+            .await
     }
 
     async fn resume_mismatched(&self, request: ResumeMismatched) -> Result<Vec<Mismatched>, ProviderError> {
@@ -476,11 +473,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
-        self.read(move |connection| {
-            let keys = keys.clone();
-            Box::pin(async move { status::ids_of(connection, &keys).await })
-        })
-        .await
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move { status::ids_of(&connections.get().await?, &keys).await })
+            .await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
@@ -525,11 +520,9 @@ impl Provider for PostgresProvider {
     }
 
     async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
-        self.read(move |connection| {
-            let request = request.clone();
-            Box::pin(async move { texts::page(connection, &request).await })
-        })
-        .await
+        let connections = Arc::clone(&self.connections);
+        self.serve(async move { texts::page(&connections.get().await?, &request).await })
+            .await
     }
 
     async fn replace_texts(&self, changes: Vec<TextChange>) -> Result<usize, ProviderError> {
