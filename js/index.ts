@@ -134,6 +134,7 @@ export type {
 } from './tracing/metrics.ts';
 export type { Telemetry } from './tracing/telemetry-hooks.ts';
 export type { Duration, IsoTime } from './util/duration.ts';
+export type { Json } from './util/plain.ts';
 export type { AsyncCodec } from './values/async-codec.ts';
 export type { CodecContext, DecodeContext } from './values/codec-context.ts';
 export type { OnConflict } from './values/conflicts.ts';

@@ -447,11 +447,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it('values of users cannot control the terminal', async () => {
     const evil = '\u001b[2J\u0007\u202eevil';
     const id = store.id(`id${evil}`);
-    await store.start((runtime) =>
-      runtime.registerOrchestration(`o${evil}`, function* (ctx, input) {
-        ctx.setCustomStatus(input);
-        throw new RangeError(`error${evil}`);
-      }),
+    await store.start(
+      (runtime) =>
+        runtime.registerOrchestration(`o${evil}`, function* (ctx, input) {
+          ctx.traceInfo(evil, { [evil]: evil });
+          ctx.setCustomStatus(input);
+          throw new RangeError(`error${evil}`);
+        }),
+      { keepLogs: {} },
     );
     await store.client.startOrchestration(id, `o${evil}`, { [evil]: evil }, { tags: { [evil]: evil } });
     await store.client.waitForOrchestration(id, SOON);
@@ -461,6 +464,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       ['show', id],
       ['tree', id],
       ['timeline', id],
+      ['logs', id],
       ['history', id],
       ['export', id],
       ['history', id, '--values'],

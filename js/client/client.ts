@@ -219,7 +219,7 @@ export class Client extends StoreClient {
    * ```ts
    * let page = await client.logs('order-1');
    * for (const { time, level, message } of page?.lines ?? []) console.log(time, level, message);
-   * page = await client.logs('order-1', { cursor: page?.cursor });   // lines that came since
+   * page = await client.logs('order-1', { cursor: page?.cursor ?? null });   // lines that came since
    * ```
    */
   async logs(id: string, options?: LogsOptions): Promise<LogsPage | null> {

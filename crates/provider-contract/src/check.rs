@@ -373,6 +373,12 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "there are rows of heartbeats of instance 9000000000",
     ),
     (
+        "INSERT INTO logs (instance_key, execution, event_id, line, time, level, message)
+         VALUES (9000000000, 1, 2, 0, 1, 'info', 'text')",
+        Rule::Orphan,
+        "there are rows of logs of instance 9000000000",
+    ),
+    (
         concat!(
             "INSERT INTO heartbeats (instance_key, execution, event_id, details, time) VALUES (",
             key!("completed"),

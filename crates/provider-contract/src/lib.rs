@@ -498,6 +498,7 @@ mod tests {
             ("handles", include_str!("handles.rs")),
             ("heartbeats", include_str!("heartbeats.rs")),
             ("listing", include_str!("listing.rs")),
+            ("logs", include_str!("logs.rs")),
             ("messages", include_str!("messages.rs")),
             ("open_work", include_str!("open_work.rs")),
             ("pages", include_str!("pages.rs")),

@@ -72,6 +72,8 @@ UNION ALL ",
     orphans!("tasks"),
     " UNION ALL ",
     orphans!("heartbeats"),
+    " UNION ALL ",
+    orphans!("logs"),
     " UNION ALL SELECT 7, key, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM next
 ORDER BY key, what, a, b"
 );

@@ -224,11 +224,12 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 4] = [
+const ORPHANS: [(&str, &str); 5] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
     orphans!("heartbeats"),
+    orphans!("logs"),
 ];
 
 fn orphans(connection: &Connection, after: i64, until: i64, checked: &mut Checked) -> Result<(), Failure> {

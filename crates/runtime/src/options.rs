@@ -184,7 +184,7 @@ pub(crate) const LOG_TURN_LINES: usize = 100;
 /// Highest number of lines that a client reads at once.
 pub(crate) const LOG_PAGE: usize = 1_000;
 /// Interval at which a worker that keeps lines deletes old ones.
-pub(crate) const LOG_PRUNE_INTERVAL: Duration = Duration::from_mins(10);
+pub(crate) const LOG_PRUNE_INTERVAL: Duration = Duration::from_secs(600);
 /// Number of old lines that one write deletes.
 pub(crate) const LOG_PRUNE_BATCH: usize = 1_000;
 /// Lines about failed attempts and instances that are logged at once; more are [spread](FAILURE_LINES_INTERVAL).

@@ -63,7 +63,8 @@ impl TurnLines {
 fn cut(message: &mut String) {
     let bytes = message.len();
     if bytes > LOG_MESSAGE_BYTES {
-        message.truncate(message.floor_char_boundary(LOG_MESSAGE_BYTES));
+        let end = (0..=LOG_MESSAGE_BYTES).rev().find(|at| message.is_char_boundary(*at));
+        message.truncate(end.unwrap_or_default());
         message.push_str(&format!(" … ({bytes} bytes)"));
     }
 }
