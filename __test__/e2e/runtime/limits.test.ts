@@ -199,7 +199,8 @@ describe.each(STORES)('on $name', (kind) => {
     const told = (path: string, more = '') =>
       expect.stringMatching(
         new RegExp(
-          `^${path} cannot be stored: it takes \\d+ bytes, over the limit of 900 bytes \\(limits.payloadBytes\\)${more}$`,
+          `^${path} cannot be stored: it takes \\d+ bytes, over the limit of 900 bytes ` +
+            `\\(limits.payloadBytes\\)${more}$`,
         ),
       );
 

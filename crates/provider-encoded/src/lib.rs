@@ -11,6 +11,7 @@
 //! - **C5** A value has one [`Place`], wherever it is stored: see `docs/internals/codec.md`.
 
 mod codec;
+mod inner;
 mod names;
 mod place;
 mod provider;

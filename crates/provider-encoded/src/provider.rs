@@ -1,6 +1,5 @@
 //! `Encoded`: a provider that puts a codec in front of another provider.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,8 +19,9 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::codec::{self, TextCodec};
-use crate::names::{Memory, Names, NeededIds};
-use crate::values::{self, Owner, Values};
+use crate::inner::Inner;
+use crate::names::Memory;
+use crate::values::{self, Values};
 
 /// A store whose values go through a codec (C1 to C5).
 pub struct Encoded {
@@ -31,11 +31,6 @@ pub struct Encoded {
     at_work: TaskTracker,
     /// `None` only while the provider is dropped.
     runtime: Option<Runtime>,
-}
-
-struct Inner {
-    codec: Arc<dyn TextCodec>,
-    memory: Memory,
 }
 
 /// The progress of the last batch, for which the next one has to wait (C2). The sender of each receiver is dropped when
@@ -96,166 +91,6 @@ impl Encoded {
 
     fn parts(&self) -> (Arc<dyn Provider>, Arc<Inner>) {
         (Arc::clone(&self.store), Arc::clone(&self.inner))
-    }
-}
-
-impl Inner {
-    /// Encodes all values of a batch (C1).
-    async fn encoded(&self, store: &dyn Provider, batch: &[Write]) -> Result<Vec<Write>, ProviderError> {
-        let mut needs = NeededIds::default();
-        for write in batch {
-            needs.write(write);
-        }
-        let names = self.memory.names(needs, store).await?;
-        let mut batch = batch.to_vec();
-        let mut values = Values::new();
-        for write in &mut batch {
-            values::of_write(write, &names, &mut values);
-        }
-        codec::encode(&*self.codec, values).await?;
-        Ok(batch)
-    }
-
-    /// Decodes the statuses in the outcomes of a batch.
-    async fn decode_outcomes(&self, outcomes: &mut [Outcome]) -> Result<(), ProviderError> {
-        let mut values = Values::new();
-        for outcome in outcomes {
-            let outcome = match outcome {
-                Outcome::Started { turn: Some(turn), .. } => turn,
-                outcome => outcome,
-            };
-            if let Outcome::Committed {
-                status: Some(status), ..
-            } = outcome
-            {
-                values::of_status(status, &mut values);
-            }
-        }
-        codec::decode(&*self.codec, values).await
-    }
-
-    async fn decode_statuses<'s>(
-        &self,
-        statuses: impl Iterator<Item = &'s mut InstanceStatus>,
-    ) -> Result<(), ProviderError> {
-        let mut values = Values::new();
-        for status in statuses {
-            self.memory.note(status.key, &status.id);
-            values::of_status(status, &mut values);
-        }
-        codec::decode(&*self.codec, values).await
-    }
-
-    /// Decodes the events of one execution, and remembers the children that they schedule.
-    async fn decode_events(
-        &self,
-        store: &dyn Provider,
-        key: InstanceKey,
-        execution: ExecutionId,
-        events: &mut [EventRecord],
-    ) -> Result<(), ProviderError> {
-        self.memory.note_events(key, execution, events);
-        let mut needs = NeededIds::default();
-        needs.instance(key);
-        needs.events(key, execution, events);
-        let names = self.memory.names(needs, store).await?;
-        let id = names.id(key);
-        let owner = Owner {
-            key,
-            id: &id,
-            execution,
-        };
-        let mut values = Values::new();
-        values::of_events(owner, events, &names, &mut values);
-        codec::decode(&*self.codec, values).await
-    }
-
-    async fn decode_loaded(
-        &self,
-        store: &dyn Provider,
-        asked: &[(InstanceKey, ExecutionId)],
-        loaded: &mut [Result<Loaded, ProviderError>],
-    ) -> Result<(), ProviderError> {
-        let mut needs = NeededIds::default();
-        for ((key, execution), one) in asked.iter().zip(&*loaded) {
-            let Ok(one) = one else { continue };
-            self.memory.note_events(*key, *execution, &one.history);
-            needs.instance(*key);
-            needs.events(*key, *execution, &one.history);
-            needs.messages(*key, &one.messages.messages);
-        }
-        let names = self.memory.names(needs, store).await?;
-        let ids: HashMap<_, _> = asked.iter().map(|(key, _)| (*key, names.id(*key))).collect();
-        let mut values = Values::new();
-        for ((key, execution), one) in asked.iter().zip(loaded) {
-            let Ok(one) = one else { continue };
-            let owner = Owner {
-                key: *key,
-                id: &ids[key],
-                execution: *execution,
-            };
-            values::of_loaded(owner, one, &names, &mut values);
-        }
-        codec::decode(&*self.codec, values).await
-    }
-
-    async fn decode_executions(
-        &self,
-        store: &dyn Provider,
-        key: InstanceKey,
-        page: &mut [ExecutionSummary],
-    ) -> Result<(), ProviderError> {
-        let mut needs = NeededIds::default();
-        needs.instance(key);
-        let names = self.memory.names(needs, store).await?;
-        let id = names.id(key);
-        let mut values = Values::new();
-        for ExecutionSummary { execution, events } in page {
-            let execution = *execution;
-            // Only the first event and an end have values, so no event refers to a child.
-            values::of_events(
-                Owner {
-                    key,
-                    id: &id,
-                    execution,
-                },
-                events,
-                &names,
-                &mut values,
-            );
-        }
-        codec::decode(&*self.codec, values).await
-    }
-
-    async fn decode_messages(
-        &self,
-        store: &dyn Provider,
-        key: InstanceKey,
-        page: &mut MessagePage,
-    ) -> Result<(), ProviderError> {
-        let mut needs = NeededIds::default();
-        needs.instance(key);
-        needs.messages(key, &page.messages);
-        let names = self.memory.names(needs, store).await?;
-        let mut values = Values::new();
-        values::of_messages(key, &names.id(key), &mut page.messages, &names, &mut values);
-        codec::decode(&*self.codec, values).await
-    }
-
-    async fn decode_inbox(&self, store: &dyn Provider, inbox: &mut Inbox) -> Result<(), ProviderError> {
-        let mut needs = NeededIds::default();
-        for (key, message) in &inbox.messages {
-            needs.instance(*key);
-            needs.messages(*key, message);
-        }
-        let names: Names = self.memory.names(needs, store).await?;
-        let mut values = Values::new();
-        for (key, message) in &mut inbox.messages {
-            if let Ok(message) = message {
-                values::of_body(*key, &names.id(*key), &mut message.body, &names, &mut values);
-            }
-        }
-        codec::decode(&*self.codec, values).await
     }
 }
 
