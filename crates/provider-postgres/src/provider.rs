@@ -135,7 +135,7 @@ impl PostgresProvider {
 
     async fn read<T: Send + 'static>(
         &self,
-        work: impl for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
+        work: impl for<'t> FnOnce(&'t Connection) -> Work<'t, T> + Send + 'static,
     ) -> Result<T, ProviderError> {
         let connections = Arc::clone(&self.connections);
         self.serve(async move {
@@ -148,7 +148,7 @@ impl PostgresProvider {
     /// Reads in a transaction whose reads all see one moment.
     async fn read_moment<T: Send + 'static>(
         &self,
-        work: impl for<'t> Fn(&'t Connection) -> Work<'t, T> + Send + Sync + 'static,
+        work: impl for<'t> FnOnce(&'t Connection) -> Work<'t, T> + Send + 'static,
     ) -> Result<T, ProviderError> {
         let connections = Arc::clone(&self.connections);
         self.serve(async move { read_only(&connections, work).await }).await
@@ -244,11 +244,8 @@ impl Provider for PostgresProvider {
         limit: usize,
     ) -> Result<Vec<(InstanceKey, Epoch)>, ProviderError> {
         let worker = worker.clone();
-        self.read(move |connection| {
-            let worker = worker.clone();
-            Box::pin(async move { worker::owned(connection, &worker, after, limit).await })
-        })
-        .await
+        self.read(move |connection| Box::pin(async move { worker::owned(connection, &worker, after, limit).await }))
+            .await
     }
 
     async fn announce_versions(&self, worker: &WorkerId, newest: Newest) -> Result<(), ProviderError> {
@@ -326,10 +323,8 @@ impl Provider for PostgresProvider {
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
         let request = Arc::new(request);
         let asked = Arc::clone(&request);
-        let looked = self.read(move |connection| {
-            let request = Arc::clone(&asked);
-            Box::pin(async move { acquire::answer_if_nothing_due(connection, &request).await })
-        });
+        let looked = self
+            .read(move |connection| Box::pin(async move { acquire::answer_if_nothing_due(connection, &asked).await }));
         // Most often nothing is due, which needs no transaction.
         if let Some(nothing) = looked.await? {
             return Ok(nothing);
@@ -342,17 +337,10 @@ impl Provider for PostgresProvider {
     }
 
     async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        let request = Arc::new(request);
-        let load = async move {
-            read_only(&connections, |connection| {
-                let request = Arc::clone(&request);
-                Box::pin(async move { acquire::load(connection, &request).await })
-            })
-            .await
-        };
+        let load =
+            self.read_moment(move |connection| Box::pin(async move { acquire::load(connection, &request).await }));
         let named = |failure: Failure| failure.named(&self.connections.location);
-        let loaded = self.serve(load).await?;
+        let loaded = load.await?;
         Ok(loaded.into_iter().map(|one| one.map_err(named)).collect())
     }
 
@@ -378,8 +366,8 @@ impl Provider for PostgresProvider {
     }
 
     async fn tasks_of(&self, worker: &WorkerId) -> Result<Vec<TaskName>, ProviderError> {
-        let (connections, worker) = (Arc::clone(&self.connections), worker.clone());
-        self.serve(async move { tasks::of_worker(&connections.get().await?, &worker).await })
+        let worker = worker.clone();
+        self.read(move |connection| Box::pin(async move { tasks::of_worker(connection, &worker).await }))
             .await
     }
 
@@ -428,11 +416,8 @@ impl Provider for PostgresProvider {
         limit: PageLimit,
     ) -> Result<Inbox, ProviderError> {
         let (worker, since) = (worker.clone(), since.clone());
-        self.read(move |connection| {
-            let (worker, since) = (worker.clone(), since.clone());
-            Box::pin(async move { inbox::of_worker(connection, &worker, &since, limit).await })
-        })
-        .await
+        self.read(move |connection| Box::pin(async move { inbox::of_worker(connection, &worker, &since, limit).await }))
+            .await
     }
 
     async fn read_messages(
@@ -442,29 +427,24 @@ impl Provider for PostgresProvider {
         limit: PageLimit,
     ) -> Result<MessagePage, ProviderError> {
         self.read_moment(move |connection| {
-            let mailboxes = mailboxes.clone();
             Box::pin(async move { inbox::of_instance(connection, key, mailboxes.as_deref(), limit).await })
         })
         .await
     }
 
     async fn statuses(&self, ids: Vec<String>) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move { status::statuses(&connections.get().await?, &ids).await })
+        self.read(move |connection| Box::pin(async move { status::statuses(connection, &ids).await }))
             .await
     }
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
-        self.read_moment(move |connection| Box::pin(open_work::of(connection, id.clone())))
+        self.read_moment(move |connection| Box::pin(open_work::of(connection, id)))
             .await
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {
-        self.read_moment(move |connection| {
-            let request = request.clone();
-            Box::pin(async move { logs::read(connection, &request).await })
-        })
-        .await
+        self.read_moment(move |connection| Box::pin(async move { logs::read(connection, &request).await }))
+            .await
     }
 
     async fn prune_logs(&self, before_ms: i64, limit: usize) -> Result<bool, ProviderError> {
@@ -473,17 +453,13 @@ impl Provider for PostgresProvider {
     }
 
     async fn ids_of(&self, keys: Vec<InstanceKey>) -> Result<Vec<Option<String>>, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move { status::ids_of(&connections.get().await?, &keys).await })
+        self.read(move |connection| Box::pin(async move { status::ids_of(connection, &keys).await }))
             .await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage, ProviderError> {
-        self.read_moment(move |connection| {
-            let request = request.clone();
-            Box::pin(async move { listing::list(connection, &request).await })
-        })
-        .await
+        self.read_moment(move |connection| Box::pin(async move { listing::list(connection, &request).await }))
+            .await
     }
 
     async fn prune(&self, request: PruneRequest) -> Result<Pruned, ProviderError> {
@@ -520,8 +496,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn stored_texts(&self, request: TextRequest) -> Result<TextPage, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move { texts::page(&connections.get().await?, &request).await })
+        self.read(move |connection| Box::pin(async move { texts::page(connection, &request).await }))
             .await
     }
 
@@ -539,8 +514,7 @@ impl Provider for PostgresProvider {
     }
 
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move { overdue::of_store(&connections.get().await?, &request).await })
+        self.read(move |connection| Box::pin(async move { overdue::of_store(connection, &request).await }))
             .await
     }
 

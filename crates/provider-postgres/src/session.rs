@@ -173,7 +173,7 @@ async fn commit(connection: &mut Connection, mark: Mark) -> Result<(), Failure> 
 /// Runs reads that all see one snapshot.
 pub(crate) async fn read_only<T>(
     connections: &Arc<Connections>,
-    work: impl for<'t> Fn(&'t Connection) -> Work<'t, T>,
+    work: impl for<'t> FnOnce(&'t Connection) -> Work<'t, T>,
 ) -> Result<T, Failure> {
     let mut connection = connections.get().await?;
     let (begun, result) = tokio::join!(
