@@ -2,8 +2,8 @@
 
 use perdure_engine::EventId;
 use perdure_provider::{
-    CrossInstanceEffects, Epoch, Heartbeat, InstanceKey, LastHeartbeat, NewInstance, OpenTask, OpenWork, Outcome,
-    Reporter, TaskOffer, TaskRequest, TurnCommit, Write,
+    AcquiredInstance, CrossInstanceEffects, Epoch, Heartbeat, InstanceKey, LastHeartbeat, NewInstance, OpenTask,
+    OpenWork, Outcome, Reporter, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
 };
 use perdure_provider::{PageLimit, Queues, Status};
 
@@ -24,6 +24,20 @@ impl Handle<'_> {
     async fn open_work(&self, id: &str) -> OpenWork {
         let work = self.provider.open_work(id.into()).await.expect("the store answers");
         work.expect("the instance is there")
+    }
+
+    /// Creates an instance whose first turn leaves the text, with its next event id.
+    async fn waiting(&self, id: &str, worker: &WorkerId) -> AcquiredInstance {
+        let owned = self.owned(id, worker).await;
+        self.commit(TurnCommit {
+            events: vec![scheduled(2)],
+            ..waiting(turn(&owned, worker))
+        })
+        .await;
+        AcquiredInstance {
+            next_event_id: EventId(3),
+            ..owned
+        }
     }
 
     async fn text(&self, id: &str) -> Option<String> {
@@ -71,19 +85,12 @@ pub async fn is_that_of_the_last_turn(store: &Store) {
     assert_eq!((asleep.open_work.as_deref(), asleep.owner), (Some(TEXT), None));
 }
 
-/// The text stays with a suspension, whoever asked for it.
+/// A suspension by a client or by the worker keeps the text.
 pub async fn outlives_a_suspension(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     for (id, by_client) in [("a", true), ("b", false)] {
-        let mut owned = store.owned(id, &worker).await;
-        store
-            .commit(TurnCommit {
-                events: vec![scheduled(2)],
-                ..waiting(turn(&owned, &worker))
-            })
-            .await;
-        owned.next_event_id = EventId(3);
+        let owned = store.waiting(id, &worker).await;
         if by_client {
             store.suspend(id, "held").await;
         } else {
@@ -100,14 +107,7 @@ pub async fn goes_with_the_end(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
     for id in ["ends", "ends alone", "continues", "is terminated"] {
-        let mut owned = store.owned(id, &worker).await;
-        store
-            .commit(TurnCommit {
-                events: vec![scheduled(2)],
-                ..waiting(turn(&owned, &worker))
-            })
-            .await;
-        owned.next_event_id = EventId(3);
+        let owned = store.waiting(id, &worker).await;
         match id {
             "ends" => {
                 let asks = TurnCommit {
