@@ -5,7 +5,7 @@ import { type OptionTable, whole } from '../util/options.ts';
 import { Place } from '../values/codec-context.ts';
 import { cancellationError, fromErrorPayload, fromPayload, terminationError } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
-import { type HistoryEventKind, versionIn } from './history.ts';
+import { type EventData, versionIn } from './history.ts';
 import type { EndedState, InstanceState } from './instance-status.ts';
 
 /** Executions of a page without `limit`. */
@@ -50,14 +50,6 @@ export interface ExecutionsPage {
   readonly items: readonly ExecutionInfo[];
   /** The execution to go on from, `executions(id, { from: next })`; `null` when there are no more executions. */
   readonly next: number | null;
-}
-
-interface EventData {
-  readonly eventId: number;
-  readonly timeMs: number;
-  readonly kind: HistoryEventKind;
-  readonly payload: string | null;
-  readonly meta: string | null;
 }
 
 interface PageData {
