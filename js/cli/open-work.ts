@@ -1,7 +1,7 @@
 // The open operations of an execution, by its history: requested and not answered.
 
 import type { HistoryEvent } from '../client/history.ts';
-import { agoText, printable } from './text.ts';
+import { agoText, printable, sinceText } from './text.ts';
 
 /**
  * An operation that an instance waits for or has waited for. An operation that it no longer waits for leaves no trace
@@ -77,6 +77,6 @@ export function openText({ kind, name, instanceId, since, attempt, due }: OpenWo
   // An attempt runs from the time at which it was due.
   const isLate = kind === 'activity' && due !== undefined && due.getTime() <= Date.now();
   const begin = isLate ? due : since;
-  const when = due === undefined || isLate ? `for ${agoText(begin).replace(' ago', '')}` : `due ${agoText(due)}`;
+  const when = due === undefined || isLate ? sinceText(begin) : `due ${agoText(due)}`;
   return `${what}${tries}, ${when}`;
 }

@@ -61,6 +61,11 @@ export function agoText(time: Date, now = Date.now()): string {
   return ms < 0 ? `in ${spanText(-ms)}` : `${spanText(ms)} ago`;
 }
 
+/** Formats a past time as the span since it: `for 3 s`. */
+export function sinceText(time: Date): string {
+  return `for ${agoText(time).replace(' ago', '')}`;
+}
+
 /** Formats a time in UTC, to the ms: `2026-01-31 12:00:00.000Z`. */
 export function timeText(time: Date): string {
   return time.toISOString().replace('T', ' ');

@@ -1,13 +1,14 @@
-// What an instance waits for, as lines for people.
+// The waits of an instance, as lines for people.
 
-import type {
-  InstanceDescription,
-  OpenActivity,
-  OpenChild,
-  OpenTimer,
-  WorkerName,
+import {
+  describeMessage,
+  type InstanceDescription,
+  type OpenActivity,
+  type OpenChild,
+  type OpenTimer,
+  type WorkerName,
 } from '../client/instance-description.ts';
-import { agoText, printable, valueLine } from './text.ts';
+import { agoText, printable, sinceText, valueLine } from './text.ts';
 
 /** The longest text of the details of a heartbeat, and of an error. */
 const TEXT_MAX = 120;
@@ -17,7 +18,7 @@ export function waitLines(description: InstanceDescription): string[] {
   const { activities, timers, children, messages, fibers, openOperations, openFibers } = description;
   const named = activities.length + timers.length + children.length;
   return [
-    ...messages.map(({ kind, name }) => `${kind === 'event' ? 'event' : 'a message of queue'} '${printable(name)}'`),
+    ...messages.map((message) => printable(describeMessage(message))),
     ...activities.flatMap(activityLines),
     ...timers.map(timerLine),
     ...children.map(childLine),
@@ -48,7 +49,7 @@ function activityLines(activity: OpenActivity): string[] {
     worker === undefined || queue === undefined ? '' : ` on ${workerText(worker)}`,
   ].join('');
   const since = retryAt ?? scheduledAt;
-  const when = state === 'retrying' ? `due ${agoText(since)}` : `for ${agoText(since).replace(' ago', '')}`;
+  const when = state === 'retrying' ? `due ${agoText(since)}` : sinceText(since);
   return [
     `activity '${printable(name)}'${tries}, ${state}${where}, ${when}`,
     ...(lastError === undefined ? [] : [`  last error: ${printable(lastError.message).slice(0, TEXT_MAX)}`]),
@@ -63,5 +64,5 @@ function timerLine({ dueAt }: OpenTimer): string {
 }
 
 function childLine({ name, instanceId, scheduledAt }: OpenChild): string {
-  return `child '${printable(name)}' as ${printable(instanceId)}, for ${agoText(scheduledAt).replace(' ago', '')}`;
+  return `child '${printable(name)}' as ${printable(instanceId)}, ${sinceText(scheduledAt)}`;
 }

@@ -1,11 +1,15 @@
-// What an instance waits for, from the text that its last turn left in the store.
+// The waits of an instance, from the text that its last turn left in the store.
 
 import type { AwaitedThing, FiberWaits } from '../driver/fiber-waits.ts';
+import { describeMessage } from '../driver/waits.ts';
 import type { StorePort } from '../store/providers.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromErrorPayload, fromPayload } from '../values/payload.ts';
 import { type EventData, eventsByIds } from './history.ts';
 import { hasEnded, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
+
+// The command line shows a description in the same words, and knows nothing of the driver.
+export { describeMessage };
 
 /** A worker, by its id and by the `workerName` of its runtime. The name is absent once the worker has left. */
 export interface WorkerName {
@@ -73,11 +77,11 @@ export interface FiberWait {
   readonly fiber: number;
   /** Its name: a label, or the name of its function. */
   readonly name?: string;
-  /** What it waits for, for people: `activity 'charge'`, `event 'approve'`, `fiber 3`. */
+  /** The things that it waits for, as words for people: `activity 'charge'`, `event 'approve'`, `fiber 3`. */
   readonly waitsFor: readonly string[];
 }
 
-/** What an instance waits for, as its last stored turn left it. Nothing, if the instance has ended or is Pending. */
+/** The waits of an instance, as its last stored turn left them. None, if the instance has ended or is Pending. */
 export interface InstanceDescription {
   readonly status: InstanceStatus;
   /** The worker that owns the instance now. */
@@ -249,9 +253,8 @@ class Description {
     const [kind, what] = thing;
     switch (kind) {
       case 'event':
-        return `event '${what}'`;
       case 'queue':
-        return `a message of queue '${what}'`;
+        return describeMessage({ kind, name: what });
       case 'fiber':
         return `fiber ${what}`;
       case 'other':

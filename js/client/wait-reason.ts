@@ -1,5 +1,6 @@
 // The reason for which an instance does not go on, as one line for people.
 
+import { describeMessage } from '../driver/waits.ts';
 import { NondeterminismError } from '../errors/errors.ts';
 import { printable } from '../util/printable.ts';
 import type { WorkerInfo } from './description.ts';
@@ -59,7 +60,7 @@ export function waitReason(
 /** Returns `waits for event 'approve'`, or `undefined` if nothing is named. */
 function waitsText({ activities, children, messages, timers }: InstanceDescription): string | undefined {
   const things = [
-    ...messages.map(({ kind, name }) => (kind === 'event' ? `event '${name}'` : `a message of queue '${name}'`)),
+    ...messages.map(describeMessage),
     ...activities.map(activityText),
     ...children.map(({ instanceId }) => `child '${instanceId}'`),
     ...timers.map(({ dueAt }) => `a timer due at ${dueAt.toISOString()}`),

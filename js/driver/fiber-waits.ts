@@ -1,4 +1,4 @@
-// What the fibers of an execution wait for, as text that is stored with a turn and shown to people.
+// The waits of the fibers of an execution, as text that is stored with a turn and shown to people.
 
 import { Fiber } from './fiber.ts';
 import { type BaseFuture, PENDING } from './future.ts';

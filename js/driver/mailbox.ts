@@ -11,7 +11,7 @@ import { currentFiber } from './current.ts';
 import { BaseFuture, FAILED, OK, type SchedulerForFutures } from './future.ts';
 import type { SourceMark } from './source.ts';
 import type { AskedFor, Unawaited } from './unawaited.ts';
-import type { Mailbox, WaitChanges } from './waits.ts';
+import { describeMessage, type Mailbox, type WaitChanges } from './waits.ts';
 
 /** The part of the scheduler that waits for messages use. */
 export interface SchedulerForMailboxes extends SchedulerForFutures {
@@ -58,8 +58,7 @@ export class MailboxFuture<T> extends BaseFuture<T> implements AskedFor {
   }
 
   override describe(): string {
-    const { kind, name } = this.mailbox;
-    return `${kind === 'event' ? 'event' : 'a message of queue'} '${name}'`;
+    return describeMessage(this.mailbox);
   }
 
   protected override onUsed(): void {

@@ -6,6 +6,11 @@ export interface Mailbox {
   readonly name: string;
 }
 
+/** Describes a message of a mailbox for people: `event 'approve'`. */
+export function describeMessage({ kind, name }: Mailbox): string {
+  return `${kind === 'event' ? 'event' : 'a message of queue'} '${name}'`;
+}
+
 /** Changes to what the code waits for, since the engine was told last. `null` stands for no change. */
 export interface WaitChanges {
   /** Names of events that are awaited from now on. */

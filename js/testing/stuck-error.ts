@@ -2,6 +2,7 @@
 
 import type { Client } from '../client/client.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
+import { describeMessage } from '../driver/waits.ts';
 import { PerdureError } from '../errors/errors.ts';
 import { exportsOf } from './exported.ts';
 import { type PendingWork, type ReplayHost, replayExecution } from './replay.ts';
@@ -97,9 +98,8 @@ export class WaitExplanation {
       case 'message':
         return `its message to '${work.instanceId}'`;
       case 'event':
-        return `event '${work.name}'`;
       case 'queue':
-        return `a message of queue '${work.name}'`;
+        return describeMessage(work);
       default:
         return work satisfies never;
     }

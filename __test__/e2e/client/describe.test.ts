@@ -1,4 +1,4 @@
-// What an instance waits for, as the client describes it.
+// The waits of an instance, as the client describes them.
 
 import { Client, type InstanceDescription, type TimeoutError } from 'perdure';
 import { describe, expect, it } from 'vitest';

@@ -46,7 +46,7 @@ describe('a definition', () => {
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  it('stands for its name, whoever sends and receives', async () => {
+  it('stands for its name at each sender and receiver', async () => {
     const receiver = defineOrchestration('receiver', function* (ctx) {
       const early = yield* ctx.pollEvent(stop);
       const { by } = yield* ctx.waitForEvent(approved);
