@@ -65,6 +65,16 @@ describe('the rooms of the runtime', () => {
     expect(strayImpls(files)).toEqual([]);
   });
 
+  // Otherwise tokio polls them in a random order, and one seed of the simulator is more than one run.
+  it('say that the branches of a select! are polled in their order', () => {
+    const sources = join(root, 'crates/runtime/src');
+    const files = readdirSync(sources, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.rs'));
+    const unordered = files.filter((file) =>
+      /\bselect! \{(?!\s*biased;)/.test(readFileSync(join(sources, file), 'utf8')),
+    );
+    expect(unordered).toEqual([]);
+  });
+
   it('would be told of a wrong arrow', () => {
     expect(roomViolations('state/instance.rs', 'use crate::turn::Next;\n')).toEqual([
       'state/instance.rs -> turn: state is below turn',

@@ -21,9 +21,11 @@ pub(super) async fn run(session: Arc<Session>) {
     // The interval is counted from the request and not from its answer, which may have taken most of the lease.
     let mut last_asked = session.worker.lease.given();
     loop {
+        // The request is polled first, so that one renewal answers a request that comes as the next one is due.
         tokio::select! {
-            () = tokio::time::sleep_until(last_asked + shared.options.lease / 3) => {}
+            biased;
             () = session.worker.renewal_wanted.notified() => {}
+            () = tokio::time::sleep_until(last_asked + shared.options.lease / 3) => {}
         }
         let asked = Instant::now();
         last_asked = asked;
