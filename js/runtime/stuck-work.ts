@@ -11,8 +11,10 @@ import type { StorePort } from '../store/providers.ts';
 import { NODE_TIMERS, type Timer } from '../util/timers.ts';
 import type { Registry } from './registry.ts';
 
-/** Time for which work must have been due, ms. A look comes this long after a start, and finds what was started. */
+/** Time for which work must have been due, ms. */
 const DUE_MS = 1_000;
+/** Time from a start to the look that finds it, ms: more than {@link DUE_MS}, as the clock of the store is another one. */
+const SOON_MS = 1_100;
 /** Interval of the looks, ms. */
 const LOOK_MS = 5_000;
 /** The most suspended instances that a line names. */
@@ -29,6 +31,8 @@ export class StuckWork {
   private logged = new Set<string>();
   private timer: Timer | undefined;
   private next: 'soon' | 'later' = 'soon';
+  /** True if an instance was started that the look which comes soon is too early for. */
+  private needsAnother = false;
   private isStopped = false;
 
   constructor(
@@ -44,7 +48,7 @@ export class StuckWork {
     this.queues = queues;
     this.warn = warn;
     port.startListeners.add(this.started);
-    this.lookAfter(DUE_MS, async () => {
+    this.lookAfter(SOON_MS, async () => {
       await this.reportSuspended();
       await this.look();
     });
@@ -58,13 +62,17 @@ export class StuckWork {
 
   /** A client of this process has started an instance. */
   private readonly started = (name: string, version: string | null): void => {
-    if (this.next === 'soon' || this.registry.orchestration(name, version ?? '') !== undefined) return;
+    if (this.registry.orchestration(name, version ?? '') !== undefined) return;
+    if (this.next === 'soon') {
+      this.needsAnother = true;
+      return;
+    }
     this.timer?.clear();
-    this.lookAfter(DUE_MS, this.look);
+    this.lookAfter(SOON_MS, this.look);
   };
 
   private lookAfter(ms: number, look: () => Promise<void>): void {
-    this.next = ms === DUE_MS ? 'soon' : 'later';
+    this.next = ms === SOON_MS ? 'soon' : 'later';
     this.timer = NODE_TIMERS.after(ms, () => void this.run(look), false);
   }
 
@@ -77,7 +85,9 @@ export class StuckWork {
     } catch {
       // The store is closed, or cannot be read now: the runtime's own requests report that.
     }
-    if (!this.isStopped && this.timer === before) this.lookAfter(LOOK_MS, this.look);
+    if (this.isStopped || this.timer !== before) return;
+    this.lookAfter(this.needsAnother ? SOON_MS : LOOK_MS, this.look);
+    this.needsAnother = false;
   }
 
   private readonly look = async (): Promise<void> => {

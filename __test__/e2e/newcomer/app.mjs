@@ -12,6 +12,10 @@ runtime.registerActivity('charge', async () => {
 });
 runtime.registerActivity('refund', async () => 'refunded');
 runtime.registerOrchestration('order', function* (ctx) {
+  if (mistake === 'forgotten yield in a text') return `receipt ${ctx.scheduleActivity('charge')}`;
+  if (mistake === 'forgotten yield in the output') return { receipt: ctx.scheduleActivity('charge') };
+  if (mistake === 'forgotten yield of a call') ctx.scheduleActivity('refund');
+  if (mistake === 'promise in place of an activity') return yield fetch('http://127.0.0.1:9/');
   const receipt = yield ctx.scheduleActivity(isEdited ? 'refund' : 'charge');
   ctx.setCustomStatus('charged');
   if (mistake === 'first run' || isEdited) yield ctx.waitForEvent('shipped');

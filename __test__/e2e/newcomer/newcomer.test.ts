@@ -44,6 +44,36 @@ describe('a first program', () => {
     await run('no runtime').wrote('start one with `await runtime.start()`');
   });
 
+  it.each([
+    [
+      'in a text',
+      "the future of activity 'charge' was used as a string: write `yield*` before the call to wait for its value",
+    ],
+    [
+      'in the output',
+      "output.receipt cannot be stored: it is the future of activity 'charge', not its value: " +
+        'write `yield*` before the call',
+    ],
+  ])('that forgets `yield*` %s ends with the place and the word to write', async (where, message) => {
+    const program = run(`forgotten yield ${where}`);
+    expect(await program.exited()).toMatchObject({ code: 1 });
+    expect(program.stderr).toContain(message);
+    expect(program.stderr).toContain('app.mjs:');
+  });
+
+  it('that forgets `yield*` before a call whose value it does not use hears of it', async () => {
+    await run('forgotten yield of a call').wrote(
+      "instance 'order-1' of 'order' has returned and never waited for activity 'refund'",
+    );
+  });
+
+  it('that awaits a request in the orchestration ends with the way to an activity', async () => {
+    const program = run('promise in place of an activity');
+    expect(await program.exited()).toMatchObject({ code: 1 });
+    expect(program.stderr).toContain('fetch was called in an orchestration');
+    expect(program.stderr).toContain("use an activity: yield ctx.scheduleActivity('name', input)");
+  });
+
   it('whose activity fails hears of each attempt, and ends with the error', async () => {
     const program = run('failing activity');
     await program.wrote("attempt 1 of 3 of activity 'charge' of instance 'order-1' failed");
