@@ -4,7 +4,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus, LastHeartbeat,
     ListPage, LogLine, LogPage, LogPlace, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place,
-    ProviderInfo, QueueDepth, Status, StoreStats, Worker, WorkerId, WorkerLoad,
+    ProviderInfo, QueueDepth, Status, StoreStats, Takeover, Worker, WorkerId, WorkerLoad,
 };
 use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -120,6 +120,19 @@ pub(crate) fn footprint_text(footprint: &Footprint) -> String {
         "mailboxes": footprint.mailboxes.iter().map(mailbox).collect::<Vec<_>>(),
     })
     .to_string()
+}
+
+pub(crate) fn takeovers_text(takeovers: &[Takeover]) -> String {
+    let takeover = |takeover: &Takeover| {
+        json!({
+            "timeMs": takeover.time_ms,
+            "executionId": takeover.execution.0,
+            "eventId": takeover.event.0,
+            "activity": takeover.activity.map(|event| event.0),
+            "worker": { "id": &*takeover.worker.0, "name": takeover.worker_name },
+        })
+    };
+    Value::Array(takeovers.iter().map(takeover).collect()).to_string()
 }
 
 fn event_json(event: &EventRecord) -> Value {

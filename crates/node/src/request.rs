@@ -48,6 +48,8 @@ pub(crate) enum StoreRequest {
     Executions(Executions),
     /// Asks for the room that an instance takes.
     Footprint(Instance),
+    /// Asks for the takeovers of dead workers that an instance lived through.
+    Takeovers(Instance),
     /// Asks for a page of the instances that match a filter.
     List(List),
     /// Deletes ended instances. The reply is their number.
@@ -316,6 +318,9 @@ impl StoreRequest {
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
             Self::Executions(request) => {
                 store.executions(request.into(), caller.text(|page| listing::executions_text(&page)));
+            }
+            Self::Takeovers(Instance { id }) => {
+                store.takeovers(id, caller.text(|takeovers: Vec<_>| listing::takeovers_text(&takeovers)));
             }
             Self::Footprint(Instance { id }) => {
                 store.footprint(id, caller.text(|footprint| listing::footprint_text(&footprint)));

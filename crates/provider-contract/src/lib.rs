@@ -43,6 +43,7 @@ pub mod statuses;
 pub mod suspending;
 pub mod suspension;
 pub mod suspicion;
+pub mod takeovers;
 pub mod tasks;
 pub mod termination;
 pub mod texts;
@@ -210,12 +211,19 @@ macro_rules! behaviour {
                 names_the_fullest_mailboxes,
                 of_an_unknown_instance_is_nothing,
             }
+            takeovers {
+                name_the_worker_that_owned_the_instance,
+                name_the_worker_that_ran_an_attempt,
+                are_bounded,
+                go_with_the_instance,
+            }
             logs {
                 are_read_in_order,
                 are_written_once,
                 are_bounded,
                 come_with_a_start_and_its_first_turn,
                 go_with_the_instance,
+                go_with_an_instance_that_is_replaced,
                 are_deleted_by_age,
             }
             filters {
@@ -512,6 +520,7 @@ mod tests {
             ("suspension", include_str!("suspension.rs")),
             ("suspicion", include_str!("suspicion.rs")),
             ("suspending", include_str!("suspending.rs")),
+            ("takeovers", include_str!("takeovers.rs")),
             ("tasks", include_str!("tasks.rs")),
             ("termination", include_str!("termination.rs")),
             ("texts", include_str!("texts.rs")),

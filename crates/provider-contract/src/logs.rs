@@ -180,6 +180,20 @@ pub async fn come_with_a_start_and_its_first_turn(store: &Store) {
     }
 }
 
+/// The instance that replaces another one under the same id begins without lines, and none of the other one's are left.
+pub async fn go_with_an_instance_that_is_replaced(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let ends = TurnCommit {
+        logs: logs(&[line(1, 2, 0)], 100),
+        ..end(&owned, &worker, None)
+    };
+    store.commit(ends).await;
+    store.acquire_anew("a", &worker).await;
+    assert_eq!(store.logs("a").await, []);
+}
+
 /// Lines stay after the end of their instance, and go with the instance.
 pub async fn go_with_the_instance(store: &Store) {
     let store = store.first();

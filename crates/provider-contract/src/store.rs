@@ -11,9 +11,10 @@ use perdure_engine::{
     MessageSeq, Payload,
 };
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AfterTurn, Clock, CommitDone, InstanceKey, InstanceStatus, Load, Loaded,
-    ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome, PageLimit,
-    Provider, ProviderError, ResumeMismatched, Status, StatusChange, Suspend, Terminate, TurnCommit, WorkerId, Write,
+    Acquire, Acquired, AcquiredInstance, AfterTurn, CheckRequest, Clock, CommitDone, InstanceKey, InstanceStatus, Load,
+    Loaded, ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome,
+    PageLimit, Provider, ProviderError, ProviderErrorKind, ResumeMismatched, Rule, Status, StatusChange, Suspend,
+    Terminate, TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -64,12 +65,35 @@ impl Store {
         }
     }
 
-    /// Runs a check, and closes the store after it.
+    /// Runs a check, and closes the store after it. No row of an instance that is gone may be left then.
     pub async fn finish(&self, check: impl Future<Output = ()>) {
         within(check).await;
+        within(self.expect_no_orphans()).await;
         within(self.provider.close()).await;
         if let Some(second) = &self.second {
             within(second.close()).await;
+        }
+    }
+
+    async fn expect_no_orphans(&self) {
+        let mut after = None;
+        loop {
+            let request = CheckRequest { after, limit: 1_000 };
+            let checked = match self.provider.check(request).await {
+                Ok(checked) => checked,
+                Err(error) if error.kind == ProviderErrorKind::Closed => return,
+                Err(error) => panic!("the store is checked: {error}"),
+            };
+            let orphans: Vec<_> = checked
+                .findings
+                .into_iter()
+                .filter(|finding| finding.rule == Rule::Orphan)
+                .collect();
+            assert!(orphans.is_empty(), "{orphans:?}");
+            after = checked.next;
+            if after.is_none() {
+                return;
+            }
         }
     }
 

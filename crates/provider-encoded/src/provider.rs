@@ -12,7 +12,7 @@ use perdure_provider::{
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    StoreStats, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -301,6 +301,10 @@ impl Provider for Encoded {
             Ok(page)
         })
         .await
+    }
+
+    async fn takeovers(&self, key: InstanceKey) -> Result<Vec<Takeover>, ProviderError> {
+        self.store.takeovers(key).await
     }
 
     async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError> {

@@ -108,6 +108,7 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
         "heartbeats",
         tables.heartbeats.iter().map(|((key, ..), _)| *key).collect(),
     );
+    find("takeovers", tables.takeovers.iter().map(|(key, _)| *key).collect());
     find("logs", tables.logs.iter().map(|((key, _), _)| *key).collect());
 }
 

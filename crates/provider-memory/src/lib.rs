@@ -39,6 +39,7 @@ mod store;
 mod suspicion;
 mod table;
 mod tables;
+mod takeovers;
 mod tasks;
 mod texts;
 mod worker;

@@ -11,7 +11,7 @@ use perdure_provider::{
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
     PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -22,7 +22,7 @@ use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
     acquire, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, stats, status,
-    suspicion, tasks, texts, worker, write,
+    suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -231,6 +231,10 @@ impl Provider for MemoryProvider {
 
     async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError> {
         self.call(|tables| history::executions(tables, request))
+    }
+
+    async fn takeovers(&self, key: InstanceKey) -> Result<Vec<Takeover>, ProviderError> {
+        self.call(|tables| takeovers::of(tables, key))
     }
 
     async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError> {

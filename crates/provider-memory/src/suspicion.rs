@@ -5,12 +5,13 @@ use std::sync::Arc;
 use perdure_provider::{InstanceKey, PoisonPill, ReleaseMost, ReleasedMost, Status, Suspicion, TakenOver, WorkerId};
 
 use crate::tables::Tables;
-use crate::{tasks, worker};
+use crate::{takeovers, tasks, worker};
 
 /// Does the same as [`worker::release`] for a worker that has died. The instances that it owned come under suspicion
 /// (P14).
 pub(crate) fn take_over(tables: &mut Tables, worker: &WorkerId, report: &str) -> TakenOver {
     let was_registered = worker::is_registered(tables, worker);
+    takeovers::note(tables, worker);
     let poison_pills = release_of_dead(tables, worker, report);
     worker::release(tables, worker);
     TakenOver {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, Takeover, WorkerId};
 
 use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, KeptHeartbeat, TaskRow, WorkerRow};
@@ -29,6 +29,8 @@ pub(crate) struct Tables {
     pub(crate) heartbeats: Table<EventKey, KeptHeartbeat>,
     pub(crate) tasks: Table<EventKey, TaskRow>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
+    /// The last takeovers of each instance that lived through any.
+    pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
     pub(crate) workers: Table<Arc<str>, WorkerRow>,
     /// Instances that were taken from workers that have not released them yet, with the epoch in which the worker
     /// owned each (P15).
@@ -57,7 +59,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 10] = [
+        let tables: [&mut dyn Journal; 11] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -65,6 +67,7 @@ impl Tables {
             &mut self.heartbeats,
             &mut self.tasks,
             &mut self.logs,
+            &mut self.takeovers,
             &mut self.workers,
             &mut self.revocations,
             &mut self.deleted,
@@ -148,6 +151,7 @@ impl Tables {
         self.heartbeats.remove_range(of_instance(key));
         self.tasks.remove_range(of_instance(key));
         crate::logs::remove(self, key);
+        self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");
         self.indexes.follow(Some(row), None);
         self.instances.remove(&key);

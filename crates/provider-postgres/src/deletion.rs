@@ -50,6 +50,8 @@ pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize,
                DELETE FROM {schema}.heartbeats WHERE instance_key IN (SELECT key FROM gone)
              ), tasks AS (
                DELETE FROM {schema}.tasks WHERE instance_key IN (SELECT key FROM gone)
+             ), takeovers AS (
+               DELETE FROM {schema}.takeovers WHERE instance_key IN (SELECT key FROM gone)
              ), logs AS (
                DELETE FROM {schema}.logs WHERE instance_key IN (SELECT key FROM gone)
              )

@@ -73,6 +73,8 @@ UNION ALL ",
     " UNION ALL ",
     orphans!("heartbeats"),
     " UNION ALL ",
+    orphans!("takeovers"),
+    " UNION ALL ",
     orphans!("logs"),
     " UNION ALL SELECT 7, key, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM next
 ORDER BY key, what, a, b"

@@ -52,6 +52,7 @@ mod statement;
 mod stats;
 mod status;
 mod suspicion;
+mod takeovers;
 mod tasks;
 mod text;
 mod texts;

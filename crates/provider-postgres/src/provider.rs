@@ -13,7 +13,7 @@ use perdure_provider::{
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
     PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -28,7 +28,7 @@ use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
     acquire, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs, marks,
-    open_work, overdue, schema, stats, status, suspicion, tasks, texts, worker, write,
+    open_work, overdue, schema, stats, status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -401,6 +401,11 @@ impl Provider for PostgresProvider {
 
     async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError> {
         self.read(move |connection| Box::pin(executions::read(connection, request)))
+            .await
+    }
+
+    async fn takeovers(&self, key: InstanceKey) -> Result<Vec<Takeover>, ProviderError> {
+        self.read(move |connection| Box::pin(takeovers::of(connection, key)))
             .await
     }
 

@@ -12,7 +12,7 @@ use crate::rows::{integer, number, text, worker as id};
 use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
-use crate::worker;
+use crate::{takeovers, worker};
 
 /// The suspicion of an instance, at least of the step from which on it is tried alone. [`Suspicion`] tells the digits.
 macro_rules! isolated {
@@ -71,10 +71,13 @@ const TASKS_RELEASED: &str = "UPDATE {schema}.tasks t SET owner = NULL WHERE own
 pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
     let removed = session
         .query(
-            "DELETE FROM {schema}.workers WHERE id = $1 RETURNING 1",
+            "DELETE FROM {schema}.workers WHERE id = $1 RETURNING name",
             &[P::Text(&worker.0)],
         )
         .await?;
+    if let Some(row) = removed.first() {
+        takeovers::note(session, worker, row.try_get(0)?).await?;
+    }
     let poison_pills = release_of_dead(session, worker, report).await?;
     worker::release(session, worker).await?;
     Ok(TakenOver {

@@ -31,6 +31,7 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute("DELETE FROM heartbeats WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM tasks WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM logs WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM takeovers WHERE instance_key = ?1", params![key.0])?;
     let removed = session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
     assert_eq!(removed, 1, "it was found in this transaction");
     Ok(())

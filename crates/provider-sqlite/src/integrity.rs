@@ -224,11 +224,12 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 5] = [
+const ORPHANS: [(&str, &str); 6] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
     orphans!("heartbeats"),
+    orphans!("takeovers"),
     orphans!("logs"),
 ];
 

@@ -39,6 +39,7 @@ mod statement;
 mod stats;
 mod status;
 mod suspicion;
+mod takeovers;
 mod tasks;
 #[cfg(test)]
 #[path = "../tests/common/directory.rs"]

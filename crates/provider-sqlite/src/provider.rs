@@ -13,8 +13,8 @@ use perdure_provider::{
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
     Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
     OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, Takeover,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -31,7 +31,7 @@ use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
     acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work, overdue,
-    stats, status, suspicion, tasks, texts, worker, write,
+    stats, status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -329,6 +329,10 @@ impl Provider for SqliteProvider {
     async fn executions(&self, request: ExecutionsRequest) -> Result<Vec<ExecutionSummary>, ProviderError> {
         self.read(move |connection| history::executions(connection, request))
             .await
+    }
+
+    async fn takeovers(&self, key: InstanceKey) -> Result<Vec<Takeover>, ProviderError> {
+        self.read(move |connection| takeovers::of(connection, key)).await
     }
 
     async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError> {

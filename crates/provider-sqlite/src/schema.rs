@@ -55,6 +55,7 @@ const PROBES: &[&str] = &[
     "SELECT name FROM tasks INDEXED BY tasks_due WHERE owner IS NULL ORDER BY queue LIMIT 1",
     "SELECT owner FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
     "SELECT * FROM heartbeats ORDER BY instance_key, execution, event_id LIMIT 1",
+    "SELECT * FROM takeovers INDEXED BY takeovers_instance ORDER BY instance_key LIMIT 1",
     "SELECT * FROM logs ORDER BY instance_key, execution, event_id, line LIMIT 1",
     "SELECT time FROM logs INDEXED BY logs_time ORDER BY time LIMIT 1",
 ];

@@ -9,6 +9,7 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::statement::named;
+use crate::takeovers;
 use crate::worker::{self, id};
 
 /// The suspicion of an instance, at least of the step from which on it is tried alone. [`Suspicion`] tells the digits.
@@ -62,6 +63,7 @@ const STALLED: &str = release!(
 /// (P14).
 pub(crate) fn take_over(session: &mut Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
     let was_registered = worker::is_registered(session, worker)?;
+    takeovers::note(session, worker)?;
     let poison_pills = release_of_dead(session, worker, report)?;
     worker::release(session, worker)?;
     Ok(TakenOver {

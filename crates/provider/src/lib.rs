@@ -69,6 +69,7 @@ mod provider;
 mod sql;
 mod stored_message;
 mod suspicion;
+mod takeover;
 mod task;
 mod texts;
 mod version;
@@ -110,6 +111,7 @@ pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, Provide
 pub use sql::SqlBuilder;
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
+pub use takeover::{TAKEOVERS_KEPT, Takeover};
 pub use task::{AcquiredTasks, Queues, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};

@@ -11,8 +11,8 @@ use crate::{
     Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
     LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork,
     PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
+    TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -149,6 +149,10 @@ pub trait Provider: Send + Sync + 'static {
     /// Returns the room that an instance takes, all at one moment. Each event of its histories is looked at, but no
     /// value is read.
     async fn footprint(&self, key: InstanceKey) -> Result<Footprint, ProviderError>;
+
+    /// Returns the last [`TAKEOVERS_KEPT`](crate::TAKEOVERS_KEPT) takeovers of dead workers that an instance lived
+    /// through, in the order of their times.
+    async fn takeovers(&self, key: InstanceKey) -> Result<Vec<Takeover>, ProviderError>;
 
     /// Returns a page of the messages that wait for instances of the worker and became visible since a position was
     /// returned. A message may come a second time. A message whose row cannot be read is represented by its number:

@@ -11,7 +11,7 @@ use crate::{
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
     Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
     OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, TaskName,
+    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, Takeover, TaskName,
     TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
@@ -99,6 +99,7 @@ wrapper! {
     read_history(key: InstanceKey, execution: ExecutionId, from: EventId, limit: PageLimit) -> Vec<EventRecord>;
     executions(request: ExecutionsRequest) -> Vec<ExecutionSummary>;
     footprint(key: InstanceKey) -> Footprint;
+    takeovers(key: InstanceKey) -> Vec<Takeover>;
     read_inbox(worker: &WorkerId, since: &InboxPosition, limit: PageLimit) -> Inbox;
     read_messages(key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: PageLimit) -> MessagePage;
     statuses(ids: Vec<String>) -> Vec<Option<InstanceStatus>>;

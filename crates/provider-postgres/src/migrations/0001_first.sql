@@ -134,6 +134,19 @@ CREATE TABLE {schema}.logs (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX logs_time ON {schema}.logs (time);
 
+-- The deaths of workers that an instance lived through: the last ones of each instance.
+CREATE TABLE {schema}.takeovers (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  instance_key bigint NOT NULL,
+  time bigint NOT NULL,
+  execution bigint NOT NULL,
+  event_id bigint NOT NULL,                             -- the event that was to follow
+  activity bigint,                                      -- the event that scheduled the activity whose attempt the worker ran; NULL: it owned the instance
+  worker text COLLATE "C" NOT NULL,                     -- workers.id of the worker that died
+  worker_name text NOT NULL
+);
+CREATE INDEX takeovers_instance ON {schema}.takeovers (instance_key);
+
 -- Attempts of remote activities, for any worker that serves their queue. Their input is in the event that scheduled them.
 CREATE TABLE {schema}.tasks (
   instance_key bigint NOT NULL,

@@ -291,12 +291,12 @@ pub(super) async fn make_room(
     // The instance has no messages: they were deleted by the write that ended it (P6).
     session
         .query(
-            "DELETE FROM {schema}.history WHERE instance_key = $1",
+            "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1),
+               logs AS (DELETE FROM {schema}.logs WHERE instance_key = $1),
+               takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key = $1)
+             DELETE FROM {schema}.instances WHERE key = $1",
             &[P::Int(found.key.0)],
         )
-        .await?;
-    session
-        .query("DELETE FROM {schema}.instances WHERE key = $1", &[P::Int(found.key.0)])
         .await?;
     Ok(terminated)
 }

@@ -119,6 +119,18 @@ CREATE TABLE logs (
 ) STRICT;
 CREATE INDEX logs_time ON logs (time);
 
+-- The deaths of workers that an instance lived through: the last ones of each instance.
+CREATE TABLE takeovers (
+  instance_key INTEGER NOT NULL,
+  time INTEGER NOT NULL,
+  execution INTEGER NOT NULL,
+  event_id INTEGER NOT NULL,                      -- the event that was to follow
+  activity INTEGER,                               -- the event that scheduled the activity whose attempt the worker ran; NULL: it owned the instance
+  worker TEXT NOT NULL,                           -- workers.id of the worker that died
+  worker_name TEXT NOT NULL
+) STRICT;
+CREATE INDEX takeovers_instance ON takeovers (instance_key);
+
 -- Attempts of remote activities, for any worker that serves their queue. Their input is in the event that scheduled them.
 CREATE TABLE tasks (
   instance_key INTEGER NOT NULL,

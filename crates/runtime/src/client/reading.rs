@@ -7,7 +7,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
     CheckRequest, Checked, ExecutionSummary, ExecutionsRequest, Filter, Footprint, Inspection, InstanceKey,
     InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, LogPage, LogRequest, OpenWork, OverdueRequest, OverdueWork,
-    PageLimit, Place, ProviderInfo, Worker,
+    PageLimit, Place, ProviderInfo, Takeover, Worker,
 };
 
 use crate::client::store::{Reply, Store};
@@ -199,6 +199,18 @@ impl Store {
             executions,
             next: (last > 1).then(|| ExecutionId(last - 1)),
         })
+    }
+
+    /// Reads the takeovers of dead workers that an instance lived through.
+    pub fn takeovers(self: &Arc<Self>, id: String, reply: Reply<Vec<Takeover>>) {
+        let this = Arc::clone(self);
+        self.tokio.spawn(async move {
+            let takeovers = async {
+                let key = this.found(id, None).await?.key;
+                Ok(this.provider.takeovers(key).await?)
+            };
+            reply(takeovers.await);
+        });
     }
 
     /// Reads the room that an instance takes in the store.
