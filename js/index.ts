@@ -42,6 +42,7 @@ export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './cl
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
 export type { StoreClient } from './client/store-client.ts';
+export type { Takeover } from './client/takeovers.ts';
 export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
 export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
 export type {

@@ -4,7 +4,17 @@ import { expect, it } from 'vitest';
 
 import type { EventRow } from '../../js/dashboard/answers.ts';
 import { Bars } from '../../js/dashboard/bars.ts';
-import { belongsTo, GROUP_MIN, isGroup, rowsOf, type Step, stepsOf, UNGROUPED_MAX } from '../../js/dashboard/steps.ts';
+import {
+  belongsTo,
+  GROUP_MIN,
+  isGroup,
+  isTakeover,
+  rowsOf,
+  type Step,
+  stepsOf,
+  UNGROUPED_MAX,
+  withTakeovers,
+} from '../../js/dashboard/steps.ts';
 
 type Given = readonly [atMs: number, kind: EventRow['kind'], more?: Partial<EventRow>];
 
@@ -87,5 +97,24 @@ it('share a row with like ones only where there are very many', () => {
   expect(rows.filter(isGroup).map(({ counts, fromMs, toMs }) => ({ ...counts, fromMs, toMs }))).toEqual([
     { ok: 1, failed: 1, cancelled: 0, open: UNGROUPED_MAX - 2, fromMs: 2, toMs: undefined },
     { ok: 0, failed: 0, cancelled: 0, open: GROUP_MIN, fromMs: 59, toMs: undefined },
+  ]);
+});
+
+it('have the deaths of workers between them, at their times', () => {
+  const steps = stepsAfter(
+    [0, 'ExecutionStarted', { name: 'order' }],
+    [1, 'ActivityScheduled', { name: 'charge' }],
+    [20, 'ActivityCompleted', { ref: 2 }],
+    [20, 'ActivityScheduled', { name: 'ship' }],
+  );
+  const died = [10, 15, 30].map((atMs) => ({ atMs, eventId: 3, worker: `w${atMs}` }));
+  const rows = withTakeovers(rowsOf(steps), died);
+  expect(rows.map((row) => (isTakeover(row) ? row.takeover.worker : row.name))).toEqual([
+    'order',
+    'charge',
+    'w10',
+    'w15',
+    'ship',
+    'w30',
   ]);
 });

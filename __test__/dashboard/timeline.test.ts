@@ -1,10 +1,13 @@
 // The timeline of an instance and the values in it, in a browser, on a real store.
 
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { serveDashboard } from 'perdure/dashboard';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 
-import { SHARED_STORES } from '../support/providers.ts';
+import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
+import { Worker } from '../support/worker.ts';
 import { useBrowser } from './browser.ts';
 import { registerOrders } from './orders.ts';
 
@@ -68,6 +71,35 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       .click();
     await page.getByRole('heading', { name: `${id}/packing`, level: 1 }).waitFor();
     await page.getByRole('region', { name: 'Input' }).getByText('7').waitFor();
+  });
+
+  it('shows the death of a worker between the steps', async () => {
+    const folder = temporaryFolder();
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const runtime = { logLevel: 'error', workerName: 'shop-2' };
+    const worker = await Worker.start({
+      store: store.address,
+      log: join(folder, 'log'),
+      name: 'w',
+      stepMs: 5,
+      runtime,
+    });
+    const id = store.id('steps');
+    await store.client.startOrchestration(id, 'steps', { seed: 1, steps: 1_000 });
+    await worker.said('step', 5);
+    const page = await open(at(await served(), id));
+    const steps = page.getByRole('list', { name: 'Steps', exact: true });
+    await steps
+      .getByRole('button', { name: /^activity step/ })
+      .first()
+      .waitFor();
+    await worker.kill();
+    await worker.exited();
+    const next = await Worker.start({ store: store.address, log: join(folder, 'log'), name: 'next', stepMs: 5 });
+    // The page is updated live.
+    await steps.getByText('shop-2 died').waitFor();
+    await store.client.terminateInstance(id);
+    await next.stop();
   });
 
   it('has a timeline that works by keyboard', async () => {

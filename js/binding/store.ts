@@ -31,7 +31,7 @@ export type StoreRequest =
       readonly unreadMax: number;
     }
   | {
-      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'footprint';
+      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'footprint' | 'takeovers';
       readonly id: string;
     }
   | { readonly kind: 'waitForStatusChange'; readonly id: string; readonly afterVersion: number }

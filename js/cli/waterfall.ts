@@ -25,6 +25,8 @@ const HEIGHTS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 export interface WaterfallOptions {
   /** The right end of the picture if the execution is open, ms since 1970. */
   readonly nowMs: number;
+  /** The bars of the takeovers of dead workers. */
+  readonly takeovers?: readonly Bar[];
   /** True to draw a line for each bar, however many are alike. */
   readonly isWhole?: boolean;
 }
@@ -43,8 +45,12 @@ interface Line {
  * Returns the lines, in the order in which their first bars began. Each attempt is a bar of its own. The wait before a
  * retry is none.
  */
-export function waterfall(terminal: Terminal, bars: Bars, { nowMs, isWhole = false }: WaterfallOptions): string[] {
-  const all = bars.rows.flat().filter(({ kind }) => kind !== 'retry');
+export function waterfall(
+  terminal: Terminal,
+  bars: Bars,
+  { nowMs, takeovers = [], isWhole = false }: WaterfallOptions,
+): string[] {
+  const all = [...bars.rows.flat().filter(({ kind }) => kind !== 'retry'), ...takeovers];
   all.sort((one, other) => one.fromMs - other.fromMs || one.event - other.event);
   const lines = linesOf(all, isWhole);
   const endMs = bars.isOpen ? Math.max(nowMs, bars.lastMs) : bars.lastMs;

@@ -48,6 +48,7 @@ import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
 import { Requests } from './requests.ts';
 import { StoreClient } from './store-client.ts';
+import { readTakeovers, type Takeover } from './takeovers.ts';
 import {
   DELETE_OPTIONS,
   type DeleteOptions,
@@ -520,6 +521,22 @@ export class Client extends StoreClient {
   async facts(id: string): Promise<InstanceFacts> {
     checkName(id, 'instance id');
     return this.#requests.query('facts', id, () => readFacts(this.#port, id));
+  }
+
+  /**
+   * Returns the deaths of workers that an instance lived through, in the order of their times: the last 50.
+   *
+   * @throws InstanceNotFoundError when there is no instance of that id
+   *
+   * @example
+   * ```ts
+   * for (const { time, worker } of await client.takeovers('order-1'))
+   *   console.log(`${time.toISOString()}: worker ${worker.name} died`);
+   * ```
+   */
+  async takeovers(id: string): Promise<readonly Takeover[]> {
+    checkName(id, 'instance id');
+    return this.#requests.query('takeovers', id, () => readTakeovers(this.#port, id));
   }
 
   /**

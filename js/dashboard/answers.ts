@@ -197,6 +197,25 @@ export interface WaitsAnswer {
   readonly openFibers: number;
 }
 
+/** A takeover, as far as it is drawn. */
+export interface DrawnTakeover {
+  readonly atMs: number;
+  /** The event that was to follow. */
+  readonly eventId: number;
+  /** Name of the worker that died. */
+  readonly worker: string;
+  /** The event that scheduled the activity of which it ran an attempt for another worker. */
+  readonly activityEventId?: number;
+}
+
+/**
+ * `GET api/v1/takeovers`, and an event `takeovers` of `GET api/v1/live?id=`: the deaths of workers that an instance
+ * lived through, over all its executions, in the order of their times.
+ */
+export interface TakeoversAnswer {
+  readonly items: readonly (DrawnTakeover & { readonly executionId: number })[];
+}
+
 /** An activity that has not settled. */
 export interface ActivityWait extends Pick<OpenActivity, 'eventId' | 'name' | 'state' | 'attempt' | 'queue' | 'fiber'> {
   readonly worker?: WorkerName;

@@ -4,9 +4,9 @@
 // fiber, `all` over three blocks takes a row of each of three fibers. The main fiber has the uppermost rows. Another
 // fiber shares its rows with fibers that began after its end.
 
-import type { EventRow } from './answers.ts';
+import type { DrawnTakeover, EventRow } from './answers.ts';
 
-export type BarKind = 'execution' | 'activity' | 'retry' | 'timer' | 'wait' | 'child' | 'other';
+export type BarKind = 'execution' | 'activity' | 'retry' | 'timer' | 'wait' | 'child' | 'takeover' | 'other';
 export type BarState = 'ok' | 'failed' | 'cancelled' | 'open';
 
 export interface Bar {
@@ -31,6 +31,12 @@ export interface Bar {
   readonly dueMs?: number;
   /** Id of the child. */
   readonly instance?: string;
+}
+
+/** Returns the bar of a takeover, which is a moment. No row of a fiber has it. */
+export function takeoverBar({ atMs, eventId, worker }: DrawnTakeover): Bar {
+  const label = `worker ${worker} died`;
+  return { kind: 'takeover', state: 'failed', label, fiber: 0, row: 0, fromMs: atMs, toMs: atMs, event: eventId };
 }
 
 /** An operation that has begun and not ended. */

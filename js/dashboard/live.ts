@@ -133,6 +133,8 @@ export class LiveStreams {
       sent = text;
       seen = mark;
       if (isNew) {
+        const takeovers = presenter.takeovers(await client.takeovers(id));
+        if (takeovers.items.length > 0) stream.send('takeovers', takeovers);
         const read = (limit: number): Promise<HistoryPage> => {
           const page = client.historyPage(id, { executionId, from: next, limit });
           // The page may fail after the listener has gone. That rejection is handled here.

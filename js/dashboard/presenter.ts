@@ -4,6 +4,7 @@ import { Client } from '../client/client.ts';
 import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
 import type { InstanceDescription, OpenActivity } from '../client/instance-description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
+import type { Takeover } from '../client/takeovers.ts';
 import type { Logger } from '../logging/logger.ts';
 import { property } from '../util/show.ts';
 import type {
@@ -12,6 +13,7 @@ import type {
   InstanceAnswer,
   InstanceRow,
   ReportAnswer,
+  TakeoversAnswer,
   ValueText,
   WaitsAnswer,
 } from './answers.ts';
@@ -111,6 +113,17 @@ export class Presenter {
       openOperations,
       openFibers,
     };
+  }
+
+  takeovers(takeovers: readonly Takeover[]): TakeoversAnswer {
+    const items = takeovers.map(({ time, worker, executionId, eventId, activityEventId }) => ({
+      executionId,
+      eventId,
+      atMs: time.getTime(),
+      worker: worker.name ?? worker.id,
+      ...(activityEventId === undefined ? {} : { activityEventId }),
+    }));
+    return { items };
   }
 
   #activity(

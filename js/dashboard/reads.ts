@@ -13,6 +13,7 @@ import type {
   OrchestrationsAnswer,
   PreviewAnswer,
   StartableAnswer,
+  TakeoversAnswer,
   ValueText,
   WaitsAnswer,
 } from './answers.ts';
@@ -41,6 +42,7 @@ export const READS: Readonly<Record<string, Read>> = {
   instances,
   instance,
   waits,
+  takeovers,
   preview: countOf,
   orchestrations,
   startable,
@@ -89,6 +91,10 @@ async function instance({ client, presenter }: RouteContext, query: Query): Prom
 
 async function waits({ client, presenter }: RouteContext, query: Query): Promise<WaitsAnswer> {
   return presenter.waits(await descriptionOf(client, query.only('id').id()));
+}
+
+async function takeovers({ client, presenter }: RouteContext, query: Query): Promise<TakeoversAnswer> {
+  return presenter.takeovers(await client.takeovers(query.only('id').id()));
 }
 
 /** @throws Refusal when there is no instance of that id */

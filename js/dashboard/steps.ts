@@ -1,11 +1,12 @@
 // The steps of an execution: each operation of a history as one row of the timeline, with its attempts. Where an
 // execution has very many steps, like steps share a row.
 
+import type { DrawnTakeover } from './answers.ts';
 import type { Bar, BarKind, BarState, Bars } from './bars.ts';
 
 /** One operation of an execution, or the execution itself. */
 export interface Step {
-  readonly kind: Exclude<BarKind, 'retry'>;
+  readonly kind: Exclude<BarKind, 'retry' | 'takeover'>;
   readonly state: BarState;
   /** Name of the orchestration, activity, child, event or queue. */
   readonly name: string;
@@ -41,7 +42,12 @@ export interface StepGroup {
   readonly counts: Readonly<Record<BarState, number>>;
 }
 
-export type TimelineRow = Step | StepGroup;
+/** The death of a worker. */
+export interface TakeoverRow {
+  readonly takeover: DrawnTakeover;
+}
+
+export type TimelineRow = Step | StepGroup | TakeoverRow;
 
 /** Steps of an execution up to which none are grouped. */
 export const UNGROUPED_MAX = 60;
@@ -51,6 +57,23 @@ export const GROUP_MIN = 20;
 
 export function isGroup(row: TimelineRow): row is StepGroup {
   return 'steps' in row;
+}
+
+export function isTakeover(row: TimelineRow): row is TakeoverRow {
+  return 'takeover' in row;
+}
+
+/** Returns the rows with those of takeovers, each before the first row that began after it. */
+export function withTakeovers(rows: readonly TimelineRow[], takeovers: readonly DrawnTakeover[]): TimelineRow[] {
+  if (takeovers.length === 0) return [...rows];
+  const left = [...takeovers];
+  const all: TimelineRow[] = [];
+  for (const row of rows) {
+    while (left[0] !== undefined && !isTakeover(row) && left[0].atMs < row.fromMs)
+      all.push({ takeover: left.shift() as DrawnTakeover });
+    all.push(row);
+  }
+  return [...all, ...left.map((takeover) => ({ takeover }))];
 }
 
 /** Returns the steps in the order in which they began. The first one is the execution. */
@@ -81,7 +104,7 @@ function stepOf(bars: readonly Bar[]): Step {
  * Returns the rows of a timeline. If there are more than {@link UNGROUPED_MAX} steps, {@link GROUP_MIN} or more like
  * ones share a row, at the place of the first one.
  */
-export function rowsOf(steps: readonly Step[]): TimelineRow[] {
+export function rowsOf(steps: readonly Step[]): (Step | StepGroup)[] {
   if (steps.length <= UNGROUPED_MAX) return [...steps];
   const alike = new Map<string, Step[]>();
   for (const step of steps) {
@@ -90,7 +113,7 @@ export function rowsOf(steps: readonly Step[]): TimelineRow[] {
     if (same === undefined) alike.set(key, [step]);
     else same.push(step);
   }
-  const rows: TimelineRow[] = [];
+  const rows: (Step | StepGroup)[] = [];
   for (const step of steps) {
     const same = alike.get(keyOf(step)) ?? [];
     if (same.length < GROUP_MIN) rows.push(step);

@@ -212,6 +212,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.tree': { ...of('tree', ended, {}), options: 1 },
     'Client.describe': of('describe', ended),
     'Client.facts': of('facts', ended),
+    'Client.takeovers': of('takeovers', ended),
     'Client.logs': { ...of('logs', ended, {}), options: 1 },
     'Client.describeStore': of('describeStore'),
     'Client.workers': of('workers'),

@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer, WaitsAnswer } from '../answers.ts';
+import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer, TakeoversAnswer, WaitsAnswer } from '../answers.ts';
 import { Bars } from '../bars.ts';
 import { get, listen, RequestError } from './api.ts';
 import { queryOf } from './route.ts';
@@ -14,6 +14,8 @@ export interface WatchedInstance {
   readonly instance: InstanceAnswer | undefined;
   /** What the instance waits for. They may be those of an execution that is not shown. */
   readonly waits: WaitsAnswer | undefined;
+  /** The deaths of workers, over all executions. */
+  readonly takeovers: TakeoversAnswer['items'];
   /** Number of the shown execution. */
   readonly execution: number | undefined;
   /** The events, from 1 on. Always the same array of one execution, which grows. */
@@ -38,6 +40,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   const loaded = useRef<LoadedHistory>({ events: [], bars: new Bars(), execution });
   const [instance, setInstance] = useState<InstanceAnswer>();
   const [waits, setWaits] = useState<WaitsAnswer>();
+  const [takeovers, setTakeovers] = useState<TakeoversAnswer['items']>([]);
   const [version, setVersion] = useState(0);
   const [isLive, setLive] = useState(false);
   const [error, setError] = useState<RequestError>();
@@ -67,6 +70,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
           setInstance(instance);
         },
         waits: setWaits,
+        takeovers: ({ items }: TakeoversAnswer) => setTakeovers(items),
         failed: ({ error }: ErrorAnswer) => {
           setError(new RequestError(0, error.code, error.message));
           if (error.code === 'INSTANCE_NOT_FOUND') stop();
@@ -83,5 +87,16 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   }, [id, execution, most]);
   const more = useCallback(() => setMost((most) => most + EVENTS_STEP), []);
   const { events, bars, execution: shown } = loaded.current;
-  return { instance, waits, execution: shown, events, bars, version, isLive, error, more: isFull ? more : undefined };
+  return {
+    instance,
+    waits,
+    takeovers,
+    execution: shown,
+    events,
+    bars,
+    version,
+    isLive,
+    error,
+    more: isFull ? more : undefined,
+  };
 }

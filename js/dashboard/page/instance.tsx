@@ -27,7 +27,7 @@ export function Instance({ id, execution }: { id: string; execution: number | un
 }
 
 function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
-  const { instance, waits, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
+  const { instance, waits, takeovers, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
   const [action, setAction] = useState<AskedAction>();
   if (instance === undefined)
@@ -64,6 +64,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
           execution={execution ?? 1}
           events={events}
           bars={bars}
+          takeovers={takeovers}
           version={version}
           isEnded={hasEnded(instance.status) || !bars.isOpen}
           selected={selected}

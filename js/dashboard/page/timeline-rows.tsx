@@ -3,8 +3,9 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
-import type { BarState } from '../bars.ts';
-import { belongsTo, isGroup, type Step, type StepGroup, type TimelineRow } from '../steps.ts';
+import type { DrawnTakeover } from '../answers.ts';
+import { type BarState, takeoverBar } from '../bars.ts';
+import { belongsTo, isGroup, isTakeover, type Step, type StepGroup, type TimelineRow } from '../steps.ts';
 import { count, countdown, duration, time } from './format.ts';
 import { StepDetails } from './step-details.tsx';
 import { type Segment, segmentsOf, type TimelineContext } from './timeline-view.ts';
@@ -32,7 +33,13 @@ export function Rows({ rows, context, isWaiting = false, lastMs = 0, group }: Ro
   const [shown, setShown] = useState(by);
   const hidden = Math.max(0, rows.length - 2 * shown);
   const row = (one: TimelineRow): JSX.Element =>
-    isGroup(one) ? (
+    isTakeover(one) ? (
+      <TakeoverRow
+        key={`takeover ${one.takeover.atMs} ${one.takeover.worker}`}
+        takeover={one.takeover}
+        context={context}
+      />
+    ) : isGroup(one) ? (
       <GroupRow key={one.key} group={one} context={context} />
     ) : (
       <StepRow key={one.event} step={one} context={context} isInGroup={group !== undefined} />
@@ -109,6 +116,24 @@ function GroupRow({ group, context }: { group: StepGroup; context: TimelineConte
   );
 }
 
+/** The death of a worker. It is a moment, and has no values to open. */
+function TakeoverRow({ takeover, context }: { takeover: DrawnTakeover; context: TimelineContext }): JSX.Element {
+  const { worker, activityEventId, atMs } = takeover;
+  return (
+    <li>
+      <div class="step failed">
+        <Gutter kind="takeover" word="worker" name={`${worker} died`}>
+          {activityEventId === undefined ? null : <span class="badge">ran activity #{activityEventId}</span>}
+        </Gutter>
+        <Track segments={segmentsOf([takeoverBar(takeover)], context.view, context.nowMs)} beginMs={context.beginMs} />
+        <span class="took" title="Time at which another worker took its work over">
+          {time(atMs)} <Mark of="failed" />
+        </span>
+      </div>
+    </li>
+  );
+}
+
 /** The time since the last event, in which the execution waits. */
 function WaitingRow({ sinceMs, context }: { sinceMs: number; context: TimelineContext }): JSX.Element {
   const { view, nowMs } = context;
@@ -135,7 +160,7 @@ function WaitingRow({ sinceMs, context }: { sinceMs: number; context: TimelineCo
 }
 
 interface GutterProps {
-  readonly kind: Step['kind'];
+  readonly kind: Step['kind'] | 'takeover';
   readonly name: string;
   /** The word for the kind. */
   readonly word?: string;

@@ -3,8 +3,9 @@
 import type { JSX, RefObject } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 
+import type { TakeoversAnswer } from '../answers.ts';
 import type { Bars } from '../bars.ts';
-import { rowsOf, stepsOf } from '../steps.ts';
+import { rowsOf, stepsOf, withTakeovers } from '../steps.ts';
 import { duration } from './format.ts';
 import { useNow } from './now.ts';
 import { Rows } from './timeline-rows.tsx';
@@ -18,17 +19,22 @@ const SLACK = 3;
 
 interface TimelineProps extends Pick<TimelineContext, 'id' | 'execution' | 'events' | 'selected' | 'onSelect'> {
   readonly bars: Bars;
+  /** The deaths of workers, over all executions. */
+  readonly takeovers: TakeoversAnswer['items'];
   readonly version: number;
   readonly isEnded: boolean;
 }
 
-export function Timeline({ bars, version, isEnded, ...given }: TimelineProps): JSX.Element {
+export function Timeline({ bars, takeovers, version, isEnded, ...given }: TimelineProps): JSX.Element {
   const present = useNow(!isEnded);
   const nowMs = isEnded ? bars.lastMs : Math.max(present, bars.lastMs);
   const whole = { fromMs: bars.fromMs, toMs: Math.max(nowMs, bars.fromMs + SPAN_MIN) };
   const axis = useRef<HTMLDivElement>(null);
   const viewport = useViewport(whole, axis);
-  const rows = useMemo(() => rowsOf(stepsOf(bars)), [bars, version]);
+  const rows = useMemo(() => {
+    const met = takeovers.filter(({ executionId }) => executionId === given.execution);
+    return withTakeovers(rowsOf(stepsOf(bars)), met);
+  }, [bars, version, takeovers, given.execution]);
   const box = useRef<HTMLDivElement>(null);
   useWheel(box, viewport);
   const drag = useDrag(viewport);
