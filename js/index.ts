@@ -15,9 +15,11 @@ export type {
   HistoryEvent,
   HistoryEventKind,
   HistoryExport,
+  HistoryOptions,
   HistoryPage,
   HistoryPageOptions,
 } from './client/history.ts';
+export type { HistoryClient } from './client/history-client.ts';
 export type { StatusOptions } from './client/inputs.ts';
 export type {
   AwaitedMessage,
@@ -44,7 +46,12 @@ export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store
 export type { StoreClient } from './client/store-client.ts';
 export type { Takeover } from './client/takeovers.ts';
 export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
-export type { StatusChange, StatusChangesOptions } from './client/watching.ts';
+export type {
+  StatusChange,
+  StatusChangeOptions,
+  StatusChangesOptions,
+  WaitOptions,
+} from './client/watching.ts';
 export type {
   Branch,
   BranchValue,

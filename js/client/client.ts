@@ -13,7 +13,7 @@ import {
 import { Provider, type StorePort } from '../store/providers.ts';
 import { markCopy } from '../util/copy.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
-import { checkName, checkOptions, duration, whole } from '../util/options.ts';
+import { checkName, checkOptions } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
@@ -29,25 +29,14 @@ import {
   type TypedStartOptions,
 } from './client-options.ts';
 import { EndWaits } from './end-waits.ts';
-import { EXECUTIONS_OPTIONS, ExecutionList, type ExecutionsOptions } from './executions.ts';
 import { type InstanceFacts, readFacts } from './facts.ts';
 import { InstanceHandle } from './handle.ts';
-import {
-  exportHistory,
-  HISTORY_PAGE_OPTIONS,
-  type HistoryEvent,
-  type HistoryExport,
-  type HistoryPage,
-  type HistoryPageOptions,
-  historyEvents,
-  historyPage,
-} from './history.ts';
+import { HistoryClient } from './history-client.ts';
 import { STATUS_OPTIONS, type StatusOptions, withInput } from './inputs.ts';
 import { describeInstance, type InstanceDescription } from './instance-description.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
 import { Requests } from './requests.ts';
-import { StoreClient } from './store-client.ts';
 import { readTakeovers, type Takeover } from './takeovers.ts';
 import {
   DELETE_OPTIONS,
@@ -59,12 +48,16 @@ import {
   type TreeOptions,
 } from './tree.ts';
 import {
-  changeOf,
   STATUS_CHANGES_OPTIONS,
   type StatusChange,
+  type StatusChangeArguments,
+  type StatusChangeOptions,
   StatusChanges,
   type StatusChangesOptions,
-  within,
+  statusChangeWait,
+  WAIT_OPTIONS,
+  type WaitOptions,
+  waitForStatusChange,
 } from './watching.ts';
 import { WorkerWatch } from './worker-watch.ts';
 
@@ -79,7 +72,7 @@ import { WorkerWatch } from './worker-watch.ts';
  * const { status, output } = await client.waitForOrchestration('order-1', '30s');
  * ```
  */
-export class Client extends StoreClient {
+export class Client extends HistoryClient {
   readonly #port: StorePort;
   readonly #requests: Requests;
   readonly #waits: EndWaits;
@@ -230,53 +223,64 @@ export class Client extends StoreClient {
   }
 
   /**
-   * Waits until an instance has ended (Completed, Failed, Cancelled or Terminated), over all its executions.
+   * Waits until an instance has ended (Completed, Failed, Cancelled or Terminated), over all its executions. The end of
+   * the wait does not end the instance: {@link cancelInstance} does.
    *
-   * @param timeout - longest wait. Default: for ever
+   * @param options - the longest wait, or options: `timeout` and `signal`. Default: for ever
    * @returns the last status of the instance. The wait does not fail when the instance did: check `status`
    * @throws InstanceNotFoundError when there is no instance of that id
    * @throws TimeoutError when the instance has not ended in time; its `reason` says why, where that is known
+   * @throws the signal's reason when `signal` is aborted
+   *
+   * @example
+   * ```ts
+   * const { status } = await client.waitForOrchestration('order-1', { timeout: '30s', signal: request.signal });
+   * ```
    */
-  async waitForOrchestration<T = unknown>(id: string, timeout?: Duration): Promise<InstanceStatus<T>> {
+  async waitForOrchestration<T = unknown>(id: string, options?: Duration | WaitOptions): Promise<InstanceStatus<T>> {
     checkName(id, 'instance id');
-    const timeoutMs =
-      timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForOrchestration: timeout');
-    return this.#waits.end<T>(id, timeoutMs, false);
+    const where = 'client.waitForOrchestration';
+    const given = typeof options === 'object' ? checkOptions(options, WAIT_OPTIONS, where) : { timeout: options };
+    const { timeout, signal } = given as WaitOptions;
+    const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, `${where}: timeout`);
+    return this.#waits.end<T>(id, { timeoutMs, signal }, false);
   }
 
   /**
    * Waits for a change of an instance's custom status.
    *
    * @param lastVersion - the `customStatusVersion` that is known already; 0 for none
-   * @param pollInterval - interval of looking for a change in another process. The store may look more often
-   * @param timeout - longest wait. Default: for ever
+   * @param options - `pollInterval`, `timeout` and `signal`; or `pollInterval` and `timeout` as arguments. Default: waits
+   *   for ever
    * @returns the status of a later version, at once if there is one; `null` when the time is over, or the instance ends
    *   without a change
    * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws the signal's reason when `signal` is aborted
    *
    * @example
    * ```ts
    * let seen = 0;
    * for (;;) {
-   *   const change = await client.waitForStatusChange('order-1', seen, '1s', '1m');
+   *   const change = await client.waitForStatusChange('order-1', seen, { timeout: '1m' });
    *   if (change === null) break;
    *   seen = change.customStatusVersion;
    * }
    * ```
    */
-  async waitForStatusChange<S = unknown>(
+  waitForStatusChange<S = unknown>(
+    id: string,
+    lastVersion: number,
+    options?: StatusChangeOptions,
+  ): Promise<CustomStatus<S> | null>;
+  waitForStatusChange<S = unknown>(
     id: string,
     lastVersion: number,
     pollInterval?: Duration,
     timeout?: Duration,
-  ): Promise<CustomStatus<S> | null> {
+  ): Promise<CustomStatus<S> | null>;
+  async waitForStatusChange<S>(id: string, ...args: StatusChangeArguments): Promise<CustomStatus<S> | null> {
     checkName(id, 'instance id');
-    whole(0)(lastVersion, 'client.waitForStatusChange: lastVersion');
-    if (pollInterval !== undefined) duration(1)(pollInterval, 'client.waitForStatusChange: pollInterval');
-    const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.waitForStatusChange: timeout');
-    const pending = this.#port.open({ kind: 'waitForStatusChange', id, afterVersion: lastVersion });
-    const change = changeOf<S>(await within(pending, timeoutMs, this.#port.timers, () => null), this.#port, id);
-    return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
+    return waitForStatusChange<S>(this.#port, id, statusChangeWait(args, 'client.waitForStatusChange'));
   }
 
   /**
@@ -404,90 +408,6 @@ export class Client extends StoreClient {
   }
 
   /**
-   * Returns the events of an execution, in order, all in memory. For a long history see {@link historyEvents}.
-   *
-   * @param executionId - from 1; without it the current or last one
-   * @throws InstanceNotFoundError when there is no instance of that id, or it has no such execution
-   * @throws TypeError when an argument is wrong
-   */
-  async getHistory(id: string, executionId?: number): Promise<HistoryEvent[]> {
-    checkExecution(id, executionId, 'client.getHistory');
-    const events: HistoryEvent[] = [];
-    for await (const event of historyEvents(this.#port, id, executionId)) events.push(event);
-    return events;
-  }
-
-  /**
-   * Iterates over the events of an execution, in order. They are read page by page (2 000 events) during the iteration.
-   *
-   * @param executionId - as in {@link getHistory}; the iteration throws the same errors
-   * @throws TypeError when an argument is wrong
-   *
-   * @example
-   * ```ts
-   * for await (const { eventId, kind, name } of client.historyEvents('order-1')) console.log(eventId, kind, name);
-   * ```
-   */
-  historyEvents(id: string, executionId?: number): AsyncIterableIterator<HistoryEvent> {
-    checkExecution(id, executionId, 'client.historyEvents');
-    return historyEvents(this.#port, id, executionId);
-  }
-
-  /**
-   * Returns some events of an execution, from any event of its history on.
-   *
-   * @returns the events, and the event to go on from
-   * @throws InstanceNotFoundError as {@link getHistory}
-   * @throws TypeError when an argument is wrong
-   *
-   * @example
-   * ```ts
-   * const { events, next } = await client.historyPage('order-1', { from: 2_001, limit: 500 });
-   * ```
-   */
-  async historyPage(id: string, options?: HistoryPageOptions): Promise<HistoryPage> {
-    checkName(id, 'instance id');
-    return historyPage(this.#port, id, checkOptions(options, HISTORY_PAGE_OPTIONS, 'client.historyPage') ?? {});
-  }
-
-  /**
-   * Returns the history of an execution as plain JSON, for a test that replays it with later code: `replay` of
-   * `perdure/testing`. Values are exported as they are stored; those of a store with a codec are decoded. An export
-   * therefore shows the secrets of its history.
-   *
-   * @param executionId - from 1; without it the current or last one
-   * @throws InstanceNotFoundError, TypeError as {@link getHistory}
-   * @throws PayloadError when a value cannot be decoded
-   *
-   * @example
-   * ```ts
-   * await writeFile('order-1.json', JSON.stringify(await client.exportHistory('order-1'), null, 2));
-   * ```
-   */
-  async exportHistory(id: string, executionId?: number): Promise<HistoryExport> {
-    checkExecution(id, executionId, 'client.exportHistory');
-    return exportHistory(this.#port, id, executionId);
-  }
-
-  /**
-   * Returns the executions of an instance, newest first: to iterate over, or page by page. Each has its status, times,
-   * number of events, input and output. No history is read as a whole. Executions whose histories were pruned are left
-   * out.
-   *
-   * @throws TypeError when an argument is wrong
-   *
-   * @example
-   * ```ts
-   * for await (const { executionId, status, events } of client.executions('monitor-1', { limit: 10 }))
-   *   console.log(executionId, status, events);
-   * ```
-   */
-  executions(id: string, options?: ExecutionsOptions): ExecutionList {
-    checkName(id, 'instance id');
-    return new ExecutionList(this.#port, id, checkOptions(options, EXECUTIONS_OPTIONS, 'client.executions') ?? {});
-  }
-
-  /**
    * Returns an instance with its descendants: its children, theirs, and so on, level by level. `hasMore` of an instance
    * says that the depth or the limit left children out.
    *
@@ -557,10 +477,10 @@ export class Client extends StoreClient {
    */
   async deleteInstance(id: string, options?: DeleteOptions): Promise<{ deleted: number }> {
     checkName(id, 'instance id');
-    const { descendants = false } = checkOptions(options, DELETE_OPTIONS, 'client.deleteInstance') ?? {};
+    const { descendants = false, signal } = checkOptions(options, DELETE_OPTIONS, 'client.deleteInstance') ?? {};
     return this.#requests.query('delete', id, async () => {
-      if (descendants) return { deleted: await deleteTree(this.#port, id) };
-      await this.#port.request({ kind: 'delete', id });
+      if (descendants) return { deleted: await deleteTree(this.#port, id, signal) };
+      await this.#port.request({ kind: 'delete', id }, null, signal);
       return { deleted: 1 };
     });
   }
@@ -589,8 +509,3 @@ export class Client extends StoreClient {
 }
 
 markCopy(Client);
-
-function checkExecution(id: unknown, executionId: unknown, where: string): void {
-  checkName(id, 'instance id');
-  if (executionId !== undefined) whole(1)(executionId, `${where}: the executionId`);
-}

@@ -1,14 +1,14 @@
 // Waits of clients for the ends of instances. A wait that runs out of time says why the instance does not go on.
 
 import { TimeoutError } from '../errors/errors.ts';
-import type { StorePort } from '../store/providers.ts';
+import type { PendingReply, StorePort } from '../store/providers.ts';
 import { NODE_TIMERS } from '../util/timers.ts';
 import { shareWorkers } from './description.ts';
 import { describeInstance } from './instance-description.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import type { Requests } from './requests.ts';
 import { waitReason } from './wait-reason.ts';
-import { within } from './watching.ts';
+import { type WaitLimits, within } from './watching.ts';
 import type { WorkerWatch } from './worker-watch.ts';
 
 /** The longest time that finding the reason for an overdue wait may take, ms. */
@@ -33,13 +33,15 @@ export class EndWaits {
    *
    * @throws InstanceNotFoundError when there is no instance of that id
    * @throws TimeoutError when that has not happened in time
+   * @throws the reason of the signal when it is aborted first
    */
-  async end<T>(id: string, timeoutMs: number | undefined, orSuspension: boolean): Promise<InstanceStatus<T>> {
+  async end<T>(id: string, limits: WaitLimits, orSuspension: boolean): Promise<InstanceStatus<T>> {
+    limits.signal?.throwIfAborted();
     const over = this.watch.begin();
     try {
       const reply = await this.requests.query('wait', id, () => {
-        const pending = this.port.open({ kind: 'waitForEnd', id, orSuspension });
-        return within(pending, timeoutMs, this.port.timers, () => this.late(id, timeoutMs));
+        const begin = (): PendingReply => this.port.open({ kind: 'waitForEnd', id, orSuspension });
+        return within(begin, limits, this.port.timers, () => this.late(id, limits));
       });
       return this.requests.statusOf<T>(reply) as InstanceStatus<T>;
     } finally {
@@ -54,10 +56,10 @@ export class EndWaits {
     return reason === undefined ? status : { ...status, reason };
   }
 
-  private async late(id: string, timeoutMs: number | undefined): Promise<never> {
+  private async late(id: string, { timeoutMs, signal }: WaitLimits): Promise<never> {
     // A store that does not answer must not hold up the error.
-    const read = { reply: this.readReason(id), abandon() {} };
-    const reason = await within(read, REASON_MS, NODE_TIMERS, () => null).catch(() => null);
+    const read = (): PendingReply => ({ reply: this.readReason(id), abandon() {} });
+    const reason = await within(read, { timeoutMs: REASON_MS, signal }, NODE_TIMERS, () => null).catch(() => null);
     const message = `instance '${id}' has not ended within ${timeoutMs} ms`;
     throw new TimeoutError(reason === null ? message : `${message}: ${reason}`, {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),

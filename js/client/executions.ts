@@ -1,6 +1,7 @@
 // The executions of an instance, the newest first.
 
 import type { StorePort } from '../store/providers.ts';
+import { abortSignal } from '../util/abort.ts';
 import { type OptionTable, whole } from '../util/options.ts';
 import { Place } from '../values/codec-context.ts';
 import { cancellationError, fromErrorPayload, fromPayload, terminationError } from '../values/payload.ts';
@@ -40,9 +41,14 @@ export interface ExecutionsOptions {
   from?: number;
   /** Most executions in all. Default: any number when iterated over, 100 for `page()`. */
   limit?: number;
+  /**
+   * When aborted, ends the reading at once: the iteration throws the signal's reason, and `page()` rejects with it.
+   * Default: none.
+   */
+  signal?: AbortSignal;
 }
 
-export const EXECUTIONS_OPTIONS: OptionTable = { from: whole(1), limit: whole(1) };
+export const EXECUTIONS_OPTIONS: OptionTable = { from: whole(1), limit: whole(1), signal: abortSignal };
 
 /** A page of the executions of an instance. */
 export interface ExecutionsPage {
@@ -82,6 +88,7 @@ export class ExecutionList implements AsyncIterable<ExecutionInfo> {
   readonly #id: string;
   readonly #from: number | null;
   readonly #limit: number | undefined;
+  readonly #signal: AbortSignal | undefined;
 
   /** @internal */
   constructor(port: StorePort, id: string, options: ExecutionsOptions) {
@@ -89,6 +96,7 @@ export class ExecutionList implements AsyncIterable<ExecutionInfo> {
     this.#id = id;
     this.#from = options.from ?? null;
     this.#limit = options.limit;
+    this.#signal = options.signal;
   }
 
   /**
@@ -117,7 +125,7 @@ export class ExecutionList implements AsyncIterable<ExecutionInfo> {
     let from = this.#from;
     for (let left = limit; left > 0; ) {
       const request = { kind: 'executions', id: this.#id, key, from, limit: Math.min(left, READ_MAX) } as const;
-      const page = JSON.parse((await this.#port.request(request)) as string) as PageData;
+      const page = JSON.parse((await this.#port.request(request, null, this.#signal)) as string) as PageData;
       const items = page.executions.flatMap((execution) => infoOf(this.#id, execution, page, this.#port.texts) ?? []);
       yield { items, next: page.next };
       if (page.next === null) return;

@@ -3,15 +3,26 @@
 import { CancelledError, SuspendedError } from '../errors/errors.ts';
 import type { OrchestrationDefinition } from '../orchestration/definition.ts';
 import type { EventDefinition, MessageArguments, QueueDefinition } from '../orchestration/messages.ts';
+import { untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
-import { checkOptions, duration, type OptionTable, oneOf } from '../util/options.ts';
+import { checkOptions, type OptionTable, oneOf } from '../util/options.ts';
 import { checkRuns } from './addressed.ts';
 import type { Client } from './client.ts';
 import type { EndWaits } from './end-waits.ts';
 import type { StatusOptions } from './inputs.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { suspensionReason } from './wait-reason.ts';
-import { STATUS_CHANGES_OPTIONS, type StatusChange, StatusChanges, type StatusChangesOptions } from './watching.ts';
+import {
+  STATUS_CHANGES_OPTIONS,
+  type StatusChange,
+  type StatusChangeArguments,
+  type StatusChangeOptions,
+  StatusChanges,
+  type StatusChangesOptions,
+  statusChangeWait,
+  WAIT_OPTIONS,
+  waitForStatusChange,
+} from './watching.ts';
 
 /** Options of {@link InstanceHandle.result}. */
 export interface ResultOptions {
@@ -22,10 +33,21 @@ export interface ResultOptions {
    * {@link SuspendedError} at once. `'wait'` waits until the instance is resumed and has ended.
    */
   onSuspended?: 'throw' | 'wait';
+  /**
+   * When aborted, ends the wait at once: `result` rejects with the signal's reason. The instance goes on: to cancel it,
+   * call {@link InstanceHandle.cancel}. Default: none.
+   *
+   * @example
+   * ```ts
+   * const receipt = await handle.result({ signal: request.signal });
+   * const other = await handle.result({ signal: AbortSignal.any([request.signal, AbortSignal.timeout(20_000)]) });
+   * ```
+   */
+  signal?: AbortSignal;
 }
 
 /** The checks of {@link ResultOptions}. */
-const RESULT_OPTIONS = { timeout: duration(), onSuspended: oneOf('throw', 'wait') } satisfies OptionTable;
+const RESULT_OPTIONS = { ...WAIT_OPTIONS, onSuspended: oneOf('throw', 'wait') } satisfies OptionTable;
 
 /**
  * A handle of one instance, with the types of its output, its custom status and its input. The methods that read throw
@@ -62,18 +84,19 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   }
 
   /**
-   * Waits until the instance has ended, and returns its output.
+   * Waits until the instance has ended, and returns its output. The end of the wait does not end the instance.
    *
    * @throws the error that the orchestration threw, when it Failed; `CancelledError` when it was cancelled or
    *   terminated
    * @throws SuspendedError as soon as the instance is Suspended, unless `onSuspended` is `'wait'`
    * @throws TimeoutError when the instance has not ended in time; its `reason` says why, where that is known
+   * @throws the signal's reason when `signal` is aborted
    * @throws InstanceNotFoundError when there is no instance of that id
    */
   async result(options?: ResultOptions): Promise<O> {
-    const { timeout, onSuspended = 'throw' } = checkOptions(options, RESULT_OPTIONS, 'handle.result') ?? {};
+    const { timeout, onSuspended = 'throw', signal } = checkOptions(options, RESULT_OPTIONS, 'handle.result') ?? {};
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'handle.result: timeout');
-    const found = await this.#waits.end<O>(this.id, timeoutMs, onSuspended === 'throw');
+    const found = await this.#waits.end<O>(this.id, { timeoutMs, signal }, onSuspended === 'throw');
     checkRuns(this.#definition, found);
     const { status, output, error } = found;
     if (status === 'Completed') return output as O;
@@ -93,13 +116,16 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   }
 
   /** See {@link Client.waitForStatusChange}. */
-  async waitForStatusChange(
+  waitForStatusChange(lastVersion: number, options?: StatusChangeOptions): Promise<CustomStatus<S> | null>;
+  waitForStatusChange(
     lastVersion: number,
     pollInterval?: Duration,
     timeout?: Duration,
-  ): Promise<CustomStatus<S> | null> {
-    await this.#check();
-    return this.#client.waitForStatusChange<S>(this.id, lastVersion, pollInterval, timeout);
+  ): Promise<CustomStatus<S> | null>;
+  async waitForStatusChange(...args: StatusChangeArguments): Promise<CustomStatus<S> | null> {
+    const wait = statusChangeWait(args, 'handle.waitForStatusChange');
+    await untilAborted(wait.signal, () => ({ reply: this.#check(), abandon() {} }));
+    return waitForStatusChange<S>(this.#waits.port, this.id, wait);
   }
 
   /** See {@link Client.statusChanges}. */

@@ -1,6 +1,7 @@
 // Histories for clients: as events, page by page, and as the JSON that a replay test keeps.
 
 import type { StorePort } from '../store/providers.ts';
+import { abortSignal } from '../util/abort.ts';
 import { type OptionTable, whole } from '../util/options.ts';
 import { fromPayload } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
@@ -140,14 +141,19 @@ interface PageData {
  * Iterates over the pages of an execution's history. Each page is read on demand. All are of one instance and one
  * execution.
  */
-async function* pages(port: StorePort, id: string, executionId: number | undefined): AsyncGenerator<PageData, void> {
+async function* pages(
+  port: StorePort,
+  id: string,
+  executionId: number | undefined,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<PageData, void> {
   let at: { key: number | null; executionId: number | null; from: number } = {
     key: null,
     executionId: executionId ?? null,
     from: 1,
   };
   for (;;) {
-    const reply = await port.request({ kind: 'history', id, ...at, limit: null });
+    const reply = await port.request({ kind: 'history', id, ...at, limit: null }, null, signal);
     const page = JSON.parse(reply as string) as PageData;
     yield page;
     if (page.isLast) return;
@@ -159,22 +165,36 @@ export async function* historyEvents(
   port: StorePort,
   id: string,
   executionId: number | undefined,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<HistoryEvent, void> {
   let places: EventPlaces | null = null;
-  for await (const page of pages(port, id, executionId)) {
+  for await (const page of pages(port, id, executionId, signal)) {
     places ??= placesOf(port, id, page);
     for (const event of page.events) yield eventOf(event, port.texts, places);
   }
 }
+
+/** Options of {@link Client.getHistory}, {@link Client.historyEvents} and {@link Client.exportHistory}. */
+export interface HistoryOptions {
+  /** When aborted, ends the reading at once with the signal's reason. Default: none. */
+  signal?: AbortSignal;
+}
+
+export const HISTORY_OPTIONS: OptionTable = { signal: abortSignal };
 
 /** Most events that a store reads at once. */
 const PAGE_MAX = 2_000;
 
 export const HISTORY_PAGE_OPTIONS: OptionTable = { executionId: whole(1), from: whole(1), limit: whole(1, PAGE_MAX) };
 
-export async function historyPage(port: StorePort, id: string, options: HistoryPageOptions): Promise<HistoryPage> {
+export async function historyPage(
+  port: StorePort,
+  id: string,
+  options: HistoryPageOptions,
+  signal?: AbortSignal,
+): Promise<HistoryPage> {
   const { executionId = null, from = 1, limit = PAGE_MAX } = options;
-  const reply = await port.request({ kind: 'history', id, key: null, executionId, from, limit });
+  const reply = await port.request({ kind: 'history', id, key: null, executionId, from, limit }, null, signal);
   const page = JSON.parse(reply as string) as PageData;
   const places = placesOf(port, id, page);
   if (places !== null) await noteChildren(port, id, page, places);
@@ -221,14 +241,16 @@ export async function exportHistory(
   port: StorePort,
   id: string,
   executionId: number | undefined,
+  signal: AbortSignal | undefined,
 ): Promise<HistoryExport> {
   // Read the status before the history. An instance that is Pending at this point has one event, and later events do
   // not matter.
-  const status = JSON.parse((await port.request({ kind: 'status', id })) ?? 'null') as StatusData | null;
+  const reply = await port.request({ kind: 'status', id }, null, signal);
+  const status = JSON.parse(reply ?? 'null') as StatusData | null;
   const events: ExportedEvent[] = [];
   let execution = 0;
   let places: EventPlaces | null = null;
-  for await (const page of pages(port, id, executionId)) {
+  for await (const page of pages(port, id, executionId, signal)) {
     execution = page.executionId;
     places ??= placesOf(port, id, page);
     for (const event of page.events) events.push(exportedOf(event, port.texts, places));

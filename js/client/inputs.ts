@@ -24,10 +24,14 @@ const AT_ONCE_MAX = 16;
  *
  * @throws PayloadError when the input cannot be read
  */
-export async function withInput<S extends InstanceStatus>(port: StorePort, status: S): Promise<S> {
+export async function withInput<S extends InstanceStatus>(
+  port: StorePort,
+  status: S,
+  signal?: AbortSignal,
+): Promise<S> {
   const { id, executionId } = status;
   try {
-    const { events } = await historyPage(port, id, { executionId, limit: 1 });
+    const { events } = await historyPage(port, id, { executionId, limit: 1 }, signal);
     const input: unknown = events[0]?.payload;
     return input === undefined ? status : { ...status, input };
   } catch (error) {
@@ -37,11 +41,15 @@ export async function withInput<S extends InstanceStatus>(port: StorePort, statu
 }
 
 /** Returns each status with its input, in the same order. */
-export async function withInputs<S extends InstanceStatus>(port: StorePort, statuses: readonly S[]): Promise<S[]> {
+export async function withInputs<S extends InstanceStatus>(
+  port: StorePort,
+  statuses: readonly S[],
+  signal?: AbortSignal,
+): Promise<S[]> {
   const found: S[] = [];
   const left = statuses.entries();
   const work = async (): Promise<void> => {
-    for (const [n, status] of left) found[n] = await withInput(port, status);
+    for (const [n, status] of left) found[n] = await withInput(port, status, signal);
   };
   await Promise.all(Array.from({ length: Math.min(AT_ONCE_MAX, statuses.length) }, work));
   return found;

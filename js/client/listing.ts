@@ -1,6 +1,7 @@
 // Lists of instances: filters and pages.
 
 import type { StorePort } from '../store/providers.ts';
+import { abortSignal } from '../util/abort.ts';
 import {
   bool,
   listOfNames,
@@ -65,6 +66,11 @@ export interface ListOptions extends InstanceFilter {
    * `true`: each instance has its `input`, which costs another request to the store for each. Default: `false`.
    */
   input?: boolean;
+  /**
+   * When aborted, ends the reading at once: the iteration throws the signal's reason, and `page()` rejects with it.
+   * Default: none.
+   */
+  signal?: AbortSignal;
 }
 
 /** Options of {@link Client.prune}. */
@@ -75,6 +81,11 @@ export interface PruneOptions extends Omit<InstanceFilter, 'status'> {
   completedBefore?: Date | string;
   /** Most instances to delete, the longest ended first. Default: any number. */
   limit?: number;
+  /**
+   * When aborted, ends the call at once: it rejects with the signal's reason. The deletion ends after the batch of at
+   * most 200 instances that is under way, and what was deleted stays deleted. Default: none.
+   */
+  signal?: AbortSignal;
 }
 
 /** Options of {@link Client.pruneExecutions}. */
@@ -83,6 +94,11 @@ export interface PruneExecutionsOptions extends InstanceFilter {
   completedBefore?: Date | string;
   /** Number of last executions that each instance keeps, including the current one; at least 1. */
   keep: number;
+  /**
+   * When aborted, ends the call at once: it rejects with the signal's reason. The deletion ends after the step that is
+   * under way, and what was deleted stays deleted. Default: none.
+   */
+  signal?: AbortSignal;
 }
 
 /** A page of a list of instances. */
@@ -134,13 +150,21 @@ const FILTER = {
   createdBefore: time,
 } satisfies OptionTable;
 
-export const LIST_OPTIONS: OptionTable = { status: someOf(...STATES), ...FILTER, limit: whole(1), cursor, input: bool };
+export const LIST_OPTIONS: OptionTable = {
+  status: someOf(...STATES),
+  ...FILTER,
+  limit: whole(1),
+  cursor,
+  input: bool,
+  signal: abortSignal,
+};
 
 export const PRUNE_OPTIONS: OptionTable = {
   status: someOf(...ENDED_STATES),
   ...FILTER,
   completedBefore: time,
   limit: whole(1),
+  signal: abortSignal,
 };
 
 export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = {
@@ -148,6 +172,7 @@ export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = {
   ...FILTER,
   completedBefore: time,
   keep: whole(1),
+  signal: abortSignal,
 };
 
 /** Returns the filter as the addon takes it. The options must have been checked. */
@@ -196,6 +221,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
   readonly #cursor: string | null;
   readonly #limit: number | undefined;
   readonly #hasInputs: boolean;
+  readonly #signal: AbortSignal | undefined;
 
   /** @internal */
   constructor(port: StorePort, options: ListOptions) {
@@ -204,6 +230,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
     this.#cursor = options.cursor ?? null;
     this.#limit = options.limit;
     this.#hasInputs = options.input === true;
+    this.#signal = options.signal;
   }
 
   /** Returns `limit` instances, or fewer if there are no more, and the cursor to go on from. */
@@ -226,10 +253,11 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
     let cursor = this.#cursor;
     for (let left = limit; left > 0; ) {
       const count = Math.min(left, READ_MAX);
-      const reply = await this.#port.request({ kind: 'list', filter: this.#filter, cursor, limit: count });
+      const request = { kind: 'list', filter: this.#filter, cursor, limit: count } as const;
+      const reply = await this.#port.request(request, null, this.#signal);
       const page = JSON.parse(reply as string) as { items: StatusData[]; cursor: string | null };
       const items = page.items.map((data) => statusOf(data, this.#port.texts));
-      yield { items: this.#hasInputs ? await withInputs(this.#port, items) : items, cursor: page.cursor };
+      yield { items: this.#hasInputs ? await withInputs(this.#port, items, this.#signal) : items, cursor: page.cursor };
       ({ cursor } = page);
       if (cursor === null) return;
       left -= page.items.length;

@@ -11,6 +11,7 @@
 
 import { PayloadError } from '../errors/errors.ts';
 import type { StorePort } from '../store/providers.ts';
+import { abortSignal, untilAborted } from '../util/abort.ts';
 import { bool, func, type OptionTable } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import { Place } from '../values/codec-context.ts';
@@ -25,7 +26,8 @@ export interface RecodeOptions {
   /** Called after each page, which holds at most 500 rows and some 1 MiB. */
   onProgress?: (progress: RecodeProgress) => void;
   /**
-   * When aborted, ends the run between two pages: it rejects with the reason, and texts that were encoded anew stay so.
+   * When aborted, ends the call at once: it rejects with the signal's reason. At most the page that is under way is
+   * still encoded anew, and texts that were encoded anew stay so. Default: none.
    */
   signal?: AbortSignal;
 }
@@ -67,9 +69,7 @@ export interface RecodeFailure {
 export const RECODE_OPTIONS: OptionTable = {
   dryRun: bool,
   onProgress: func,
-  signal(value, path) {
-    if (!isInstance(value, AbortSignal)) throw new TypeError(`${path} must be an AbortSignal`);
-  },
+  signal: abortSignal,
 };
 
 /** The tables, in the order in which values move from one to the next. */
@@ -140,7 +140,6 @@ class Recoding {
     let isDone = true;
     for (const table of TABLES) {
       for (let after: string | null = null; ; ) {
-        this.options.signal?.throwIfAborted();
         const page: PageData = await this.page(table, after);
         isDone = (await this.recode(table, page.texts)) && isDone;
         this.rows += page.walked;
@@ -157,7 +156,8 @@ class Recoding {
     // A dry run also counts the texts of the codec's key. No stored text begins with `!`, so none is left out.
     const except = dryRun ? '!' : keyPrefix(this.keyId);
     const head = dryRun ? HEAD : null;
-    return JSON.parse((await this.port.request({ kind: 'texts', table, after, except, head })) as string) as PageData;
+    const request = { kind: 'texts', table, after, except, head } as const;
+    return JSON.parse((await this.port.request(request, null, this.options.signal)) as string) as PageData;
   }
 
   /**
@@ -165,9 +165,13 @@ class Recoding {
    */
   private async recode(table: Table, texts: readonly TextData[]): Promise<boolean> {
     const changes: Change[] = [];
-    for (const data of texts) for await (const change of this.changesOf(table, data)) changes.push(change);
+    for (const data of texts) {
+      this.options.signal?.throwIfAborted();
+      for await (const change of this.changesOf(table, data)) changes.push(change);
+    }
     if (changes.length === 0) return true;
-    const replaced = Number(await this.port.request({ kind: 'replaceTexts', table }, JSON.stringify(changes)));
+    const request = { kind: 'replaceTexts', table } as const;
+    const replaced = Number(await this.port.request(request, JSON.stringify(changes), this.options.signal));
     this.recoded += replaced;
     return replaced === changes.length;
   }
@@ -282,7 +286,12 @@ function metaOf(text: string | null): Record<string, unknown> {
 }
 
 /** Encodes anew all texts of a store whose key is not the one that its codec writes with. */
-export async function recode(port: StorePort, options: RecodeOptions): Promise<Recoded> {
+export function recode(port: StorePort, options: RecodeOptions): Promise<Recoded> {
+  // Each request ends by the signal, and so does the wait for the codec here.
+  return untilAborted(options.signal, () => ({ reply: recodeAll(port, options), abandon() {} }));
+}
+
+async function recodeAll(port: StorePort, options: RecodeOptions): Promise<Recoded> {
   const { dryRun = false } = options;
   const keyId = keyIdOf(
     port.texts.hasCodec ? await port.texts.encoded('null', 'probe', new Place('', null, 'probe')) : '',
@@ -295,7 +304,7 @@ export async function recode(port: StorePort, options: RecodeOptions): Promise<R
   }
   const recoding = new Recoding(port, keyId, options);
   // Texts that deleted instances have left are swept first, so that they need not be read.
-  if (!dryRun) await port.request({ kind: 'sweep' });
+  if (!dryRun) await port.request({ kind: 'sweep' }, null, options.signal);
   while (!(await recoding.walkOnce())) {
     if (recoding.walk < WALKS_MAX) continue;
     throw new PayloadError(

@@ -54,6 +54,7 @@ export abstract class StoreClient {
    * @param options - conditions; `{}` matches every instance that has ended
    * @returns the number of deleted instances
    * @throws TypeError naming the option that is unknown or wrong
+   * @throws the signal's reason when `signal` is aborted
    *
    * @example
    * ```ts
@@ -64,8 +65,8 @@ export abstract class StoreClient {
   async prune(options: PruneOptions): Promise<{ deleted: number }> {
     if (options === undefined)
       throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
-    const { limit = null, ...filter } = checkOptions(options, PRUNE_OPTIONS, 'client.prune');
-    const reply = await this.#port.request({ kind: 'prune', filter: storeFilter(filter), limit });
+    const { limit = null, signal, ...filter } = checkOptions(options, PRUNE_OPTIONS, 'client.prune');
+    const reply = await this.#port.request({ kind: 'prune', filter: storeFilter(filter), limit }, null, signal);
     return { deleted: Number(reply) };
   }
 
@@ -76,6 +77,7 @@ export abstract class StoreClient {
    * @param options - conditions, and the number of executions that each instance keeps
    * @returns the number of executions whose history was deleted
    * @throws TypeError naming the option that is missing, unknown or wrong
+   * @throws the signal's reason when `signal` is aborted
    *
    * @example
    * ```ts
@@ -83,10 +85,11 @@ export abstract class StoreClient {
    * ```
    */
   async pruneExecutions(options: PruneExecutionsOptions): Promise<{ deleted: number }> {
-    const { keep, ...filter } = checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions') ?? {};
+    const { keep, signal, ...filter } = checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions') ?? {};
     if (keep === undefined)
       throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
-    const reply = await this.#port.request({ kind: 'pruneExecutions', filter: storeFilter(filter), keep });
+    const request = { kind: 'pruneExecutions', filter: storeFilter(filter), keep } as const;
+    const reply = await this.#port.request(request, null, signal);
     return { deleted: Number(reply) };
   }
 
@@ -102,6 +105,7 @@ export abstract class StoreClient {
    * removed.
    *
    * @throws TypeError when the provider has no codec, the codec names no key, or an option is wrong
+   * @throws the signal's reason when `signal` is aborted
    *
    * @example
    * ```ts

@@ -2,6 +2,7 @@
 
 import { InstanceNotFoundError, LimitError } from '../errors/errors.ts';
 import type { StorePort } from '../store/providers.ts';
+import { abortSignal } from '../util/abort.ts';
 import { bool, type OptionTable, whole } from '../util/options.ts';
 import { fromNative } from '../values/error-data.ts';
 import { hasEnded, type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
@@ -37,17 +38,28 @@ export interface TreeOptions {
   depth?: number;
   /** Most instances in all, the upper levels first: 1 to 10 000. Default: 1 000. */
   limit?: number;
+  /** When aborted, ends the reading at once: the call rejects with the signal's reason. Default: none. */
+  signal?: AbortSignal;
 }
 
-export const TREE_OPTIONS: OptionTable = { depth: whole(0, DEPTH_MAX), limit: whole(1, INSTANCES_MAX) };
+export const TREE_OPTIONS: OptionTable = {
+  depth: whole(0, DEPTH_MAX),
+  limit: whole(1, INSTANCES_MAX),
+  signal: abortSignal,
+};
 
 /** Options of {@link Client.deleteInstance}. */
 export interface DeleteOptions {
   /** True: also all descendants of the instance, at most 100 000. Default: false, they stay. */
   descendants?: boolean;
+  /**
+   * When aborted, ends the call at once: it rejects with the signal's reason. At most the batch of 1 000 instances that
+   * is under way is still deleted. The lowest are deleted first, so the call can be repeated. Default: none.
+   */
+  signal?: AbortSignal;
 }
 
-export const DELETE_OPTIONS: OptionTable = { descendants: bool };
+export const DELETE_OPTIONS: OptionTable = { descendants: bool, signal: abortSignal };
 
 interface GrowingTree extends InstanceTree {
   readonly children: GrowingTree[];
@@ -55,15 +67,15 @@ interface GrowingTree extends InstanceTree {
 }
 
 export async function readTree(port: StorePort, id: string, options: TreeOptions): Promise<InstanceTree> {
-  const { depth = DEPTH, limit = INSTANCES } = options;
-  const top = treeOf(await readStatus(port, id));
+  const { depth = DEPTH, limit = INSTANCES, signal } = options;
+  const top = treeOf(await readStatus(port, id, signal));
   const seen = new Set([id]);
   let level = [top];
   for (let below = depth; level.length > 0; below -= 1) {
     const next: GrowingTree[] = [];
     for (const parents of groups(level, READS)) {
       const most = below === 0 ? 0 : limit - seen.size;
-      const pages = await Promise.all(parents.map(({ instance }) => newestChildren(port, instance.id, most)));
+      const pages = await Promise.all(parents.map(({ instance }) => newestChildren(port, instance.id, most, signal)));
       for (const [at, parent] of parents.entries()) {
         const { items, hasMore } = pages[at] as (typeof pages)[number];
         // An id that was used again may be above and below another.
@@ -89,8 +101,10 @@ async function newestChildren(
   port: StorePort,
   parentId: string,
   most: number,
+  signal: AbortSignal | undefined,
 ): Promise<{ items: readonly InstanceStatus[]; hasMore: boolean }> {
-  const { items, cursor } = await new InstanceList(port, { parentId, limit: Math.max(most, 1) }).page();
+  const options = { parentId, limit: Math.max(most, 1), ...(signal === undefined ? {} : { signal }) };
+  const { items, cursor } = await new InstanceList(port, options).page();
   return most > 0 ? { items, hasMore: cursor !== null } : { items: [], hasMore: items.length > 0 };
 }
 
@@ -100,8 +114,8 @@ async function newestChildren(
  *
  * @returns the number of deleted instances
  */
-export async function deleteTree(port: StorePort, id: string): Promise<number> {
-  const top = await readStatus(port, id);
+export async function deleteTree(port: StorePort, id: string, signal: AbortSignal | undefined): Promise<number> {
+  const top = await readStatus(port, id, signal);
   checkEnded(top, id);
   const ids = new Set([id]);
   let level = [id];
@@ -110,7 +124,7 @@ export async function deleteTree(port: StorePort, id: string): Promise<number> {
     for (const parents of groups(level, READS)) {
       await Promise.all(
         parents.map(async (parentId) => {
-          for await (const child of new InstanceList(port, { parentId })) {
+          for await (const child of new InstanceList(port, { parentId, ...(signal === undefined ? {} : { signal }) })) {
             checkEnded(child, id);
             if (ids.has(child.id)) continue;
             if (ids.size > DESCENDANTS_MAX) throw tooMany(id);
@@ -124,10 +138,11 @@ export async function deleteTree(port: StorePort, id: string): Promise<number> {
   }
   let deleted = 0;
   for (const batch of groups([...ids].slice(1).reverse(), DELETE_BATCH)) {
-    const reply = await port.request({ kind: 'prune', filter: storeFilter({ ids: batch }), limit: null });
+    const request = { kind: 'prune', filter: storeFilter({ ids: batch }), limit: null } as const;
+    const reply = await port.request(request, null, signal);
     deleted += Number(reply);
   }
-  await port.request({ kind: 'delete', id });
+  await port.request({ kind: 'delete', id }, null, signal);
   return deleted + 1;
 }
 
@@ -149,8 +164,9 @@ function tooMany(id: string): LimitError {
   );
 }
 
-async function readStatus(port: StorePort, id: string): Promise<InstanceStatus> {
-  const data = JSON.parse((await port.request({ kind: 'status', id })) ?? 'null') as StatusData | null;
+async function readStatus(port: StorePort, id: string, signal: AbortSignal | undefined): Promise<InstanceStatus> {
+  const reply = await port.request({ kind: 'status', id }, null, signal);
+  const data = JSON.parse(reply ?? 'null') as StatusData | null;
   if (data === null) throw new InstanceNotFoundError(`there is no instance '${id}'`, { instanceId: id });
   return statusOf(data, port.texts);
 }

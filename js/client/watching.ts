@@ -1,8 +1,9 @@
 // Waiting for an instance: with a timeout, or for successive changes of its custom status.
 
 import { type PendingReply, type StorePort, shownToCaller } from '../store/providers.ts';
-import { type OptionTable, whole } from '../util/options.ts';
-import { isInstance } from '../util/show.ts';
+import { type Abandonable, abortSignal, onAbort, untilAborted } from '../util/abort.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkOptions, duration, type OptionTable, whole } from '../util/options.ts';
 import type { Timers } from '../util/timers.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromPayload } from '../values/payload.ts';
@@ -14,9 +15,35 @@ export interface StatusChange<S = unknown> extends CustomStatus<S> {
   readonly status: InstanceState;
 }
 
+/** Options of {@link Client.waitForOrchestration}. */
+export interface WaitOptions {
+  /** Longest wait. Default: for ever. */
+  timeout?: Duration;
+  /**
+   * When aborted, ends the wait at once: the call rejects with the signal's reason. The instance goes on: to cancel it,
+   * call {@link Client.cancelInstance}. Default: none.
+   */
+  signal?: AbortSignal;
+}
+
+/** The checks of {@link WaitOptions}. */
+export const WAIT_OPTIONS = { timeout: duration(), signal: abortSignal } satisfies OptionTable;
+
+/** Options of {@link Client.waitForStatusChange}. */
+export interface StatusChangeOptions extends WaitOptions {
+  /** Interval of looking for a change in another process. The store may look more often. */
+  pollInterval?: Duration;
+}
+
+/** The checks of {@link StatusChangeOptions}. */
+export const STATUS_CHANGE_OPTIONS = { ...WAIT_OPTIONS, pollInterval: duration(1) } satisfies OptionTable;
+
 /** Options of {@link Client.statusChanges}. */
 export interface StatusChangesOptions {
-  /** When aborted, ends the watch at once: the iteration throws the signal's reason. */
+  /**
+   * When aborted, ends the watch at once: the iteration throws the signal's reason. The instance goes on. Default:
+   * none.
+   */
   signal?: AbortSignal;
   /**
    * The `customStatusVersion` that is known already. Default 0: the current custom status comes first, if it was ever
@@ -26,9 +53,7 @@ export interface StatusChangesOptions {
 }
 
 export const STATUS_CHANGES_OPTIONS: OptionTable = {
-  signal(value, path) {
-    if (!isInstance(value, AbortSignal)) throw new TypeError(`${path} must be an AbortSignal`);
-  },
+  signal: abortSignal,
   lastVersion: whole(0),
 };
 
@@ -48,6 +73,49 @@ export function changeOf<S>(reply: string | null, port: StorePort, id: string): 
       port.texts.types,
     ) as S | undefined,
   };
+}
+
+/** The arguments of `waitForStatusChange` of a client, behind the id. */
+export type StatusChangeArguments = readonly [
+  lastVersion: number,
+  pollIntervalOrOptions?: Duration | StatusChangeOptions,
+  timeout?: Duration,
+];
+
+/** A wait for a later custom status than a known one. */
+interface StatusChangeWait extends WaitLimits {
+  readonly lastVersion: number;
+}
+
+/**
+ * Returns the wait that the arguments of a call ask for.
+ *
+ * @param where - the beginning of an error: `client.waitForStatusChange`
+ * @throws TypeError when an argument is wrong
+ */
+export function statusChangeWait(args: StatusChangeArguments, where: string): StatusChangeWait {
+  const [lastVersion, second, third] = args;
+  whole(0)(lastVersion, `${where}: lastVersion`);
+  const given: StatusChangeOptions =
+    typeof second === 'object' ? second : { ...named('pollInterval', second), ...named('timeout', third) };
+  const { timeout, signal } = checkOptions(given, STATUS_CHANGE_OPTIONS, where);
+  const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, `${where}: timeout`);
+  return { lastVersion, timeoutMs, signal };
+}
+
+function named(name: 'pollInterval' | 'timeout', value: Duration | undefined): StatusChangeOptions {
+  return value === undefined ? {} : { [name]: value };
+}
+
+/** Waits for a change of the custom status; see {@link Client.waitForStatusChange}. */
+export async function waitForStatusChange<S>(
+  port: StorePort,
+  id: string,
+  { lastVersion, ...limits }: StatusChangeWait,
+): Promise<CustomStatus<S> | null> {
+  const begin = (): PendingReply => port.open({ kind: 'waitForStatusChange', id, afterVersion: lastVersion });
+  const change = changeOf<S>(await within(begin, limits, port.timers, () => null), port, id);
+  return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
 }
 
 /**
@@ -106,7 +174,8 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
     if (!this.#isOver) {
       try {
         this.#signal?.throwIfAborted();
-        await this.#check?.();
+        const check = this.#check;
+        if (check !== undefined) await untilAborted(this.#signal, () => ({ reply: check(), abandon() {} }));
         this.#check = undefined;
         const change = changeOf<S>(await this.#wait(), this.#port, this.#id);
         if (change !== null && !this.#isOver) {
@@ -125,9 +194,7 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
   /** Returns the reply; `null` when the wait was stopped first. */
   async #wait(): Promise<string | null> {
     const pending = this.#port.open({ kind: 'waitForStatusChange', id: this.#id, afterVersion: this.#seen });
-    const signal = this.#signal;
-    const aborted = (): void => this.#stop?.(signal?.reason);
-    signal?.addEventListener('abort', aborted);
+    const stopListening = onAbort(this.#signal, (reason) => this.#stop?.(reason));
     try {
       return await new Promise<string | null>((resolve, reject) => {
         this.#stop = (...reason) => {
@@ -139,38 +206,46 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
       });
     } finally {
       this.#stop = undefined;
-      signal?.removeEventListener('abort', aborted);
+      stopListening();
     }
   }
 }
 
+/** The limits of a wait. */
+export interface WaitLimits {
+  /** The longest wait, ms; `undefined`: for ever. */
+  readonly timeoutMs: number | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
 /**
- * Resolves with the reply. When it does not come in time, settles as the value of `late` does.
+ * Begins a request and resolves with its reply. When the reply does not come in time, settles as the value of `late`
+ * does. When the signal is aborted, rejects at once with its reason.
  */
 export function within<T>(
-  pending: PendingReply,
-  timeoutMs: number | undefined,
+  begin: () => PendingReply,
+  { timeoutMs, signal }: WaitLimits,
   timers: Timers,
   late: () => T | Promise<T>,
 ): Promise<string | null | T> {
-  if (timeoutMs === undefined) return shownToCaller(pending.reply);
-  return shownToCaller(
-    new Promise((resolve, reject) => {
+  const timed = (): Abandonable<string | null | T> => {
+    const pending = begin();
+    if (timeoutMs === undefined) return pending;
+    let stop = (): void => {};
+    const reply = new Promise<string | null | T>((resolve, reject) => {
       const expire = (): void => {
         pending.abandon();
         resolve(late());
       };
       const timer = timers.after(timeoutMs, expire, true);
-      pending.reply.then(
-        (reply) => {
-          timer.clear();
-          resolve(reply);
-        },
-        (error: unknown) => {
-          timer.clear();
-          reject(error);
-        },
-      );
-    }),
-  );
+      stop = () => timer.clear();
+      pending.reply.finally(stop).then(resolve, reject);
+    });
+    const abandon = (): void => {
+      stop();
+      pending.abandon();
+    };
+    return { reply, abandon };
+  };
+  return shownToCaller(untilAborted(signal, timed), signal);
 }

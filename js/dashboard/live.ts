@@ -57,6 +57,8 @@ export class LiveStreams {
           ending.signal.addEventListener('abort', () => to.taken(), { once: true });
           void run(to, ending.signal)
             .catch((error: unknown) => {
+              // The listener has disconnected.
+              if (ending.signal.aborted && error === ending.signal.reason) return;
               const refusal =
                 refusalOf(error) ??
                 new Refusal(500, 'INTERNAL', 'an internal error ended the stream: see the log of the server');
@@ -152,7 +154,8 @@ export class LiveStreams {
         }
       }
       if (hasEnded(instance.status)) return stream.send('end', {});
-      if (!signal.aborted) await client.waitForStatusChange(id, instance.customStatusVersion, LOOK_MS, LOOK_MS);
+      if (!signal.aborted)
+        await client.waitForStatusChange(id, instance.customStatusVersion, { timeout: LOOK_MS, signal });
     }
   }
 }

@@ -11,6 +11,7 @@ import {
   type StoreRequest,
 } from '../binding/store.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
+import { type Abandonable, untilAborted } from '../util/abort.ts';
 import { markCopy, otherCopyNote } from '../util/copy.ts';
 import { TIMER_MAX_MS } from '../util/duration.ts';
 import { bool, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
@@ -28,12 +29,8 @@ interface PendingRequest {
   reject(error: unknown): void;
 }
 
-/** A request that the caller can abandon. */
-export interface PendingReply {
-  readonly reply: Promise<string | null>;
-  /** Abandons the request: its promise stays pending for ever. */
-  abandon(): void;
-}
+/** A request that the caller can abandon. Its promise then stays pending for ever. */
+export type PendingReply = Abandonable<string | null>;
 
 /**
  * Requests to a store and their replies. All replies of a store arrive here, in batches, so that a thousand waiting
@@ -65,9 +62,15 @@ export class StorePort {
     this.nextReply = attachReplies(store, this.takeReplies);
   }
 
-  /** Makes a request and waits for its reply. `value` is the text of the value that goes with it. */
-  request(question: StoreRequest, value: string | null = null): Promise<string | null> {
-    return shownToCaller(this.open(question, value).reply);
+  /**
+   * Makes a request and waits for its reply. `value` is the text of the value that goes with it. When `signal` is
+   * aborted, rejects at once with its reason.
+   */
+  request(question: StoreRequest, value: string | null = null, signal?: AbortSignal): Promise<string | null> {
+    return shownToCaller(
+      untilAborted(signal, () => this.open(question, value)),
+      signal,
+    );
   }
 
   /** Makes a request that the caller can abandon. */
@@ -199,13 +202,14 @@ export class StorePort {
 
 /**
  * Returns the same promise, but its error has the stack of the waiting caller: the addon's replies arrive on a stack of
- * their own, which tells a reader nothing.
+ * their own, which tells a reader nothing. The reason of an aborted signal is the caller's, and stays as it is.
  */
-export async function shownToCaller<T>(reply: Promise<T>): Promise<T> {
+export async function shownToCaller<T>(reply: Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await reply;
   } catch (error) {
-    if (error instanceof Error) Error.captureStackTrace(error, shownToCaller);
+    const isReason = signal?.aborted === true && error === signal.reason;
+    if (error instanceof Error && !isReason) Error.captureStackTrace(error, shownToCaller);
     throw error;
   }
 }

@@ -330,9 +330,11 @@ impl StoreRequest {
                 let reply = caller.text(|page| listing::page_text(&page));
                 store.list(listing::filter(&list.filter)?, after, list.limit, reply);
             }
-            Self::Prune(Prune { filter, limit }) => store.prune(listing::filter(&filter)?, limit, caller.number()),
+            Self::Prune(Prune { filter, limit }) => {
+                store.prune(caller.wait_id(), listing::filter(&filter)?, limit, caller.number());
+            }
             Self::PruneExecutions(PruneExecutions { filter, keep }) => {
-                store.prune_executions(listing::filter(&filter)?, keep, caller.number());
+                store.prune_executions(caller.wait_id(), listing::filter(&filter)?, keep, caller.number());
             }
             Self::Sweep => store.sweep_all(caller.done()),
             Self::Texts(request) => {

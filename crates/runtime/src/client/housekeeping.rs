@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use perdure_provider::{Filter, Outcome, Place, PruneExecutions, PruneRequest, StoreStats, Write};
 
+use crate::client::abandoning::Deletion;
 use crate::client::store::{Reply, Store, unexpected};
+use crate::client::watch::WaitId;
 use crate::error::RuntimeError;
 use crate::options::{PRUNE_BATCH, PRUNE_WALK, SWEEP_EVENTS};
 
@@ -28,18 +30,19 @@ impl Store {
     }
 
     /// Deletes ended instances that match, those that ended longest ago first and `limit` at most. Replies with the
-    /// number of deleted instances.
-    pub fn prune(self: &Arc<Self>, filter: Filter, limit: Option<u64>, reply: Reply<u64>) {
+    /// number of deleted instances. [`Store::abandon`] ends the deletion before its next batch.
+    pub fn prune(self: &Arc<Self>, id: WaitId, filter: Filter, limit: Option<u64>, reply: Reply<u64>) {
         let this = Arc::clone(self);
+        let deletion = self.deletions.begin(id);
         self.tokio
-            .spawn(async move { reply(this.prune_all(&filter, limit).await) });
+            .spawn(async move { reply(this.prune_all(&deletion, &filter, limit).await) });
     }
 
-    async fn prune_all(&self, filter: &Filter, limit: Option<u64>) -> Result<u64, RuntimeError> {
+    async fn prune_all(&self, deletion: &Deletion, filter: &Filter, limit: Option<u64>) -> Result<u64, RuntimeError> {
         let limit = limit.unwrap_or(u64::MAX);
         let mut deleted = 0;
         let mut after: Option<Place> = None;
-        while deleted < limit {
+        while deleted < limit && !deletion.is_abandoned() {
             let request = PruneRequest {
                 filter: filter.clone(),
                 after,
@@ -50,25 +53,31 @@ impl Store {
             deleted += pruned.deleted as u64;
             after = pruned.next;
             if pruned.deleted > 0 {
-                self.sweep().await?;
+                self.sweep_until(|| deletion.is_abandoned()).await?;
             }
             if after.is_none() {
                 break;
             }
         }
-        self.sweep().await?;
+        self.sweep_until(|| deletion.is_abandoned()).await?;
         Ok(deleted)
     }
 
     /// Deletes the histories of former executions of instances that match, except for the last `keep` of each instance.
-    /// Replies with the number of these executions.
-    pub fn prune_executions(self: &Arc<Self>, filter: Filter, keep: u64, reply: Reply<u64>) {
+    /// Replies with the number of these executions. [`Store::abandon`] ends the deletion before its next step.
+    pub fn prune_executions(self: &Arc<Self>, id: WaitId, filter: Filter, keep: u64, reply: Reply<u64>) {
         let this = Arc::clone(self);
+        let deletion = self.deletions.begin(id);
         self.tokio
-            .spawn(async move { reply(this.prune_all_executions(&filter, keep).await) });
+            .spawn(async move { reply(this.prune_all_executions(&deletion, &filter, keep).await) });
     }
 
-    async fn prune_all_executions(&self, filter: &Filter, keep: u64) -> Result<u64, RuntimeError> {
+    async fn prune_all_executions(
+        &self,
+        deletion: &Deletion,
+        filter: &Filter,
+        keep: u64,
+    ) -> Result<u64, RuntimeError> {
         let mut deleted = 0;
         let mut from = None;
         loop {
@@ -82,7 +91,7 @@ impl Store {
             let pruned = self.provider.prune_executions(request).await?;
             deleted += pruned.deleted as u64;
             from = pruned.next;
-            if from.is_none() {
+            if from.is_none() || deletion.is_abandoned() {
                 return Ok(deleted);
             }
         }
@@ -90,7 +99,12 @@ impl Store {
 
     /// Sweeps step by step, so that turns are committed in between.
     pub(crate) async fn sweep(&self) -> Result<(), RuntimeError> {
-        while self.provider.sweep(SWEEP_EVENTS).await? {}
+        self.sweep_until(|| false).await
+    }
+
+    /// Sweeps as [`sweep`](Self::sweep) does, until `is_over`.
+    async fn sweep_until(&self, is_over: impl Fn() -> bool + Send) -> Result<(), RuntimeError> {
+        while !is_over() && self.provider.sweep(SWEEP_EVENTS).await? {}
         Ok(())
     }
 

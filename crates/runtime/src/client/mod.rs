@@ -3,6 +3,7 @@
 //! This room owns starts, messages, suspensions, deletions, lists, histories and the waits for a status. It runs no
 //! instance. A worker attaches itself to the store, which tells it through a trait about changes that concern it.
 
+pub(crate) mod abandoning;
 pub(crate) mod housekeeping;
 pub(crate) mod reading;
 pub(crate) mod recoding;

@@ -13,6 +13,7 @@ use perdure_provider::{
 };
 use tokio::runtime::Handle;
 
+use crate::client::abandoning::Deletions;
 use crate::client::watch::{Awaiting, WaitId, Watch};
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
@@ -90,6 +91,7 @@ pub struct Store {
     pub(crate) tokio: Handle,
     pub(crate) committer: Arc<Committer>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) deletions: Arc<Deletions>,
     workers: Mutex<Vec<Weak<dyn LocalWorker>>>,
     watching: tokio::task::JoinHandle<()>,
 }
@@ -102,6 +104,7 @@ impl Store {
             committer: Committer::new(Arc::clone(&provider), tokio.clone()),
             watching: tokio.spawn(Arc::clone(&watch).run(Arc::clone(&provider))),
             watch,
+            deletions: Arc::default(),
             workers: Mutex::default(),
             provider,
             clock: Arc::new(StoreClock::new(machine.clone())),
@@ -349,9 +352,16 @@ impl Store {
         }
     }
 
-    /// Forgets a wait. Its reply never comes.
+    /// Forgets a wait, whose reply never comes, or ends a deletion before its next step.
     pub fn abandon(&self, wait: WaitId) {
         self.watch.remove(wait);
+        self.deletions.abandon(wait);
+    }
+
+    /// Returns the number of deletions that are under way.
+    #[must_use]
+    pub fn open_deletions(&self) -> usize {
+        self.deletions.len()
     }
 
     /// Closes the store. No runtime may be using it.

@@ -25,7 +25,7 @@ impl Fixture {
 
     async fn prune(&mut self, filter: Filter, limit: Option<u64>) -> Result<u64, RuntimeError> {
         let pruned = Answer::default();
-        self.store.prune(filter, limit, pruned.reply());
+        self.store.prune((0, 1), filter, limit, pruned.reply());
         self.settle().await;
         pruned.take().expect("it is answered")
     }
@@ -49,6 +49,27 @@ async fn a_running_instance_is_not_deleted() {
     assert_eq!(f.delete("i").await, Err(RuntimeError::NotEnded { id, status }));
     f.event("i", "go").await;
     assert_eq!(f.delete("i").await, Ok(()));
+    f.assert_empty();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_prune_ends_before_its_next_batch() {
+    let mut f = ended(PRUNE_BATCH * 3).await;
+    let pruned = Answer::default();
+    f.store.prune((0, 1), Filter::default(), None, pruned.reply());
+    // Another request of the same handle, and the same number of another handle, are no abandonment.
+    f.store.abandon((0, 2));
+    f.store.abandon((1, 1));
+    f.memory.hold(Call::Prune);
+    f.settle().await;
+    assert_eq!(f.store.open_deletions(), 1);
+    f.store.abandon((0, 1));
+    f.memory.resume(Call::Prune);
+    f.settle().await;
+    assert_eq!(pruned.take().expect("it is answered"), Ok(PRUNE_BATCH as u64));
+    assert_eq!(f.store.open_deletions(), 0);
+    assert_eq!(f.prune(Filter::default(), None).await, Ok(PRUNE_BATCH as u64 * 2));
+    assert_eq!(f.memory.unswept(), 0);
     f.assert_empty();
 }
 
