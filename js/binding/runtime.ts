@@ -9,6 +9,7 @@ import { guard } from './native-error.ts';
 export interface NativeRuntimeOptions {
   readonly threads: number;
   readonly activityConcurrency: number;
+  readonly orchestrationConcurrency: number;
   /** `'any'`: every queue. */
   readonly queues: readonly string[] | 'any';
   readonly cachedInstancesMax: number;

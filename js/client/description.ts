@@ -36,6 +36,8 @@ export interface WorkerDescription {
   readonly threads: number;
   /** `activityConcurrency` of the runtime. */
   readonly activityConcurrency: number;
+  /** `orchestrationConcurrency` of the runtime. */
+  readonly orchestrationConcurrency: number;
   /** Activity attempts that have a slot. */
   readonly runningActivities: number;
   /** Instances in the runtime's memory: those that it owns, and others whose generator it keeps. */

@@ -32,6 +32,20 @@ export interface RuntimeOptions {
   /** The most activity attempts that run at the same time. Default 100. */
   activityConcurrency?: number;
   /**
+   * The most instances of orchestrations that the runtime works on at the same time, 1 to 1 000 000. The others wait in
+   * the store, for this runtime or for another one. An instance counts while it has a turn to run, while an activity of
+   * it runs here, waits for a slot here or waits for its next attempt here, and while it waits for a timer that is due
+   * within a second and no other instance waits for its place. An instance does not count while it waits for events,
+   * messages, children, later timers or activities that other runtimes run. An activity that waits for another instance
+   * keeps the place of its own: with a limit of 1 that other instance needs another runtime. Default 20 000.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { orchestrationConcurrency: 50 });
+   * ```
+   */
+  orchestrationConcurrency?: number;
+  /**
    * Queues whose activities the runtime runs: those of its own orchestrations and, for other runtimes on the store,
    * those that it has registered. `'any'`: every queue, also one that appears later. Default `['default']`; `[]` runs
    * inline activities only.
@@ -147,6 +161,7 @@ export const RUNTIME_OPTIONS = {
   threads: whole(0, THREADS_MAX),
   modules: checkModules,
   activityConcurrency: whole(1, 1_000_000),
+  orchestrationConcurrency: whole(1, 1_000_000),
   queues: checkQueues,
   turnSliceMs: finite(0.1, 60_000),
   cachedInstancesMax: whole(0, 0xffff_ffff),

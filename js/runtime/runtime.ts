@@ -423,6 +423,7 @@ export class Runtime {
     const {
       threads = 0,
       activityConcurrency = 100,
+      orchestrationConcurrency = 20_000,
       cachedInstancesMax = 10_000,
       turnDeadline = '5s',
       workerName = 'perdure',
@@ -431,6 +432,7 @@ export class Runtime {
     const native = createRuntime(this.#port.store, {
       threads,
       activityConcurrency,
+      orchestrationConcurrency,
       queues: this.#queues,
       cachedInstancesMax,
       leaseMs: this.#leaseMs,

@@ -78,7 +78,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('workers report their description at the start, and their load with each heartbeat', async () => {
     const name = store.id('told');
-    const { runtime, called, done } = await working(name, { activityConcurrency: 7, lease: '5s' });
+    const { runtime, called, done } = await working(name, { activityConcurrency: 7, orchestrationConcurrency: 9, lease: '5s' });
     const about = async () => (await store.client.workers())[0]?.about;
     expect(await about()).toMatchObject({
       hostName: hostname(),
@@ -86,6 +86,7 @@ describe.each(STORES)('on $name', (kind) => {
       perdureVersion: manifest.version,
       threads: 0,
       activityConcurrency: 7,
+      orchestrationConcurrency: 9,
       lanes: [{ pinnedJobs: 0, takenJobs: 0, steals: 0, parks: expect.any(Number), busyShare: 0 }],
     });
     const id = store.id();

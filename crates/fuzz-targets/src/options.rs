@@ -17,6 +17,7 @@ pub fn run(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     if let Ok(options) = runtime::parse(text) {
         assert!(options.activity_concurrency > 0);
+        assert!(options.orchestration_concurrency > 0);
     }
     runtime::warns(text);
     let _ = postgres::parse(text);
@@ -62,7 +63,7 @@ fn of_team() -> Filter {
 pub fn seeds() -> Vec<Vec<u8>> {
     [
         concat!(
-            r#"{"threads":2,"activityConcurrency":100,"queues":["default"],"cachedInstancesMax":10000,"#,
+            r#"{"threads":2,"activityConcurrency":100,"orchestrationConcurrency":20000,"queues":["default"],"cachedInstancesMax":10000,"#,
             r#""leaseMs":15000,"turnDeadlineMs":5000,"workerName":"w","logLevel":"info","historyEvents":1000000,"#,
             r#""historyBytes":1073741824,"turnBytes":268435456,"pendingActivities":100000,"mailboxMessages":1000000}"#
         ),

@@ -51,6 +51,7 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         threads: count("threads", defaults.threads)?,
         queues,
         activity_concurrency: count("activityConcurrency", defaults.activity_concurrency)?.max(1),
+        orchestration_concurrency: count("orchestrationConcurrency", defaults.orchestration_concurrency)?.max(1),
         cached_instances_max: count("cachedInstancesMax", defaults.cached_instances_max)?,
         lease: Duration::from_millis(lease_ms as u64),
         turn_deadline: Duration::from_millis(turn_deadline_ms as u64),

@@ -12,6 +12,9 @@ pub struct RuntimeOptions {
     pub threads: usize,
     /// Highest number of activities that run at once.
     pub activity_concurrency: usize,
+    /// Highest number of instances that this worker works on at once, at least 1. The others wait in the store. An
+    /// instance that waits for messages, children, later timers or remote activities does not count.
+    pub orchestration_concurrency: usize,
     /// Highest number of waiting instances whose generators are kept alive.
     pub cached_instances_max: usize,
     /// Time that this worker may be silent before other workers take its instances over.
@@ -56,6 +59,7 @@ impl Default for RuntimeOptions {
         Self {
             threads: 0,
             activity_concurrency: 100,
+            orchestration_concurrency: ORCHESTRATION_CONCURRENCY,
             cached_instances_max: 10_000,
             lease: Duration::from_secs(15),
             turn_deadline: TURN_DEADLINE,
@@ -81,6 +85,8 @@ impl RuntimeOptions {
 
 const MIB: usize = 1024 * 1024;
 
+/// Default of [`RuntimeOptions::orchestration_concurrency`].
+const ORCHESTRATION_CONCURRENCY: usize = 20_000;
 /// Default of [`RuntimeOptions::hold_timer`].
 const HOLD_TIMER: Duration = Duration::from_secs(1);
 /// Default of [`RuntimeOptions::turn_deadline`].
@@ -93,8 +99,6 @@ pub(crate) const LOOKS: u32 = 5;
 pub(crate) const PROBATIONS_MAX: usize = 16;
 /// Time that a suspect's activities run before they count as harmless to their worker, ms.
 pub(crate) const PROBATION_MS: i64 = 500;
-/// Highest number of instances that a worker owns at once. The other instances wait in the store.
-pub(crate) const OWNED_INSTANCES_MAX: usize = 20_000;
 /// Number of instances taken with one request for work.
 pub(crate) const ACQUIRE_BATCH: usize = 64;
 /// Number of suspended instances that are resumed with one write when other code is registered.

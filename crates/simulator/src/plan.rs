@@ -115,6 +115,7 @@ pub(crate) struct Slot {
     /// True if the process runs the activities of the queue that not every worker serves.
     pub(crate) serves_queue: bool,
     pub(crate) activity_concurrency: usize,
+    pub(crate) orchestration_concurrency: usize,
     pub(crate) cached_instances_max: usize,
 }
 
@@ -420,6 +421,7 @@ fn slots(rng: &mut Rng) -> Vec<Slot> {
             is_client: place == workers,
             serves_queue: place == 0 || rng.bool(),
             activity_concurrency: if rng.u8(..3) == 0 { rng.usize(1..=3) } else { 100 },
+            orchestration_concurrency: if rng.u8(..3) == 0 { rng.usize(1..=3) } else { 20_000 },
             cached_instances_max: if rng.u8(..3) == 0 { rng.usize(0..=3) } else { 10_000 },
         })
         .collect()

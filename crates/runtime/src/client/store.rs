@@ -61,7 +61,7 @@ pub(crate) const fn of_store(conflict: StartConflict) -> OnConflict {
 /// A worker of this process, as its store sees it.
 pub(crate) trait LocalWorker: Send + Sync {
     fn worker(&self) -> &WorkerId;
-    /// Returns true if the worker can run an orchestration and has room for an instance.
+    /// Returns true if the worker can run an orchestration and has a place for an instance.
     fn can_take(&self, name: &str, version: &str) -> bool;
     fn highest_version(&self, name: &str) -> Option<String>;
     /// Starts an instance, which is this worker's from the first moment. `done` receives the outcome.

@@ -1,6 +1,6 @@
 //! The instances of a worker: how they come, how they go on, and how they go.
 //!
-//! Lock order: table, then starting or probations, then an instance's core, then the attempts of activities, then the
+//! Lock order: the places' reservation, then table, then starting or probations, then an instance's core, then the attempts of activities, then the
 //! open release requests. A lane and the alarms may be called with any of them locked; the committer with none,
 //! because its provider may answer at once.
 
@@ -14,12 +14,13 @@ use rustc_hash::FxHashMap;
 use tokio::sync::Notify;
 
 use crate::activity::activities::Activities;
+use crate::instance::places::Places;
 use crate::instance::starts::Starting;
 use crate::instance::suspects::Probations;
 use crate::instance::table::Table;
 use crate::lane::job::Queued;
 use crate::lane::process::Services;
-use crate::options::{LOAD_BYTES_MAX, OWNED_INSTANCES_MAX};
+use crate::options::LOAD_BYTES_MAX;
 use crate::platform::byte_budget::ByteBudget;
 use crate::report::Report;
 use crate::shared::Shared;
@@ -37,6 +38,7 @@ pub(crate) struct Instances {
     /// The instances whose start is not written yet.
     pub(crate) starting: Mutex<Starting>,
     pub(crate) probations: Mutex<Probations>,
+    pub(crate) places: Arc<Places>,
     /// The histories that were read and are not replayed yet.
     pub(crate) loads: Arc<ByteBudget>,
     /// The instances that were terminated or suspended while a request for work is under way, each with the last epoch
@@ -55,6 +57,7 @@ impl Instances {
             lanes: Arc::clone(&shared.lanes),
         };
         Arc::new(Self {
+            places: Places::new(Arc::clone(&activities.worker), shared.options.orchestration_concurrency),
             shared,
             worker: Arc::clone(&activities.worker),
             activities,
@@ -70,15 +73,6 @@ impl Instances {
 
     pub(crate) fn now_ms(&self) -> i64 {
         self.services.clock.now_ms()
-    }
-
-    /// Returns the number of instances that the worker may still take.
-    pub(crate) fn room(&self) -> usize {
-        if !self.worker.takes_work() {
-            0
-        } else {
-            OWNED_INSTANCES_MAX.saturating_sub(self.table.lock().len() + self.starting.lock().len())
-        }
     }
 
     // ---- instances come ----
@@ -326,6 +320,7 @@ impl Instances {
         // next.
         instance.stop(&self.services);
         self.table.lock().remove(instance);
+        self.places.freed();
         self.activities.abort_all(instance, reason);
         self.probation_over(instance);
         self.shared.store.watch.mark_changed(&instance.id);
@@ -367,6 +362,7 @@ impl Instances {
         };
         self.insert(next);
         self.table.lock().remove(instance);
+        self.places.freed();
         self.worker.draining.tell();
     }
 

@@ -43,6 +43,10 @@ impl Instances {
             suspicion: Suspicion::default(),
         };
         let start = PendingStart::new(new, done, Arc::clone(&self.shared.store.committer));
+        // The place is reserved until the instance is among the starting ones.
+        let Some(place) = self.reserve_for_starts(1) else {
+            return drop(start);
+        };
         let Ok(instance) = Instance::new(self.shared.next_token(), fresh, &self.shared.options) else {
             // The worker that acquires the instance suspends it.
             return drop(start);
@@ -60,6 +64,7 @@ impl Instances {
             debug_assert!(then == NextAction::Step, "its history is its start");
             starting.instances.insert(instance.token, Arc::clone(&instance));
         }
+        drop(place);
         self.shared.push(Class::New, Queued::Turn(instance));
     }
 
@@ -88,6 +93,7 @@ impl Instances {
             self.adopt(instance, epoch);
         }
         let is_revoked = self.starting.lock().remove(instance);
+        self.places.freed();
         if is_revoked && matches!(turn, Some(Outcome::Committed { .. })) {
             // No other turn logs these lines again.
             self.tell(logs);
@@ -150,6 +156,7 @@ impl Instances {
                 .extract_if(|_, instance| instance.lock().start.is_some());
             waits.map(|(_, instance)| instance).collect()
         };
+        self.places.freed();
         for instance in waiting {
             instance.stop(&self.services);
             let start = instance.lock().start.take();
@@ -173,6 +180,7 @@ impl Instances {
             };
             self.starting.lock().instances.remove(&instance.token);
             self.table.lock().remove(&instance);
+            self.places.freed();
             drop(start);
         }
     }

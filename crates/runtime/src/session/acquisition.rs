@@ -6,6 +6,7 @@ use std::time::Duration;
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Acquire, PageLimit, ProviderError, ProviderErrorKind};
 
+use crate::instance::places::ReservedPlaces;
 use crate::log::Level;
 use crate::options::{ACQUIRE_BATCH, HISTORY_PAGE, RETRY_DELAYS, SAFETY_POLL};
 use crate::platform::retry::retrying;
@@ -19,12 +20,12 @@ type Names = Vec<(String, String)>;
 pub(super) async fn run(session: Arc<Session>) {
     let mut delay = RETRY_DELAYS.0;
     loop {
-        let Some(limit) = room_for_due(&session).await else {
+        let Some((limit, places)) = room_for_due(&session).await else {
             continue;
         };
         let former = is_planted(Bug::AcquiresForFormerNames).then(|| session.shared.registry.lock().acquirable());
         announce_versions(&session).await;
-        match acquire(&session, limit, former).await {
+        match acquire(&session, limit, places, former).await {
             Ok(()) => delay = RETRY_DELAYS.0,
             Err(error) if error.kind == ProviderErrorKind::Closed => return,
             Err(error) => {
@@ -38,18 +39,18 @@ pub(super) async fn run(session: Arc<Session>) {
     }
 }
 
-/// Returns the room for due instances if one may be due and there is room for it. Otherwise waits until that may have
+/// Returns the room for due instances if one may be due and there is a place for it. Otherwise waits until that may have
 /// changed, and returns `None`.
-async fn room_for_due(session: &Session) -> Option<PageLimit> {
+async fn room_for_due(session: &Session) -> Option<(PageLimit, ReservedPlaces)> {
     let due = *session.worker.next_acquire_ms.lock();
     let now = session.worker.now_ms();
-    let room = session.instances.room();
     let can_run = session.shared.registry.lock().has_orchestrations();
     let wait = match due {
-        Some(at) if room > 0 && can_run => {
+        Some(at) if at > now && can_run => {
             Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL)
         }
-        // Room comes back when instances end, which is not notified: the poll is for that. A registration is notified.
+        Some(_) if can_run && session.instances.has_place_for_due() => Duration::ZERO,
+        // A place that becomes free is notified, and so is a registration.
         _ => SAFETY_POLL,
     };
     if !wait.is_zero() {
@@ -70,8 +71,9 @@ async fn room_for_due(session: &Session) -> Option<PageLimit> {
         }
         return None;
     }
-    let rows = room.min(ACQUIRE_BATCH);
-    Some(PageLimit { rows, bytes })
+    let places = session.instances.reserve_for_due(ACQUIRE_BATCH)?;
+    let rows = places.count;
+    Some((PageLimit { rows, bytes }, places))
 }
 
 /// Announces the newest registered versions to the store, if they are not announced yet.
@@ -89,7 +91,12 @@ async fn announce_versions(session: &Session) {
     }
 }
 
-async fn acquire(session: &Session, limit: PageLimit, names: Option<Names>) -> Result<(), ProviderError> {
+async fn acquire(
+    session: &Session,
+    limit: PageLimit,
+    places: ReservedPlaces,
+    names: Option<Names>,
+) -> Result<(), ProviderError> {
     let (shared, worker) = (&session.shared, &session.worker);
     // The time is cleared before the request is made: an instance that becomes due from here on, or whose orchestration
     // is registered from here on, must lead to another look.
@@ -108,7 +115,10 @@ async fn acquire(session: &Session, limit: PageLimit, names: Option<Names>) -> R
     shared.clock.synchronize(requested, acquired.now_ms);
     let is_full = acquired.instances.len() == limit.rows;
     session.instances.acquired(acquired.instances);
-    drop(claim);
+    if !is_full {
+        session.instances.places.not_wanted();
+    }
+    drop((claim, places));
     if let Some(at) = if is_full { Some(0) } else { acquired.next_wake_at_ms } {
         worker.due_at(at);
     }

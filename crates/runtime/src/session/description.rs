@@ -27,6 +27,8 @@ pub struct WorkerDescription {
     pub threads: u64,
     /// The greatest number of activities that run at once.
     pub activity_concurrency: u64,
+    /// The greatest number of instances that the worker works on at once.
+    pub orchestration_concurrency: u64,
     /// The number of activities that run.
     pub running_activities: u64,
     /// The number of instances in memory: owned, or released with their generator kept.
@@ -98,6 +100,7 @@ impl WorkerDescription {
             perdure_version: env!("CARGO_PKG_VERSION").to_owned(),
             threads: options.threads as u64,
             activity_concurrency: options.activity_concurrency as u64,
+            orchestration_concurrency: options.orchestration_concurrency as u64,
             running_activities: 0,
             loaded_instances: 0,
             lanes: lanes.take(DESCRIBED_LANES_MAX).map(lane).collect(),
@@ -204,6 +207,7 @@ mod tests {
             perdure_version: "0.1.0".into(),
             threads: u64::MAX,
             activity_concurrency: u64::MAX,
+            orchestration_concurrency: u64::MAX,
             running_activities: u64::MAX,
             loaded_instances: u64::MAX,
             lanes: vec![lane; DESCRIBED_LANES_MAX],

@@ -121,7 +121,7 @@ impl LocalWorker for Session {
     }
 
     fn can_take(&self, name: &str, version: &str) -> bool {
-        self.instances.room() > 0 && self.shared.registry.lock().has(name, version)
+        self.instances.has_place_for_start() && self.shared.registry.lock().has(name, version)
     }
 
     fn highest_version(&self, name: &str) -> Option<String> {

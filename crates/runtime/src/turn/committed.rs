@@ -9,6 +9,7 @@ use perdure_scheduler::{NextAction, Process, State};
 
 use crate::commit::committer::WriteDone;
 use crate::instance::instances::Instances;
+use crate::instance::places::ReservedPlaces;
 use crate::log::{Level, LogRecord};
 use crate::report::Report;
 use crate::state::alarm::Alarm;
@@ -27,6 +28,8 @@ pub(super) struct AfterCommit {
     pub(super) changes_status: bool,
     /// The instances that the turn started and claimed.
     pub(super) claimed: Claimed,
+    /// The places of these instances, until they have come.
+    pub(super) places: Option<ReservedPlaces>,
     /// True if the turn has offered attempts to other workers.
     pub(super) has_offered: bool,
     /// The failures that the turn records.
@@ -42,6 +45,7 @@ impl AfterCommit {
             changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
             turn: after,
             claimed: Claimed::new(),
+            places: None,
             has_offered: false,
             failures: Failures::of(output),
         }
@@ -114,6 +118,7 @@ fn committed(
     if let Some(outcome) = cross_instance {
         instance.lock().rereads |= outcome.refused;
         cross_instance::written(instances, std::mem::take(&mut after.claimed), *outcome);
+        after.places = None;
     }
     if after.has_offered {
         store.look_at_tasks();
@@ -256,7 +261,9 @@ fn released(instances: &Arc<Instances>, instance: &Arc<Instance>) {
         }
         is_kept
     };
-    if !is_kept {
+    if is_kept {
+        instances.places.freed();
+    } else {
         instances.forget(instance, AbortReason::Cancelled);
     }
 }

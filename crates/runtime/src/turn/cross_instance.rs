@@ -19,12 +19,13 @@ use crate::state::Instance;
 /// The starts of a turn, in order. A start that is left to the worker that acquires it is `None`.
 pub(crate) type Claimed = Vec<Option<NewInstance>>;
 
-/// Converts the effects of a turn on other instances for the store. A started instance that this worker can run and has
-/// room for is its own from the first moment.
+/// Converts the effects of a turn on other instances for the store. A started instance that this worker can run is its
+/// own from the first moment, for as many as it has `places`.
 pub(crate) fn prepare(
     instances: &Instances,
     instance: &Instance,
     cross_instance: CrossInstanceEffects,
+    mut places: usize,
     now: i64,
 ) -> (Box<provider::CrossInstanceEffects>, Claimed) {
     let CrossInstanceEffects {
@@ -32,7 +33,6 @@ pub(crate) fn prepare(
         messages,
         cancelled,
     } = cross_instance;
-    let mut room = if starts.is_empty() { 0 } else { instances.room() };
     let mut claimed = Claimed::new();
     let unread_max = instances.shared.options.mailbox_messages;
     let machine = &*instances.shared.store.machine;
@@ -40,9 +40,9 @@ pub(crate) fn prepare(
         let mut other = other_start(instance, start, new_start(machine), now);
         let new = &mut other.instance;
         // This worker may still run the instance that is replaced.
-        let may_claim = new.on_conflict != OnConflict::TerminateAndRestart && room > 0;
+        let may_claim = new.on_conflict != OnConflict::TerminateAndRestart && places > 0;
         if may_claim && instances.shared.registry.lock().has(&new.name, &new.version) {
-            room -= 1;
+            places -= 1;
             new.claim = Some(instances.worker.id.clone());
         }
         claimed.push(new.claim.is_some().then(|| new.clone()));

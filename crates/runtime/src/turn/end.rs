@@ -96,7 +96,10 @@ pub(crate) fn end(turn: Turn, fibers: Option<&str>) -> bool {
     let Some(mut end) = collect(&instances, &instance, &mut core, now) else {
         return false;
     };
-    let hold_ms = i64::try_from(instances.shared.options.hold_timer.as_millis()).unwrap_or(i64::MAX);
+    let hold_ms = match instances.places.are_wanted() {
+        true => 0,
+        false => i64::try_from(instances.shared.options.hold_timer.as_millis()).unwrap_or(i64::MAX),
+    };
     let plan = plan_end(EndFacts {
         waiting: end.output.waiting.clone(),
         next: end.next.take(),
@@ -210,7 +213,9 @@ fn prepare(
     after.has_offered = !tasks.offers.is_empty();
     if cross_instance.is_some() || after.has_offered || !tasks.withdrawn.is_empty() {
         let effects = *cross_instance.unwrap_or_default();
-        let (mut effects, claimed) = cross_instance::prepare(instances, instance, effects, now);
+        after.places = instances.reserve_for_starts(effects.starts.len());
+        let places = after.places.as_ref().map_or(0, |places| places.count);
+        let (mut effects, claimed) = cross_instance::prepare(instances, instance, effects, places, now);
         (effects.offers, effects.withdrawn) = (tasks.offers, tasks.withdrawn);
         commit.cross_instance = Some(effects);
         after.claimed = claimed;
@@ -254,13 +259,15 @@ const fn status_of(terminal: Terminal) -> Option<Status> {
     }
 }
 
-/// Returns the execution that begins with this start. The execution stays here if this worker can run its version and
-/// is not shutting down.
+/// Returns the execution that begins with this start. The execution stays here if this worker can run its version, is
+/// not shutting down, and no due instance waits for its place (C2).
 fn next_execution(instances: &Instances, started: &ExecutionStarted, now: i64) -> NextExecution {
     let ExecutionStarted { name, version, .. } = started;
     NextExecution {
         version: version.clone(),
-        hold: !instances.worker.draining.has_begun() && instances.shared.registry.lock().has(name, version),
+        hold: !instances.worker.draining.has_begun()
+            && !instances.places.are_wanted()
+            && instances.shared.registry.lock().has(name, version),
         first_event: EventRecord::new(EventId::FIRST, now, started.clone()),
     }
 }

@@ -6,6 +6,7 @@ mod backlog;
 mod cache;
 mod client_suspension;
 mod committer;
+mod concurrency;
 mod continue_as_new;
 mod cross_instance;
 mod description;

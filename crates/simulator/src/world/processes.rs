@@ -96,6 +96,7 @@ impl World<'_> {
         RuntimeOptions {
             threads: plan.threads,
             activity_concurrency: plan.activity_concurrency,
+            orchestration_concurrency: plan.orchestration_concurrency,
             cached_instances_max: plan.cached_instances_max,
             lease: Duration::from_millis(self.plan.lease_ms),
             turn_deadline: Duration::from_millis(self.plan.turn_deadline_ms),
