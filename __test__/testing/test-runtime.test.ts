@@ -1,5 +1,6 @@
 // `perdure/testing`: a runtime with a virtual clock.
 
+import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import {
@@ -201,6 +202,33 @@ describe('the clock', () => {
     const [one, again, two] = await Promise.all([run(1), run(1), run(2)]);
     expect(again).toEqual(one);
     expect(two).not.toEqual(one);
+  });
+
+  it('stands again when the signal of an advance is aborted, and goes on later', async () => {
+    const test = (await create({ clock: 'stands' })).register(charge, order);
+    const gate = deferred();
+    test.activity(charge, async (_, { item }) => {
+      await gate.promise;
+      return `paid ${item}`;
+    });
+    const handle = await test.start(order, { item: 'tea' });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const waits = [test.advance('1d', { signal }), test.settled({ signal })].map((wait) => rejection(wait));
+    const result = rejection(handle.result({ signal }));
+    const reason = new Error('enough');
+    setImmediate(() => controller.abort(reason));
+    expect(await Promise.all([...waits, result])).toEqual([reason, reason, reason]);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
+    expect(test.now()).toEqual(new Date(BEGIN));
+    expect(await rejection(test.advance('1d', { signal }))).toBe(reason);
+    expect(await rejection(test.settled({ signal: 5 as never }))).toMatchObject({
+      message: 'test.settled: signal must be an AbortSignal, got 5',
+    });
+    gate.resolve();
+    await test.advance('30d', { signal: new AbortController().signal });
+    await test.settled();
+    expect((await handle.status())?.output).toBe('paid tea, late');
   });
 
   it('refuses a second advance at the same time', async () => {

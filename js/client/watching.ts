@@ -173,10 +173,10 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
   async #advance(): Promise<IteratorResult<StatusChange<S>, void>> {
     if (!this.#isOver) {
       try {
-        this.#signal?.throwIfAborted();
         const check = this.#check;
         if (check !== undefined) await untilAborted(this.#signal, () => ({ reply: check(), abandon() {} }));
         this.#check = undefined;
+        this.#signal?.throwIfAborted();
         const change = changeOf<S>(await this.#wait(), this.#port, this.#id);
         if (change !== null && !this.#isOver) {
           this.#seen = change.customStatusVersion;

@@ -21,4 +21,4 @@ export {
 } from './replays.ts';
 export { StuckError } from './stuck-error.ts';
 export type { ActivityCall, Hang } from './test-activities.ts';
-export { type ActivityName, TestRuntime, type TestRuntimeOptions } from './test-runtime.ts';
+export { type ActivityName, TestRuntime, type TestRuntimeOptions, type TestWaitOptions } from './test-runtime.ts';

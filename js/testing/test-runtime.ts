@@ -22,6 +22,7 @@ import type { RuntimeEvents } from '../runtime/main-host.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { RUNTIME_OPTIONS, type RuntimeOptions } from '../runtime/runtime-options.ts';
 import { Provider, StorePort } from '../store/providers.ts';
+import { abortSignal, untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, type OptionTable, oneOf, time, timeOf, whole } from '../util/options.ts';
 import { show } from '../util/show.ts';
@@ -83,6 +84,22 @@ const OPTIONS = {
   seed: whole(0),
   patience: duration(1),
 } satisfies OptionTable;
+
+/** Options of {@link TestRuntime.advance}, {@link TestRuntime.advanceTo} and {@link TestRuntime.settled}. */
+export interface TestWaitOptions {
+  /**
+   * When aborted, ends the wait at once: the call rejects with the signal's reason, and the clock stands where it is.
+   * The instances and activities go on. Default: none.
+   *
+   * @example
+   * ```ts
+   * it('is late after three days', async ({ signal }) => test.advance('3d', { signal }));   // the signal of Vitest
+   * ```
+   */
+  signal?: AbortSignal;
+}
+
+const WAIT_OPTIONS = { signal: abortSignal } satisfies OptionTable;
 
 const BEGIN = '2030-01-01T00:00:00Z';
 
@@ -300,8 +317,10 @@ export class TestRuntime {
    * await test.advance('3d');
    * ```
    */
-  async advance(by: Duration): Promise<void> {
-    return this.#advance(this.#time.nowMs + parseDuration(by, 'test.advance: the duration'));
+  async advance(by: Duration, options?: TestWaitOptions): Promise<void> {
+    const ms = parseDuration(by, 'test.advance: the duration');
+    const checked = checkOptions(options, WAIT_OPTIONS, 'test.advance');
+    return this.#advance(this.#time.nowMs + ms, checked);
   }
 
   /**
@@ -310,15 +329,16 @@ export class TestRuntime {
    * @throws TypeError when it is no time, or one in the past
    * @throws StuckError, RuntimeStateError as {@link advance} does
    */
-  async advanceTo(to: Date | string): Promise<void> {
+  async advanceTo(to: Date | string, options?: TestWaitOptions): Promise<void> {
     const atMs = timeOf(to, 'test.advanceTo: the time');
+    const checked = checkOptions(options, WAIT_OPTIONS, 'test.advanceTo');
     if (atMs < this.#time.nowMs) {
       throw new TypeError(
         `test.advanceTo: the clock cannot be set back from ${this.now().toISOString()} ` +
           `to ${new Date(atMs).toISOString()}`,
       );
     }
-    return this.#advance(atMs);
+    return this.#advance(atMs, checked);
   }
 
   /**
@@ -328,9 +348,10 @@ export class TestRuntime {
    * @throws StuckError when an activity is at work for longer than `patience`
    * @throws RuntimeStateError when this is closed
    */
-  async settled(): Promise<void> {
+  async settled(options?: TestWaitOptions): Promise<void> {
+    const { signal } = checkOptions(options, WAIT_OPTIONS, 'test.settled') ?? {};
     this.#checkOpen();
-    return this.#time.rest();
+    return untilAborted(signal, () => this.#time.rest());
   }
 
   // ---- activities ----
@@ -485,11 +506,11 @@ export class TestRuntime {
     if (this.#closing !== undefined) throw new RuntimeStateError('the test runtime is closed');
   }
 
-  async #advance(toMs: number): Promise<void> {
+  async #advance(toMs: number, { signal }: TestWaitOptions = {}): Promise<void> {
     this.#checkOpen();
     if (this.#time.isAdvancing)
       throw new RuntimeStateError('the clock is already being advanced: await test.advance before the next call');
-    await this.#time.advance(toMs);
+    await untilAborted(signal, () => this.#time.advance(toMs));
   }
 
   #atWork(): ActivityCall[] {

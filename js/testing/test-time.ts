@@ -10,6 +10,7 @@
 //   T4. Between two looks nothing is polled: each possible change calls `stir`.
 
 import type { NativeTestStore } from '../binding/native-classes.ts';
+import type { Abandonable } from '../util/abort.ts';
 import type { Timer, Timers } from '../util/timers.ts';
 
 /** The facts about a test runtime that its time needs. */
@@ -107,12 +108,19 @@ export class TestTime implements Timers {
     later(this.look);
   }
 
-  /** Sets the clock forward, step by step. */
-  advance(toMs: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.target = { atMs: toMs, resolve, reject };
+  /** Sets the clock forward, step by step. A clock that is abandoned stands where it is. */
+  advance(toMs: number): Abandonable<void> {
+    let target: AdvanceTarget | undefined;
+    const reply = new Promise<void>((resolve, reject) => {
+      target = { atMs: toMs, resolve, reject };
+      this.target = target;
       this.stir();
     });
+    const abandon = (): void => {
+      if (this.target === target) this.target = null;
+      this.stir();
+    };
+    return { reply, abandon };
   }
 
   /** True while the clock is being advanced. */
@@ -127,11 +135,18 @@ export class TestTime implements Timers {
   }
 
   /** Resolves once all is at rest. */
-  rest(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.resting.push({ resolve, reject });
+  rest(): Abandonable<void> {
+    let waiter: TimeWaiter | undefined;
+    const reply = new Promise<void>((resolve, reject) => {
+      waiter = { resolve, reject };
+      this.resting.push(waiter);
       this.stir();
     });
+    const abandon = (): void => {
+      this.resting = this.resting.filter((other) => other !== waiter);
+      this.stir();
+    };
+    return { reply, abandon };
   }
 
   /** Ends time: the clock and the timers do not move any more. */

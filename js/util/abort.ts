@@ -22,9 +22,54 @@ export function abortSignal(value: unknown, path: string): void {
  */
 export function onAbort(signal: AbortSignal | undefined, then: (reason: unknown) => void): () => void {
   if (signal === undefined) return () => {};
-  const aborted = (): void => then(signal.reason);
-  signal.addEventListener('abort', aborted, { once: true });
-  return () => signal.removeEventListener('abort', aborted);
+  const waits = Waits.at(signal);
+  const wait = { then };
+  waits.add(wait);
+  return () => waits.remove(wait);
+}
+
+/** A call of {@link onAbort}. */
+interface AbortWait {
+  readonly then: (reason: unknown) => void;
+}
+
+/**
+ * The waits that one signal ends. They share a listener: a signal for the end of a process may have thousands of waits,
+ * and Node warns of a leak from the eleventh listener on.
+ */
+class Waits {
+  private static readonly ofSignal = new WeakMap<AbortSignal, Waits>();
+
+  private readonly waits = new Set<AbortWait>();
+  private readonly signal: AbortSignal;
+
+  private constructor(signal: AbortSignal) {
+    this.signal = signal;
+  }
+
+  static at(signal: AbortSignal): Waits {
+    const known = Waits.ofSignal.get(signal);
+    if (known !== undefined) return known;
+    const waits = new Waits(signal);
+    Waits.ofSignal.set(signal, waits);
+    return waits;
+  }
+
+  add(wait: AbortWait): void {
+    this.waits.add(wait);
+    if (this.waits.size === 1) this.signal.addEventListener('abort', this.aborted, { once: true });
+  }
+
+  remove(wait: AbortWait): void {
+    if (this.waits.delete(wait) && this.waits.size === 0) this.signal.removeEventListener('abort', this.aborted);
+  }
+
+  private readonly aborted = (): void => {
+    for (const wait of [...this.waits]) {
+      this.waits.delete(wait);
+      wait.then(this.signal.reason);
+    }
+  };
 }
 
 /**

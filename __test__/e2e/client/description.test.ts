@@ -78,7 +78,11 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('workers report their description at the start, and their load with each heartbeat', async () => {
     const name = store.id('told');
-    const { runtime, called, done } = await working(name, { activityConcurrency: 7, orchestrationConcurrency: 9, lease: '5s' });
+    const { runtime, called, done } = await working(name, {
+      activityConcurrency: 7,
+      orchestrationConcurrency: 9,
+      lease: '5s',
+    });
     const about = async () => (await store.client.workers())[0]?.about;
     expect(await about()).toMatchObject({
       hostName: hostname(),

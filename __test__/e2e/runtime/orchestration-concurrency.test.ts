@@ -50,10 +50,16 @@ describe.each(STORES)('on $name', (kind) => {
   it('no more instances than the limit run an activity at the same time, and all end', async () => {
     const name = store.id('limited');
     const gauge = new Gauge();
+    const calls = new Counter();
+    // The first activity waits for a second one, which another instance runs at the same time.
+    const work = async (): Promise<void> => {
+      calls.add();
+      await (calls.count === 1 ? calls.reaches(2) : round());
+    };
     await store.start(
       (runtime) =>
         runtime
-          .registerActivity(name, () => gauge.during(round))
+          .registerActivity(name, () => gauge.during(work))
           .registerOrchestration(name, function* (ctx) {
             yield ctx.scheduleTimer(5);
             yield ctx.scheduleActivity(name);
@@ -102,7 +108,7 @@ describe.each(STORES)('on $name', (kind) => {
             yield ctx.scheduleActivity(name);
           })
           .registerOrchestration(`${name}-parent`, function* (ctx) {
-            for (const id of detached) yield ctx.startOrchestration(name, undefined, { id });
+            for (const id of detached) yield ctx.startOrchestration(name, id);
             yield ctx.all(detached.map(() => ctx.scheduleSubOrchestration(name)));
           }),
       { orchestrationConcurrency: 2 },

@@ -72,12 +72,7 @@ impl Store {
             .spawn(async move { reply(this.prune_all_executions(&deletion, &filter, keep).await) });
     }
 
-    async fn prune_all_executions(
-        &self,
-        deletion: &Deletion,
-        filter: &Filter,
-        keep: u64,
-    ) -> Result<u64, RuntimeError> {
+    async fn prune_all_executions(&self, deletion: &Deletion, filter: &Filter, keep: u64) -> Result<u64, RuntimeError> {
         let mut deleted = 0;
         let mut from = None;
         loop {

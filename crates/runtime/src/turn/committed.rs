@@ -28,7 +28,7 @@ pub(super) struct AfterCommit {
     pub(super) changes_status: bool,
     /// The instances that the turn started and claimed.
     pub(super) claimed: Claimed,
-    /// The places of these instances, until they have come.
+    /// The places of these instances. They are free again when this is dropped, after the instances have come.
     pub(super) places: Option<ReservedPlaces>,
     /// True if the turn has offered attempts to other workers.
     pub(super) has_offered: bool,
@@ -118,7 +118,6 @@ fn committed(
     if let Some(outcome) = cross_instance {
         instance.lock().rereads |= outcome.refused;
         cross_instance::written(instances, std::mem::take(&mut after.claimed), *outcome);
-        after.places = None;
     }
     if after.has_offered {
         store.look_at_tasks();
