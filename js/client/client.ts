@@ -250,8 +250,8 @@ export class Client extends HistoryClient {
    * Waits for a change of an instance's custom status.
    *
    * @param lastVersion - the `customStatusVersion` that is known already; 0 for none
-   * @param options - `pollInterval`, `timeout` and `signal`; or `pollInterval` and `timeout` as arguments. Default: waits
-   *   for ever
+   * @param options - `pollInterval`, `timeout` and `signal`; or `pollInterval` and `timeout` as arguments. Default: the
+   *   wait lasts for ever
    * @returns the status of a later version, at once if there is one; `null` when the time is over, or the instance ends
    *   without a change
    * @throws InstanceNotFoundError when there is no instance of that id

@@ -194,7 +194,8 @@ describe.each(SHARED_STORES)('on $name, in another process', (kind) => {
     const code = `
       import { Client, PostgresProvider, SqliteProvider } from 'perdure';
       const { kind, path, url, schema } = ${JSON.stringify(store.address)};
-      const provider = await (kind === 'sqlite' ? SqliteProvider.open(path) : PostgresProvider.connect(url, { schema }));
+      const opened = kind === 'sqlite' ? SqliteProvider.open(path) : PostgresProvider.connect(url, { schema });
+      const provider = await opened;
       const client = new Client(provider);
       const controller = new AbortController();
       const { signal } = controller;

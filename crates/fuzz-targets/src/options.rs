@@ -63,9 +63,10 @@ fn of_team() -> Filter {
 pub fn seeds() -> Vec<Vec<u8>> {
     [
         concat!(
-            r#"{"threads":2,"activityConcurrency":100,"orchestrationConcurrency":20000,"queues":["default"],"cachedInstancesMax":10000,"#,
-            r#""leaseMs":15000,"turnDeadlineMs":5000,"workerName":"w","logLevel":"info","historyEvents":1000000,"#,
-            r#""historyBytes":1073741824,"turnBytes":268435456,"pendingActivities":100000,"mailboxMessages":1000000}"#
+            r#"{"threads":2,"activityConcurrency":100,"orchestrationConcurrency":20000,"queues":["default"],"#,
+            r#""cachedInstancesMax":10000,"leaseMs":15000,"turnDeadlineMs":5000,"workerName":"w","logLevel":"info","#,
+            r#""historyEvents":1000000,"historyBytes":1073741824,"turnBytes":268435456,"pendingActivities":100000,"#,
+            r#""mailboxMessages":1000000}"#
         ),
         concat!(
             r#"{"schema":"perdure","poolSize":10,"notify":true,"pooler":"transaction","prepare":null,"#,

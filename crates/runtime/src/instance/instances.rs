@@ -1,8 +1,8 @@
 //! The instances of a worker: how they come, how they go on, and how they go.
 //!
-//! Lock order: the places' reservation, then table, then starting or probations, then an instance's core, then the attempts of activities, then the
-//! open release requests. A lane and the alarms may be called with any of them locked; the committer with none,
-//! because its provider may answer at once.
+//! Lock order: the reservation of places, then table, then starting or probations, then an instance's core, then the
+//! attempts of activities, then the open release requests. A lane and the alarms may be called with any of them locked;
+//! the committer with none, because its provider may answer at once.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The instances that this worker owns: the table in which they are found, and their way into memory and out of it.
 //!
-//! This room owns starts and acquisitions, the worker's places, loading from the store, the cache of generators, probations and suspensions.
-//! It runs no turn.
+//! This room owns the worker's places, starts and acquisitions, loading from the store, the cache of generators,
+//! probations and suspensions. It runs no turn.
 
 pub(crate) mod cache;
 pub(crate) mod instances;

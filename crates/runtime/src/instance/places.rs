@@ -84,8 +84,8 @@ impl Instances {
         self.places.max.saturating_sub(taken)
     }
 
-    /// Returns true if there is a place for an instance that is due. If there is none, the next one that becomes free is
-    /// announced (C3).
+    /// Returns true if there is a place for an instance that is due. If there is none, the next one that becomes free
+    /// is announced (C3).
     pub(crate) fn has_place_for_due(&self) -> bool {
         if self.free_places() > 0 {
             return true;

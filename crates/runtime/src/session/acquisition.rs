@@ -39,8 +39,8 @@ pub(super) async fn run(session: Arc<Session>) {
     }
 }
 
-/// Returns the room for due instances if one may be due and there is a place for it. Otherwise waits until that may have
-/// changed, and returns `None`.
+/// Returns the room for due instances if one may be due and there is a place for it. Otherwise waits until that may
+/// have changed, and returns `None`.
 async fn room_for_due(session: &Session) -> Option<(PageLimit, ReservedPlaces)> {
     let due = *session.worker.next_acquire_ms.lock();
     let now = session.worker.now_ms();
