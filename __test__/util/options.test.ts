@@ -26,7 +26,8 @@ describe('options', () => {
       /retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/,
     );
     expect(wrong({ retry: { jitter: 2 } })).toMatch(/retry\.jitter must be a number from 0 to 1, got 2/);
-    expect(wrong({ retry: { backoff: Number.NaN } })).toMatch(/retry\.backoff must be a number/);
+    for (const backoff of [Number.NaN, 0.5, Number.POSITIVE_INFINITY, 'Linear', null])
+      expect(wrong({ retry: { backoff } })).toMatch(/retry\.backoff must be a number >= 1 or 'linear', got /);
     expect(wrong({ retry: { initialInterval: 'soon' } })).toMatch(/retry\.initialInterval must be a duration/);
     expect(wrong({ retry: { nonRetryable: ['a', 1] } })).toMatch(/retry\.nonRetryable\[1\] must be a string, got 1/);
     expect(wrong({ retry: 3 })).toMatch(/retry must be an object, got 3/);

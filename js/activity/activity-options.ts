@@ -12,6 +12,7 @@ import {
   priority,
   whole,
 } from '../util/options.ts';
+import { show } from '../util/show.ts';
 
 /** Retry policy: decides when a failed attempt is followed by another. */
 export interface RetryOptions {
@@ -19,8 +20,11 @@ export interface RetryOptions {
   maxAttempts?: number;
   /** Delay before the second attempt. Default 200 ms. */
   initialInterval?: Duration;
-  /** Factor from one delay to the next, at least 1. Default 2. */
-  backoff?: number;
+  /**
+   * Factor from one delay to the next, at least 1. With `'linear'`, the delay after attempt n is n times
+   * `initialInterval`. Default 2.
+   */
+  backoff?: number | 'linear';
   /** Largest delay. Default 60 s. */
   maxInterval?: Duration;
   /** Share of a delay by which it is spread at random, 0 to 1. Default 0.2. */
@@ -64,10 +68,16 @@ export interface ActivityOptions {
 /** Options of an inline activity. */
 export type InlineOptions = Omit<ActivityOptions, 'queue'>;
 
+/** Checks the growth of the delays. */
+function backoff(value: unknown, path: string): void {
+  if (value === 'linear' || (typeof value === 'number' && value >= 1 && value <= Number.MAX_VALUE)) return;
+  throw new TypeError(`${path} must be a number >= 1 or 'linear', got ${show(value)}`);
+}
+
 const RETRY: OptionTable = {
   maxAttempts: whole(1, 0xffff_ffff),
   initialInterval: duration(),
-  backoff: finite(1),
+  backoff,
   maxInterval: duration(),
   jitter: finite(0, 1),
   nonRetryable: listOfTexts,

@@ -80,6 +80,19 @@ describe.each(STORES)('on $name', (kind) => {
     for (const [i, least] of [30, 60, 70, 70].entries()) expect(delays[i]).toBeGreaterThanOrEqual(least);
   });
 
+  it('adds the first delay each time if the backoff is linear', async () => {
+    const retry: RetryOptions = { maxAttempts: 5, initialInterval: 20, backoff: 'linear', maxInterval: 50, jitter: 0 };
+    const { id, delays } = await run(() => new Error('no'), { retry });
+    for (const [i, least] of [20, 40, 50, 50].entries()) expect(delays[i]).toBeGreaterThanOrEqual(least);
+    const history = await store.client.getHistory(id);
+    const recorded = history.flatMap(({ kind: event, time, meta }) =>
+      event === 'ActivityAttemptFailed' ? [meta.retryAtMs - Number(time)] : [],
+    );
+    expect(recorded).toEqual([20, 40, 50, 50]);
+    const scheduled = history.find((event) => event.kind === 'ActivityScheduled');
+    expect(scheduled?.meta).toMatchObject({ retry: { backoff: 'linear', initialIntervalMs: 20 } });
+  });
+
   it('spreads the delays by jitter, within its share', async () => {
     const retry = { maxAttempts: 9, initialInterval: 20, backoff: 1, jitter: 0.5 };
     const { id, delays } = await run((n) => (n < 9 ? new Error('no') : undefined), { retry });

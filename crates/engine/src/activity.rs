@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::backoff::Backoff;
 use crate::random::mix;
 use crate::{Bug, EventId, TraceContext, is_planted};
 
@@ -77,9 +78,8 @@ pub struct RetryPolicy {
     /// Delay before the second attempt, ms.
     #[serde(deserialize_with = "null_as_infinity")]
     pub initial_interval_ms: f64,
-    /// Factor from one delay to the next.
-    #[serde(deserialize_with = "null_as_infinity")]
-    pub backoff: f64,
+    /// Growth from one delay to the next.
+    pub backoff: Backoff,
     /// Largest delay, ms.
     #[serde(deserialize_with = "null_as_infinity")]
     pub max_interval_ms: f64,
@@ -101,7 +101,7 @@ impl Default for RetryPolicy {
         Self {
             max_attempts: 3,
             initial_interval_ms: 200.0,
-            backoff: 2.0,
+            backoff: Backoff::Factor(2.0),
             max_interval_ms: 60_000.0,
             jitter: 0.2,
             non_retryable: Vec::new(),
@@ -121,8 +121,10 @@ impl RetryPolicy {
         if attempt >= self.max_attempts || is_planted(Bug::NoSecondAttempt) {
             return None;
         }
-        let exponent = f64::from(attempt.saturating_sub(1));
-        let plain = (self.initial_interval_ms * self.backoff.powf(exponent)).min(self.max_interval_ms);
+        let plain = self
+            .backoff
+            .delay_ms(self.initial_interval_ms, attempt)
+            .min(self.max_interval_ms);
         let spread = 1.0 + self.jitter.clamp(0.0, 1.0) * (2.0 * unit_interval(seed, scheduled.0, attempt) - 1.0);
         let delay = (plain * spread).clamp(0.0, DELAY_MAX_MS);
         // A NaN from absurd options (0 × infinity) must not become an arbitrary integer.
@@ -161,6 +163,21 @@ mod tests {
     }
 
     #[test]
+    fn linear_delays_grow_to_the_maximum_and_end() {
+        let policy = RetryPolicy {
+            max_attempts: 6,
+            backoff: Backoff::Linear,
+            max_interval_ms: 700.0,
+            jitter: 0.0,
+            ..RetryPolicy::default()
+        };
+        assert_eq!(
+            delays(&policy, 6),
+            [Some(200), Some(400), Some(600), Some(700), Some(700), None]
+        );
+    }
+
+    #[test]
     fn one_attempt_is_never_repeated() {
         let policy = RetryPolicy {
             max_attempts: 1,
@@ -173,7 +190,7 @@ mod tests {
     fn jitter_stays_within_its_share_and_repeats() {
         let policy = RetryPolicy {
             max_attempts: 200,
-            backoff: 1.0,
+            backoff: Backoff::Factor(1.0),
             ..RetryPolicy::default()
         };
         let first = delays(&policy, 199);
@@ -191,7 +208,7 @@ mod tests {
         let policy = RetryPolicy {
             max_attempts: u32::MAX,
             initial_interval_ms: f64::INFINITY,
-            backoff: 0.0,
+            backoff: Backoff::Factor(0.0),
             max_interval_ms: f64::INFINITY,
             jitter: 1.0,
             non_retryable: Vec::new(),
@@ -206,7 +223,7 @@ mod tests {
     fn numbers_are_read_as_they_were_written() {
         let policy = RetryPolicy {
             jitter: 9.848390628697012e-272,
-            backoff: 1.7976931348623157e308,
+            backoff: Backoff::Factor(1.7976931348623157e308),
             ..RetryPolicy::default()
         };
         let text = serde_json::to_string(&policy).expect("it is JSON");

@@ -16,6 +16,7 @@
 //! - **E5** A schedule has at most one completion; a completion of a closed operation is dropped.
 
 mod activity;
+mod backoff;
 mod command;
 mod cross_instance;
 mod engine;
@@ -35,6 +36,7 @@ mod small_set;
 mod turn;
 
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
+pub use backoff::Backoff;
 pub use command::Command;
 pub use cross_instance::{
     AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, StartConflict, TurnMessage,

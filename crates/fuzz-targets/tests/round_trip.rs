@@ -1,9 +1,9 @@
 //! Every event and every message comes back from its row as it was.
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventKind,
-    EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox, MessageBody,
-    NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, StartConflict, TerminationEvent,
+    ActivityOptions, AttemptResult, Backoff, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId,
+    EventKind, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox,
+    MessageBody, NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, StartConflict, TerminationEvent,
 };
 use perdure_fuzz_targets::{history, message};
 use proptest::collection::vec;
@@ -63,22 +63,22 @@ fn number() -> BoxedStrategy<f64> {
     .boxed()
 }
 
+fn backoff() -> impl Strategy<Value = Backoff> {
+    prop_oneof![Just(Backoff::Linear), number().prop_map(Backoff::Factor)]
+}
+
 fn retry() -> impl Strategy<Value = RetryPolicy> {
-    (
-        any::<u32>(),
-        [number(), number(), number(), number()],
-        vec(text(), 0..3),
+    let names = vec(text(), 0..3);
+    (any::<u32>(), [number(), number(), number()], backoff(), names).prop_map(
+        |(max_attempts, [initial_interval_ms, max_interval_ms, jitter], backoff, non_retryable)| RetryPolicy {
+            max_attempts,
+            initial_interval_ms,
+            backoff,
+            max_interval_ms,
+            jitter,
+            non_retryable,
+        },
     )
-        .prop_map(
-            |(max_attempts, [initial_interval_ms, backoff, max_interval_ms, jitter], non_retryable)| RetryPolicy {
-                max_attempts,
-                initial_interval_ms,
-                backoff,
-                max_interval_ms,
-                jitter,
-                non_retryable,
-            },
-        )
 }
 
 fn options() -> impl Strategy<Value = ActivityOptions> {

@@ -2,9 +2,10 @@
 
 use expect_test::expect;
 use perdure_engine::{
-    ActivityOptions, Awaited, Budget, ChildFailure, Command, CommandEvent, Completion, Delivery, DeliveryEvent,
-    EndEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, InstanceStart,
-    Interruption, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, Start, StartConflict, Step, TerminationEvent,
+    ActivityOptions, Awaited, Backoff, Budget, ChildFailure, Command, CommandEvent, Completion, Delivery,
+    DeliveryEvent, EndEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted,
+    InstanceStart, Interruption, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, Start, StartConflict, Step,
+    TerminationEvent,
 };
 
 use crate::support::wrapped;
@@ -52,7 +53,7 @@ fn options() -> ActivityOptions {
     let retry = RetryPolicy {
         max_attempts: u32::MAX,
         initial_interval_ms: 0.1,
-        backoff: 1.5,
+        backoff: Backoff::Factor(1.5),
         max_interval_ms: f64::INFINITY,
         jitter: 0.0,
         non_retryable: vec!["TypeError".into(), String::new()],

@@ -47,6 +47,43 @@ fn attempts_fail_until_one_succeeds() {
 }
 
 #[test]
+fn linear_delays_grow_by_the_first_one() {
+    check(
+        r#"
+        a = activity charge ; attempts=4 initial=1s backoff=linear
+        await a
+        return it
+        ---
+        100 fail a Error
+        1100 fail a Error
+        3100 complete a "paid"
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge with options @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+100
+                3 ActivityAttemptFailed #2 "Error" attempt 1, again @+1100 @+100
+                starts #2 attempt 2 not before @+1100
+                waits (1 open)
+            turn @+1100
+                4 ActivityAttemptFailed #2 "Error" attempt 2, again @+3100 @+1100
+                starts #2 attempt 3 not before @+3100
+                waits (1 open)
+            turn @+3100
+              #2 gives "paid" @+3100
+              return "paid"
+                5 ActivityCompleted #2 "paid" @+3100
+                6 ExecutionCompleted "paid" @+3100
+                ends Completed
+        "#]],
+    );
+}
+
+#[test]
 fn the_last_attempt_fails() {
     check(
         r#"

@@ -32,7 +32,7 @@
 use std::collections::HashMap;
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, ChildFailure, EventId, ExecutionId, Mailbox, Payload, Refusal, Settlement,
+    ActivityOptions, AttemptResult, Backoff, ChildFailure, EventId, ExecutionId, Mailbox, Payload, Refusal, Settlement,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -235,7 +235,12 @@ fn options(text: &str) -> ActivityOptions {
         match key {
             "attempts" => options.retry.max_attempts = value.parse().expect("a number of attempts"),
             "initial" => options.retry.initial_interval_ms = duration(value) as f64,
-            "backoff" => options.retry.backoff = value.parse().expect("a factor"),
+            "backoff" => {
+                options.retry.backoff = match value {
+                    "linear" => Backoff::Linear,
+                    factor => Backoff::Factor(factor.parse().expect("a factor")),
+                };
+            }
             "max" => options.retry.max_interval_ms = duration(value) as f64,
             "jitter" => options.retry.jitter = value.parse().expect("a share"),
             "never" => options.retry.non_retryable.push(value.to_owned()),
