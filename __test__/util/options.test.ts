@@ -30,6 +30,9 @@ describe('options', () => {
       expect(wrong({ retry: { backoff } })).toMatch(/retry\.backoff must be a number >= 1 or 'linear', got /);
     expect(wrong({ retry: { initialInterval: 'soon' } })).toMatch(/retry\.initialInterval must be a duration/);
     expect(wrong({ retry: { nonRetryable: ['a', 1] } })).toMatch(/retry\.nonRetryable\[1\] must be a string, got 1/);
+    expect(wrong({ retry: { retryOn: 'ECONNRESET' } })).toMatch(/retry\.retryOn must be a list of strings, got /);
+    expect(wrong({ retry: { retryOn: ['a', 5] } })).toMatch(/retry\.retryOn\[1\] must be a string, got 5/);
+    expect(wrong({ retry: { retryOn: [] } })).toMatch(/retry\.retryOn must name at least one error; maxAttempts: 1 /);
     expect(wrong({ retry: 3 })).toMatch(/retry must be an object, got 3/);
     expect(wrong({ timeout: 0 })).toMatch(/timeout must be at least 1 ms, got 0/);
     expect(wrong(5)).toMatch(/the options must be an object, got 5/);

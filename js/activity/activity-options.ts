@@ -29,8 +29,18 @@ export interface RetryOptions {
   maxInterval?: Duration;
   /** Share of a delay by which it is spread at random, 0 to 1. Default 0.2. */
   jitter?: number;
-  /** Names of errors (`error.name`) that are never retried. Default none. */
+  /**
+   * Names and codes of errors that are never retried. An item is compared with the error's `name` and `code`, and with
+   * the `code` of its direct `cause`, where `fetch` keeps `'ECONNRESET'` and the like. A numeric code is compared as
+   * text: `'503'`. An attempt that exceeds its `timeout` or `heartbeatTimeout` fails with the name `'TimeoutError'`.
+   * Default none.
+   */
   nonRetryable?: readonly string[];
+  /**
+   * Names and codes of the only errors that are retried, compared as those of `nonRetryable`, which takes precedence:
+   * an error that is in both lists is not retried. At least one item. Default: all errors are retried.
+   */
+  retryOn?: readonly string[];
 }
 
 /**
@@ -74,6 +84,13 @@ function backoff(value: unknown, path: string): void {
   throw new TypeError(`${path} must be a number >= 1 or 'linear', got ${show(value)}`);
 }
 
+/** Checks the list of the only errors that are retried. An empty list is a mistake: `maxAttempts: 1` says that. */
+function retryOn(value: unknown, path: string): void {
+  listOfTexts(value, path);
+  if ((value as readonly string[]).length > 0) return;
+  throw new TypeError(`${path} must name at least one error; maxAttempts: 1 retries none`);
+}
+
 const RETRY: OptionTable = {
   maxAttempts: whole(1, 0xffff_ffff),
   initialInterval: duration(),
@@ -81,11 +98,15 @@ const RETRY: OptionTable = {
   maxInterval: duration(),
   jitter: finite(0, 1),
   nonRetryable: listOfTexts,
+  retryOn,
 };
+
+/** The check of {@link RetryOptions}. */
+export const retry = nested(RETRY);
 
 /** The checks of {@link ActivityOptions}. */
 export const ACTIVITY_OPTIONS: OptionTable = {
-  retry: nested(RETRY),
+  retry,
   timeout: duration(1),
   totalTimeout: duration(1),
   heartbeatTimeout: duration(1),
@@ -135,6 +156,7 @@ function effective(registered: ActivityOptions | undefined, called: ActivityOpti
       maxIntervalMs: ms(retry.maxInterval),
       jitter: retry.jitter,
       nonRetryable: retry.nonRetryable,
+      retryOn: retry.retryOn,
     },
     timeoutMs: ms(called?.timeout ?? registered?.timeout),
     totalTimeoutMs: ms(called?.totalTimeout ?? registered?.totalTimeout),

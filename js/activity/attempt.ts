@@ -3,6 +3,8 @@
 import { kindOfError, PayloadError } from '../errors/errors.ts';
 import { isInstance, property } from '../util/show.ts';
 import type { Timers } from '../util/timers.ts';
+import { codesOf } from '../values/error-codes.ts';
+import type { ErrorData } from '../values/error-data.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 import { type ActivityFunction, isRefusal } from './activity.ts';
 import { type ActivityContext, callBelow, type HeartbeatSink, placeOf } from './activity-context.ts';
@@ -23,6 +25,8 @@ export interface AttemptFailure {
   readonly error: string;
   /** The error's `name`. */
   readonly errorName: string;
+  /** The codes of the error, for the retry policy. */
+  readonly errorCodes: readonly string[];
   /** True if no other attempt follows. */
   readonly isNonRetryable: boolean;
   /** The delay before the next attempt, ms; `null`: as the retry policy says. */
@@ -78,9 +82,11 @@ function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink,
 /** Reports that an attempt failed with `error`, which may be any thrown value. */
 export function failActivity(job: ActivityJob, error: unknown, sink: ActivitySink, useless = false): void {
   const payload = toErrorPayload(error, sink.texts.types);
+  const data = JSON.parse(payload) as ErrorData;
   const failure = {
     error: sink.texts.writeError(payload, placeOf(job, 'error')),
-    errorName: (JSON.parse(payload) as { name: string }).name,
+    errorName: data.name,
+    errorCodes: codesOf(data),
     isNonRetryable: useless || kindOfError(error) === 'NonRetryableError' || isRefusal(error),
     retryAfterMs: retryAfterOf(error),
   };

@@ -72,6 +72,7 @@ export interface RawLane extends Omit<TurnCalls, keyof EachStep> {
     activity: number,
     error: string,
     errorName: string,
+    errorCodes: readonly string[],
     nonRetryable: boolean,
     retryAfterMs: number | null,
   ): boolean;

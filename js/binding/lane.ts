@@ -61,8 +61,9 @@ export class NativeLane {
   }
 
   /** Hands over the failure of an attempt. Returns the same as `completeActivity`. */
-  failActivity(activity: number, { error, errorName, isNonRetryable, retryAfterMs }: AttemptFailure): boolean {
-    return this.fail(activity, error, errorName, isNonRetryable, retryAfterMs);
+  failActivity(activity: number, failure: AttemptFailure): boolean {
+    const { error, errorName, errorCodes, isNonRetryable, retryAfterMs } = failure;
+    return this.fail(activity, error, errorName, errorCodes, isNonRetryable, retryAfterMs);
   }
 }
 

@@ -86,9 +86,12 @@ pub struct RetryPolicy {
     /// Share of the delay by which it is spread, 0 to 1.
     #[serde(deserialize_with = "null_as_infinity")]
     pub jitter: f64,
-    /// Names of errors that are never retried.
+    /// Names and codes of errors that are never retried.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub non_retryable: Vec<String>,
+    /// Names and codes of the only errors that are retried. Empty: all errors are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retry_on: Vec<String>,
 }
 
 fn null_as_infinity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
@@ -105,6 +108,7 @@ impl Default for RetryPolicy {
             max_interval_ms: 60_000.0,
             jitter: 0.2,
             non_retryable: Vec::new(),
+            retry_on: Vec::new(),
         }
     }
 }
@@ -113,6 +117,16 @@ impl Default for RetryPolicy {
 const DELAY_MAX_MS: f64 = 365.0 * 24.0 * 3_600_000.0;
 
 impl RetryPolicy {
+    /// True if an error with this name and these codes may be retried. `non_retryable` takes precedence over
+    /// `retry_on`.
+    pub(crate) fn retries(&self, error_name: &str, error_codes: &[String]) -> bool {
+        let lists = |list: &[String]| {
+            list.iter()
+                .any(|item| item == error_name || error_codes.iter().any(|code| item == code))
+        };
+        !lists(&self.non_retryable) && (self.retry_on.is_empty() || lists(&self.retry_on))
+    }
+
     /// Returns the delay in ms before the attempt that follows failed attempt number `attempt` (from 1), or `None` if
     /// that was the last attempt.
     ///
@@ -212,10 +226,34 @@ mod tests {
             max_interval_ms: f64::INFINITY,
             jitter: 1.0,
             non_retryable: Vec::new(),
+            retry_on: Vec::new(),
         };
         for attempt in [1, 2, 1_000_000] {
             let delay = policy.delay_after(attempt, 0, EventId(2)).expect("attempts are left");
             assert!((0..=DELAY_MAX_MS as i64).contains(&delay));
+        }
+    }
+
+    #[test]
+    fn errors_are_retried_by_name_or_code() {
+        let texts = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let policy = |non_retryable: &[&str], retry_on: &[&str]| RetryPolicy {
+            non_retryable: texts(non_retryable),
+            retry_on: texts(retry_on),
+            ..RetryPolicy::default()
+        };
+        let reset = texts(&["ECONNRESET", "11000"]);
+        for (policy, is_retried) in [
+            (policy(&[], &[]), true),
+            (policy(&["TypeError"], &[]), false),
+            (policy(&["11000"], &[]), false),
+            (policy(&["RangeError", "ENOENT"], &[]), true),
+            (policy(&[], &["ECONNRESET"]), true),
+            (policy(&[], &["TypeError"]), true),
+            (policy(&[], &["RangeError", "ENOENT"]), false),
+            (policy(&["TypeError"], &["ECONNRESET"]), false),
+        ] {
+            assert_eq!(policy.retries("TypeError", &reset), is_retried, "{policy:?}");
         }
     }
 

@@ -151,8 +151,10 @@ pub enum AttemptResult {
     Failed {
         /// The error as the driver encoded it.
         error: Payload,
-        /// The error's name, for `nonRetryable`.
+        /// The error's name, for `nonRetryable` and `retryOn`.
         error_name: String,
+        /// The error's codes, for the same options.
+        error_codes: Vec<String>,
         /// True if the error itself says that another attempt is useless.
         non_retryable: bool,
         /// Delay before the next attempt, ms from then, if the error itself gives one.
@@ -168,6 +170,8 @@ struct AttemptDetails {
     /// Absent if the attempt succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    error_codes: Vec<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     non_retryable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,17 +197,20 @@ impl AttemptResult {
         let mut details = AttemptDetails {
             attempt,
             error_name: None,
+            error_codes: Vec::new(),
             non_retryable: false,
             retry_after_ms: None,
         };
         if let AttemptResult::Failed {
             error_name,
+            error_codes,
             non_retryable,
             retry_after_ms,
             ..
         } = self
         {
             details.error_name = Some(error_name.clone());
+            details.error_codes.clone_from(error_codes);
             (details.non_retryable, details.retry_after_ms) = (*non_retryable, *retry_after_ms);
         }
         serde_json::to_string(&details).expect("a struct of strings and numbers is always JSON")
@@ -227,6 +234,7 @@ impl AttemptResult {
             Some(error_name) => AttemptResult::Failed {
                 error: payload,
                 error_name,
+                error_codes: details.error_codes,
                 non_retryable: details.non_retryable,
                 retry_after_ms: details.retry_after_ms,
             },
@@ -242,12 +250,14 @@ impl AttemptResult {
             AttemptResult::Failed {
                 error,
                 error_name,
+                error_codes,
                 non_retryable,
                 retry_after_ms,
             } => Completion::AttemptFailed {
                 scheduled,
                 error,
                 error_name,
+                error_codes,
                 non_retryable,
                 retry_after_ms,
             },

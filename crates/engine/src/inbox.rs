@@ -103,12 +103,14 @@ impl Inbox {
                 scheduled,
                 error,
                 error_name,
+                error_codes,
                 non_retryable,
                 retry_after_ms,
             } => {
                 let result = AttemptResult::Failed {
                     error,
                     error_name,
+                    error_codes,
                     non_retryable,
                     retry_after_ms,
                 };

@@ -51,8 +51,10 @@ pub enum Completion {
         scheduled: EventId,
         /// The error as the driver encoded it.
         error: Payload,
-        /// The error's name, for `nonRetryable`.
+        /// The error's name, for `nonRetryable` and `retryOn`.
         error_name: String,
+        /// The error's codes, for the same options.
+        error_codes: Vec<String>,
         /// True if the error itself says that another attempt is useless.
         non_retryable: bool,
         /// Delay before the next attempt, ms from now, if the error itself gives one.

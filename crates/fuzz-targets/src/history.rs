@@ -138,6 +138,7 @@ fn go_on(engine: &mut Engine, records: &[EventRecord]) {
                 scheduled: record.event_id,
                 error: None,
                 error_name: "Error".into(),
+                error_codes: Vec::new(),
                 non_retryable: false,
                 retry_after_ms: Some(now_ms),
             });

@@ -131,6 +131,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let failed = AttemptResult::Failed {
         error: payload(),
         error_name: "TypeError".into(),
+        error_codes: vec!["ECONNRESET".into()],
         non_retryable: true,
         retry_after_ms: Some(5),
     };

@@ -68,15 +68,18 @@ fn backoff() -> impl Strategy<Value = Backoff> {
 }
 
 fn retry() -> impl Strategy<Value = RetryPolicy> {
-    let names = vec(text(), 0..3);
+    let names = (vec(text(), 0..3), vec(text(), 0..3));
     (any::<u32>(), [number(), number(), number()], backoff(), names).prop_map(
-        |(max_attempts, [initial_interval_ms, max_interval_ms, jitter], backoff, non_retryable)| RetryPolicy {
-            max_attempts,
-            initial_interval_ms,
-            backoff,
-            max_interval_ms,
-            jitter,
-            non_retryable,
+        |(max_attempts, [initial_interval_ms, max_interval_ms, jitter], backoff, (non_retryable, retry_on))| {
+            RetryPolicy {
+                max_attempts,
+                initial_interval_ms,
+                backoff,
+                max_interval_ms,
+                jitter,
+                non_retryable,
+                retry_on,
+            }
         },
     )
 }
@@ -346,10 +349,12 @@ fn any_row_of_a_kind_is_an_event_or_an_error() {
 }
 
 fn attempt() -> impl Strategy<Value = AttemptResult> {
-    let failed = (payload(), text(), any::<bool>(), option::of(any::<i64>())).prop_map(
-        |(error, error_name, non_retryable, retry_after_ms)| AttemptResult::Failed {
+    let codes = vec(text(), 0..3);
+    let failed = (payload(), text(), codes, any::<bool>(), option::of(any::<i64>())).prop_map(
+        |(error, error_name, error_codes, non_retryable, retry_after_ms)| AttemptResult::Failed {
             error,
             error_name,
+            error_codes,
             non_retryable,
             retry_after_ms,
         },

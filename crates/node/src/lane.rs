@@ -289,6 +289,7 @@ impl NativeLane {
         activity: f64,
         error: String,
         error_name: String,
+        error_codes: Vec<String>,
         non_retryable: bool,
         retry_after_ms: Option<f64>,
     ) -> bool {
@@ -298,6 +299,7 @@ impl NativeLane {
             Failure {
                 error: Some(error),
                 error_name,
+                error_codes,
                 non_retryable,
                 retry_after_ms: retry_after_ms.map(command::whole_ms),
             },

@@ -162,6 +162,7 @@ fn events_of_activities_and_timers() -> Vec<Event> {
         retry: RetryPolicy {
             max_attempts: 7,
             non_retryable: vec!["E".into()],
+            retry_on: vec!["F".into()],
             ..RetryPolicy::default()
         },
         timeout_ms: Some(u64::MAX),

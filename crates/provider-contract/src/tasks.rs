@@ -4,11 +4,12 @@ use perdure_engine::{
     ActivityOptions, AttemptResult, CommandEvent, EndEvent, EventId, EventRecord, ExecutionId, MessageBody, Settlement,
 };
 use perdure_provider::{
-    AcquiredInstance, AcquiredTasks, AfterTurn, CrossInstanceEffects, Heartbeat, NextExecution, Outcome, PageLimit,
-    Queues, ReleaseTask, Reporter, Task, TaskDone, TaskName, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AcquiredTasks, AfterTurn, CrossInstanceEffects, Heartbeat, NewInstance, NextExecution, Outcome,
+    PageLimit, Queues, ReleaseTask, Reporter, Task, TaskDone, TaskName, TaskOffer, TaskRequest, TurnCommit, WorkerId,
+    Write,
 };
 
-use crate::store::{Handle, START_MS, Store, VERSION, end, release, started, turn};
+use crate::store::{Handle, START_MS, Store, VERSION, end, instance, release, started, turn};
 
 fn offer(scheduled: u64, name: &str) -> TaskOffer {
     TaskOffer {
@@ -134,6 +135,32 @@ pub async fn are_taken_by_a_worker_that_serves_their_queue(store: &Store) {
     );
 }
 
+/// The owner of the instance and the worker that runs its task get the same.
+pub async fn come_with_the_version_and_the_tags_of_the_instance(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("h").await);
+    for tags in [Some(r#"{"team":"a","é\"":"\u0000"}"#), None] {
+        let id = if tags.is_some() { "tagged" } else { "plain" };
+        let tags = tags.map(str::to_owned);
+        store
+            .start(NewInstance {
+                tags: tags.clone(),
+                ..instance(id)
+            })
+            .await;
+        let owned = store.acquire_one(&worker).await;
+        assert_eq!((owned.version.as_str(), &owned.tags), (VERSION, &tags));
+        let events = vec![scheduled(2, "step")];
+        let offered = TurnCommit {
+            events,
+            ..turn(&owned, &worker)
+        };
+        store.did(offering(offered, vec![offer(2, "step")])).await;
+        let task = store.take_one(&helper).await;
+        assert_eq!((task.version.as_str(), task.tags), (VERSION, tags));
+    }
+}
+
 /// A worker that is not registered gets no task either.
 pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
     let store = store.first();
@@ -244,6 +271,7 @@ pub async fn the_end_of_one_is_told_to_its_instance(store: &Store) {
     let failed = AttemptResult::Failed {
         error: Some("{}".into()),
         error_name: "TypeError \"x\"".into(),
+        error_codes: vec!["E\"1".into(), String::new()],
         non_retryable: true,
         retry_after_ms: Some(-7),
     };

@@ -194,7 +194,8 @@ impl Engine {
     /// Returns the event that records the end of an attempt; `None` if the activity is no longer open (E5).
     fn event_of_attempt(&self, scheduled: EventId, result: AttemptResult, now_ms: i64) -> Option<Recordable> {
         let activity = self.operations.activity(scheduled)?;
-        let (error, error_name, non_retryable, retry_after_ms) = match result {
+        let (attempt, policy) = (activity.attempt, &activity.task.options.retry);
+        let (error, is_retryable, retry_after_ms) = match result {
             AttemptResult::Completed(output) => {
                 return Some(Recordable::Delivery(DeliveryEvent::ActivityCompleted {
                     scheduled,
@@ -204,16 +205,18 @@ impl Engine {
             AttemptResult::Failed {
                 error,
                 error_name,
+                error_codes,
                 non_retryable,
                 retry_after_ms,
-            } => (error, error_name, non_retryable, retry_after_ms),
+            } => {
+                let is_retryable = !non_retryable && policy.retries(&error_name, &error_codes);
+                (error, is_retryable, retry_after_ms)
+            }
         };
-        let (attempt, policy) = (activity.attempt, &activity.task.options.retry);
-        let is_last = non_retryable || policy.non_retryable.contains(&error_name);
-        let delay = if is_last {
-            None
-        } else {
+        let delay = if is_retryable {
             policy.delay_after(attempt, self.random.seed(), scheduled)
+        } else {
+            None
         };
         let retry_at_ms = delay.map(|delay_ms| now_ms.saturating_add(retry_after_ms.unwrap_or(delay_ms).max(0)));
         let is_in_time = |at: &i64| activity.task.deadline_ms.is_none_or(|deadline| *at < deadline);

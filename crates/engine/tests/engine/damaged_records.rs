@@ -231,6 +231,7 @@ impl Draw {
                 scheduled: id,
                 error: None,
                 error_name: "Error".into(),
+                error_codes: Vec::new(),
                 non_retryable: false,
                 retry_after_ms: Some(self.time()),
             }),

@@ -57,6 +57,7 @@ fn options() -> ActivityOptions {
         max_interval_ms: f64::INFINITY,
         jitter: 0.0,
         non_retryable: vec!["TypeError".into(), String::new()],
+        retry_on: vec!["ECONNRESET".into()],
     };
     ActivityOptions {
         retry,
@@ -318,9 +319,10 @@ fn every_kind_round_trips() {
            "customStatus":"{\"total\":12}","trace":"{\"total\":12}"}
         ActivityScheduled ref None name Some("charge") payload None meta -
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,
-           "initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""]},
-           "timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,
-           "queue":"gpu","priority":-3,"inline":true,"trace":"{\"traceparent\":\"00-a-b-01\"}"}
+           "initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""],
+           "retryOn":["ECONNRESET"]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,
+           "heartbeatTimeoutMs":0,"queue":"gpu","priority":-3,"inline":true,
+           "trace":"{\"traceparent\":\"00-a-b-01\"}"}
         TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
         ChildScheduled ref None name Some("order") payload Some("1") meta {"id":"order/1","version":"1.2.0",
@@ -429,6 +431,7 @@ fn the_largest_attempt_is_followed_by_none() {
         scheduled,
         error: None,
         error_name: "Error".into(),
+        error_codes: Vec::new(),
         non_retryable: false,
         retry_after_ms: Some(i64::MAX),
     });
@@ -478,7 +481,7 @@ fn absent_options_have_their_defaults() {
     expect![[r#"
         event 2 (ActivityScheduled) cannot be read: its meta is not what the kind needs: unknown field `maxAttempt`,
             expected one of `maxAttempts`, `initialIntervalMs`, `backoff`, `maxIntervalMs`, `jitter`,
-            `nonRetryable` at line 1 column 22"#]]
+            `nonRetryable`, `retryOn` at line 1 column 22"#]]
     .assert_eq(&wrapped(&unknown));
 }
 

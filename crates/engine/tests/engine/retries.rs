@@ -118,6 +118,67 @@ fn the_last_attempt_fails() {
     );
 }
 
+/// The name of the error and each of its codes are compared with both lists.
+#[test]
+fn errors_are_retried_by_name_or_code() {
+    check(
+        r#"
+        a = activity charge ; attempts=9 initial=1s only=ECONNRESET only=Busy never=ENOENT
+        await a
+        return it
+        ---
+        100 fail a TypeError code=ECONNRESET
+        1100 fail a Busy
+        3100 fail a Busy code=EIO code=ENOENT
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge with options @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+100
+                3 ActivityAttemptFailed #2 "TypeError" attempt 1, again @+1100 @+100
+                starts #2 attempt 2 not before @+1100
+                waits (1 open)
+            turn @+1100
+                4 ActivityAttemptFailed #2 "Busy" attempt 2, again @+3100 @+1100
+                starts #2 attempt 3 not before @+3100
+                waits (1 open)
+            turn @+3100
+              #2 fails for good: "Busy" (attempt 3) @+3100
+              return "Busy"
+                5 ActivityFailed #2 "Busy" attempt 3 @+3100
+                6 ExecutionCompleted "Busy" @+3100
+                ends Completed
+        "#]],
+    );
+    check(
+        r#"
+        a = activity charge ; attempts=9 only=ECONNRESET
+        await a
+        return it
+        ---
+        100 fail a TypeError code=ENOENT
+        "#,
+        expect![[r#"
+            turn @+0
+              #2 activity charge none
+              wait for a
+                2 ActivityScheduled charge with options @+0
+                starts #2 attempt 1
+                waits (1 open)
+            turn @+100
+              #2 fails for good: "TypeError" (attempt 1) @+100
+              return "TypeError"
+                3 ActivityFailed #2 "TypeError" attempt 1 @+100
+                4 ExecutionCompleted "TypeError" @+100
+                ends Completed
+        "#]],
+    );
+}
+
 #[test]
 fn errors_that_are_not_repeated() {
     check(

@@ -19,6 +19,8 @@ pub struct Failure {
     pub error: Payload,
     /// Name of the error.
     pub error_name: String,
+    /// Codes of the error.
+    pub error_codes: Vec<String>,
     /// True if the error says that another attempt is useless.
     pub non_retryable: bool,
     /// Delay before the next attempt, ms from now, if the error names one.
@@ -98,6 +100,7 @@ impl Runtime {
         let Failure {
             error,
             error_name,
+            error_codes,
             non_retryable,
             retry_after_ms,
         } = failure;
@@ -107,6 +110,7 @@ impl Runtime {
             AttemptResult::Failed {
                 error,
                 error_name,
+                error_codes,
                 non_retryable,
                 retry_after_ms,
             },

@@ -161,6 +161,7 @@ fn failure() -> Failure {
     Failure {
         error: Some("failed".into()),
         error_name: "Error".into(),
+        error_codes: Vec::new(),
         non_retryable: false,
         retry_after_ms: None,
     }

@@ -18,7 +18,7 @@
 //! on cancel                                          what follows runs when the instance is cancelled, once
 //! ---
 //! 100 complete a "value"                             100 ms after the start; things of one time come together
-//! 100 fail a TypeError fatal after=5s                an attempt fails; fatal: not to be repeated
+//! 100 fail a TypeError code=E1 fatal after=5s        an attempt fails; fatal: not to be repeated
 //! 100 complete #7 "value"                            by number, for an activity that the program does not hold
 //! 100 event x "value" | 100 queue q "value" | 100 cancel "reason"
 //! 100 child c "value" | 100 child c failed "Error"     a child ends: failed, cancelled, terminated
@@ -136,6 +136,7 @@ pub(crate) enum What {
     Fail {
         activity: String,
         error: String,
+        codes: Vec<String>,
         fatal: bool,
         after_ms: Option<i64>,
     },
@@ -244,6 +245,7 @@ fn options(text: &str) -> ActivityOptions {
             "max" => options.retry.max_interval_ms = duration(value) as f64,
             "jitter" => options.retry.jitter = value.parse().expect("a share"),
             "never" => options.retry.non_retryable.push(value.to_owned()),
+            "only" => options.retry.retry_on.push(value.to_owned()),
             "timeout" => options.timeout_ms = Some(duration(value) as u64),
             "total" => options.total_timeout_ms = Some(duration(value) as u64),
             _ => panic!("there is no option {key}"),
@@ -409,9 +411,10 @@ fn child_end(text: &str) -> Settlement {
 fn failure(activity: &str, text: &str) -> What {
     let mut words = text.split_whitespace();
     let error = words.next().unwrap_or("Error").to_owned();
-    let (mut fatal, mut after_ms) = (false, None);
+    let (mut codes, mut fatal, mut after_ms) = (Vec::new(), false, None);
     for flag in words {
         match flag.split_once('=') {
+            Some(("code", code)) => codes.push(code.to_owned()),
             Some(("after", delay)) => after_ms = Some(duration(delay)),
             None if flag == "fatal" => fatal = true,
             _ => panic!("there is no {flag} of a failure"),
@@ -420,6 +423,7 @@ fn failure(activity: &str, text: &str) -> What {
     What::Fail {
         activity: activity.to_owned(),
         error,
+        codes,
         fatal,
         after_ms,
     }
@@ -431,6 +435,7 @@ fn remote_attempt(text: &str) -> Settlement {
         ("failed", error) => AttemptResult::Failed {
             error: payload(error),
             error_name: "Error".into(),
+            error_codes: Vec::new(),
             non_retryable: false,
             retry_after_ms: None,
         },

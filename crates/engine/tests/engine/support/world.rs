@@ -377,12 +377,14 @@ impl<'a> World<'a> {
             What::Fail {
                 activity,
                 error,
+                codes,
                 fatal,
                 after_ms,
             } => Completion::AttemptFailed {
                 scheduled: resolve(&self.vars, activity),
                 error: Some(format!("\"{error}\"")),
                 error_name: error.clone(),
+                error_codes: codes.clone(),
                 non_retryable: *fatal,
                 retry_after_ms: *after_ms,
             },

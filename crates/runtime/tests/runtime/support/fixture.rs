@@ -480,6 +480,7 @@ impl Fixture {
         let failure = Failure {
             error: None,
             error_name: "Error".into(),
+            error_codes: Vec::new(),
             non_retryable: false,
             retry_after_ms: Some(retry_after_ms),
         };
