@@ -37,6 +37,8 @@ class ScriptedNative {
       instanceId: 'i',
       executionId: 1,
       orchestrationName: 'o',
+      version: '1.0.0',
+      tags: null,
       operation: 7,
       incarnationHigh: 0,
       incarnationLow: 0,

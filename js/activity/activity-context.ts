@@ -43,6 +43,9 @@ function hexOf(half: number): string {
   return (half >>> 0).toString(16).padStart(8, '0');
 }
 
+/** The queue of activities whose options name none. */
+const DEFAULT_QUEUE = 'default';
+
 const contexts = new AsyncLocalStorage<ActivityContext>();
 
 /**
@@ -81,6 +84,7 @@ export class ActivityContext {
   #controller: AbortController | null = null;
   #reason: AbortReason | TimeoutReason | null = null;
   #limits: AttemptLimits | null = null;
+  #tags: Readonly<Record<string, string>> | null = null;
 
   /** @internal */
   constructor(job: ActivityJob, host: ActivityHost, sink: HeartbeatSink) {
@@ -102,6 +106,28 @@ export class ActivityContext {
   /** Name of that orchestration. */
   get orchestrationName(): string {
     return this.#job.orchestrationName;
+  }
+
+  /** Version of that orchestration: of the code that scheduled the activity. */
+  get orchestrationVersion(): string {
+    return this.#job.version;
+  }
+
+  /**
+   * Tags that the instance was started with: `{}` if it has none. The object is the same in each read of this attempt
+   * and cannot be changed.
+   */
+  get tags(): Readonly<Record<string, string>> {
+    this.#tags ??= Object.freeze(JSON.parse(this.#job.tags ?? '{}') as Record<string, string>);
+    return this.#tags;
+  }
+
+  /**
+   * Queue that the activity was scheduled in: `'default'` if its options name none. An inline activity runs with its
+   * orchestration and has the default queue, too.
+   */
+  get queue(): string {
+    return this.#job.extras?.queue ?? DEFAULT_QUEUE;
   }
 
   /** Name under which it was scheduled. */

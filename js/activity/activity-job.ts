@@ -26,6 +26,9 @@ export interface ActivityJob {
    */
   readonly incarnationHigh: number;
   readonly incarnationLow: number;
+  readonly version: string;
+  /** JSON of the tags that the instance was started with; `null` if there are none. */
+  readonly tags: string | null;
   /** `null` for most attempts. */
   readonly extras: AttemptExtras | null;
 }
@@ -46,6 +49,6 @@ export interface AttemptExtras {
   readonly trace?: TraceContext;
   /** For a traced attempt: the instance that scheduled it, if this worker owns that instance. */
   readonly owner?: number;
-  /** For a traced attempt: its queue, if it is not the default one. */
+  /** The queue that the activity was scheduled in, if it is not the default one. */
   readonly queue?: string;
 }

@@ -28,6 +28,8 @@ export type NativeJob =
       readonly operation: number;
       readonly incarnationHigh: number;
       readonly incarnationLow: number;
+      readonly version: string;
+      readonly tags: string | null;
       readonly extras: AttemptExtras | null;
     }
   | { readonly kind: typeof ABORT; readonly token: number; readonly reason: AbortReason }
@@ -83,6 +85,8 @@ export function decodeJob(text: string, frame: Frame): NativeJob {
         name: frame.required(text, 2),
         extras: extras === null ? null : (JSON.parse(extras) as AttemptExtras),
         input: frame.text(text, 4),
+        version: frame.required(text, 5),
+        tags: frame.text(text, 6),
       };
     }
     case ABORT:

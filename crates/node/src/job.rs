@@ -56,6 +56,8 @@ pub(crate) fn job(job: Job, frame: &Frame) -> Result<String, RuntimeError> {
                         Some(job.name),
                         extras,
                         job.input,
+                        Some(job.version),
+                        job.tags,
                     ]
                 },
                 JOB,
@@ -131,10 +133,12 @@ fn extras(job: &ActivityJob) -> Option<String> {
         last_heartbeat,
         inline,
         trace,
+        queue,
         ..
     } = job;
     let has_times = total_timeout.is_some() || heartbeat_timeout_ms.is_some();
-    if !has_times && last_heartbeat.is_none() && inline.is_none() && trace.is_none() {
+    let is_usual = inline.is_none() && trace.is_none() && queue.is_none();
+    if !has_times && last_heartbeat.is_none() && is_usual {
         return None;
     }
     let mut extras = Map::new();
@@ -148,10 +152,10 @@ fn extras(job: &ActivityJob) -> Option<String> {
     put("heartbeatTimeoutMs", heartbeat_timeout_ms.map(Value::from));
     put("lastHeartbeat", last_heartbeat.as_deref().map(Value::from));
     put("inline", inline.map(|token| token.0.into()));
+    put("queue", queue.as_deref().map(Value::from));
     if let Some(trace) = trace {
         put("trace", Some(trace.as_str().into()));
         put("owner", job.owner.map(|token| token.0.into()));
-        put("queue", job.queue.as_deref().map(Value::from));
     }
     Some(Value::Object(extras).to_string())
 }

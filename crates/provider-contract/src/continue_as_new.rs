@@ -154,6 +154,7 @@ pub async fn a_first_turn_can_continue(store: &Store) {
         name: new.name.clone(),
         version: new.version.clone(),
         parent_id: None,
+        tags: None,
         execution: ExecutionId::FIRST,
         epoch: Epoch(0),
         next_event_id: EventId::FIRST.next(),

@@ -406,6 +406,7 @@ macro_rules! behaviour {
             }
             tasks {
                 are_taken_by_a_worker_that_serves_their_queue,
+                come_with_the_version_and_the_tags_of_the_instance,
                 are_not_taken_for_another_queue_or_activity,
                 of_every_queue_are_taken_by_a_worker_that_serves_any,
                 come_by_priority_and_time,

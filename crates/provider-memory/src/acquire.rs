@@ -101,6 +101,7 @@ fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: us
         name: row.name.clone(),
         version: row.version.clone(),
         parent_id: row.parent_id.clone(),
+        tags: row.tags.clone(),
         execution: row.execution,
         epoch: row.epoch,
         next_event_id: row.next_event_id,

@@ -70,6 +70,8 @@ fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
         task,
         instance_id: instance.id.clone(),
         orchestration: instance.name.clone(),
+        version: instance.version.clone(),
+        tags: instance.tags.clone(),
         started: started.and_then(|event| event.meta.clone()),
         name,
         input: scheduled.and_then(|event| event.payload.clone()),

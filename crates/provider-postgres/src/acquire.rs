@@ -78,7 +78,7 @@ const TAKE: &str = concat!(
 UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked
 WHERE i.key = ranked.key
 RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns,
-  i.message_seq, i.suspicion, ranked.size"
+  i.message_seq, i.suspicion, ranked.size, i.tags"
 );
 
 /// Selects the time at which the next instance that is not taken is due. A worker that is not registered gets none.
@@ -253,6 +253,7 @@ fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
         name: text(row, 3)?,
         version: text(row, 4)?,
         parent_id: optional_text(row, 5)?,
+        tags: optional_text(row, 13)?,
         execution: ExecutionId(number(row, 6)?),
         epoch: Epoch(number(row, 7)?),
         next_event_id: EventId(number(row, 8)?),

@@ -79,7 +79,7 @@ macro_rules! take {
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline
 )
 SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
-b.details, s.meta
+b.details, s.meta, i.version, i.tags
 FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
   JOIN {schema}.history h ON h.instance_key = t.instance_key AND h.execution = t.execution AND h.event_id = t.event_id
   JOIN {schema}.history s ON s.instance_key = t.instance_key AND s.execution = t.execution AND s.event_id = 1
@@ -156,6 +156,8 @@ fn task(row: &Row) -> Result<Task, Failure> {
         task: task_name(row)?,
         instance_id: text(row, 4)?,
         orchestration: text(row, 5)?,
+        version: text(row, 12)?,
+        tags: optional_text(row, 13)?,
         started: optional_text(row, 11)?,
         name: text(row, 6)?,
         input: optional_text(row, 7)?,

@@ -248,7 +248,7 @@ fn take(
     let taken = session.query_optional(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, probation = 0
          WHERE key = ?1 AND owner IS NULL AND wake_at <= ?3
-         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns, suspicion",
+         RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns, suspicion, tags",
         params![key.0, &*request.worker.0, session.now_ms()],
         |row| {
             Ok(AcquiredInstance {
@@ -257,6 +257,7 @@ fn take(
                 name: row.get(1)?,
                 version: row.get(2)?,
                 parent_id: row.get(3)?,
+                tags: row.get(9)?,
                 execution: ExecutionId(number(row, 4)?),
                 epoch: Epoch(number(row, 5)?),
                 next_event_id: EventId(number(row, 6)?),

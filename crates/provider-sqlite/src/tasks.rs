@@ -135,7 +135,7 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
     let given = session.query_optional(
-        "SELECT i.id, i.name, s.meta, h.payload, h.meta, b.details
+        "SELECT i.id, i.name, s.meta, h.payload, h.meta, b.details, i.version, i.tags
          FROM instances i JOIN history h ON h.instance_key = i.key
            JOIN history s ON s.instance_key = i.key AND s.execution = h.execution AND s.event_id = 1
            LEFT JOIN heartbeats b ON b.instance_key = i.key AND b.execution = h.execution AND b.event_id = h.event_id
@@ -146,6 +146,8 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
                 task,
                 instance_id: row.get(0)?,
                 orchestration: row.get(1)?,
+                version: row.get(6)?,
+                tags: row.get(7)?,
                 started: row.get(2)?,
                 name,
                 input: row.get(3)?,

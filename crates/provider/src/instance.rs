@@ -235,6 +235,8 @@ pub struct AcquiredInstance {
     pub version: String,
     /// Id of the parent instance.
     pub parent_id: Option<String>,
+    /// JSON of the tags that the instance was started with.
+    pub tags: Option<String>,
     /// Current execution.
     pub execution: ExecutionId,
     /// Epoch of this acquisition.

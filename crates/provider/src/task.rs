@@ -46,6 +46,10 @@ pub struct Task {
     pub instance_id: String,
     /// Name of the orchestration.
     pub orchestration: String,
+    /// Version of the orchestration.
+    pub version: String,
+    /// JSON of the tags that the instance was started with.
+    pub tags: Option<String>,
     /// The `meta` of the first event of the execution.
     pub started: Option<String>,
     /// Name of the activity.

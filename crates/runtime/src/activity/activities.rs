@@ -172,6 +172,8 @@ impl Activities {
             execution: origin.execution().0,
             incarnation: origin.incarnation(),
             orchestration: origin.orchestration().to_owned(),
+            version: origin.version().to_owned(),
+            tags: origin.tags().map(str::to_owned),
             scheduled: task.scheduled,
         })
     }

@@ -392,6 +392,7 @@ mod tests {
             name: "main".into(),
             version: "1.0.0".into(),
             parent_id: None,
+            tags: None,
             execution: ExecutionId::FIRST,
             epoch: Epoch(1),
             next_event_id: EventId(2),
@@ -451,6 +452,8 @@ mod tests {
             task,
             instance_id: "i".into(),
             orchestration: "main".into(),
+            version: "1.0.0".into(),
+            tags: None,
             incarnation: None,
             heartbeats: parking_lot::Mutex::default(),
         }));

@@ -347,6 +347,7 @@ impl Instances {
             name: instance.name.clone(),
             version: next.version,
             parent_id: instance.parent_id.clone(),
+            tags: instance.tags.clone(),
             execution: instance.execution.next(),
             epoch,
             next_event_id: EventId::FIRST.next(),

@@ -31,6 +31,7 @@ impl Instances {
             name: new.name.clone(),
             version: new.version.clone(),
             parent_id: new.parent_id.clone(),
+            tags: new.tags.clone(),
             execution: ExecutionId::FIRST,
             next_event_id: EventId::FIRST.next(),
             fresh: true,

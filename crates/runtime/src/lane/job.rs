@@ -105,6 +105,10 @@ pub struct ActivityJob {
     pub incarnation: Option<Incarnation>,
     /// Name of its orchestration.
     pub orchestration: String,
+    /// Version of its orchestration.
+    pub version: String,
+    /// JSON of the tags that it was started with.
+    pub tags: Option<String>,
     /// Event that scheduled it.
     pub scheduled: EventId,
 }

@@ -49,6 +49,8 @@ pub(crate) struct TakenTask {
     pub(crate) task: TaskName,
     pub(crate) instance_id: String,
     pub(crate) orchestration: String,
+    pub(crate) version: String,
+    pub(crate) tags: Option<String>,
     pub(crate) incarnation: Option<Incarnation>,
     pub(crate) heartbeats: Mutex<Heartbeats>,
 }
@@ -96,6 +98,22 @@ impl Origin {
         match self {
             Origin::Instance(instance) => &instance.name,
             Origin::Task(taken) => &taken.orchestration,
+        }
+    }
+
+    /// Returns the version of the orchestration.
+    pub(crate) fn version(&self) -> &str {
+        match self {
+            Origin::Instance(instance) => &instance.version,
+            Origin::Task(taken) => &taken.version,
+        }
+    }
+
+    /// Returns the JSON of the tags that the instance was started with.
+    pub(crate) fn tags(&self) -> Option<&str> {
+        match self {
+            Origin::Instance(instance) => instance.tags.as_deref(),
+            Origin::Task(taken) => taken.tags.as_deref(),
         }
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Instance {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) parent_id: Option<String>,
+    /// JSON of the tags that the instance was started with.
+    pub(crate) tags: Option<String>,
     pub(crate) execution: ExecutionId,
     /// The start of its id that the instance comes from. The first event names it, so it is known once that event is
     /// read.
@@ -148,6 +150,7 @@ impl Instance {
             name: std::mem::take(&mut acquired.name),
             version: std::mem::take(&mut acquired.version),
             parent_id: acquired.parent_id.take(),
+            tags: acquired.tags.take(),
             execution: acquired.execution,
             incarnation: incarnation.map(OnceLock::from).unwrap_or_default(),
             lane: AtomicUsize::new(NO_LANE),

@@ -153,6 +153,7 @@ pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: Cros
                 name: new.name,
                 version: new.version,
                 parent_id: new.parent_id,
+                tags: new.tags,
                 execution: ExecutionId::FIRST,
                 epoch,
                 next_event_id: EventId::FIRST.next(),
