@@ -49,6 +49,17 @@ describe('other instances', () => {
         paid: boolean;
       }>();
       expectTypeOf(ctx.callOrchestration(tidy)).toEqualTypeOf<Future<void>>();
+      const retry = { maxAttempts: 2, backoff: 'linear', retryOn: ['ECONNRESET'] } as const;
+      expectTypeOf(ctx.callOrchestration(tidy, undefined, { retry })).toEqualTypeOf<Future<void>>();
+      expectTypeOf(ctx.scheduleSubOrchestration<number>('any', 1, { retry })).toEqualTypeOf<Future<number>>();
+      // @ts-expect-error it has a misspelt option
+      ctx.callOrchestration(tidy, undefined, { retry: { maxAttempt: 2 } });
+      // @ts-expect-error the backoff is a factor or 'linear'
+      ctx.callOrchestration(tidy, undefined, { retry: { backoff: 'square' } });
+      // @ts-expect-error the codes are texts
+      ctx.call(count, undefined, { retry: { retryOn: [11_000] } });
+      // @ts-expect-error a detached instance is not retried
+      ctx.start(tidy, undefined, { retry });
       expectTypeOf(ctx.scheduleSubOrchestration('any')).toEqualTypeOf<Future<unknown>>();
       expectTypeOf(ctx.scheduleSubOrchestration<number>('any', 1)).toEqualTypeOf<Future<number>>();
       expectTypeOf(yield* ctx.startOrchestration('any', 'id')).toEqualTypeOf<string>();
@@ -96,6 +107,18 @@ describe('the free functions', () => {
       expectTypeOf(free.currentContext().instanceId).toBeString();
       // @ts-expect-error no such activity
       free.call('count');
+    });
+  });
+});
+
+describe('the context of an activity', () => {
+  it('has texts that cannot be changed', () => {
+    defineActivity('facts', (ctx) => {
+      expectTypeOf(ctx.queue).toEqualTypeOf<string>();
+      expectTypeOf(ctx.orchestrationVersion).toEqualTypeOf<string>();
+      expectTypeOf(ctx.tags).toEqualTypeOf<Readonly<Record<string, string>>>();
+      // @ts-expect-error the tags are those of the start
+      ctx.tags.team = 'a';
     });
   });
 });

@@ -30,6 +30,8 @@ import { withCallerStack } from './source.ts';
 export class ChildFuture<T> extends OperationFuture<T> {
   readonly name: string;
   readonly id: string;
+  /** True once the child has run and has failed by an error of its own. */
+  hasFailed = false;
 
   constructor(scheduler: FiberScheduler, issued: Issued, name: string, id: string) {
     super(scheduler, issued);
@@ -73,6 +75,7 @@ export class ChildFuture<T> extends OperationFuture<T> {
     if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id)];
     if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
     if (detail === CHILD_CANCELLED) return ['was cancelled', cancellationError(value, this.id, this.scheduler.types)];
+    this.hasFailed = true;
     return ['failed', fromErrorPayload(value, this.scheduler.types)];
   }
 }

@@ -2,6 +2,8 @@
 
 import { types } from 'node:util';
 import { isActivity } from '../activity/activity.ts';
+import { RetryPolicy } from '../activity/retry-policy.ts';
+import { idOfAttempt } from '../driver/child-retry.ts';
 import { BaseFuture } from '../driver/future.ts';
 import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/generator.ts';
 import type { MapCall } from '../driver/map.ts';
@@ -9,6 +11,7 @@ import { bool, checkOptions, func, ISO_TIME, type OptionTable, whole } from '../
 import { isInstance, property } from '../util/show.ts';
 import { GATHERED_MAX, MAP_CONCURRENCY } from '../values/limits.ts';
 import { parseSync } from '../values/schema.ts';
+import { CHILD_OPTIONS, type ChildOptions } from './call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
 
 /** Returns the kind of a function, in JavaScript's words; a proxy may not tell. */
@@ -51,6 +54,31 @@ export function checkMap(items: unknown, fn: unknown, options: unknown): MapCall
   const checked = checkOptions(options as Partial<MapCall> | undefined, MAP_OPTIONS, 'ctx.map') ?? {};
   const { concurrency = MAP_CONCURRENCY, key, stopOnError = true } = checked;
   return { items: items as Iterable<unknown>, fn: fn as MapCall['fn'], concurrency, key, stopOnError };
+}
+
+/** Longest id of an instance, in characters. */
+const ID_MAX = 256;
+
+/** Checked options of a child, with its retry policy, if it has one, and the longest id that it may have. */
+interface CheckedChild extends Omit<ChildOptions, 'retry'> {
+  readonly policy: RetryPolicy | undefined;
+  readonly idMax: number;
+}
+
+/** Checks the options of a child. */
+export function checkChild(given: ChildOptions | undefined, name: string): CheckedChild {
+  const where = `orchestration '${name}'`;
+  const { retry, ...options } = checkOptions(given, CHILD_OPTIONS, where) ?? {};
+  const policy = retry === undefined ? undefined : new RetryPolicy(retry);
+  const suffix = idOfAttempt('', policy?.maxAttempts ?? 1);
+  const [idMax, length] = [ID_MAX - suffix.length, options.id?.length ?? 0];
+  if (length > idMax) {
+    throw new TypeError(
+      `${where}: id must have at most ${idMax} characters, got ${length}: ` +
+        `the last of its ${policy?.maxAttempts} attempts has this id and '${suffix}'`,
+    );
+  }
+  return { ...options, policy, idMax };
 }
 
 function isFuture(value: unknown): boolean {

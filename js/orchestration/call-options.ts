@@ -1,5 +1,6 @@
 // The options and last arguments of calls that start an instance.
 
+import { type RetryOptions, retry } from '../activity/activity-options.ts';
 import { named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
 import { CHILD_CONFLICTS, CONFLICTS, type OnConflict } from '../values/conflicts.ts';
 
@@ -49,9 +50,29 @@ export interface ChildOptions extends InstanceOptions {
    * parent, so an existing instance cannot be returned.
    */
   onConflict?: (typeof CHILD_CONFLICTS)[number];
+  /**
+   * Starts a child that failed again, with the same input, after a durable delay, until one completes or the attempts
+   * are used up. The error of the last attempt is then thrown. `nonRetryable` and `retryOn` are compared with the error
+   * of the child, which is the `cause` of the `SubOrchestrationError`. If that error reports a failed step of the
+   * child, such as an `ActivityError`, they are compared with the error of the step, too. `NonRetryableError` and
+   * `RetryAfterError` count as in an activity. A child that was cancelled, terminated or could not be started is not
+   * retried, and neither is a child whose future or parent is being cancelled.
+   *
+   * Each attempt is an instance of its own, with its own history. With the id `x` of the first attempt, the next ones
+   * have the ids `x~2`, `x~3` and so on: `~` is rare in ids, and needs no escape in a URL. The child starts when the
+   * code waits next, in a fiber of its own, which counts towards `limits.fibers`.
+   *
+   * Default: a child is not retried.
+   */
+  retry?: RetryOptions;
 }
 
-export const CHILD_OPTIONS: OptionTable = { ...INSTANCE_OPTIONS, id: named, onConflict: oneOf(...CHILD_CONFLICTS) };
+export const CHILD_OPTIONS: OptionTable = {
+  ...INSTANCE_OPTIONS,
+  id: named,
+  onConflict: oneOf(...CHILD_CONFLICTS),
+  retry,
+};
 
 /** The last arguments of a call. The input may be left out where it may be `undefined`. */
 export type InputArguments<I, Options> = undefined extends I

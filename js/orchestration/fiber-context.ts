@@ -20,6 +20,7 @@ import type {
 } from '../driver/branch.ts';
 import { type Channel, FiberChannel } from '../driver/channel.ts';
 import { CheckedEventFuture } from '../driver/checked-event.ts';
+import { retriedChild } from '../driver/child-retry.ts';
 import {
   CREATE_TIMER,
   CREATE_TIMER_AT,
@@ -57,6 +58,7 @@ import type { TypeRegistry } from '../values/value-types.ts';
 import {
   checkBlock,
   checkBody,
+  checkChild,
   checkGathered,
   checkInlineFunction,
   checkMap,
@@ -65,7 +67,6 @@ import {
 } from './call-arguments.ts';
 
 import {
-  CHILD_OPTIONS,
   type ChildOptions,
   DETACHED_OPTIONS,
   type DetachedOptions,
@@ -106,9 +107,6 @@ export interface OrchestrationHost {
 }
 
 const CONTINUE_OPTIONS: OptionTable = { version: named };
-
-/** Longest id of an instance, in characters. */
-const ID_MAX = 256;
 
 /**
  * The number of open operations up to which the source lines of new ones are kept. A line costs more time and memory
@@ -208,7 +206,7 @@ export class FiberContext implements OrchestrationContext {
     this.#scheduler.assertRunning('scheduleSubOrchestration');
     checkName(name, 'orchestration name');
     const future = this.#child<T>(name, input, options);
-    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+    return this.#keepsLineOfChild(future) ? future.askedAt(captureSource()) : future;
   }
 
   callOrchestration<D extends OrchestrationDefinition>(
@@ -219,7 +217,7 @@ export class FiberContext implements OrchestrationContext {
     const [input, options] = args;
     const { name, version } = checkStarted(orchestration, input, 'ctx.callOrchestration');
     const future = this.#child<OutputOf<D>>(name, input, options, version);
-    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+    return this.#keepsLineOfChild(future) ? future.askedAt(captureSource()) : future;
   }
 
   startOrchestration(name: string, id: string, input?: unknown, options?: DetachedOptions): Future<string> {
@@ -228,7 +226,7 @@ export class FiberContext implements OrchestrationContext {
     checkName(name, 'orchestration name');
     checkName(id, 'instance id');
     const checked = checkOptions(options, DETACHED_OPTIONS, `orchestration '${name}'`);
-    const issued = this.#startInstance(START_INSTANCE, name, id, input, checked);
+    const issued = this.#startInstance(START_INSTANCE, name, id, this.#payload(input, 'input'), checked);
     const future = new SentFuture(scheduler, issued, id, id);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
@@ -243,7 +241,7 @@ export class FiberContext implements OrchestrationContext {
     const { name, version } = checkStarted(orchestration, input, 'ctx.start');
     const { id = scheduler.port.randomUuid(), ...options } =
       checkOptions(given, TYPED_DETACHED_OPTIONS, `orchestration '${name}'`) ?? {};
-    const issued = this.#startInstance(START_INSTANCE, name, id, input, {
+    const issued = this.#startInstance(START_INSTANCE, name, id, this.#payload(input, 'input'), {
       ...options,
       version: options.version ?? version,
     });
@@ -477,6 +475,11 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLines && !future.succeedsNext;
   }
 
+  /** The same of a child. One with a retry policy has kept the line already. */
+  #keepsLineOfChild<T>(future: Future<T>): future is ChildFuture<T> {
+    return future instanceof ChildFuture && this.#keepsLine(future);
+  }
+
   /** True if the execution may keep another line of its code: see {@link SOURCES_MAX}. */
   get #keepsLines(): boolean {
     return this.#host.sourceStacks && this.#scheduler.operations.size <= SOURCES_MAX;
@@ -499,29 +502,42 @@ export class FiberContext implements OrchestrationContext {
     return this.#scheduler.issue({ kind: SCHEDULE_ACTIVITY, name, input, options });
   }
 
-  #child<T>(name: string, input: unknown, given: ChildOptions | undefined, version?: string): ChildFuture<T> {
+  #child<T>(name: string, input: unknown, given: ChildOptions | undefined, version?: string): Future<T> {
     const scheduler = this.#scheduler;
-    const options = checkOptions(given, CHILD_OPTIONS, `orchestration '${name}'`);
-    const id = options?.id ?? this.#childId();
-    const issued = this.#startInstance(START_CHILD, name, id, input, {
-      ...options,
-      version: options?.version ?? version,
+    const { policy, idMax, ...options } = checkChild(given, name);
+    const id = options.id ?? this.#childId(idMax);
+    const payload = this.#payload(input, 'input');
+    const started = { ...options, version: options.version ?? version };
+    const start = (attemptId: string) =>
+      new ChildFuture<T>(
+        scheduler,
+        this.#startInstance(START_CHILD, name, attemptId, payload, started),
+        name,
+        attemptId,
+      );
+    if (policy === undefined) return start(id);
+    const source = this.#keepsLines ? captureSource() : undefined;
+    return retriedChild<T>(scheduler, {
+      name,
+      id,
+      policy,
+      start: (attemptId) => start(attemptId).askedAt(source),
+      sleep: (delayMs) => this.#timerIn(delayMs).askedAt(source),
     });
-    return new ChildFuture<T>(scheduler, issued, name, id);
   }
 
   /** Returns an id that differs for any two children, and is the same in every replay. */
-  #childId(): string {
+  #childId(max: number): string {
     const uuid = this.#scheduler.port.randomUuid();
     const below = `${this.instanceId}/${uuid}`;
-    return below.length <= ID_MAX ? below : uuid;
+    return below.length <= max ? below : uuid;
   }
 
   #startInstance(
     kind: StartInstance['kind'],
     name: string,
     id: string,
-    input: unknown,
+    input: string | null,
     options: { [Name in keyof DetachedOptions]: DetachedOptions[Name] | undefined } | undefined,
   ): Issued {
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
@@ -530,7 +546,7 @@ export class FiberContext implements OrchestrationContext {
       name,
       id,
       version,
-      input: this.#payload(input, 'input'),
+      input,
       tags: tags === undefined ? null : JSON.stringify(tags),
       priority,
       onConflict,

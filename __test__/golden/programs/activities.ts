@@ -92,3 +92,19 @@ export const retrying: Program = {
     await stage.recorded('retrying', 'ActivityAttemptFailed');
   },
 };
+
+/** The form in which linear growth and the lists of errors are recorded. */
+export const retryPolicies: Program = {
+  name: 'retry-policies',
+  code: [
+    defineOrchestration('retry-policies', function* (ctx) {
+      const retry = { maxAttempts: 2, initialInterval: '1ms', backoff: 'linear', jitter: 0 } as const;
+      const again = ctx.scheduleActivity('flaky', 'once', { retry: { ...retry, retryOn: ['E_NONE', 'Error'] } });
+      const told = [yield* outcome(again)];
+      told.push(yield* outcome(ctx.scheduleActivity('broken', 'chain', { retry: { ...retry, retryOn: ['E_NONE'] } })));
+      return told;
+    }),
+  ],
+  instances: { 'retry-policies': ended },
+  record: (stage) => throughout(stage, retryPolicies),
+};

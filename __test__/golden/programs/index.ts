@@ -13,13 +13,13 @@
 // each other.
 
 import type { Program } from '../stage.ts';
-import { activities, failures, retrying } from './activities.ts';
+import { activities, failures, retrying, retryPolicies } from './activities.ts';
 import { checked, facts, freely } from './context.ts';
 import { cancelled, terminated } from './ends-from-outside.ts';
 import { again, patched } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
 import { messages } from './messages.ts';
-import { children, full, others, starts } from './other-instances.ts';
+import { childRetries, children, full, others, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
 import { late, timers } from './timers.ts';
@@ -61,4 +61,6 @@ export const PROGRAMS: readonly Program[] = [
   polls,
   freePatterns,
   starts,
+  childRetries,
+  retryPolicies,
 ];

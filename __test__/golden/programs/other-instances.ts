@@ -61,6 +61,38 @@ export const children: Program = {
   },
 };
 
+/** Children whose attempts fail: their ids, the delays between them, and the errors that are not followed by others. */
+export const childRetries: Program = {
+  name: 'child-retries',
+  code: [
+    defineOrchestration('child-retries', function* (ctx) {
+      const retry = { maxAttempts: 2, initialInterval: '1ms', backoff: 'linear', jitter: 0 } as const;
+      const id = (name: string) => `child-retries-${name}`;
+      const told: unknown[] = [];
+      told.push(yield* ctx.callOrchestration(child, 'returns', { id: id('first'), retry }));
+      told.push(yield* outcome(ctx.scheduleSubOrchestration('child', 'throws', { id: id('twice'), retry })));
+      const refused = { ...retry, jitter: 0.5, nonRetryable: ['StockError'], retryOn: ['E_NONE'] };
+      told.push(yield* outcome(ctx.callOrchestration(child, 'throws', { id: id('once'), retry: refused })));
+      told.push(yield* outcome(ctx.callOrchestration(child, 'throws', { retry: { ...retry, jitter: 1 } })));
+      told.push(ctx.random());
+      return told;
+    }),
+    child,
+  ],
+  instances: {
+    'child-retries': ended,
+    'child-retries-first': ended,
+    'child-retries-twice': { outcomes: ['failed'] },
+    'child-retries-twice~2': { outcomes: ['failed'] },
+    'child-retries-once': { outcomes: ['failed'] },
+  },
+  async record(stage) {
+    await stage.start(childRetries.code);
+    await stage.client.startOrchestration('child-retries', 'child-retries');
+    await stage.end('child-retries');
+  },
+};
+
 export const others: Program = {
   name: 'others',
   code: [
