@@ -32,6 +32,9 @@ pub struct ActivityOptions {
     /// Queue of the activity: only workers that serve this queue run it. `None`: `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// Session of the activity: all activities of one session in a queue run on one worker. `None`: on any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// Priority. Where attempts wait, higher priorities go first.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,

@@ -134,11 +134,12 @@ fn extras(job: &ActivityJob) -> Option<String> {
         inline,
         trace,
         queue,
+        session,
         ..
     } = job;
     let has_times = total_timeout.is_some() || heartbeat_timeout_ms.is_some();
-    let is_usual = inline.is_none() && trace.is_none() && queue.is_none();
-    if !has_times && last_heartbeat.is_none() && is_usual {
+    let has_others = inline.is_some() || trace.is_some() || queue.is_some() || session.is_some();
+    if !has_times && last_heartbeat.is_none() && !has_others {
         return None;
     }
     let mut extras = Map::new();
@@ -151,6 +152,7 @@ fn extras(job: &ActivityJob) -> Option<String> {
     put("totalLeftMs", total_timeout.map(|(_, left_ms)| left_ms.into()));
     put("heartbeatTimeoutMs", heartbeat_timeout_ms.map(Value::from));
     put("lastHeartbeat", last_heartbeat.as_deref().map(Value::from));
+    put("session", session.as_deref().map(Value::from));
     put("inline", inline.map(|token| token.0.into()));
     put("queue", queue.as_deref().map(Value::from));
     if let Some(trace) = trace {

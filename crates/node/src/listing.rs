@@ -267,6 +267,7 @@ pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
             "scheduled": task.scheduled.0,
             "attempt": task.attempt,
             "queue": task.queue,
+            "session": task.session,
             "worker": worker(task.worker.as_ref()),
         })
     };

@@ -38,6 +38,10 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         "holdTimerMs",
         usize::try_from(defaults.hold_timer.as_millis()).unwrap_or(usize::MAX),
     )?;
+    let session_idle_ms = count(
+        "sessionIdleMs",
+        usize::try_from(defaults.session_idle.as_millis()).unwrap_or(usize::MAX),
+    )?;
     let queues = match &json["queues"] {
         Value::Null => defaults.queues,
         Value::String(any) if any == "any" => Queues::Any,
@@ -59,6 +63,8 @@ pub(crate) fn parse(text: &str) -> Result<RuntimeOptions, RuntimeError> {
         hold_timer: Duration::from_millis(hold_timer_ms as u64),
         worker_name: json["workerName"].as_str().unwrap_or_default().to_owned(),
         node_version: json["nodeVersion"].as_str().unwrap_or_default().to_owned(),
+        sessions_max: count("sessionsMax", defaults.sessions_max)?,
+        session_idle: Duration::from_millis(session_idle_ms as u64),
         mailbox_messages: count("mailboxMessages", usize::MAX)? as u64,
         budget: defaults.budget,
         limits: Limits {

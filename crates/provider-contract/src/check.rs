@@ -86,6 +86,7 @@ impl Handle<'_> {
             attempt: 1,
             queue: "gpu".into(),
             name: "step".into(),
+            session: None,
             priority: 0,
             due_at_ms: 0,
             deadline_ms: None,
@@ -283,6 +284,17 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         ),
         Rule::History,
         "the kind of event 1 of execution 1 is unknown",
+    ),
+    // Sessions of activities.
+    (
+        "INSERT INTO sessions (queue, session, worker, idle_ms, used_at) VALUES ('gpu', 's', 'ghost', 0, 0)",
+        Rule::Orphan,
+        "session 's' of activities is bound to a worker that is not registered",
+    ),
+    (
+        "UPDATE tasks SET session = 's', route = 'w'",
+        Rule::Orphan,
+        "a task of session 's' is routed to a worker that does not hold the session",
     ),
     // Rows of instances.
     (

@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P17 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P18 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:
@@ -15,6 +15,7 @@
 mod store;
 
 pub mod acquire;
+pub mod activity_sessions;
 pub mod backlog;
 pub mod batches;
 pub mod cancelling;
@@ -111,6 +112,18 @@ macro_rules! behaviour {
                 brings_the_first_page_of_history_and_every_message,
                 gives_nothing_to_a_worker_that_is_not_registered,
                 leaves_a_backlog_of_unregistered_orchestrations_due,
+            }
+            activity_sessions {
+                give_all_tasks_of_a_session_to_one_worker,
+                hold_no_more_sessions_than_the_limit,
+                bind_no_session_that_would_have_to_wait,
+                move_when_they_were_idle,
+                make_room_when_they_were_idle,
+                move_when_their_worker_is_gone,
+                keep_a_task_that_their_worker_gives_back,
+                are_not_bound_to_a_stranger,
+                are_never_split_by_requests_at_once,
+                do_not_hide_a_task_without_a_session,
             }
             backlog {
                 a_full_one_takes_no_more,
@@ -493,6 +506,7 @@ mod tests {
         let suite = include_str!("lib.rs");
         let modules = [
             ("acquire", include_str!("acquire.rs")),
+            ("activity_sessions", include_str!("activity_sessions.rs")),
             ("backlog", include_str!("backlog.rs")),
             ("batches", include_str!("batches.rs")),
             ("cancelling", include_str!("cancelling.rs")),

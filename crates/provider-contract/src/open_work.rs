@@ -8,7 +8,7 @@ use perdure_provider::{
 use perdure_provider::{PageLimit, Queues, Status};
 
 use crate::continue_as_new::continued;
-use crate::store::{Handle, START_MS, Store, end, instance, release, scheduled, start, suspend, turn};
+use crate::store::{Handle, SESSIONS, START_MS, Store, end, instance, release, scheduled, start, suspend, turn};
 
 /// A text as the runtime may store it, with characters that a store may handle in its own way.
 const TEXT: &str = "{\"open\":[2],\"count\":1,\"fibers\":\"a\0\u{1F600}'\"}";
@@ -158,6 +158,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
         attempt: 2,
         queue: "gpu".into(),
         name: name.into(),
+        session: None,
         priority: 0,
         due_at_ms: 0,
         deadline_ms: None,
@@ -187,6 +188,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
         queues: Queues::Named(vec!["gpu".into()]),
         names: vec!["step".into()],
         limit: PageLimit::rows(10),
+        sessions: SESSIONS,
     };
     let taken = store.provider.acquire_tasks(request).await.expect("the store answers");
     assert_eq!(taken.tasks.len(), 1);
@@ -202,6 +204,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
         scheduled: EventId(id),
         attempt: 2,
         queue: "gpu".into(),
+        session: None,
         worker,
     };
     assert_eq!(work.tasks, [task(3, Some(helper)), task(4, None)]);

@@ -8,7 +8,7 @@ use perdure_provider::{
     PageLimit, Suspicion, TaskOffer, TaskRequest, TurnCommit, WorkerId,
 };
 
-use crate::store::{Handle, NAME, START_MS, Store, VERSION, end, event, instance, queued, started, turn};
+use crate::store::{Handle, NAME, SESSIONS, START_MS, Store, VERSION, end, event, instance, queued, started, turn};
 
 /// The time at which an instance is due.
 const DUE_MS: i64 = START_MS + 1_000;
@@ -315,6 +315,7 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
         attempt: 1,
         queue: "default".into(),
         name: "step".into(),
+        session: None,
         priority: 0,
         due_at_ms: 0,
         deadline_ms: None,
@@ -335,6 +336,7 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
             queues: perdure_provider::Queues::Named(vec!["default".into()]),
             names: vec!["step".into()],
             limit: bytes(limit),
+            sessions: SESSIONS,
         };
         let acquired = store.provider.acquire_tasks(request).await.expect("the store answers");
         assert_eq!(acquired.tasks.len(), taken);

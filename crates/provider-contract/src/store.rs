@@ -13,8 +13,8 @@ use perdure_engine::{
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, CheckRequest, Clock, CommitDone, InstanceKey, InstanceStatus, Load,
     Loaded, ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome,
-    PageLimit, Provider, ProviderError, ProviderErrorKind, ResumeMismatched, Rule, Status, StatusChange, Suspend,
-    Terminate, TurnCommit, WorkerId, Write,
+    PageLimit, Provider, ProviderError, ProviderErrorKind, ResumeMismatched, Rule, SessionLimits, Status, StatusChange,
+    Suspend, Terminate, TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -24,6 +24,11 @@ const CHECK_MAX: Duration = Duration::from_secs(60);
 pub(crate) const START_MS: i64 = 1_000_000;
 /// Lease of the workers that checks register.
 pub(crate) const LEASE_MS: u64 = 15_000;
+/// The sessions that the workers of checks hold.
+pub(crate) const SESSIONS: SessionLimits = SessionLimits {
+    max: 10,
+    idle_ms: 1_000,
+};
 /// The orchestration that checks start.
 pub(crate) const NAME: &str = "flow";
 /// The version of [`NAME`].

@@ -9,7 +9,7 @@ use perdure_provider::{
     Write,
 };
 
-use crate::store::{Handle, START_MS, Store, VERSION, end, instance, release, started, turn};
+use crate::store::{Handle, SESSIONS, START_MS, Store, VERSION, end, instance, release, started, turn};
 
 fn offer(scheduled: u64, name: &str) -> TaskOffer {
     TaskOffer {
@@ -17,6 +17,7 @@ fn offer(scheduled: u64, name: &str) -> TaskOffer {
         attempt: 1,
         queue: "gpu".into(),
         name: name.into(),
+        session: None,
         priority: 0,
         due_at_ms: 0,
         deadline_ms: None,
@@ -82,6 +83,7 @@ impl Handle<'_> {
             queues: Queues::Named(vec!["default".into(), "gpu".into()]),
             names: vec!["other".into(), "step".into()],
             limit: PageLimit::rows(limit),
+            sessions: SESSIONS,
         };
         self.provider.acquire_tasks(request).await.expect("the store answers")
     }
@@ -172,6 +174,7 @@ pub async fn are_not_taken_for_another_queue_or_activity(store: &Store) {
             queues: Queues::Named(vec![queue.into()]),
             names: vec![name.into()],
             limit: PageLimit::rows(10),
+            sessions: SESSIONS,
         };
         assert_eq!(
             store.provider.acquire_tasks(request).await,
@@ -207,6 +210,7 @@ pub async fn of_every_queue_are_taken_by_a_worker_that_serves_any(store: &Store)
         queues: Queues::Any,
         names: vec!["other".into(), "step".into()],
         limit: PageLimit::rows(3),
+        sessions: SESSIONS,
     };
     let acquire = async || {
         let acquired = store.provider.acquire_tasks(request.clone()).await;

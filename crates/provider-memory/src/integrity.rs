@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perdure_provider::{
     AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
-    Examination, Finding, InstanceFacts, InstanceKey, Rule, StoredMessage,
+    Examination, Finding, InstanceFacts, InstanceKey, ROUTE_ANY, ROUTE_OPEN, Rule, StoredMessage,
 };
 
 use crate::rows::InstanceRow;
@@ -34,8 +34,34 @@ pub(crate) fn step(tables: &Tables, request: CheckRequest) -> Checked {
             let detail = format!("there is a list of losses for worker {worker}, which is not registered");
             checked.findings.push(Finding::of_store(Rule::Orphan, detail));
         }
+        checked.findings.extend(sessions(tables));
     }
     checked
+}
+
+/// Finds sessions of activities without their worker, and tasks that are routed to another worker.
+fn sessions(tables: &Tables) -> impl Iterator<Item = Finding> {
+    let unheld = tables
+        .sessions
+        .iter()
+        .filter(|(_, row)| !worker::is_registered(tables, &row.worker));
+    let unheld = unheld
+        .map(|((_, name), _)| format!("session '{name}' of activities is bound to a worker that is not registered"));
+    let routed = tables
+        .tasks
+        .iter()
+        .filter(|(_, task)| ![ROUTE_ANY, ROUTE_OPEN].contains(&&*task.route));
+    let stray = routed.filter_map(|(_, task)| {
+        let name = task.session.clone().unwrap_or_default();
+        let key = (task.queue.clone(), name);
+        let holder = tables.sessions.get(&key).map(|row| &*row.worker.0);
+        let (_, name) = key;
+        (holder != Some(&*task.route))
+            .then(|| format!("a task of session '{name}' is routed to a worker that does not hold the session"))
+    });
+    unheld
+        .chain(stray)
+        .map(|detail| Finding::of_store(Rule::Orphan, detail))
 }
 
 fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding> {

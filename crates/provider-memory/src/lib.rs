@@ -3,7 +3,7 @@
 //!
 //! Owns the tables, their indexes and the notifications to listeners. This crate knows neither orchestrations nor napi,
 //! and no faults: a test that wants a store that fails, or answers late, puts another provider in front of it. The
-//! invariants P1 to P17 that comments cite are those of `perdure_provider`.
+//! invariants P1 to P18 that comments cite are those of `perdure_provider`.
 //!
 //! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. The writes of one handle are
 //!   told to the others.
@@ -16,6 +16,7 @@
 //! - No size is limited: the store holds as much as fits into memory.
 
 mod acquire;
+mod activity_sessions;
 mod callbacks;
 mod change_notifier;
 mod deletion;
@@ -46,6 +47,6 @@ mod worker;
 mod write;
 
 pub use provider::MemoryProvider;
-pub use rows::{InstanceRow, Parent, TaskRow, WorkerRow};
+pub use rows::{InstanceRow, Parent, SessionRow, TaskRow, WorkerRow};
 pub use snapshot::{ExecutionRow, HeartbeatRow, MessageRow, Snapshot};
 pub use store::{BeforeAnswers, MemoryStore};

@@ -28,6 +28,7 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
                 scheduled: *scheduled,
                 attempt: row.task.attempt,
                 queue: row.queue.clone(),
+                session: row.session.clone(),
                 worker: row.worker.clone(),
             })
             .collect(),

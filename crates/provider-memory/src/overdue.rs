@@ -28,16 +28,18 @@ pub(crate) fn of_store(tables: &Tables, request: &OverdueRequest) -> OverdueWork
             });
         }
     }
-    work.attempts = attempts(tables, request, before_ms);
+    for attempts in attempts(tables, request, before_ms) {
+        work.add_attempts(attempts);
+    }
     work.ordered()
 }
 
-/// Returns the overdue attempts. Of each queue and name, those of the highest priority decide, as in the other stores.
+/// Returns the overdue attempts. Of each route, queue and name, those of the highest priority decide, as in the other stores.
 fn attempts(tables: &Tables, request: &OverdueRequest, before_ms: i64) -> Vec<OverdueAttempts> {
-    let mut sorts: BTreeMap<(&str, &str), (i32, Vec<&TaskRow>)> = BTreeMap::new();
+    let mut sorts: BTreeMap<(&str, &str, &str), (i32, Vec<&TaskRow>)> = BTreeMap::new();
     for (_, row) in tables.tasks.iter().filter(|(_, row)| row.worker.is_none()) {
         let (priority, rows) = sorts
-            .entry((&row.queue, &row.name))
+            .entry((&row.route, &row.queue, &row.name))
             .or_insert((row.priority, Vec::new()));
         if row.priority > *priority {
             (*priority, *rows) = (row.priority, Vec::new());
@@ -46,7 +48,7 @@ fn attempts(tables: &Tables, request: &OverdueRequest, before_ms: i64) -> Vec<Ov
             rows.push(row);
         }
     }
-    let overdue = sorts.into_iter().filter_map(|((queue, name), (_, mut rows))| {
+    let overdue = sorts.into_iter().filter_map(|((_, queue, name), (_, mut rows))| {
         rows.retain(|row| row.due_at_ms < before_ms);
         let first = rows.iter().min_by_key(|row| row.due_at_ms)?;
         Some(OverdueAttempts {

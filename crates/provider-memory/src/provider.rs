@@ -196,7 +196,14 @@ impl Provider for MemoryProvider {
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
-        self.call(|tables| tasks::acquire(tables, &request))
+        let acquired = self.call(|tables| tasks::acquire(tables, &request))?;
+        if acquired.handed_on {
+            self.tell(&Change {
+                tasks: true,
+                ..Change::default()
+            });
+        }
+        Ok(acquired)
     }
 
     async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {

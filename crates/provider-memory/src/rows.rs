@@ -146,6 +146,26 @@ pub struct TaskRow {
     pub deadline_ms: Option<i64>,
     /// The worker that runs the attempt.
     pub worker: Option<WorkerId>,
+    /// Session of the activity in its queue.
+    pub session: Option<String>,
+    /// [`ROUTE_ANY`](perdure_provider::ROUTE_ANY), [`ROUTE_OPEN`](perdure_provider::ROUTE_OPEN), or the worker that
+    /// holds the session.
+    pub route: String,
+}
+
+/// A session of activities that a worker holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRow {
+    /// The queue of the session.
+    pub queue: String,
+    /// Name of the session.
+    pub session: String,
+    /// The worker that holds the session.
+    pub worker: WorkerId,
+    /// Time without a task after which the session is unbound, ms.
+    pub idle_ms: i64,
+    /// When a task of it was last routed, taken or done, ms since 1970.
+    pub used_at_ms: i64,
 }
 
 /// A registered worker.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{InstanceKey, Revoked, WorkerId};
 
-use crate::rows::{InstanceRow, TaskRow, WorkerRow};
+use crate::rows::{InstanceRow, SessionRow, TaskRow, WorkerRow};
 use crate::tables::Tables;
 
 /// Everything that a store holds, each part in order of its key.
@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub heartbeats: Vec<HeartbeatRow>,
     /// Attempts that wait for a worker or are run by one.
     pub tasks: Vec<TaskRow>,
+    /// Sessions of activities that workers hold.
+    pub sessions: Vec<SessionRow>,
     /// Registered workers with their leases.
     pub workers: Vec<WorkerRow>,
     /// Instances that were taken from workers that have not released them yet.
@@ -99,6 +101,7 @@ impl Snapshot {
             messages: messages.collect(),
             heartbeats: heartbeats.collect(),
             tasks: tables.tasks.iter().map(|(_, row)| row.clone()).collect(),
+            sessions: tables.sessions.iter().map(|(_, row)| row.clone()).collect(),
             workers: tables.workers.iter().map(|(_, row)| row.clone()).collect(),
             revocations: revocations.collect(),
             activities: tables.activities.iter().cloned().collect(),

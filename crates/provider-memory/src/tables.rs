@@ -7,8 +7,9 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, Takeover, WorkerId};
 
+use crate::activity_sessions::SessionKey;
 use crate::indexes::Indexes;
-use crate::rows::{InstanceRow, KeptHeartbeat, TaskRow, WorkerRow};
+use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
 use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
@@ -28,6 +29,8 @@ pub(crate) struct Tables {
     pub(crate) arrivals: Table<MessageSeq, InstanceKey>,
     pub(crate) heartbeats: Table<EventKey, KeptHeartbeat>,
     pub(crate) tasks: Table<EventKey, TaskRow>,
+    /// Sessions of activities that workers hold, by queue and name.
+    pub(crate) sessions: Table<SessionKey, SessionRow>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     /// The last takeovers of each instance that lived through any.
     pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
@@ -66,6 +69,7 @@ impl Tables {
             &mut self.arrivals,
             &mut self.heartbeats,
             &mut self.tasks,
+            &mut self.sessions,
             &mut self.logs,
             &mut self.takeovers,
             &mut self.workers,

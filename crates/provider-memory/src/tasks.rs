@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, EventRecord};
-use perdure_provider::{AcquiredTasks, Outcome, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
+use perdure_provider::{AcquiredTasks, Outcome, ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
 
+use crate::activity_sessions;
 use crate::rows::TaskRow;
 use crate::tables::{EventKey, Tables};
 use crate::worker;
@@ -21,11 +22,15 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
     if request.limit.rows == 0 || !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
+    let routed = activity_sessions::route(tables, request);
+    acquired.handed_on = routed.handed_on;
     let waiting =
-        tables.tasks.iter().map(|(_, row)| row).filter(|row| {
-            row.worker.is_none() && request.queues.serve(&row.queue) && request.names.contains(&row.name)
-        });
-    let (mut due, later): (Vec<_>, Vec<_>) = waiting
+        |row: &&TaskRow| row.worker.is_none() && request.queues.serve(&row.queue) && request.names.contains(&row.name);
+    let rows = || tables.tasks.iter().map(|(_, row)| row).filter(waiting);
+    let open = rows().filter(|row| row.route == ROUTE_OPEN);
+    let next_open = open.map(|row| row.due_at_ms).min();
+    let (mut due, later): (Vec<_>, Vec<_>) = rows()
+        .filter(|row| activity_sessions::is_open_to(&row.route, &request.worker))
         .map(|row| (Reverse(row.priority), row.due_at_ms, row.task))
         .partition(|(_, due_at_ms, _)| *due_at_ms <= tables.now_ms);
     due.sort_unstable();
@@ -41,6 +46,11 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
         .iter()
         .chain(&left_behind)
         .map(|(_, due_at_ms, _)| *due_at_ms)
+        .chain(next_open.and_then(|at| match routed.is_full {
+            false => Some(at),
+            // The worker has to wait until one of its sessions is idle.
+            true => activity_sessions::next_idle(tables, &request.worker),
+        }))
         .min();
     acquired.tasks = (due.into_iter())
         .map(|(_, _, task)| take(tables, &request.worker, task))
@@ -57,12 +67,20 @@ fn given_bytes(tables: &Tables, task: &TaskName) -> usize {
 
 fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
     let place = place(&task);
-    let (name, deadline_ms) = (tables.tasks)
+    let (name, deadline_ms, queue, of_session) = (tables.tasks)
         .edit(&place, |row| {
             row.worker = Some(worker.clone());
-            (row.name.clone(), row.deadline_ms)
+            (
+                row.name.clone(),
+                row.deadline_ms,
+                row.queue.clone(),
+                row.session.clone(),
+            )
         })
         .expect("it waits");
+    if let Some(of_session) = of_session {
+        activity_sessions::used(tables, &(queue, of_session));
+    }
     let instance = tables.instance(task.key).expect("a task goes with its instance");
     let scheduled = tables.history.get(&place);
     let started = tables.history.get(&(task.key, task.execution, EventId::FIRST));

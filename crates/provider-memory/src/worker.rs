@@ -5,7 +5,7 @@ use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, Renewal, Worker, W
 
 use crate::rows::WorkerRow;
 use crate::tables::Tables;
-use crate::{revocation, tasks};
+use crate::{activity_sessions, revocation, tasks};
 
 /// Returns the end of a lease that starts now.
 fn lease_until(tables: &Tables, lease_ms: u64) -> i64 {
@@ -119,6 +119,7 @@ pub(crate) fn release(tables: &mut Tables, worker: &WorkerId) -> u64 {
         tables.edit(*key, |row| row.disown(Some(now_ms)));
     }
     tasks::release(tables, worker, &[]);
+    activity_sessions::unbind_all(tables, worker);
     revocation::forget_all(tables, worker);
     owned.len() as u64
 }

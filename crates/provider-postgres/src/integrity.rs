@@ -84,6 +84,12 @@ ORDER BY key, what, a, b"
 const DANGLING_REFERENCES: &str = "(SELECT DISTINCT 'there is a list of losses for worker ' || worker
   || ', which is not registered' FROM {schema}.revocations
   WHERE worker NOT IN (SELECT id FROM {schema}.workers) LIMIT $1)
+UNION ALL (SELECT 'session ''' || session || ''' of activities is bound to a worker that is not registered'
+  FROM {schema}.sessions WHERE worker NOT IN (SELECT id FROM {schema}.workers) LIMIT $1)
+UNION ALL (SELECT DISTINCT 'a task of session ''' || coalesce(t.session, '')
+  || ''' is routed to a worker that does not hold the session'
+  FROM {schema}.tasks t LEFT JOIN {schema}.sessions s ON s.queue = t.queue AND s.session = t.session
+  WHERE t.route NOT IN ('', '?') AND t.route IS DISTINCT FROM s.worker LIMIT $1)
 UNION ALL (SELECT 'instance ''' || i.id || ''' exists, but its history is marked for deletion'
   FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)";
 

@@ -1,7 +1,7 @@
 //! Perdure's store in a schema of a Postgres database: `perdure_provider::Provider` over `tokio-postgres`.
 //!
 //! This crate owns the tables (`migrations/`), the connections and the statements on them. It knows nothing of
-//! orchestrations or of napi. The invariants P1 to P17 that comments cite are those of `perdure_provider`.
+//! orchestrations or of napi. The invariants P1 to P18 that comments cite are those of `perdure_provider`.
 //!
 //! - One task writes. All batches that wait become one transaction, and are answered when that is durable
 //!   (`writer.rs`). Its statements take arrays and are sent together (`write/`). Other processes write at the same
@@ -17,6 +17,7 @@
 //!   is woken before the answer is read (`early_wake.rs`).
 
 mod acquire;
+mod activity_sessions;
 mod addresses;
 mod auth;
 mod auth_stream;

@@ -183,6 +183,8 @@ impl Lineage {
              UPDATE {schema}.instances SET owner = NULL, wake_at = {now}
                WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = {of} ORDER BY key FOR NO KEY UPDATE);
              UPDATE {schema}.tasks SET owner = NULL WHERE owner = {of};
+             DELETE FROM {schema}.sessions WHERE worker = {of};
+             UPDATE {schema}.tasks SET route = '?' WHERE owner IS NULL AND route = {of};
              DELETE FROM {schema}.revocations WHERE worker = {of};
              COMMIT"
         );

@@ -14,12 +14,12 @@ use crate::status;
 const OWN: &str = "WITH i AS (
   SELECT key, execution, open_work, unread, owner FROM {schema}.instances WHERE key = $key
 )
-SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, execution AS number FROM i
+SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, execution AS number, NULL AS session FROM i
 UNION ALL
-(SELECT 1::bigint, h.event_id, h.details, NULL, h.time FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
+(SELECT 1::bigint, h.event_id, h.details, NULL, h.time, NULL FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
 UNION ALL
-(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint FROM i
+(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint, t.session FROM i
   JOIN {schema}.tasks t ON t.instance_key = i.key
   AND t.execution = i.execution ORDER BY t.event_id LIMIT $limit::bigint)
 ORDER BY 1, 2";
@@ -52,6 +52,7 @@ pub(crate) async fn of(connection: &Connection, id: String) -> Result<Option<Ope
                 scheduled: EventId(number_of),
                 attempt: u32::try_from(number(row, 4)?).unwrap_or(u32::MAX),
                 queue: text(row, 2)?,
+                session: optional_text(row, 5)?,
                 worker: worker(row, 3)?,
             }),
         }

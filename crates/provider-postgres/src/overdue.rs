@@ -34,21 +34,21 @@ FROM clock, sorts s WHERE s.wake_at < clock.now - $for AND NOT EXISTS (
   SELECT FROM unnest($names::text[], $versions::text[]) AS served (name, version)
   WHERE served.name = s.name AND served.version = s.version)";
 
-/// The overdue attempts by queue and name. `sorts` has the longest due attempt, among those of the highest priority, of
+/// The overdue attempts by route, queue and name. `sorts` has the longest due attempt, among those of the highest priority, of
 /// each sort.
 const ATTEMPTS: &str = "WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce($now, {now}) AS now), sorts AS (
-  (SELECT queue, name, priority, due_at, instance_key, 1 AS place FROM {schema}.tasks WHERE owner IS NULL
-    ORDER BY queue, name, priority DESC, due_at LIMIT 1)
+  (SELECT route, queue, name, priority, due_at, instance_key, 1 AS place FROM {schema}.tasks WHERE owner IS NULL
+    ORDER BY route, queue, name, priority DESC, due_at LIMIT 1)
   UNION ALL
   SELECT next.*, s.place + 1 FROM sorts s CROSS JOIN LATERAL (
-    SELECT t.queue, t.name, t.priority, t.due_at, t.instance_key FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND (t.queue, t.name) > (s.queue, s.name)
-    ORDER BY t.queue, t.name, t.priority DESC, t.due_at LIMIT 1
+    SELECT t.route, t.queue, t.name, t.priority, t.due_at, t.instance_key FROM {schema}.tasks t
+    WHERE t.owner IS NULL AND (t.route, t.queue, t.name) > (s.route, s.queue, s.name)
+    ORDER BY t.route, t.queue, t.name, t.priority DESC, t.due_at LIMIT 1
   ) next WHERE s.place < $walk
 )
 SELECT s.queue, s.name, (
-  SELECT count(*) FROM (SELECT FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = s.queue AND t.name = s.name
-    AND t.priority = s.priority AND t.due_at < clock.now - $for LIMIT $count) counted
+  SELECT count(*) FROM (SELECT FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = s.route AND t.queue = s.queue
+    AND t.name = s.name AND t.priority = s.priority AND t.due_at < clock.now - $for LIMIT $count) counted
 ), clock.now - s.due_at, coalesce((SELECT i.id FROM {schema}.instances i WHERE i.key = s.instance_key), '')
 FROM clock, sorts s WHERE s.due_at < clock.now - $for AND NOT EXISTS (
   SELECT FROM unnest($queues::text[], $names::text[]) AS served (queue, name)
@@ -81,7 +81,7 @@ pub(crate) async fn of_store(connection: &Connection, request: &OverdueRequest) 
     })
     .await?;
     for row in &rows {
-        work.attempts.push(OverdueAttempts {
+        work.add_attempts(OverdueAttempts {
             queue: text(row, 0)?,
             name: text(row, 1)?,
             attempts: number(row, 2)?,

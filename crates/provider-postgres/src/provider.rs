@@ -346,15 +346,30 @@ impl Provider for PostgresProvider {
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         // Most often no task waits, which needs no transaction.
-        if request.limit.rows == 0 || !self.read(|connection| Box::pin(tasks::any_wait(connection))).await? {
+        if request.limit.rows == 0 {
+            return Ok(AcquiredTasks::default());
+        }
+        let worker = request.worker.clone();
+        let waiting = self
+            .read(move |connection| Box::pin(async move { tasks::waiting(connection, &worker).await }))
+            .await?;
+        if !waiting.any {
             return Ok(AcquiredTasks::default());
         }
         let request = Arc::new(request);
-        self.write(move |session| {
-            let request = Arc::clone(&request);
-            Box::pin(async move { tasks::acquire(session, &request).await })
-        })
-        .await
+        let acquired = self
+            .write(move |session| {
+                let request = Arc::clone(&request);
+                Box::pin(async move { tasks::acquire(session, &request, waiting).await })
+            })
+            .await?;
+        if acquired.handed_on {
+            self.notifier.tell(Change {
+                tasks: true,
+                ..Change::default()
+            });
+        }
+        Ok(acquired)
     }
 
     async fn announce_activities(&self, names: Vec<String>) -> Result<Vec<String>, ProviderError> {

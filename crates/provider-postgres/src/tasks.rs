@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    AcquiredTasks, InstanceKey, Outcome, Queues, ReleaseTask, Task, TaskName, TaskRequest, WorkerId,
+    AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest,
+    WorkerId,
 };
 use tokio_postgres::Row;
 
+use crate::activity_sessions::{self, Routed};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
@@ -16,37 +18,77 @@ use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
 
-/// Returns true if any task waits for a worker.
-pub(crate) async fn any_wait(connection: &Connection) -> Result<bool, Failure> {
-    let row = connection
-        .query_one("SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL)", &[])
-        .await?;
-    Ok(row.try_get(0)?)
+/// The tasks that wait and are not another worker's.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) any: bool,
+    /// True if there are tasks whose routes are open.
+    pub(crate) open: bool,
 }
 
-/// The queues and activities whose tasks a worker takes.
-macro_rules! named_sorts {
+/// Looks for tasks that wait and are not another worker's.
+pub(crate) async fn waiting(connection: &Connection, worker: &WorkerId) -> Result<Waiting, Failure> {
+    let row = named!(
+        connection.query_one,
+        "SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '')
+           OR EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = $owner),
+         EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '?')",
+        { owner: P::Text(&worker.0) }
+    )
+    .await?;
+    let open = row.try_get(1)?;
+    Ok(Waiting {
+        any: open || row.try_get(0)?,
+        open,
+    })
+}
+
+/// The routes of the statement in which tasks wait. Most workers hold no session.
+macro_rules! routes {
     () => {
-        "sorts AS MATERIALIZED (
-  SELECT q.queue, n.name FROM unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name)
+        "routes AS MATERIALIZED (
+  SELECT r.route FROM unnest($routes::text[]) AS r (route)
+  WHERE EXISTS (SELECT FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = r.route)
 )"
     };
 }
+pub(crate) use routes;
+
+/// The routes, queues and activities whose tasks a worker takes.
+macro_rules! named_sorts {
+    () => {
+        concat!(
+            crate::tasks::routes!(),
+            ", sorts AS MATERIALIZED (
+  SELECT r.route, q.queue, n.name FROM routes r CROSS JOIN unnest($queues::text[]) AS q (queue)
+  CROSS JOIN unnest($names::text[]) AS n (name)
+)"
+        )
+    };
+}
+pub(crate) use named_sorts;
 
 /// The same of a worker that serves any queue: those in which tasks wait. One seek of the index finds each.
 macro_rules! any_sorts {
     () => {
-        "waiting AS (
-  (SELECT queue, name FROM {schema}.tasks WHERE owner IS NULL ORDER BY queue, name LIMIT 1)
+        concat!(
+            crate::tasks::routes!(),
+            ", waiting AS (
+  SELECT r.route, f.queue, f.name FROM routes r CROSS JOIN LATERAL (
+    SELECT t.queue, t.name FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = r.route
+    ORDER BY t.queue, t.name LIMIT 1) f
   UNION ALL
-  SELECT n.queue, n.name FROM waiting w CROSS JOIN LATERAL (
-    SELECT t.queue, t.name FROM {schema}.tasks t WHERE t.owner IS NULL AND (t.queue, t.name) > (w.queue, w.name)
+  SELECT w.route, n.queue, n.name FROM waiting w CROSS JOIN LATERAL (
+    SELECT t.queue, t.name FROM {schema}.tasks t
+    WHERE t.owner IS NULL AND t.route = w.route AND (t.queue, t.name) > (w.queue, w.name)
     ORDER BY t.queue, t.name LIMIT 1) n
 ), sorts AS MATERIALIZED (
-  SELECT queue, name FROM waiting WHERE name = ANY ($names::text[])
+  SELECT route, queue, name FROM waiting WHERE name = ANY ($names::text[])
 )"
+        )
     };
 }
+pub(crate) use any_sorts;
 
 /// Takes tasks for a worker, which is locked against its removal. A worker that is no longer registered gets none.
 macro_rules! take {
@@ -59,7 +101,8 @@ macro_rules! take {
 ), due AS MATERIALIZED (
   SELECT d.* FROM w, sorts s CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
-    WHERE t.owner IS NULL AND t.queue = s.queue AND t.name = s.name AND t.due_at <= coalesce($now, {now})
+    WHERE t.owner IS NULL AND t.route = s.route AND t.queue = s.queue AND t.name = s.name
+    AND t.due_at <= coalesce($now, {now})
     ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $limit FOR UPDATE SKIP LOCKED) d
   ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $limit
 ), ranked AS MATERIALIZED (
@@ -76,8 +119,10 @@ macro_rules! take {
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $owner FROM ranked r
   WHERE t.instance_key = r.instance_key AND t.execution = r.execution AND t.event_id = r.event_id
-  RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline
-)
+  RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline, t.queue, t.session
+), used AS (",
+            crate::activity_sessions::note_use!("taken"),
+            ")
 SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
 b.details, s.meta, i.version, i.tags
 FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
@@ -97,19 +142,35 @@ macro_rules! next {
             "WITH RECURSIVE ",
             $sorts,
             " SELECT min(d.due_at) FROM sorts s CROSS JOIN LATERAL (
-    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.queue = s.queue
-    AND t.name = s.name) d
+    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = s.route
+    AND t.queue = s.queue AND t.name = s.name) d
   WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
         )
     };
 }
 
-pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
+/// Acquires tasks. `waiting` tells which tasks waited before this transaction began. A task that came later is reported
+/// as the next one.
+pub(crate) async fn acquire(
+    session: &Session<'_>,
+    request: &TaskRequest,
+    waiting: Waiting,
+) -> Result<AcquiredTasks, Failure> {
+    let routed = if waiting.open {
+        activity_sessions::route(session, request).await?
+    } else {
+        Routed::default()
+    };
     let names: Vec<Cow<'_, str>> = request.names.iter().map(|name| encode(name)).collect();
     let names = P::Texts(&names);
     let worker = P::Text(&request.worker.0);
     let limit = P::Int(integer(request.limit.rows as u64));
     let bytes = P::Int(integer(request.limit.bytes as u64));
+    let own = [ROUTE_ANY, &*request.worker.0, ROUTE_OPEN];
+    let (takes, looks) = (
+        P::Names(&own[..2]),
+        P::Names(&own[..if routed.is_full { 2 } else { 3 }]),
+    );
     let (rows, next) = match &request.queues {
         Queues::Named(queues) => {
             let queues: Vec<Cow<'_, str>> = queues.iter().map(|queue| encode(queue)).collect();
@@ -117,28 +178,41 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Res
             let rows = named!(
                 session.query,
                 take!(named_sorts!()),
-                { now: session.now(), queues: queues, names: names, owner: worker, limit: limit, bytes: bytes }
+                {
+                    now: session.now(), routes: takes, queues: queues, names: names, owner: worker, limit: limit,
+                    bytes: bytes
+                }
             )
             .await?;
             (
                 rows,
-                named!(session.query_one, next!(named_sorts!()), { queues: queues, names: names, owner: worker })
-                    .await?,
+                named!(
+                    session.query_one,
+                    next!(named_sorts!()),
+                    { routes: looks, queues: queues, names: names, owner: worker }
+                )
+                .await?,
             )
         }
         Queues::Any => {
             let rows = named!(
                 session.query,
                 take!(any_sorts!()),
-                { now: session.now(), names: names, owner: worker, limit: limit, bytes: bytes }
+                { now: session.now(), routes: takes, names: names, owner: worker, limit: limit, bytes: bytes }
             )
             .await?;
             (
                 rows,
-                named!(session.query_one, next!(any_sorts!()), { names: names, owner: worker }).await?,
+                named!(
+                    session.query_one,
+                    next!(any_sorts!()),
+                    { routes: looks, names: names, owner: worker }
+                )
+                .await?,
             )
         }
     };
+    let next: Option<i64> = next.try_get(0)?;
     Ok(AcquiredTasks {
         // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
         // being taken.
@@ -147,7 +221,8 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &TaskRequest) -> Res
             .map(task)
             .filter(|task| !matches!(task, Err(failure) if failure.is_undecodable()))
             .collect::<Result<_, _>>()?,
-        next_due_ms: next.try_get(0)?,
+        next_due_ms: next.into_iter().chain(routed.next_idle_ms).min(),
+        handed_on: routed.handed_on,
     })
 }
 

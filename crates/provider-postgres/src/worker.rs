@@ -6,11 +6,11 @@ use tokio_postgres::Row;
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::revocation;
 use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
+use crate::{activity_sessions, revocation};
 
 /// Registers a worker. A second call with the same id is the same registration: the caller may not have got the first
 /// answer.
@@ -150,6 +150,7 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
     session
         .query("UPDATE {schema}.tasks SET owner = NULL WHERE owner = $1", &[worker])
         .await?;
+    activity_sessions::unbind_all(session, worker).await?;
     revocation::forget_all(session, worker).await?;
     Ok(released.len() as u64)
 }

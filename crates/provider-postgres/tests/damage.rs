@@ -5,8 +5,8 @@ mod common;
 use std::sync::Arc;
 
 use perdure_provider::{
-    Acquire, AcquiredInstance, Load, ManualClock, PageLimit, Provider, ProviderErrorKind as Kind, Queues, Status,
-    TaskRequest, WorkerId, Write,
+    Acquire, AcquiredInstance, Load, ManualClock, PageLimit, Provider, ProviderErrorKind as Kind, Queues,
+    SessionLimits, Status, TaskRequest, WorkerId, Write,
 };
 use perdure_provider_contract::{instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
@@ -45,6 +45,10 @@ async fn an_instance_with_an_impossible_row_is_told_of_alone() {
             queues: Queues::Named(vec!["default".into()]),
             names: vec!["act".into()],
             limit: TEN,
+            sessions: SessionLimits {
+                max: 10,
+                idle_ms: 1_000,
+            },
         };
         let tasks = store.acquire_tasks(tasks).await.expect("it is answered");
         assert_eq!(tasks.tasks, []);

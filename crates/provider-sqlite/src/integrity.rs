@@ -203,6 +203,15 @@ fn dangling_references(connection: &Connection, checked: &mut Checked) -> Result
         |worker| format!("there is a list of losses for worker {worker}, which is not registered"),
     )?;
     find(
+        "SELECT session FROM sessions WHERE worker NOT IN (SELECT id FROM workers)",
+        |name| format!("session '{name}' of activities is bound to a worker that is not registered"),
+    )?;
+    find(
+        "SELECT DISTINCT t.session FROM tasks t LEFT JOIN sessions s ON s.queue = t.queue AND s.session = t.session
+         WHERE t.route NOT IN ('', '?') AND t.route IS NOT s.worker",
+        |name| format!("a task of session '{name}' is routed to a worker that does not hold the session"),
+    )?;
+    find(
         "SELECT i.id FROM deleted_instances d JOIN instances i ON i.key = d.key",
         |id| format!("instance '{id}' exists, but its history is marked for deletion"),
     )

@@ -13,7 +13,7 @@ const OWN: &str = "SELECT open_work, unread, owner FROM instances WHERE key = ?1
 const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
 
-const TASKS: &str = "SELECT event_id, attempt, queue, owner FROM tasks
+const TASKS: &str = "SELECT event_id, attempt, queue, owner, session FROM tasks
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
 
 /// Returns the open work of an instance, all of one moment. `None`: there is no instance of that id.
@@ -51,6 +51,7 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
                 scheduled: EventId(number(row, 0)?),
                 attempt: row.get(1)?,
                 queue: row.get(2)?,
+                session: row.get(4)?,
                 worker: worker.map(|id| WorkerId(id.into())),
             })
         })?

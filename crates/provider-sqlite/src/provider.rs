@@ -295,7 +295,12 @@ impl Provider for SqliteProvider {
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         // Most often no task waits, and then no transaction of the writer is needed.
-        if request.limit.rows == 0 || !self.read(tasks::any_wait).await? {
+        let worker = request.worker.clone();
+        if request.limit.rows == 0
+            || !self
+                .read(move |connection| tasks::any_wait(connection, &worker))
+                .await?
+        {
             return Ok(AcquiredTasks::default());
         }
         self.write(move |session| tasks::acquire(session, &request)).await

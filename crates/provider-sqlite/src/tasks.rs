@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    AcquiredTasks, InstanceKey, Outcome, Queues, ReleaseTask, Task, TaskName, TaskRequest, WorkerId,
+    AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest,
+    WorkerId,
 };
 use rusqlite::{Connection, Row, params};
 
+use crate::activity_sessions::{self, Routed};
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
@@ -15,17 +17,28 @@ use crate::worker;
 
 /// A task that can be taken, in the order in which tasks are taken.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct DueTask {
+pub(crate) struct DueTask {
     priority: Reverse<i64>,
     due_at_ms: i64,
-    task: TaskName,
+    pub(crate) task: TaskName,
 }
 
-/// Returns true if any task waits for a worker.
-pub(crate) fn any_wait(connection: &Connection) -> Result<bool, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM tasks INDEXED BY tasks_due WHERE owner IS NULL)")?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+/// Returns true if any task waits that is not another worker's.
+pub(crate) fn any_wait(connection: &Connection, worker: &WorkerId) -> Result<bool, Failure> {
+    for route in [ROUTE_ANY, ROUTE_OPEN, &*worker.0] {
+        if any_of_route(connection, route)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns true if any task of a route waits.
+pub(crate) fn any_of_route(connection: &Connection, route: &str) -> Result<bool, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM tasks INDEXED BY tasks_due WHERE owner IS NULL AND route = ?1)",
+    )?;
+    Ok(statement.query_row(params![route], |row| row.get(0))?)
 }
 
 pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
@@ -33,17 +46,27 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     if !worker::is_registered(session, &request.worker)? {
         return Ok(AcquiredTasks::default());
     }
+    let routed = activity_sessions::route(session, request)?;
     let mut due = Vec::new();
     let mut next_due_ms: Option<i64> = None;
     let mut is_next = |at: i64| next_due_ms = Some(next_due_ms.map_or(at, |next| next.min(at)));
-    for (queue, name) in sorts(session, request)? {
-        let found = collect(session, &queue, &name, request.limit.rows)?;
-        if found.len() <= request.limit.rows
-            && let Some(at) = next_due(session, &queue, &name)?
-        {
-            is_next(at);
+    for route in [ROUTE_ANY, &*request.worker.0] {
+        // Most workers hold no session.
+        if !any_of_route(session.connection(), route)? {
+            continue;
         }
-        due.extend(found);
+        for (queue, name) in sorts(session, request, route)? {
+            let found = collect(session, route, &queue, &name, request.limit.rows)?;
+            if found.len() <= request.limit.rows
+                && let Some(at) = next_due(session, route, &queue, &name, session.now_ms())?
+            {
+                is_next(at);
+            }
+            due.extend(found);
+        }
+    }
+    if let Some(at) = next_open(session, request, &routed)? {
+        is_next(at);
     }
     due.sort_unstable();
     let (mut tasks, mut bytes) = (Vec::new(), 0);
@@ -59,19 +82,45 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
             tasks.push(task);
         }
     }
-    Ok(AcquiredTasks { tasks, next_due_ms })
+    Ok(AcquiredTasks {
+        tasks,
+        next_due_ms,
+        handed_on: routed.handed_on,
+    })
+}
+
+/// Returns the time at which the worker can take a task whose route is open. A worker that holds as many sessions as it
+/// may has to wait until one of them is idle.
+fn next_open(session: &Session<'_>, request: &TaskRequest, routed: &Routed) -> Result<Option<i64>, Failure> {
+    let mut next: Option<i64> = None;
+    if !any_of_route(session.connection(), ROUTE_OPEN)? {
+        return Ok(next);
+    }
+    for (queue, name) in sorts(session, request, ROUTE_OPEN)? {
+        if let Some(at) = next_due(session, ROUTE_OPEN, &queue, &name, i64::MIN)? {
+            next = Some(next.map_or(at, |next| next.min(at)));
+        }
+    }
+    if routed.is_full && next.is_some() {
+        return activity_sessions::next_idle(session, &request.worker);
+    }
+    Ok(next)
 }
 
 /// Returns the queues and activities whose tasks the worker takes. If it serves any queue, these are the ones in which
-/// tasks wait: one seek of the index finds each.
-fn sorts(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<(String, String)>, Failure> {
+/// tasks of a route wait: one seek of the index finds each.
+pub(crate) fn sorts(
+    session: &Session<'_>,
+    request: &TaskRequest,
+    route: &str,
+) -> Result<Vec<(String, String)>, Failure> {
     let Queues::Named(queues) = &request.queues else {
         let mut sorts = Vec::new();
         let mut last = (String::new(), String::new());
         while let Some(sort) = session.query_optional(
             "SELECT queue, name FROM tasks INDEXED BY tasks_due
-             WHERE owner IS NULL AND (queue, name) > (?1, ?2) ORDER BY queue, name LIMIT 1",
-            params![last.0, last.1],
+             WHERE owner IS NULL AND route = ?3 AND (queue, name) > (?1, ?2) ORDER BY queue, name LIMIT 1",
+            params![last.0, last.1, route],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )? {
             last = sort;
@@ -91,12 +140,19 @@ fn sorts(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<(String, St
     Ok(queues.iter().flat_map(of_queue).collect())
 }
 
-/// Returns the due tasks of one activity in one queue: at most `limit + 1`.
-fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Result<Vec<DueTask>, Failure> {
+/// Returns the due tasks of a route, of one activity in one queue: at most `limit + 1`.
+pub(crate) fn collect(
+    session: &Session<'_>,
+    route: &str,
+    queue: &str,
+    name: &str,
+    limit: usize,
+) -> Result<Vec<DueTask>, Failure> {
     session.query_all(
         "SELECT priority, due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
-         WHERE queue = ?1 AND name = ?2 AND owner IS NULL AND due_at <= ?3 ORDER BY priority DESC, due_at LIMIT ?4",
-        params![queue, name, session.now_ms(), integer(limit as u64 + 1)],
+         WHERE route = ?5 AND queue = ?1 AND name = ?2 AND owner IS NULL AND due_at <= ?3
+         ORDER BY priority DESC, due_at LIMIT ?4",
+        params![queue, name, session.now_ms(), integer(limit as u64 + 1), route],
         |row| {
             Ok(DueTask {
                 priority: Reverse(row.get(0)?),
@@ -107,12 +163,18 @@ fn collect(session: &Session<'_>, queue: &str, name: &str, limit: usize) -> Resu
     )
 }
 
-/// Returns the time at which the first task that is not due yet will be due.
-fn next_due(session: &Session<'_>, queue: &str, name: &str) -> Result<Option<i64>, Failure> {
+/// Returns the time at which the first task of a route that is due after `after_ms` will be due.
+fn next_due(
+    session: &Session<'_>,
+    route: &str,
+    queue: &str,
+    name: &str,
+    after_ms: i64,
+) -> Result<Option<i64>, Failure> {
     session.query_one(
         "SELECT min(due_at) FROM tasks INDEXED BY tasks_due
-         WHERE queue = ?1 AND name = ?2 AND owner IS NULL AND due_at > ?3",
-        params![queue, name, session.now_ms()],
+         WHERE route = ?4 AND queue = ?1 AND name = ?2 AND owner IS NULL AND due_at > ?3",
+        params![queue, name, after_ms, route],
         |row| row.get(0),
     )
 }
@@ -128,12 +190,15 @@ fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Opti
         ..
     } = task;
     let row = params![key.0, integer(execution.0), integer(scheduled.0), &*worker.0];
-    let (name, deadline_ms) = session.query_one(
+    let (name, deadline_ms, queue, of_session): (_, _, String, Option<String>) = session.query_one(
         "UPDATE tasks SET owner = ?4 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND owner IS NULL
-         RETURNING name, deadline",
+         RETURNING name, deadline, queue, session",
         row,
-        |row| Ok((row.get(0)?, row.get(1)?)),
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
+    if let Some(of_session) = of_session {
+        activity_sessions::used(session, &queue, &of_session)?;
+    }
     let given = session.query_optional(
         "SELECT i.id, i.name, s.meta, h.payload, h.meta, b.details, i.version, i.tags
          FROM instances i JOIN history h ON h.instance_key = i.key

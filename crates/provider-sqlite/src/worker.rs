@@ -6,10 +6,10 @@ use perdure_provider::{Epoch, InstanceKey, NewWorker, Newest, OwnedDigest, Renew
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Failure;
-use crate::revocation;
 use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::statement::named;
+use crate::{activity_sessions, revocation};
 
 /// Returns the end of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
@@ -128,6 +128,7 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
         params![&*worker.0, session.now_ms()],
     )?;
     session.execute("UPDATE tasks SET owner = NULL WHERE owner = ?1", params![&*worker.0])?;
+    activity_sessions::unbind_all(session, worker)?;
     revocation::forget_all(session, worker)?;
     Ok(released as u64)
 }

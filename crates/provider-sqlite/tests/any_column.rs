@@ -8,7 +8,7 @@ use std::path::Path;
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
     Acquire, AcquiredInstance, Filter, InboxPosition, InstanceKey, ListRequest, Load, OverdueRequest, PageLimit,
-    Provider, ProviderError, ProviderErrorKind as Kind, Queues, TaskRequest, WorkerId,
+    Provider, ProviderError, ProviderErrorKind as Kind, Queues, SessionLimits, TaskRequest, WorkerId,
 };
 use perdure_provider_contract::new_worker;
 use perdure_provider_sqlite::SqliteProvider;
@@ -26,7 +26,10 @@ const ROWS: &str = r#"
     INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES
         (1, 'Event', 'go', '1', 0, NULL, NULL), (1, 'Refused', 'instanceExists', NULL, 0, 1, 2);
     INSERT INTO heartbeats VALUES (1, 1, 2, '5', 1);
-    INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, NULL);
+    INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, NULL, NULL, '');
+    INSERT INTO tasks VALUES (1, 1, 3, 1, 'slow', 'act', 0, 0, 9000, NULL, 's', '?');
+    INSERT INTO tasks VALUES (1, 1, 4, 1, 'slow', 'act', 0, 0, 9000, NULL, 't', 'other');
+    INSERT INTO sessions VALUES ('slow', 't', 'other', 1000, 0);
     INSERT INTO activities VALUES ('act');
     INSERT INTO history VALUES (1, 1, 2, 5, 'ActivityScheduled', NULL, 'act', '1', '{"queue":"slow"}');
     INSERT INTO workers VALUES ('other', 'n', 'h', 5, '1', 900, '{}', '{}');
@@ -99,6 +102,10 @@ async fn read_all(store: &SqliteProvider, what: &str) {
         queues: Queues::Named(vec!["slow".into()]),
         names: vec!["act".into()],
         limit: TEN,
+        sessions: SessionLimits {
+            max: 10,
+            idle_ms: 1_000,
+        },
     };
     readable(what, store.acquire_tasks(tasks).await);
     readable(what, store.tasks_of(&worker).await);

@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P17.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P18.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -48,6 +48,10 @@
 //! - **P17** An instance whose version is [open](OPEN_VERSION) is acquired by no worker before the version is settled,
 //!   within an acquisition. The version becomes the newest one of its orchestration that any worker with a valid lease
 //!   has. If the acquiring worker does not have that version, the instance stays due.
+//! - **P18** A session of a queue is bound to at most one registered worker, and only this worker gets its tasks. The
+//!   session is bound by a request for tasks of a worker that holds fewer sessions than its limit. It is unbound when
+//!   its worker is released or taken over, in the same commit, which also opens the routes of the tasks that wait. It
+//!   may be bound anew when it had no task, waiting or running, for its idle time.
 
 mod change;
 mod check;
@@ -112,7 +116,10 @@ pub use sql::SqlBuilder;
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use takeover::{TAKEOVERS_KEPT, Takeover};
-pub use task::{AcquiredTasks, Queues, Task, TaskDone, TaskName, TaskOffer, TaskRequest};
+pub use task::{
+    AcquiredTasks, Queues, ROUTE_ANY, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, Task, TaskDone,
+    TaskName, TaskOffer, TaskRequest,
+};
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};
 pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId, WorkerLoad};

@@ -44,6 +44,8 @@ pub struct OpenTask {
     pub attempt: u32,
     /// The queue that the attempt is offered in.
     pub queue: String,
+    /// The session of the activity in the queue.
+    pub session: Option<String>,
     /// The worker that runs the attempt. `None`: the attempt waits for one.
     pub worker: Option<WorkerId>,
 }

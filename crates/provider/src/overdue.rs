@@ -10,7 +10,7 @@ pub const OVERDUE_MS: i64 = 10_000;
 pub const OVERDUE_SORTS_MAX: usize = 20;
 
 /// Most sorts of due work that a store looks at. A sort of instances has a name, a version and a priority, a sort of
-/// attempts a queue and a name.
+/// attempts a route, a queue and a name.
 pub const OVERDUE_WALK_MAX: usize = 1_000;
 
 /// The number up to which the instances or attempts of one sort are counted.
@@ -32,7 +32,7 @@ pub struct OverdueRequest {
 pub struct OverdueWork {
     /// The instances.
     pub instances: Vec<OverdueInstances>,
-    /// The attempts of activities that no worker has taken. Of each queue and name, the attempts of the highest
+    /// The attempts of activities that no worker has taken. Of each route, queue and name, the attempts of the highest
     /// priority decide.
     pub attempts: Vec<OverdueAttempts>,
 }
@@ -59,7 +59,7 @@ pub struct OverdueAttempts {
     pub queue: String,
     /// Name of the activity.
     pub name: String,
-    /// Number of these attempts, counted up to [`OVERDUE_COUNT_MAX`].
+    /// Number of these attempts. Those of one route are counted up to [`OVERDUE_COUNT_MAX`].
     pub attempts: u64,
     /// Time since the first of them became due, ms.
     pub oldest_ms: u64,
@@ -82,6 +82,19 @@ impl OverdueWork {
         });
         self.attempts.truncate(OVERDUE_SORTS_MAX);
         self
+    }
+
+    /// Adds attempts of one route to those of their queue and name.
+    pub fn add_attempts(&mut self, new: OverdueAttempts) {
+        let known = (self.attempts.iter_mut()).find(|known| known.queue == new.queue && known.name == new.name);
+        let Some(known) = known else {
+            self.attempts.push(new);
+            return;
+        };
+        known.attempts += new.attempts;
+        if new.oldest_ms > known.oldest_ms {
+            (known.oldest_ms, known.id) = (new.oldest_ms, new.id);
+        }
     }
 
     /// Adds instances of one priority to those of their name and version.

@@ -16,6 +16,8 @@ pub struct TaskOffer {
     pub queue: String,
     /// Name of the activity.
     pub name: String,
+    /// Session of the activity in the queue: its attempts go to one worker (P18).
+    pub session: Option<String>,
     /// An attempt of a higher priority is taken first.
     pub priority: i32,
     /// Earliest time at which the attempt may be taken, ms since 1970.
@@ -104,7 +106,31 @@ pub struct TaskRequest {
     pub names: Vec<String>,
     /// Most attempts to take. No more are taken once their inputs and kept heartbeats have so many bytes.
     pub limit: PageLimit,
+    /// Sessions that the worker holds.
+    pub sessions: SessionLimits,
 }
+
+/// The limits of the activity sessions that a worker holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Most sessions that are bound to the worker at once.
+    pub max: usize,
+    /// Time without an attempt of a session, waiting or running, after which the session is unbound, ms.
+    pub idle_ms: i64,
+}
+
+/// The route of a task without a session: any worker takes it.
+pub const ROUTE_ANY: &str = "";
+
+/// The route of a task of a session that was not looked at yet. Otherwise the route is the id of the worker that holds
+/// the session.
+pub const ROUTE_OPEN: &str = "?";
+
+/// Most sessions that one request for attempts binds to a worker or hands on.
+pub const ROUTED_SESSIONS_MAX: usize = 100;
+
+/// Most attempts of one session that one request for attempts hands to its worker.
+pub const ROUTED_TASKS_MAX: usize = 1_000;
 
 /// The answer to a request for attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +140,8 @@ pub struct AcquiredTasks {
     /// The time at which the next attempt that the worker could run is due, ms since 1970. It is in the past if the
     /// limit left some behind.
     pub next_due_ms: Option<i64>,
+    /// True if attempts went to other workers, which hold their sessions. Workers on the same handle are to be told.
+    pub handed_on: bool,
 }
 
 /// The end of an attempt. It is told to the instance if the attempt still belongs to the worker.

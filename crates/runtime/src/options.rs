@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
-use perdure_provider::{Level, PageLimit, Queues};
+use perdure_provider::{Level, PageLimit, Queues, SessionLimits};
 
 /// Options of a runtime.
 #[derive(Clone, Debug)]
@@ -33,6 +33,10 @@ pub struct RuntimeOptions {
     pub node_version: String,
     /// Queues whose activities this worker runs.
     pub queues: Queues,
+    /// Highest number of activity sessions that this worker holds at once.
+    pub sessions_max: usize,
+    /// Time without an activity of a session, waiting or running, after which the session leaves this worker.
+    pub session_idle: Duration,
     /// Highest number of messages that may wait for an instance when an instance of this worker sends to it.
     pub mailbox_messages: u64,
     /// Budget of a turn.
@@ -68,6 +72,8 @@ impl Default for RuntimeOptions {
             worker_name: String::new(),
             node_version: String::new(),
             queues: Queues::Named(vec![DEFAULT_QUEUE.to_owned()]),
+            sessions_max: SESSIONS_MAX,
+            session_idle: SESSION_IDLE,
             mailbox_messages: 1_000_000,
             budget: Budget::default(),
             limits: Limits::default(),
@@ -81,7 +87,24 @@ impl RuntimeOptions {
     pub(crate) fn turn_slice_ms(&self) -> i64 {
         i64::try_from(self.turn_slice.as_millis()).unwrap_or(i64::MAX).max(1)
     }
+
+    /// Returns the limits of the activity sessions that the worker holds. The idle time is at most a century, so that
+    /// the store can add it to a time.
+    pub(crate) fn session_limits(&self) -> SessionLimits {
+        let idle_ms = i64::try_from(self.session_idle.as_millis()).unwrap_or(i64::MAX);
+        SessionLimits {
+            max: self.sessions_max,
+            idle_ms: idle_ms.min(SESSION_IDLE_MAX_MS),
+        }
+    }
 }
+
+/// Default of [`RuntimeOptions::sessions_max`].
+const SESSIONS_MAX: usize = 100;
+/// Default of [`RuntimeOptions::session_idle`].
+const SESSION_IDLE: Duration = Duration::from_secs(300);
+/// Longest idle time of a session, ms.
+const SESSION_IDLE_MAX_MS: i64 = 100 * 366 * 24 * 3_600_000;
 
 const MIB: usize = 1024 * 1024;
 

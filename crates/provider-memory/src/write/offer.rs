@@ -1,7 +1,7 @@
 //! Attempts that any worker may run (P12): they are offered and withdrawn with a turn.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, ProviderError, TaskName, TaskOffer, WorkerId};
+use perdure_provider::{InstanceKey, ProviderError, ROUTE_ANY, ROUTE_OPEN, TaskName, TaskOffer, WorkerId};
 
 use crate::error::internal;
 use crate::rows::TaskRow;
@@ -23,14 +23,21 @@ pub(super) fn offer(
     if tables.tasks.contains(&place(&task)) {
         return Err(internal(format_args!("{task:?} is offered while another attempt is")));
     }
+    // A wait for the worker of the session counts from now on.
+    let (route, due_at_ms) = match offer.session {
+        None => (ROUTE_ANY, offer.due_at_ms),
+        Some(_) => (ROUTE_OPEN, offer.due_at_ms.max(tables.now_ms)),
+    };
     let row = TaskRow {
         task,
         queue: offer.queue.clone(),
         name: offer.name.clone(),
         priority: offer.priority,
-        due_at_ms: offer.due_at_ms,
+        due_at_ms,
         deadline_ms: offer.deadline_ms,
         worker: None,
+        session: offer.session.clone(),
+        route: route.to_owned(),
     };
     tables.tasks.insert(place(&task), row);
     Ok(())

@@ -4,6 +4,7 @@ use perdure_engine::{AttemptResult, Settlement};
 use perdure_provider::{Outcome, TaskDone};
 
 use super::mailbox;
+use crate::activity_sessions;
 use crate::rows::Parent;
 use crate::tables::Tables;
 use crate::tasks::place;
@@ -17,7 +18,11 @@ pub(super) fn done(tables: &mut Tables, done: &TaskDone) -> Outcome {
     if !row.is_some_and(|row| row.task == *task && row.worker.as_ref() == Some(worker)) {
         return Outcome::Fenced;
     }
+    let of_session = row.and_then(|row| Some((row.queue.clone(), row.session.clone()?)));
     tables.tasks.remove(&place);
+    if let Some(key) = of_session {
+        activity_sessions::used(tables, &key);
+    }
     if matches!(result, AttemptResult::Completed(_)) {
         tables.heartbeats.remove(&place);
     }

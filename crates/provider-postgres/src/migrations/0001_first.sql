@@ -159,11 +159,25 @@ CREATE TABLE {schema}.tasks (
   due_at bigint NOT NULL,                               -- earliest time of the attempt
   deadline bigint,                                      -- end of all attempts together
   owner text COLLATE "C",                               -- workers.id of the worker that runs the attempt
+  session text COLLATE "C",                             -- session of the activity in its queue
+  route text COLLATE "C" NOT NULL DEFAULT '',           -- '': any worker; '?': the worker of the session, still to be found; else its workers.id
   PRIMARY KEY (instance_key, execution, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- Tasks that are due at the same moment are acquired in the order in which they were scheduled, as those of a wide fan-out are.
-CREATE INDEX tasks_due ON {schema}.tasks (queue, name, priority DESC, due_at, instance_key, event_id) WHERE owner IS NULL;
+CREATE INDEX tasks_due ON {schema}.tasks (route, queue, name, priority DESC, due_at, instance_key, event_id) WHERE owner IS NULL;
 CREATE INDEX tasks_owner ON {schema}.tasks (owner) WHERE owner IS NOT NULL;
+CREATE INDEX tasks_session ON {schema}.tasks (queue, session, route) WHERE session IS NOT NULL;
+
+-- Sessions of activities: all tasks of one session of a queue go to one worker.
+CREATE TABLE {schema}.sessions (
+  queue text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  worker text COLLATE "C" NOT NULL,                     -- workers.id of the worker that holds the session
+  idle_ms bigint NOT NULL,                              -- time without a task after which the session is unbound
+  used_at bigint NOT NULL,                              -- when a task of it was last routed, taken or done
+  PRIMARY KEY (queue, session)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX sessions_worker ON {schema}.sessions (worker);
 
 -- Names of activities that any worker of this store can run or could run. No worker takes a task of another name.
 CREATE TABLE {schema}.activities (

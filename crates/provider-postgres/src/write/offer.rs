@@ -20,6 +20,7 @@ pub(super) async fn offer_all<'w>(
     let (mut key, mut execution, mut event, mut attempt) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut queue, mut name): (Vec<Cow<'_, str>>, Vec<Cow<'_, str>>) = (Vec::new(), Vec::new());
     let (mut priority, mut due_at, mut deadline) = (Vec::new(), Vec::new(), Vec::new());
+    let mut of_session: Vec<Option<Cow<'_, str>>> = Vec::new();
     for (origin, offer) in offers {
         key.push(origin.key.0);
         execution.push(integer(origin.execution.0));
@@ -30,14 +31,21 @@ pub(super) async fn offer_all<'w>(
         priority.push(i64::from(offer.priority));
         due_at.push(offer.due_at_ms);
         deadline.push(offer.deadline_ms);
+        of_session.push(offer.session.as_deref().map(encode));
     }
     if key.is_empty() {
         return Ok(());
     }
     named!(
         session.query,
-        "INSERT INTO {schema}.tasks ({offered.columns}) SELECT * FROM {offered}",
-        {},
+        // A wait for the worker of a session counts from now on.
+        "INSERT INTO {schema}.tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at,
+           deadline, session, route)
+         SELECT instance_key, execution, event_id, attempt, queue, name, priority,
+           CASE WHEN session IS NULL THEN due_at ELSE greatest(due_at, coalesce($now, {now})) END, deadline, session,
+           CASE WHEN session IS NULL THEN '' ELSE '?' END
+         FROM {offered}",
+        { now: session.now() },
         offered {
             instance_key: P::Ints(&key),
             execution: P::Ints(&execution),
@@ -48,6 +56,7 @@ pub(super) async fn offer_all<'w>(
             priority: P::Ints(&priority),
             due_at: P::Ints(&due_at),
             deadline: P::MaybeInts(&deadline),
+            session: P::MaybeTexts(&of_session),
         }
     )
     .await?;

@@ -6,6 +6,7 @@ use perdure_provider::{Outcome, TaskDone};
 use super::found::Parent;
 use super::heartbeat::{self, Activity};
 use super::mailbox::{Messages, Sent};
+use crate::activity_sessions::note_use;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::integer;
@@ -21,10 +22,17 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
     };
     let removed = named!(
         session.query_optional,
-        "DELETE FROM {schema}.tasks
-         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
-         AND owner = $owner RETURNING 1",
+        concat!(
+            "WITH gone AS (
+               DELETE FROM {schema}.tasks
+               WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
+               AND owner = $owner RETURNING queue, session
+             ), used AS (",
+            note_use!("gone"),
+            ") SELECT 1 FROM gone"
+        ),
         {
+            now: session.now(),
             key: activity.key,
             execution: activity.execution,
             event: activity.scheduled,

@@ -143,10 +143,24 @@ CREATE TABLE tasks (
   due_at INTEGER NOT NULL,                        -- earliest time of the attempt, ms since 1970
   deadline INTEGER,                               -- end of all attempts together, ms since 1970
   owner TEXT,                                     -- workers.id of the worker that runs the attempt
+  session TEXT,                                   -- session of the activity in its queue
+  route TEXT NOT NULL DEFAULT '',                 -- '': any worker; '?': the worker of the session, still to be found; else its workers.id
   PRIMARY KEY (instance_key, execution, event_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tasks_due ON tasks (queue, name, priority DESC, due_at) WHERE owner IS NULL;
+CREATE INDEX tasks_due ON tasks (route, queue, name, priority DESC, due_at) WHERE owner IS NULL;
 CREATE INDEX tasks_owner ON tasks (owner) WHERE owner IS NOT NULL;
+CREATE INDEX tasks_session ON tasks (queue, session, route) WHERE session IS NOT NULL;
+
+-- Sessions of activities: all tasks of one session of a queue go to one worker.
+CREATE TABLE sessions (
+  queue TEXT NOT NULL,
+  session TEXT NOT NULL,
+  worker TEXT NOT NULL,                           -- workers.id of the worker that holds the session
+  idle_ms INTEGER NOT NULL,                       -- time without a task after which the session is unbound
+  used_at INTEGER NOT NULL,                       -- when a task of it was last routed, taken or done, ms since 1970
+  PRIMARY KEY (queue, session)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sessions_worker ON sessions (worker);
 
 -- Names of activities that any worker of this store can run or could run. No worker takes a task of another name.
 CREATE TABLE activities (

@@ -1,7 +1,7 @@
 //! Attempts that any worker may run (P12): they are offered and withdrawn with a turn.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, TaskOffer, WorkerId};
+use perdure_provider::{InstanceKey, ROUTE_ANY, ROUTE_OPEN, TaskOffer, WorkerId};
 use rusqlite::params;
 
 use crate::error::Failure;
@@ -15,6 +15,11 @@ pub(super) fn offer(
     execution: ExecutionId,
     offer: &TaskOffer,
 ) -> Result<(), Failure> {
+    // A wait for the worker of the session counts from now on.
+    let (route, due_at_ms) = match offer.session {
+        None => (ROUTE_ANY, offer.due_at_ms),
+        Some(_) => (ROUTE_OPEN, offer.due_at_ms.max(session.now_ms())),
+    };
     named!(session.execute, "INSERT INTO tasks ({columns}) VALUES ({values})", {
         instance_key: key.0,
         execution: integer(execution.0),
@@ -23,8 +28,10 @@ pub(super) fn offer(
         queue: offer.queue,
         name: offer.name,
         priority: offer.priority,
-        due_at: offer.due_at_ms,
+        due_at: due_at_ms,
         deadline: offer.deadline_ms,
+        session: offer.session,
+        route: route,
     })?;
     Ok(())
 }

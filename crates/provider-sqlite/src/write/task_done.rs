@@ -6,6 +6,7 @@ use rusqlite::params;
 
 use super::found::Parent;
 use super::{heartbeat, mailbox};
+use crate::activity_sessions;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -19,13 +20,17 @@ pub(super) fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Fa
         task.attempt,
         &*done.worker.0
     ];
-    let removed = session.execute(
+    let removed: Option<(String, Option<String>)> = session.query_optional(
         "DELETE FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4
-         AND owner = ?5",
+         AND owner = ?5 RETURNING queue, session",
         row,
+        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    if removed == 0 {
+    let Some((queue, of_session)) = removed else {
         return Ok(Outcome::Fenced);
+    };
+    if let Some(of_session) = of_session {
+        activity_sessions::used(session, &queue, &of_session)?;
     }
     if matches!(done.result, AttemptResult::Completed(_)) {
         let activity = params![task.key.0, integer(task.execution.0), integer(task.scheduled.0)];

@@ -167,6 +167,7 @@ impl Activities {
             owner,
             inline: owner.filter(|_| options.inline),
             queue: options.queue.clone(),
+            session: options.session.clone(),
             trace: options.trace.clone(),
             instance_id: origin.instance_id().to_owned(),
             execution: origin.execution().0,

@@ -1,8 +1,8 @@
 //! Tasks: activities in the store that a worker other than the owner of their instance runs.
 //!
 //! A worker runs the tasks that others offer for its queues. It offers the activities that it does not run itself, with
-//! the turn that schedules them: those for a queue that it does not serve, those that are not registered here, and
-//! those that it has no room for, now or soon, while other workers are there. The end of an attempt reaches the
+//! the turn that schedules them: those for a queue that it does not serve, those that are not registered here, those of
+//! a session, and those that it has no room for, now or soon, while other workers are there. The end of an attempt reaches the
 //! instance as a message.
 //!
 //! An activity that is not registered here waits for a worker that has it; that worker may be starting. But if no
@@ -74,6 +74,7 @@ pub(crate) fn split_tasks(
                 attempt: *attempt,
                 queue: task.options.queue().to_owned(),
                 name: task.name.clone(),
+                session: task.options.session.clone(),
                 priority: task.options.priority,
                 due_at_ms: *not_before_ms,
                 deadline_ms: task.deadline_ms,
@@ -119,6 +120,7 @@ pub(crate) async fn run(activities: Arc<Activities>) {
                     rows: limit,
                     bytes: TASK_BYTES_MAX,
                 },
+                sessions: activities.shared.options.session_limits(),
             };
             let none_open = activities.worker.releases.until_none_open().await;
             let claim = activities.worker.claim();
@@ -126,6 +128,9 @@ pub(crate) async fn run(activities: Arc<Activities>) {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
+                    if acquired.handed_on {
+                        activities.shared.store.look_at_tasks();
+                    }
                     activities.run_tasks(acquired.tasks, none_open).await;
                     drop(claim);
                 }
@@ -171,6 +176,10 @@ impl Activities {
         }
         if !self.shared.registry.lock().has_activity(&task.name) {
             self.unregistered.lock().insert(task.name.clone());
+            return false;
+        }
+        // Only the store knows which worker holds the session. It may be this one.
+        if task.options.session.is_some() {
             return false;
         }
         match room {

@@ -94,6 +94,8 @@ pub struct ActivityJob {
     pub inline: Option<Token>,
     /// The queue that the activity was scheduled for; `None`: the default queue.
     pub queue: Option<String>,
+    /// The session of the activity.
+    pub session: Option<String>,
     /// Trace context of the schedule.
     pub trace: TraceContext,
     /// Id of the instance.
