@@ -124,7 +124,7 @@ export type { MapOptions, OrchestrationPatterns, Undo } from './orchestration/pa
 export type { InstanceEvent } from './runtime/lane.ts';
 export type { RuntimeEvents } from './runtime/main-host.ts';
 export { Runtime } from './runtime/runtime.ts';
-export type { KeepLogs, RuntimeOptions } from './runtime/runtime-options.ts';
+export type { KeepLogs, RuntimeOptions, SessionOptions } from './runtime/runtime-options.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
 export {
   type Provider,

@@ -140,6 +140,11 @@ export class ActivityContext {
     return this.#job.attempt;
   }
 
+  /** Session of the activity: see {@link ActivityOptions.session}. `undefined` if it has none. */
+  get session(): string | undefined {
+    return this.#job.extras?.session;
+  }
+
   /** Id of the worker that runs the attempt; each start of a runtime has a new one. */
   get workerId(): string {
     return this.#host.workerId;

@@ -47,6 +47,8 @@ export interface AttemptExtras {
   readonly inline?: number;
   /** Trace context in which the activity was scheduled. */
   readonly trace?: TraceContext;
+  /** The session of the activity. */
+  readonly session?: string;
   /** For a traced attempt: the instance that scheduled it, if this worker owns that instance. */
   readonly owner?: number;
   /** The queue that the activity was scheduled in, if it is not the default one. */

@@ -69,6 +69,21 @@ export interface ActivityOptions {
    */
   queue?: string;
   /**
+   * Session of the activity: a name of 1 to 256 characters. All activities with the same session and queue, of any
+   * instance, run on one runtime while it lives, so that they find what an earlier one left there: files in a temporary
+   * folder, a loaded model, a cursor. The runtime that takes the first of them holds the session (see
+   * {@link RuntimeOptions.sessions}). Such an activity is always stored as a task, which costs a commit more than an
+   * activity that the owner of the instance runs. Default none.
+   *
+   * @example
+   * ```ts
+   * const session = ctx.instanceId;
+   * yield ctx.scheduleActivity('download', url, { session });
+   * yield ctx.scheduleActivity('transcode', 'mp4', { session });   // on the same runtime
+   * ```
+   */
+  session?: string;
+  /**
    * Attempts that wait for a slot of their runtime, or in a queue, are taken in order of priority, highest first.
    * Default 0.
    */
@@ -76,7 +91,7 @@ export interface ActivityOptions {
 }
 
 /** Options of an inline activity. */
-export type InlineOptions = Omit<ActivityOptions, 'queue'>;
+export type InlineOptions = Omit<ActivityOptions, 'queue' | 'session'>;
 
 /** Checks the growth of the delays. */
 function backoff(value: unknown, path: string): void {
@@ -111,10 +126,11 @@ export const ACTIVITY_OPTIONS: OptionTable = {
   totalTimeout: duration(1),
   heartbeatTimeout: duration(1),
   queue: named,
+  session: named,
   priority,
 };
 
-const { queue: _, ...INLINE_OPTIONS } = ACTIVITY_OPTIONS;
+const { queue: _queue, session: _session, ...INLINE_OPTIONS } = ACTIVITY_OPTIONS;
 
 /** @throws TypeError naming the option that is wrong; `where` begins its message */
 export function checkActivityOptions<T extends ActivityOptions | undefined>(options: T, where: string): T {
@@ -122,8 +138,8 @@ export function checkActivityOptions<T extends ActivityOptions | undefined>(opti
 }
 
 /**
- * Checks the options of an inline activity, as {@link checkActivityOptions} does. They have no queue: an inline
- * activity runs with its orchestration.
+ * Checks the options of an inline activity, as {@link checkActivityOptions} does. They have no queue and no session: an
+ * inline activity runs with its orchestration.
  */
 export function checkInlineOptions<T extends InlineOptions | undefined>(options: T, where: string): T {
   return checkOptions(options, INLINE_OPTIONS, where);
@@ -162,6 +178,7 @@ function effective(registered: ActivityOptions | undefined, called: ActivityOpti
     totalTimeoutMs: ms(called?.totalTimeout ?? registered?.totalTimeout),
     heartbeatTimeoutMs: ms(called?.heartbeatTimeout ?? registered?.heartbeatTimeout),
     queue: called?.queue ?? registered?.queue,
+    session: called?.session ?? registered?.session,
     priority: called?.priority ?? registered?.priority,
   };
 }

@@ -12,6 +12,10 @@ export interface NativeRuntimeOptions {
   readonly orchestrationConcurrency: number;
   /** `'any'`: every queue. */
   readonly queues: readonly string[] | 'any';
+  /** The most activity sessions that the worker holds. */
+  readonly sessionsMax: number;
+  /** Time without an activity of a session after which the session is unbound. */
+  readonly sessionIdleMs: number;
   readonly cachedInstancesMax: number;
   readonly leaseMs: number;
   readonly turnDeadlineMs: number;

@@ -42,10 +42,11 @@ export function workerText({ id, name }: WorkerName): string {
 }
 
 function activityLines(activity: OpenActivity): string[] {
-  const { name, state, scheduledAt, attempt, retryAt, queue, worker, heartbeat, lastError } = activity;
+  const { name, state, scheduledAt, attempt, retryAt, queue, session, worker, heartbeat, lastError } = activity;
   const tries = attempt === 1 ? '' : `, attempt ${attempt}`;
   const where = [
     queue === undefined ? '' : ` in queue '${printable(queue)}'`,
+    session === undefined ? '' : ` in session '${printable(session)}'`,
     worker === undefined || queue === undefined ? '' : ` on ${workerText(worker)}`,
   ].join('');
   const since = retryAt ?? scheduledAt;

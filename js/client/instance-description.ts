@@ -38,6 +38,8 @@ export interface OpenActivity {
   readonly heartbeat?: { readonly details: unknown; readonly at: Date };
   /** The queue, if the attempt is offered to other workers. */
   readonly queue?: string;
+  /** The session of the activity, while the attempt is offered or runs. */
+  readonly session?: string;
   /** The worker that has the attempt. */
   readonly worker?: WorkerName;
   /** Number of the fiber that scheduled it, 0 for the main fiber. */
@@ -116,6 +118,7 @@ interface OpenWorkData {
     readonly scheduled: number;
     readonly attempt: number;
     readonly queue: string;
+    readonly session: string | null;
     readonly worker: WorkerData | null;
   }[];
 }
@@ -222,6 +225,7 @@ class Description {
       ...(retryAtMs === undefined ? {} : { retryAt: new Date(retryAtMs) }),
       ...this.heartbeat(eventId),
       ...(task === undefined ? {} : { queue: task.queue }),
+      ...(typeof task?.session === 'string' ? { session: task.session } : {}),
       ...workerOf(worker),
       fiber,
     };

@@ -52,6 +52,15 @@ export interface RuntimeOptions {
    */
   queues?: readonly string[] | 'any';
   /**
+   * Limits of the activity sessions that the runtime holds: see {@link ActivityOptions.session}.
+   *
+   * @example
+   * ```ts
+   * const runtime = new Runtime(provider, { sessions: { max: 4, idle: '30m' } });   // four models fit in memory
+   * ```
+   */
+  sessions?: SessionOptions;
+  /**
    * Time after which the runtime yields to the event loop, ms: between turns, and within a long turn before the next
    * delivery to the code. Default 5.
    */
@@ -133,6 +142,20 @@ export interface RuntimeOptions {
   telemetry?: Telemetry;
 }
 
+/** Limits of the activity sessions that a runtime holds: see {@link RuntimeOptions.sessions}. */
+export interface SessionOptions {
+  /**
+   * The most sessions at the same time. Further sessions go to other runtimes, or wait until a session is idle. 0: the
+   * runtime holds none. Default 100.
+   */
+  max?: number;
+  /**
+   * Time without an activity of a session, waiting or running, after which the session is no longer bound to the
+   * runtime. Default 5 min.
+   */
+  idle?: Duration;
+}
+
 /** The lines of orchestrations that are kept in the store: see {@link RuntimeOptions.keepLogs}. */
 export interface KeepLogs {
   /** The least severe level that is kept. It does not depend on `logLevel`. Default `'info'`. */
@@ -146,6 +169,11 @@ export interface KeepLogs {
   /** Time for which lines are kept, in days. Deleting an instance deletes its lines. Default 7. */
   days?: number;
 }
+
+/** Default of {@link SessionOptions.max}. */
+export const SESSIONS_MAX = 100;
+/** Default of {@link SessionOptions.idle}. */
+export const SESSION_IDLE = '5m';
 
 /** The most worker threads of a runtime. */
 const THREADS_MAX = 256;
@@ -163,6 +191,7 @@ export const RUNTIME_OPTIONS = {
   activityConcurrency: whole(1, 1_000_000),
   orchestrationConcurrency: whole(1, 1_000_000),
   queues: checkQueues,
+  sessions: nested({ max: whole(0, 1_000_000), idle: duration(1) }),
   turnSliceMs: finite(0.1, 60_000),
   cachedInstancesMax: whole(0, 0xffff_ffff),
   lease: duration(100),

@@ -34,7 +34,7 @@ import { Lane } from './lane.ts';
 import { MainHost, type RuntimeEvents } from './main-host.ts';
 import { loadModules, specifiersOf } from './modules.ts';
 import { Registry } from './registry.ts';
-import { type KeepLogs, RUNTIME_OPTIONS, type RuntimeOptions } from './runtime-options.ts';
+import { type KeepLogs, RUNTIME_OPTIONS, type RuntimeOptions, SESSION_IDLE, SESSIONS_MAX } from './runtime-options.ts';
 import { StuckWork } from './stuck-work.ts';
 import { Threads } from './threads.ts';
 
@@ -424,6 +424,7 @@ export class Runtime {
       threads = 0,
       activityConcurrency = 100,
       orchestrationConcurrency = 20_000,
+      sessions = {},
       cachedInstancesMax = 10_000,
       turnDeadline = '5s',
       workerName = 'perdure',
@@ -434,6 +435,8 @@ export class Runtime {
       activityConcurrency,
       orchestrationConcurrency,
       queues: this.#queues,
+      sessionsMax: sessions.max ?? SESSIONS_MAX,
+      sessionIdleMs: parseDuration(sessions.idle ?? SESSION_IDLE, 'sessions.idle'),
       cachedInstancesMax,
       leaseMs: this.#leaseMs,
       turnDeadlineMs: parseDuration(turnDeadline, 'turnDeadline'),
