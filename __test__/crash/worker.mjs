@@ -161,6 +161,23 @@ function registerQueued(runtime) {
   });
 }
 
+// Registers an activity with a session. The id of an instance begins with the name of its session.
+function registerSessions(runtime) {
+  runtime.registerActivity('used', async (ctx, step) => {
+    effect('begin', ctx, step);
+    say({ type: 'step', id: ctx.instanceId });
+    await pause(stepMs);
+    effect('end', ctx, step);
+    return step;
+  });
+  runtime.registerOrchestration('session', function* (ctx, { steps }) {
+    const [session] = ctx.instanceId.split(':');
+    let sum = 0;
+    for (let step = 1; step <= steps; step += 1) sum += yield ctx.scheduleActivity('used', step, { session });
+    return sum;
+  });
+}
+
 function registerNaps(runtime) {
   runtime.registerOrchestration('naps', function* (ctx, ms) {
     yield ctx.scheduleTimer(ms);
@@ -225,6 +242,7 @@ registerLogs(runtime);
 registerFamily(runtime);
 registerMail(runtime);
 registerQueued(runtime);
+registerSessions(runtime);
 registerNaps(runtime);
 if (harms) registerHarmful(runtime);
 await runtime.start();
