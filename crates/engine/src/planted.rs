@@ -77,6 +77,8 @@ bugs! {
     AttemptInTheWay,
     /// The store answers a cancellation and forgets it.
     CancelForgotten,
+    /// A session of activities is taken from the worker that holds it.
+    SessionTaken,
     /// Details of heartbeats outlive their activity.
     HeartbeatsStay,
     /// An instance whose turn holds up its thread stays where it is.

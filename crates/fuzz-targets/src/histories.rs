@@ -64,6 +64,7 @@ fn options() -> ActivityOptions {
         total_timeout_ms: Some(60_000),
         heartbeat_timeout_ms: Some(500),
         queue: text("slow"),
+        session: text("job-7"),
         priority: 3,
         inline: false,
         trace: text("{}"),

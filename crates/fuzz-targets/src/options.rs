@@ -64,6 +64,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     [
         concat!(
             r#"{"threads":2,"activityConcurrency":100,"orchestrationConcurrency":20000,"queues":["default"],"#,
+            r#""sessionsMax":100,"sessionIdleMs":300000,"#,
             r#""cachedInstancesMax":10000,"leaseMs":15000,"turnDeadlineMs":5000,"workerName":"w","logLevel":"info","#,
             r#""historyEvents":1000000,"historyBytes":1073741824,"turnBytes":268435456,"pendingActivities":100000,"#,
             r#""mailboxMessages":1000000}"#
@@ -80,7 +81,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         concat!(
             r#"{"retry":{"maxAttempts":5,"initialIntervalMs":200.5,"backoff":2,"maxIntervalMs":60000,"jitter":0.2,"#,
             r#""nonRetryable":["A"],"retryOn":["B"]},"timeoutMs":1,"totalTimeoutMs":2,"heartbeatTimeoutMs":3,"queue":"q","#,
-            r#""priority":-1,"inline":true}"#
+            r#""session":"s","priority":-1,"inline":true}"#
         ),
         r#"{"team":"a"}"#,
         "1700000000000.42",

@@ -92,21 +92,37 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
         option::of(any::<u64>()).boxed(),
     ];
     let by_whom = (payload(), option::of(any::<u32>()));
-    (retry, times, payload(), any::<i32>(), any::<bool>(), by_whom).prop_map(
-        |(retry, [timeout_ms, total_timeout_ms, heartbeat_timeout_ms], queue, priority, inline, (trace, fiber))| {
-            ActivityOptions {
+    (
+        retry,
+        times,
+        [payload().boxed(), payload().boxed()],
+        any::<i32>(),
+        any::<bool>(),
+        by_whom,
+    )
+        .prop_map(
+            |(
                 retry,
-                timeout_ms,
-                total_timeout_ms,
-                heartbeat_timeout_ms,
-                queue,
+                [timeout_ms, total_timeout_ms, heartbeat_timeout_ms],
+                [queue, session],
                 priority,
                 inline,
-                trace,
-                fiber,
-            }
-        },
-    )
+                (trace, fiber),
+            )| {
+                ActivityOptions {
+                    retry,
+                    timeout_ms,
+                    total_timeout_ms,
+                    heartbeat_timeout_ms,
+                    queue,
+                    session,
+                    priority,
+                    inline,
+                    trace,
+                    fiber,
+                }
+            },
+        )
 }
 
 fn start() -> impl Strategy<Value = InstanceStart> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use perdure_engine::{Bug, is_planted};
 use perdure_provider::{
     ROUTE_ANY, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskRequest, WorkerId,
 };
@@ -107,7 +108,7 @@ fn holder(tables: &Tables, key: &SessionKey) -> Option<WorkerId> {
     let idle_from = row.used_at_ms.saturating_add(row.idle_ms);
     let is_used = |(_, task): (&EventKey, &TaskRow)| task.route != ROUTE_OPEN || task.due_at_ms <= idle_from;
     let is_held = worker::is_registered(tables, &row.worker) && tasks_of(tables, key).any(is_used);
-    is_held.then(|| row.worker.clone())
+    (is_held && !is_planted(Bug::SessionTaken)).then(|| row.worker.clone())
 }
 
 /// Routes tasks of a session whose routes are open to a worker.

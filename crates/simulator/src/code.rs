@@ -436,10 +436,18 @@ fn options_of(work: Work) -> ActivityOptions {
         timeout_ms: (work.hangs > 0).then_some(work.ms + TIMEOUT_MS),
         heartbeat_timeout_ms: work.sends_heartbeats.then_some(HEARTBEAT_MS),
         queue: work.is_queued.then(|| QUEUE.into()),
+        session: session_of(work),
         priority: work.priority,
         inline: work.is_inline,
         ..ActivityOptions::default()
     }
+}
+
+/// Returns the session of an activity: some activities of all programs share a few sessions. It follows from the tag, so
+/// that no random number is drawn for it.
+fn session_of(work: Work) -> Option<String> {
+    let has_session = !work.is_inline && work.tag % 6 == 5;
+    has_session.then(|| format!("session-{}", work.tag / 6 % 3))
 }
 
 /// The input of an activity tells its attempts what to do.

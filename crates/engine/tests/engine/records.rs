@@ -66,6 +66,7 @@ fn options() -> ActivityOptions {
         heartbeat_timeout_ms: Some(0),
         inline: true,
         queue: Some("gpu".into()),
+        session: Some("job-7".into()),
         priority: -3,
         trace: text("{\"traceparent\":\"00-a-b-01\"}"),
         fiber: None,
@@ -321,7 +322,7 @@ fn every_kind_round_trips() {
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,
            "initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""],
            "retryOn":["ECONNRESET"]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,
-           "heartbeatTimeoutMs":0,"queue":"gpu","priority":-3,"inline":true,
+           "heartbeatTimeoutMs":0,"queue":"gpu","session":"job-7","priority":-3,"inline":true,
            "trace":"{\"traceparent\":\"00-a-b-01\"}"}
         TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}

@@ -106,6 +106,9 @@ impl World<'_> {
                     .chain(plan.serves_queue.then(|| QUEUE.to_owned()))
                     .collect(),
             ),
+            // Few and short ones, so that sessions move.
+            sessions_max: 2,
+            session_idle: Duration::from_secs(1),
             ..RuntimeOptions::default()
         }
     }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use perdure_engine::{EventRecord, Mailbox, MessageBody};
 use perdure_provider::{
     Clock, CommitDone, InstanceKey, Load, NewWorker, Newest, Outcome, PageLimit, Probation, ProbationStep, Provider,
-    ProviderError, ProviderErrorKind, Queues, Task, TaskRequest, WorkerId, Write,
+    ProviderError, ProviderErrorKind, Queues, SessionLimits, Task, TaskRequest, WorkerId, Write,
 };
 use perdure_provider_memory::{InstanceRow, MemoryProvider, MemoryStore};
 use tokio::sync::Notify;
@@ -264,6 +264,10 @@ impl Memory {
             limit: PageLimit {
                 rows: usize::MAX,
                 bytes: usize::MAX,
+            },
+            sessions: SessionLimits {
+                max: usize::MAX,
+                idle_ms: 1_000,
             },
         };
         at_once(self.others.acquire_tasks(request)).expect("it is open").tasks
