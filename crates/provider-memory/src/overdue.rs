@@ -34,7 +34,8 @@ pub(crate) fn of_store(tables: &Tables, request: &OverdueRequest) -> OverdueWork
     work.ordered()
 }
 
-/// Returns the overdue attempts. Of each route, queue and name, those of the highest priority decide, as in the other stores.
+/// Returns the overdue attempts. Of each route, queue and name, those of the highest priority decide, as in the other
+/// stores.
 fn attempts(tables: &Tables, request: &OverdueRequest, before_ms: i64) -> Vec<OverdueAttempts> {
     let mut sorts: BTreeMap<(&str, &str, &str), (i32, Vec<&TaskRow>)> = BTreeMap::new();
     for (_, row) in tables.tasks.iter().filter(|(_, row)| row.worker.is_none()) {

@@ -4,19 +4,19 @@
 //! session, or, if no worker does, to the worker that asks, which then holds the session.
 //!
 //! - **S1** Tasks of a session are routed under the lock of the session's row, and to the worker in that row.
-//! - **S2** A worker to which tasks are routed is locked against its removal before the row of the session is. A removal
-//!   deletes the worker first, then its sessions, and then opens the routes, each with its own statement. So nothing is
-//!   routed to a worker that is gone.
-//! - **S3** Each transaction that keeps a session in use writes the time into the session's row. The lock of the row
-//!   then shows the new time to a request that waited to bind the session elsewhere, whose snapshot may be older. The
-//!   time is left as it is if another request has the row locked: that request saw the task, so it takes no session away.
+//! - **S2** A worker to which tasks are routed is locked against its removal before the row of the session is locked.
+//!   A removal deletes the worker first, then its sessions, and then opens the routes, each with its own statement. So no
+//!   task is routed to a worker that is gone.
+//! - **S3** Each transaction that uses a session writes the time into the row of the session. A request that takes the
+//!   session away reads the locked row anew, and finds a time that is newer than its snapshot. No time is written if
+//!   such a request has the row locked: the request saw the task, so it takes no session away.
 //! - **S4** Rows of tasks and sessions that another transaction has locked are passed over, so that no two transactions
 //!   wait for each other. New sessions are inserted in order. Tasks that were passed over stay due, and the worker asks
 //!   again.
 
 use std::borrow::Cow;
 
-use perdure_provider::{Queues, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskRequest};
+use perdure_provider::{Queues, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, TaskRequest};
 use tokio_postgres::Row;
 
 use crate::error::Failure;
@@ -24,8 +24,11 @@ use crate::params::P;
 use crate::rows::{integer, number, text};
 use crate::session::Session;
 use crate::statement::{named, query};
-use crate::tasks::{any_sorts, named_sorts};
+use crate::tasks::{any_sorts, named_sorts, texts};
 use crate::text::encode;
+
+/// The most tasks of one session that one statement routes.
+const TASKS: P<'static> = P::Int(ROUTED_TASKS_MAX as i64);
 
 /// The result of routing.
 #[derive(Default)]
@@ -165,27 +168,42 @@ FROM {schema}.sessions s WHERE s.worker = $owner";
 
 /// Sessions as columns.
 #[derive(Default)]
-struct Named<'r> {
-    queue: Vec<Cow<'r, str>>,
-    session: Vec<Cow<'r, str>>,
+struct Named {
+    queue: Vec<Cow<'static, str>>,
+    session: Vec<Cow<'static, str>>,
 }
 
-impl Named<'_> {
+impl Named {
     fn push(&mut self, row: &Row) -> Result<(), Failure> {
         // Encoded again, as a text of the store.
         self.queue.push(Cow::Owned(encode(&text(row, 0)?).into_owned()));
         self.session.push(Cow::Owned(encode(&text(row, 1)?).into_owned()));
         Ok(())
     }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// The sessions whose due tasks a request routes.
+#[derive(Default)]
+struct Sorted {
+    /// Other workers hold them.
+    elsewhere: Named,
+    /// They have a row, and are idle.
+    idle: Named,
+    /// They have no row.
+    new: Named,
 }
 
 /// Routes the due tasks whose routes are open and that the request may take or hand on.
 pub(crate) async fn route(session: &Session<'_>, request: &TaskRequest) -> Result<Routed, Failure> {
     let (now, owner) = (session.now(), P::Text(&request.worker.0));
-    let tasks = P::Int(integer(ROUTED_TASKS_MAX as u64));
+    let max = request.sessions.max;
     let lock = query!(LOCK, { owner: owner });
     let unbind = query!(UNBIND_IDLE, { now: now, owner: owner });
-    let route_held = query!(ROUTE_HELD, { now: now, owner: owner, tasks: tasks });
+    let route_held = query!(ROUTE_HELD, { now: now, owner: owner, tasks: TASKS });
     let held = query!(HELD, { now: now, owner: owner });
     session
         .connection()
@@ -199,51 +217,68 @@ pub(crate) async fn route(session: &Session<'_>, request: &TaskRequest) -> Resul
         session.run(Some(&route_held)),
         session.run(Some(&held)),
     )?;
+    let count = held_of(&found)?;
     if registered.is_empty() {
         return Ok(Routed::default());
     }
-    let SessionLimits { max, idle_ms } = request.sessions;
-    let mut routed = routed_of(&found, max)?;
-    if routed.is_full {
-        return Ok(routed);
+    if count >= max {
+        return routed_of(&found, max);
     }
-    let held_before = held_of(&found)?;
     // A session that has to wait for a slot here may find one at another worker.
-    let mut room = (max - held_before).min(request.limit.rows).min(ROUTED_SESSIONS_MAX);
-    let (mut elsewhere, mut idle, mut new) = (Named::default(), Named::default(), Named::default());
-    for row in due_sessions(session, request).await? {
+    let room = (max - count).min(request.limit.rows).min(ROUTED_SESSIONS_MAX);
+    let sorted = sorted(&due_sessions(session, request).await?, &request.worker.0, room)?;
+    let handed_on = bind(session, request, &sorted).await?;
+    let (_, found) = tokio::try_join!(biased; session.run(Some(&route_held)), session.run(Some(&held)))?;
+    Ok(Routed {
+        handed_on,
+        ..routed_of(&found, max)?
+    })
+}
+
+/// Sorts the due sessions. Those that no worker holds are bound to the asking one, as far as there is room.
+fn sorted(rows: &[Row], worker: &str, mut room: usize) -> Result<Sorted, Failure> {
+    let mut sorted = Sorted::default();
+    for row in rows {
         let holder: Option<&str> = row.try_get(2)?;
         let is_held: bool = row.try_get(3)?;
         match holder {
-            Some(holder) if is_held && holder == &*request.worker.0 => {}
-            Some(_) if is_held => elsewhere.push(&row)?,
+            Some(holder) if is_held && holder == worker => {}
+            Some(_) if is_held => sorted.elsewhere.push(row)?,
             _ if room == 0 => {}
             Some(_) => {
-                idle.push(&row)?;
+                sorted.idle.push(row)?;
                 room -= 1;
             }
             None => {
-                new.push(&row)?;
+                sorted.new.push(row)?;
                 room -= 1;
             }
         }
     }
-    let idle_ms = P::Int(idle_ms);
-    let hand_on = (!elsewhere.queue.is_empty()).then(|| {
+    Ok(sorted)
+}
+
+/// Binds sessions to the worker, and hands on the tasks of those that other workers hold. Returns true if there were
+/// such tasks.
+async fn bind(session: &Session<'_>, request: &TaskRequest, sorted: &Sorted) -> Result<bool, Failure> {
+    let Sorted { elsewhere, idle, new } = sorted;
+    let (now, owner) = (session.now(), P::Text(&request.worker.0));
+    let idle_ms = P::Int(request.sessions.idle_ms);
+    let hand_on = (!elsewhere.is_empty()).then(|| {
         query!(
             HAND_ON,
-            { now: now, tasks: tasks },
+            { now: now, tasks: TASKS },
             c { queue: P::Texts(&elsewhere.queue), session: P::Texts(&elsewhere.session) }
         )
     });
-    let rebind = (!idle.queue.is_empty()).then(|| {
+    let rebind = (!idle.is_empty()).then(|| {
         query!(
             REBIND,
             { now: now, owner: owner, idle: idle_ms },
             c { queue: P::Texts(&idle.queue), session: P::Texts(&idle.session) }
         )
     });
-    let bind = (!new.queue.is_empty()).then(|| {
+    let bind = (!new.is_empty()).then(|| {
         query!(
             BIND,
             { now: now, owner: owner, idle: idle_ms },
@@ -252,32 +287,26 @@ pub(crate) async fn route(session: &Session<'_>, request: &TaskRequest) -> Resul
     });
     let some: Vec<_> = [&hand_on, &rebind, &bind].into_iter().flatten().collect();
     session.connection().prepare(&some).await?;
-    let (handed_on, _, _, _, found) = tokio::try_join!(
+    let (handed_on, _, _) = tokio::try_join!(
         biased;
         session.run(hand_on.as_ref()),
         session.run(rebind.as_ref()),
         session.run(bind.as_ref()),
-        session.run(Some(&route_held)),
-        session.run(Some(&held)),
     )?;
-    routed = routed_of(&found, max)?;
-    routed.handed_on = !handed_on.is_empty();
-    Ok(routed)
+    Ok(!handed_on.is_empty())
 }
 
 async fn due_sessions(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<Row>, Failure> {
-    let names: Vec<Cow<'_, str>> = request.names.iter().map(|name| encode(name)).collect();
+    let names = texts(&request.names);
     let names = P::Texts(&names);
-    let routes = P::Names(&[perdure_provider::ROUTE_OPEN]);
+    let routes = P::Names(&[ROUTE_OPEN]);
     let most = P::Int(integer(ROUTED_SESSIONS_MAX as u64));
     match &request.queues {
         Queues::Named(queues) => {
-            let queues: Vec<Cow<'_, str>> = queues.iter().map(|queue| encode(queue)).collect();
-            let queues = P::Texts(&queues);
             named!(
                 session.query,
                 due_sessions!(named_sorts!()),
-                { now: session.now(), routes: routes, queues: queues, names: names, most: most }
+                { now: session.now(), routes: routes, queues: P::Texts(&texts(queues)), names: names, most: most }
             )
             .await
         }

@@ -34,8 +34,8 @@ FROM clock, sorts s WHERE s.wake_at < clock.now - $for AND NOT EXISTS (
   SELECT FROM unnest($names::text[], $versions::text[]) AS served (name, version)
   WHERE served.name = s.name AND served.version = s.version)";
 
-/// The overdue attempts by route, queue and name. `sorts` has the longest due attempt, among those of the highest priority, of
-/// each sort.
+/// The overdue attempts by route, queue and name. `sorts` has the longest due attempt, among those of the highest
+/// priority, of each sort.
 const ATTEMPTS: &str = "WITH RECURSIVE clock AS MATERIALIZED (SELECT coalesce($now, {now}) AS now), sorts AS (
   (SELECT route, queue, name, priority, due_at, instance_key, 1 AS place FROM {schema}.tasks WHERE owner IS NULL
     ORDER BY route, queue, name, priority DESC, due_at LIMIT 1)

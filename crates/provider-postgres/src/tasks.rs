@@ -161,58 +161,8 @@ pub(crate) async fn acquire(
     } else {
         Routed::default()
     };
-    let names: Vec<Cow<'_, str>> = request.names.iter().map(|name| encode(name)).collect();
-    let names = P::Texts(&names);
-    let worker = P::Text(&request.worker.0);
-    let limit = P::Int(integer(request.limit.rows as u64));
-    let bytes = P::Int(integer(request.limit.bytes as u64));
-    let own = [ROUTE_ANY, &*request.worker.0, ROUTE_OPEN];
-    let (takes, looks) = (
-        P::Names(&own[..2]),
-        P::Names(&own[..if routed.is_full { 2 } else { 3 }]),
-    );
-    let (rows, next) = match &request.queues {
-        Queues::Named(queues) => {
-            let queues: Vec<Cow<'_, str>> = queues.iter().map(|queue| encode(queue)).collect();
-            let queues = P::Texts(&queues);
-            let rows = named!(
-                session.query,
-                take!(named_sorts!()),
-                {
-                    now: session.now(), routes: takes, queues: queues, names: names, owner: worker, limit: limit,
-                    bytes: bytes
-                }
-            )
-            .await?;
-            (
-                rows,
-                named!(
-                    session.query_one,
-                    next!(named_sorts!()),
-                    { routes: looks, queues: queues, names: names, owner: worker }
-                )
-                .await?,
-            )
-        }
-        Queues::Any => {
-            let rows = named!(
-                session.query,
-                take!(any_sorts!()),
-                { now: session.now(), routes: takes, names: names, owner: worker, limit: limit, bytes: bytes }
-            )
-            .await?;
-            (
-                rows,
-                named!(
-                    session.query_one,
-                    next!(any_sorts!()),
-                    { routes: looks, names: names, owner: worker }
-                )
-                .await?,
-            )
-        }
-    };
-    let next: Option<i64> = next.try_get(0)?;
+    let rows = take(session, request).await?;
+    let next = next(session, request, routed.is_full).await?;
     Ok(AcquiredTasks {
         // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
         // being taken.
@@ -224,6 +174,73 @@ pub(crate) async fn acquire(
         next_due_ms: next.into_iter().chain(routed.next_idle_ms).min(),
         handed_on: routed.handed_on,
     })
+}
+
+/// Takes the due tasks without a session, and those of the worker's sessions.
+async fn take(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<Row>, Failure> {
+    let names = texts(&request.names);
+    let names = P::Texts(&names);
+    let worker = P::Text(&request.worker.0);
+    let routes = [ROUTE_ANY, &*request.worker.0];
+    let routes = P::Names(&routes);
+    let limit = P::Int(integer(request.limit.rows as u64));
+    let bytes = P::Int(integer(request.limit.bytes as u64));
+    let now = session.now();
+    match &request.queues {
+        Queues::Named(queues) => {
+            named!(
+                session.query,
+                take!(named_sorts!()),
+                {
+                    now: now, routes: routes, queues: P::Texts(&texts(queues)), names: names, owner: worker,
+                    limit: limit, bytes: bytes
+                }
+            )
+            .await
+        }
+        Queues::Any => {
+            named!(
+                session.query,
+                take!(any_sorts!()),
+                { now: now, routes: routes, names: names, owner: worker, limit: limit, bytes: bytes }
+            )
+            .await
+        }
+    }
+}
+
+/// Returns the time at which the next task is due that the worker can take. A worker that holds as many sessions as it
+/// may is not waiting for others.
+async fn next(session: &Session<'_>, request: &TaskRequest, is_full: bool) -> Result<Option<i64>, Failure> {
+    let names = texts(&request.names);
+    let names = P::Texts(&names);
+    let worker = P::Text(&request.worker.0);
+    let routes = [ROUTE_ANY, &*request.worker.0, ROUTE_OPEN];
+    let routes = P::Names(&routes[..if is_full { 2 } else { 3 }]);
+    let row = match &request.queues {
+        Queues::Named(queues) => {
+            named!(
+                session.query_one,
+                next!(named_sorts!()),
+                { routes: routes, queues: P::Texts(&texts(queues)), names: names, owner: worker }
+            )
+            .await?
+        }
+        Queues::Any => {
+            named!(
+                session.query_one,
+                next!(any_sorts!()),
+                { routes: routes, names: names, owner: worker }
+            )
+            .await?
+        }
+    };
+    Ok(row.try_get(0)?)
+}
+
+/// Returns names as texts of the store.
+pub(crate) fn texts(names: &[String]) -> Vec<Cow<'_, str>> {
+    names.iter().map(|name| encode(name)).collect()
 }
 
 fn task(row: &Row) -> Result<Task, Failure> {

@@ -443,8 +443,8 @@ fn options_of(work: Work) -> ActivityOptions {
     }
 }
 
-/// Returns the session of an activity: some activities of all programs share a few sessions. It follows from the tag, so
-/// that no random number is drawn for it.
+/// Returns the session of an activity. Some activities of all programs share a few sessions. The session follows from
+/// the tag, so that no random number is drawn for it.
 fn session_of(work: Work) -> Option<String> {
     let has_session = !work.is_inline && work.tag % 6 == 5;
     has_session.then(|| format!("session-{}", work.tag / 6 % 3))

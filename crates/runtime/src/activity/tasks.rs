@@ -2,8 +2,8 @@
 //!
 //! A worker runs the tasks that others offer for its queues. It offers the activities that it does not run itself, with
 //! the turn that schedules them: those for a queue that it does not serve, those that are not registered here, those of
-//! a session, and those that it has no room for, now or soon, while other workers are there. The end of an attempt reaches the
-//! instance as a message.
+//! a session, and those that it has no room for, now or soon, while other workers are there. The end of an attempt
+//! reaches the instance as a message.
 //!
 //! An activity that is not registered here waits for a worker that has it; that worker may be starting. But if no
 //! worker that ever used the store knows the name, and no other worker uses the store now, the name is a mistake: the
