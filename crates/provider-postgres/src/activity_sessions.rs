@@ -160,10 +160,14 @@ ORDER BY f.priority DESC, f.due_at, f.instance_key, f.event_id LIMIT $most"
     };
 }
 
-/// The number of sessions that a worker holds, and the time at which the first of them is idle at the earliest.
-const HELD: &str = "SELECT count(*), min(CASE WHEN EXISTS (
-    SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session)
-  THEN greatest(s.used_at, coalesce($now, {now})) ELSE s.used_at END + s.idle_ms + 1)
+/// The number of sessions that a worker holds, and the time at which the first of them is idle at the earliest. That
+/// time is over if tasks of its sessions were passed over (S4).
+const HELD: &str = "SELECT count(*), min(CASE
+  WHEN EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session AND t.route = '?')
+    THEN 0
+  WHEN EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session)
+    THEN greatest(s.used_at, coalesce($now, {now})) + s.idle_ms + 1
+  ELSE s.used_at + s.idle_ms + 1 END)
 FROM {schema}.sessions s WHERE s.worker = $owner";
 
 /// Sessions as columns.
