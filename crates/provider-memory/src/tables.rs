@@ -62,7 +62,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 11] = [
+        let tables: [&mut dyn Journal; 12] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
