@@ -4,8 +4,8 @@
 import type { Client } from '../client/client.ts';
 import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
 import type { CheckedBody } from './query.ts';
-import { type RouteContext, statusOf } from './reads.ts';
 import { badRequest } from './refusal.ts';
+import { type RouteContext, statusOf } from './route-context.ts';
 import { checkInput } from './starting.ts';
 
 type Context = Pick<RouteContext, 'client' | 'options'>;

@@ -258,6 +258,27 @@ export interface HistoryAnswer {
   readonly next: number | null;
 }
 
+/** `GET api/v1/logs`: the last lines that an instance logged and that match a filter, or those after a cursor. */
+export interface LogsAnswer {
+  /** The lines, the oldest first. */
+  readonly lines: readonly LogRow[];
+  /** Cursor after the last stored line, whether that matches or not; `null` when no line is stored so far. */
+  readonly cursor: string | null;
+  /** True if lines before these match too. */
+  readonly hasEarlier: boolean;
+}
+
+/** A line that an orchestration logged. */
+export interface LogRow {
+  readonly executionId: number;
+  readonly atMs: number;
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly fields?: ValueText;
+}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
 /** The bodies of the actions: `POST api/v1/<action>`. */
 export interface ActionBodies {
   readonly raise: { id: string; name: string; data?: unknown };

@@ -4,8 +4,8 @@
 import { act } from './actions.ts';
 import type { BulkAction, BulkAnswer } from './answers.ts';
 import { type BulkBody, bodyOf } from './query.ts';
-import type { RouteContext } from './reads.ts';
 import { Refusal, refusalOf } from './refusal.ts';
+import type { RouteContext } from './route-context.ts';
 
 /** Instances that one request acts on. */
 export const PART = 100;

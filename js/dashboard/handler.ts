@@ -15,8 +15,9 @@ import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type Da
 import { OrchestrationSampler } from './orchestrations.ts';
 import { Presenter } from './presenter.ts';
 import { bodyOf, bulkOf, type CheckedBody, jsonOf, Query, URL_MAX } from './query.ts';
-import { READS, type RouteContext } from './reads.ts';
+import { READS } from './reads.ts';
 import { answerOf, Refusal, refusalOf } from './refusal.ts';
+import type { RouteContext } from './route-context.ts';
 import { Sampler } from './sampler.ts';
 
 /** Answers the requests of a dashboard; {@link dashboardHandler} returns it. */

@@ -4,8 +4,9 @@
 import type { HistoryPage } from '../client/history.ts';
 import { hasEnded } from '../client/instance-status.ts';
 import type { Query } from './query.ts';
-import { descriptionOf, type RouteContext, shownPage } from './reads.ts';
+import { shownPage } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
+import { descriptionOf, type RouteContext } from './route-context.ts';
 import type { Sampler } from './sampler.ts';
 
 /** Most streams of one handler that are open at the same time. */

@@ -28,14 +28,23 @@ export type DashboardAction =
 export interface ValuePlace {
   /** Id of the instance that the value belongs to. */
   readonly instanceId: string;
-  /** Name of the orchestration; not known when a single event is read. */
+  /** Name of the orchestration; not known when a single event or a logged line is read. */
   readonly orchestration?: string;
   /**
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
    * reason of a cancellation, termination or suspension; `heartbeat` is the details of the last heartbeat of an open
-   * activity.
+   * activity; `logMessage` and `logFields` are the message and the fields of a line that an orchestration logged.
    */
-  readonly kind: 'input' | 'output' | 'error' | 'customStatus' | 'message' | 'reason' | 'heartbeat';
+  readonly kind:
+    | 'input'
+    | 'output'
+    | 'error'
+    | 'customStatus'
+    | 'message'
+    | 'reason'
+    | 'heartbeat'
+    | 'logMessage'
+    | 'logFields';
   /** For an event of the history: its number. For an open activity: the number of the event that scheduled it. */
   readonly eventId?: number;
   /**
@@ -79,8 +88,8 @@ export interface DashboardOptions {
   authorize?: (request: Request, action: DashboardAction, instanceId: string | undefined) => boolean | Promise<boolean>;
   /**
    * Returns the value to show instead of `value`, before it leaves the server: an input, output, custom status,
-   * message, reason, heartbeat or error (an `Error`, or its data in a history). Ids, names, versions and tags are shown
-   * as they are. If it throws, nothing of the value is shown.
+   * message, reason, heartbeat, logged line or error (an `Error`, or its data in a history). Ids, names, versions and
+   * tags are shown as they are. If it throws, nothing of the value is shown.
    *
    * @example
    * ```ts

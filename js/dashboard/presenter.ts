@@ -4,6 +4,7 @@ import { Client } from '../client/client.ts';
 import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
 import type { InstanceDescription, OpenActivity } from '../client/instance-description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
+import type { LogLine } from '../client/logs.ts';
 import type { Takeover } from '../client/takeovers.ts';
 import type { Logger } from '../logging/logger.ts';
 import { property } from '../util/show.ts';
@@ -12,6 +13,7 @@ import type {
   EventRow,
   InstanceAnswer,
   InstanceRow,
+  LogRow,
   ReportAnswer,
   TakeoversAnswer,
   ValueText,
@@ -156,6 +158,18 @@ export class Presenter {
       { instanceId, kind: VALUE_OF[kind] ?? 'message', eventId, ...(name === undefined ? {} : { name }) },
       max,
     );
+  }
+
+  line({ executionId, time, level, message, fields }: LogLine, instanceId: string): LogRow {
+    const text = this.#redacted(message, { instanceId, kind: 'logMessage' }) ?? '';
+    const values = this.value(fields, { instanceId, kind: 'logFields' }, SHOWN_MAX.page);
+    return {
+      executionId,
+      atMs: time.getTime(),
+      level,
+      message: typeof text === 'string' ? text.toWellFormed() : valueText(text, SHOWN_MAX.page).text,
+      ...(values === undefined ? {} : { fields: values }),
+    };
   }
 
   #redacted(value: unknown, place: ValuePlace): unknown {

@@ -1,6 +1,7 @@
 // Parameters of requests and bodies of actions: parsed and checked, so that no invalid value gets any further.
 
 import { LIST_OPTIONS, type ListOptions } from '../client/listing.ts';
+import { LOGS_OPTIONS, type LogsOptions } from '../client/logs.ts';
 import {
   checkName,
   checkOptions,
@@ -14,7 +15,8 @@ import {
 } from '../util/options.ts';
 import { isRecord } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
-import type { ActionBodies, BulkAction, ChangingAction } from './answers.ts';
+import type { ActionBodies, BulkAction, ChangingAction, LogLevel } from './answers.ts';
+import { LEVELS, LINES, LINES_MAX } from './log-filter.ts';
 import { badRequest, Refusal } from './refusal.ts';
 
 /** Most rows of a page of the list. */
@@ -22,6 +24,9 @@ const ROWS_MAX = 200;
 
 /** Most events of a page of a history. */
 const EVENTS_MAX = 1_000;
+
+/** Most characters of a text that lines are searched for. */
+const SOUGHT_MAX = 200;
 
 /**
  * Most bytes of the body of an action: the largest value that is stored by default, and as much again for its encoding.
@@ -127,6 +132,36 @@ export class Query {
       limit: this.number('limit', 1, EVENTS_MAX) ?? EVENTS_MAX,
     };
   }
+
+  /** Returns the parameters that select logged lines. */
+  lines(): LinesQuery {
+    this.only('id', 'execution', 'level', 'text', 'after', 'limit');
+    const executionId = this.number('execution', 1);
+    const [level = 'debug', text = '', cursor] = [this.text('level'), this.text('text'), this.text('after')];
+    if (text.length > SOUGHT_MAX) throw badRequest(`the parameter text must have at most ${SOUGHT_MAX} characters`);
+    checked(() => {
+      oneOf(...LEVELS)(level, 'the parameter level');
+      if (cursor !== undefined) LOGS_OPTIONS.cursor?.(cursor, 'the parameter after');
+    });
+    return {
+      id: this.id(),
+      of: { ...(executionId === undefined ? {} : { executionId }), ...(cursor === undefined ? {} : { cursor }) },
+      level: level as LogLevel,
+      text,
+      limit: this.number('limit', 1, LINES_MAX) ?? LINES,
+    };
+  }
+}
+
+/** The lines that are asked for. */
+export interface LinesQuery {
+  readonly id: string;
+  readonly of: Pick<LogsOptions, 'executionId' | 'cursor'>;
+  /** The least severe level. */
+  readonly level: LogLevel;
+  /** Text that a line contains. */
+  readonly text: string;
+  readonly limit: number;
 }
 
 const REASON = { id: named, reason: text } satisfies OptionTable;

@@ -1,9 +1,6 @@
 // The read requests, by path.
 
-import type { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
-import type { InstanceDescription } from '../client/instance-description.ts';
-import type { InstanceStatus } from '../client/instance-status.ts';
 import type {
   AboutAnswer,
   FormAnswer,
@@ -17,23 +14,13 @@ import type {
   ValueText,
   WaitsAnswer,
 } from './answers.ts';
-import type { DashboardOptions } from './options.ts';
-import type { OrchestrationSampler } from './orchestrations.ts';
-import { type Presenter, SHOWN_MAX } from './presenter.ts';
+import { logs } from './lines.ts';
+import { SHOWN_MAX } from './presenter.ts';
 import { preview } from './preview.ts';
 import type { Query } from './query.ts';
-import { badRequest, Refusal } from './refusal.ts';
+import { badRequest } from './refusal.ts';
+import { descriptionOf, type RouteContext, statusOf } from './route-context.ts';
 import { formOf, startableOf } from './starting.ts';
-
-/** The parts of a dashboard that all routes use. */
-export interface RouteContext {
-  readonly client: Client;
-  readonly presenter: Presenter;
-  readonly options: DashboardOptions;
-  readonly orchestrations: OrchestrationSampler;
-  /** Logs an error, if its refusal stands for a failure of the server. */
-  report(refusal: Refusal, error: unknown): void;
-}
 
 type Read = (context: RouteContext, query: Query) => Promise<unknown>;
 
@@ -49,6 +36,7 @@ export const READS: Readonly<Record<string, Read>> = {
   form,
   history,
   value,
+  logs,
 };
 
 async function about({ client, options }: RouteContext, query: Query): Promise<AboutAnswer> {
@@ -95,21 +83,6 @@ async function waits({ client, presenter }: RouteContext, query: Query): Promise
 
 async function takeovers({ client, presenter }: RouteContext, query: Query): Promise<TakeoversAnswer> {
   return presenter.takeovers(await client.takeovers(query.only('id').id()));
-}
-
-/** @throws Refusal when there is no instance of that id */
-export async function statusOf(client: Client, id: string): Promise<InstanceStatus> {
-  return found(id, await client.getStatus(id));
-}
-
-/** @throws Refusal when there is no instance of that id */
-export async function descriptionOf(client: Client, id: string): Promise<InstanceDescription> {
-  return found(id, await client.describe(id));
-}
-
-function found<T>(id: string, instance: T | null): T {
-  if (instance === null) throw new Refusal(404, 'INSTANCE_NOT_FOUND', `there is no instance '${id}'`);
-  return instance;
 }
 
 async function history(context: RouteContext, query: Query): Promise<HistoryAnswer> {

@@ -33,6 +33,7 @@ export function badRequest(message: string): Refusal {
 
 /** HTTP statuses of the client's errors, by their codes. */
 const STATUS_OF: Readonly<Record<string, number>> = {
+  ARGUMENT: 400,
   INSTANCE_NOT_FOUND: 404,
   INSTANCE_EXISTS: 409,
   RUNTIME_STATE: 409,

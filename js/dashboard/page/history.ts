@@ -23,6 +23,8 @@ export interface WatchedInstance {
   readonly bars: Bars;
   /** Grows with each change of `events` and `bars`. */
   readonly version: number;
+  /** Grows with each change of the instance that the page hears of. */
+  readonly changes: number;
   readonly isLive: boolean;
   readonly error: RequestError | undefined;
   /** Raises the limit of kept events. Present when there may be more events. */
@@ -42,6 +44,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   const [waits, setWaits] = useState<WaitsAnswer>();
   const [takeovers, setTakeovers] = useState<TakeoversAnswer['items']>([]);
   const [version, setVersion] = useState(0);
+  const [changes, setChanges] = useState(0);
   const [isLive, setLive] = useState(false);
   const [error, setError] = useState<RequestError>();
   const [most, setMost] = useState(EVENTS_STEP);
@@ -68,6 +71,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
         instance: (instance: InstanceAnswer) => {
           setError(undefined);
           setInstance(instance);
+          setChanges((changes) => changes + 1);
         },
         waits: setWaits,
         takeovers: ({ items }: TakeoversAnswer) => setTakeovers(items),
@@ -87,16 +91,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   }, [id, execution, most]);
   const more = useCallback(() => setMost((most) => most + EVENTS_STEP), []);
   const { events, bars, execution: shown } = loaded.current;
-  return {
-    instance,
-    waits,
-    takeovers,
-    execution: shown,
-    events,
-    bars,
-    version,
-    isLive,
-    error,
-    more: isFull ? more : undefined,
-  };
+  const grown = { events, bars, version, changes };
+  const is = { instance, waits, takeovers, execution: shown, isLive, error };
+  return { ...is, ...grown, more: isFull ? more : undefined };
 }

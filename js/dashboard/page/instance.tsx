@@ -10,6 +10,7 @@ import { EventDetails } from './event-details.tsx';
 import { EventList } from './event-list.tsx';
 import { ago, count, duration, time, words } from './format.ts';
 import { useHistory } from './history.ts';
+import { Logs } from './logs.tsx';
 import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
@@ -27,7 +28,10 @@ export function Instance({ id, execution }: { id: string; execution: number | un
 }
 
 function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
-  const { instance, waits, takeovers, execution, events, bars, version, isLive, error, more } = useHistory(id, asked);
+  const { instance, waits, takeovers, execution, events, bars, version, changes, isLive, error, more } = useHistory(
+    id,
+    asked,
+  );
   const [selected, setSelected] = useState<number>();
   const [action, setAction] = useState<AskedAction>();
   if (instance === undefined)
@@ -71,6 +75,9 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
           onSelect={setSelected}
         />
       </section>
+      {execution === undefined ? null : (
+        <Logs id={id} execution={execution} lastExecution={instance.executionId} changes={changes} />
+      )}
       <History
         id={id}
         execution={execution ?? 1}
