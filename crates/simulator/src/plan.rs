@@ -140,6 +140,8 @@ pub(crate) const PATIENCE_MS: u64 = 20_000 + 2 * 16_000 + 2 * crate::world::clie
 /// The longest time of a whole run, ms.
 pub(crate) const RUN_MS: u64 = 3_600_000;
 
+/// The most places of a worker that has few, so that its instances wait for each other.
+pub(crate) const FEW_PLACES_MAX: usize = 3;
 /// The longest time after its start at which a program is cancelled that is there for that, ms.
 const CANCEL_MS: u64 = 4_000;
 /// The longest time that the store may be gone or a process down, ms.
@@ -153,6 +155,9 @@ const OVERTAKING: u64 = 0x0be4_1d04;
 /// Does the same for [`Plan::guards`]. The number is chosen so that the seeds that the tests keep, and those that are
 /// the first to find the rarest planted bugs, have no guarded blocks.
 const GUARDS: u64 = 0x0151_af61;
+/// Does the same for [`Plan::places`]. The number is chosen so that no worker of the seeds that the tests keep has few
+/// places.
+const PLACES: u64 = 0x0009_1cce;
 
 impl Plan {
     /// The plan of a seed.
@@ -179,8 +184,21 @@ impl Plan {
             plan.overtaking(&mut Rng::with_seed(seed ^ OVERTAKING));
         }
         plan.guards(&mut Rng::with_seed(seed ^ GUARDS));
+        plan.places(&mut Rng::with_seed(seed ^ PLACES));
         plan.acts.sort_by_key(|(at, _)| *at);
         plan
+    }
+
+    /// Gives few places to some workers of one plan in four.
+    fn places(&mut self, rng: &mut Rng) {
+        if rng.u8(..4) > 0 {
+            return;
+        }
+        for slot in &mut self.slots {
+            if rng.u8(..3) > 0 {
+                slot.orchestration_concurrency = rng.usize(1..=FEW_PLACES_MAX);
+            }
+        }
     }
 
     /// The plan without some of its acts.
@@ -421,7 +439,7 @@ fn slots(rng: &mut Rng) -> Vec<Slot> {
             is_client: place == workers,
             serves_queue: place == 0 || rng.bool(),
             activity_concurrency: if rng.u8(..3) == 0 { rng.usize(1..=3) } else { 100 },
-            orchestration_concurrency: if rng.u8(..3) == 0 { rng.usize(1..=3) } else { 20_000 },
+            orchestration_concurrency: 20_000,
             cached_instances_max: if rng.u8(..3) == 0 { rng.usize(0..=3) } else { 10_000 },
         })
         .collect()

@@ -344,6 +344,7 @@ impl<'a> World<'a> {
         self.check_due_work();
         self.check_revocations();
         self.check_ownership();
+        self.check_places();
         self.find_ended_instances();
         let events = self.witness.figures().events;
         if events > self.last_progress.1 {

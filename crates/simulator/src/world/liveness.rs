@@ -1,15 +1,16 @@
-//! The invariants of liveness, for the time when no more faults come: L2, L4, S27 and P15 of the providers. (L1 is the
-//! end of a run, L6 that of its processes.)
+//! The invariants of liveness, for the time when no more faults come: L2, L4, S27, C1 of the runtime's places and P15
+//! of the providers. (L1 is the end of a run, L6 that of its processes.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use perdure_provider::{Epoch, Provider};
+use perdure_provider::{Epoch, Provider, WorkerId};
 use perdure_runtime::{LaneId, Token};
 use tokio::time::Instant;
 
-use crate::process::Pid;
+use crate::plan::FEW_PLACES_MAX;
+use crate::process::{Pid, Process};
 use crate::program::Kind;
 use crate::witness::{InstanceState, KnownInstance, Witness};
 use crate::world::World;
@@ -107,13 +108,40 @@ impl World<'_> {
         });
     }
 
-    /// L2: no instance stays due while workers are there and nothing holds them up. The store itself is asked.
+    /// C1 of the runtime's places: a worker owns no more instances than it has places. While faults come, the store may
+    /// list others, whose answers were lost.
+    pub(crate) fn check_places(&self) {
+        if !self.is_settled() {
+            return;
+        }
+        let mut owned: BTreeMap<Arc<str>, usize> = BTreeMap::new();
+        for owner in self.witness.instances().into_iter().filter_map(|(_, seen)| seen.owner) {
+            *owned.entry(owner.0).or_default() += 1;
+        }
+        for Process { name, slot, .. } in self.workers(None).into_iter().map(|pid| &self.processes[pid as usize]) {
+            let places = self.plan.slots[*slot].orchestration_concurrency;
+            let is_its_own =
+                |owner: &Arc<str>| self.witness.process_of(&WorkerId(Arc::clone(owner))).as_ref() == Some(name);
+            for (_, count) in owned
+                .iter()
+                .filter(|(owner, count)| **count > places && is_its_own(owner))
+            {
+                self.witness
+                    .report(format!("C1: {name} owns {count} instances and has {places} places"));
+            }
+        }
+    }
+
+    /// L2: no instance stays due while workers are there and nothing holds them up. The store itself is asked. A worker
+    /// with few places may leave work to others.
     pub(crate) fn check_due_work(&self) {
         let programs = &self.plan.programs.all;
         let is_fair = programs
             .iter()
             .all(|program| !matches!(program.kind, Kind::Poison | Kind::Blocking));
-        if self.is_settled() && is_fair && !self.workers(None).is_empty() {
+        let slot_of = |pid: Pid| &self.plan.slots[self.processes[pid as usize].slot];
+        let has_places = |pid: Pid| slot_of(pid).orchestration_concurrency > FEW_PLACES_MAX;
+        if self.is_settled() && is_fair && self.workers(None).into_iter().any(has_places) {
             let (store, witness) = (Arc::clone(&self.observer.provider), Arc::clone(&self.witness));
             tokio::spawn(async move { claimed(&*store, &witness).await });
         }
