@@ -57,11 +57,11 @@ fn options() -> ActivityOptions {
         max_interval_ms: f64::INFINITY,
         jitter: 0.0,
         non_retryable: vec!["TypeError".into(), String::new()],
-        retry_on: vec!["ECONNRESET".into()],
+        retry_on: vec!["E".into()],
     };
     ActivityOptions {
         retry,
-        timeout_ms: Some(u64::MAX),
+        timeout_ms: Some(1),
         total_timeout_ms: Some(u64::MAX),
         heartbeat_timeout_ms: Some(0),
         inline: true,
@@ -321,8 +321,8 @@ fn every_kind_round_trips() {
         ActivityScheduled ref None name Some("charge") payload None meta -
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,
            "initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""],
-           "retryOn":["ECONNRESET"]},"timeoutMs":18446744073709551615,"totalTimeoutMs":18446744073709551615,
-           "heartbeatTimeoutMs":0,"queue":"gpu","session":"job-7","priority":-3,"inline":true,
+           "retryOn":["E"]},"timeoutMs":1,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,
+           "queue":"gpu","session":"job-7","priority":-3,"inline":true,
            "trace":"{\"traceparent\":\"00-a-b-01\"}"}
         TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
