@@ -5,8 +5,8 @@
 //!
 //! - **S1** Tasks of a session are routed under the lock of the session's row, and to the worker in that row.
 //! - **S2** A worker to which tasks are routed is locked against its removal before the row of the session is locked.
-//!   A removal deletes the worker first, then its sessions, and then opens the routes, each with its own statement. So no
-//!   task is routed to a worker that is gone.
+//!   A removal deletes the worker first, then its sessions, and then opens the routes, each with its own statement. So
+//!   no task is routed to a worker that is gone.
 //! - **S3** Each transaction that uses a session writes the time into the row of the session. A request that takes the
 //!   session away reads the locked row anew, and finds a time that is newer than its snapshot. No time is written if
 //!   such a request has the row locked: the request saw the task, so it takes no session away.
