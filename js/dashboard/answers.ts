@@ -1,6 +1,7 @@
 // Answers of the dashboard's server to its page, as JSON. This file holds only types, because both sides import it.
 
 import type { WorkerDescription } from '../client/description.ts';
+import type { InstanceFacts } from '../client/facts.ts';
 import type { HistoryEventKind } from '../client/history.ts';
 import type { AwaitedMessage, FiberWait, OpenActivity, WorkerName } from '../client/instance-description.ts';
 import type { InstanceState } from '../client/instance-status.ts';
@@ -256,6 +257,48 @@ export interface HistoryAnswer {
   readonly events: readonly EventRow[];
   /** Number of the event to go on from; `null` when there are no more events yet. */
   readonly next: number | null;
+}
+
+/** `GET api/v1/facts`: the room that an instance takes in the store. It is counted for each request. */
+export type FactsAnswer = InstanceFacts;
+
+/** `GET api/v1/tree`: the relatives of an instance. */
+export interface TreeAnswer {
+  /** Its parent, the parent of that, and so on, as far as they are stored. */
+  readonly ancestors: readonly Relative[];
+  /** True if there are further ancestors. */
+  readonly hasMoreAncestors: boolean;
+  readonly top: Tree;
+}
+
+/** An instance and its descendants. */
+export interface Tree {
+  readonly instance: Relative;
+  /** Its children, in the order in which they were started. */
+  readonly children: readonly Tree[];
+  /** True if it has more children, which are older than these. */
+  readonly hasMore: boolean;
+}
+
+export type Relative = Pick<InstanceRow, 'id' | 'name' | 'status' | 'createdAtMs' | 'completedAtMs'>;
+
+/** `GET api/v1/executions` */
+export interface ExecutionsAnswer {
+  /** The executions, the newest first. */
+  readonly items: readonly ExecutionRow[];
+  /** Number of the execution to go on from; `null` when there are no more executions. */
+  readonly next: number | null;
+}
+
+export interface ExecutionRow {
+  readonly executionId: number;
+  readonly version: string;
+  readonly status: InstanceState | 'ContinuedAsNew';
+  readonly startedAtMs: number;
+  /** Absent while the execution goes on. */
+  readonly endedAtMs?: number;
+  /** Number of events of its history. */
+  readonly events: number;
 }
 
 /** `GET api/v1/logs`: the last lines that an instance logged and that match a filter, or those after a cursor. */

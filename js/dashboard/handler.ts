@@ -15,7 +15,7 @@ import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type Da
 import { OrchestrationSampler } from './orchestrations.ts';
 import { Presenter } from './presenter.ts';
 import { bodyOf, bulkOf, type CheckedBody, jsonOf, Query, URL_MAX } from './query.ts';
-import { READS } from './reads.ts';
+import { READS, WIDE_READS } from './reads.ts';
 import { answerOf, Refusal, refusalOf } from './refusal.ts';
 import type { RouteContext } from './route-context.ts';
 import { Sampler } from './sampler.ts';
@@ -209,6 +209,7 @@ class Dashboard {
     only(request, 'GET', 'HEAD');
     this.#guard.checkToken(request);
     await this.#authorize(request, 'read', query.text('id'));
+    if (WIDE_READS.has(path)) await this.#authorize(request, 'read', undefined);
     if (read !== undefined) return Response.json(await read(this.#context, query));
     if (request.method === 'HEAD') return new Response(null, { headers: EVENTS });
     return new Response(this.#live.open(query, request.signal), { headers: EVENTS });

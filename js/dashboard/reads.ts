@@ -3,6 +3,8 @@
 import type { HistoryPage } from '../client/history.ts';
 import type {
   AboutAnswer,
+  ExecutionsAnswer,
+  FactsAnswer,
   FormAnswer,
   HistoryAnswer,
   InstanceAnswer,
@@ -19,8 +21,9 @@ import { SHOWN_MAX } from './presenter.ts';
 import { preview } from './preview.ts';
 import type { Query } from './query.ts';
 import { badRequest } from './refusal.ts';
-import { descriptionOf, type RouteContext, statusOf } from './route-context.ts';
+import { checkExecution, descriptionOf, type RouteContext, statusOf } from './route-context.ts';
 import { formOf, startableOf } from './starting.ts';
+import { tree } from './tree.ts';
 
 type Read = (context: RouteContext, query: Query) => Promise<unknown>;
 
@@ -37,7 +40,19 @@ export const READS: Readonly<Record<string, Read>> = {
   history,
   value,
   logs,
+  facts,
+  tree,
+  executions,
 };
+
+/** The reads about an instance that also show others, as the list of instances does. */
+export const WIDE_READS: ReadonlySet<string> = new Set(['tree']);
+
+/** Executions of an answer without `limit`. */
+const EXECUTIONS = 20;
+
+/** Most executions of an answer. */
+const EXECUTIONS_MAX = 100;
 
 async function about({ client, options }: RouteContext, query: Query): Promise<AboutAnswer> {
   query.only();
@@ -83,6 +98,29 @@ async function waits({ client, presenter }: RouteContext, query: Query): Promise
 
 async function takeovers({ client, presenter }: RouteContext, query: Query): Promise<TakeoversAnswer> {
   return presenter.takeovers(await client.takeovers(query.only('id').id()));
+}
+
+function facts({ client }: RouteContext, query: Query): Promise<FactsAnswer> {
+  return client.facts(query.only('id').id());
+}
+
+async function executions({ client }: RouteContext, query: Query): Promise<ExecutionsAnswer> {
+  const id = query.only('id', 'from', 'limit').id();
+  const limit = query.number('limit', 1, EXECUTIONS_MAX) ?? EXECUTIONS;
+  const from = query.number('from', 1);
+  if (from !== undefined) await checkExecution(client, id, from);
+  const { items, next } = await client.executions(id, { limit, ...(from === undefined ? {} : { from }) }).page();
+  return {
+    items: items.map(({ executionId, version, status, startedAt, endedAt, events }) => ({
+      executionId,
+      version,
+      status,
+      startedAtMs: startedAt.getTime(),
+      ...(endedAt === undefined ? {} : { endedAtMs: endedAt.getTime() }),
+      events,
+    })),
+    next,
+  };
 }
 
 async function history(context: RouteContext, query: Query): Promise<HistoryAnswer> {

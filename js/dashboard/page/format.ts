@@ -54,6 +54,14 @@ export function count(value: number): string {
   return COUNT.format(value);
 }
 
+const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** Formats a number of bytes: `812 B`, `1.5 MiB`. */
+export function bytes(of: number): string {
+  const at = Math.min(SIZES.length - 1, Math.floor(Math.log2(Math.max(1, of)) / 10));
+  return `${(of / 1_024 ** at).toFixed(at === 0 ? 0 : 1).replace(/\.0$/, '')} ${SIZES[at]}`;
+}
+
 /** Formats a rate per second; a slow rate with two decimals. */
 export function rate(perSecond: number): string {
   return perSecond >= 100

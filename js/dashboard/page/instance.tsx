@@ -5,18 +5,19 @@ import { useCallback, useState } from 'preact/hooks';
 
 import type { EventRow, InstanceAnswer, ReportAnswer } from '../answers.ts';
 import { Actions, type AskedAction } from './actions.tsx';
-import { Children } from './children.tsx';
 import { EventDetails } from './event-details.tsx';
 import { EventList } from './event-list.tsx';
-import { ago, count, duration, time, words } from './format.ts';
+import { Executions } from './executions.tsx';
+import { Facts } from './facts.tsx';
+import { count, words } from './format.ts';
 import { useHistory } from './history.ts';
 import { Logs } from './logs.tsx';
-import { useNow } from './now.ts';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { hasEnded, Status } from './status.tsx';
 import { EventValue } from './step-details.tsx';
 import { Timeline } from './timeline.tsx';
+import { Tree } from './tree.tsx';
 import { Value } from './value.tsx';
 import { Waits } from './waits.tsx';
 
@@ -87,7 +88,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
         more={more}
         onSelect={setSelected}
       />
-      <Children id={id} isKnown={bars.hasChildren} />
+      <Tree id={id} isKnown={bars.hasChildren || instance.parentId !== undefined} />
     </>
   );
 }
@@ -133,56 +134,6 @@ function History({ id, execution, events, version, selected, more, onSelect }: H
         )}
       </div>
     </section>
-  );
-}
-
-function Facts({ instance }: { instance: InstanceAnswer }): JSX.Element {
-  const now = useNow();
-  const { name, version, createdAtMs, updatedAtMs, completedAtMs, executionId, priority, tags, status } = instance;
-  const until = hasEnded(status) ? (completedAtMs ?? updatedAtMs) : now;
-  return (
-    <dl class="facts panel">
-      <div>
-        <dt>Orchestration</dt>
-        <dd>
-          <a href={linkTo('instances', { name })}>{name}</a> <span class="faint">{version}</span>
-        </dd>
-      </div>
-      <div>
-        <dt>Started</dt>
-        <dd title={ago(createdAtMs, now)}>{time(createdAtMs)}</dd>
-      </div>
-      <div>
-        <dt>{hasEnded(status) ? 'Ended' : 'Last change'}</dt>
-        <dd title={ago(updatedAtMs, now)}>{time(completedAtMs ?? updatedAtMs)}</dd>
-      </div>
-      <div>
-        <dt>{hasEnded(status) ? 'Took' : 'For'}</dt>
-        <dd>{duration(Math.max(0, until - createdAtMs))}</dd>
-      </div>
-      <div>
-        <dt>Execution</dt>
-        <dd>{count(executionId)}</dd>
-      </div>
-      {priority === undefined ? null : (
-        <div>
-          <dt>Priority</dt>
-          <dd>{priority}</dd>
-        </div>
-      )}
-      {Object.keys(tags).length === 0 ? null : (
-        <div>
-          <dt>Tags</dt>
-          <dd>
-            {Object.entries(tags).map(([key, value]) => (
-              <a key={key} class="tag" href={linkTo('instances', { tag: `${key}:${value}` })}>
-                {key}:{value}
-              </a>
-            ))}
-          </dd>
-        </div>
-      )}
-    </dl>
   );
 }
 
@@ -264,33 +215,5 @@ function Report({ report: { code, message, fields } }: { report: ReportAnswer })
         </dl>
       )}
     </section>
-  );
-}
-
-function Executions({
-  instance: { id, executionId },
-  shown,
-}: {
-  instance: InstanceAnswer;
-  shown: number | undefined;
-}): JSX.Element {
-  return (
-    <div class="head">
-      <h2 id="timeline">Timeline</h2>
-      {executionId === 1 ? null : (
-        <nav class="pager" aria-label="Executions of this instance">
-          {shown !== undefined && shown > 1 ? (
-            <a href={linkTo('instance', { id, execution: shown - 1 })}>← {shown - 1}</a>
-          ) : null}
-          <span>
-            execution {shown} of {executionId}
-          </span>
-          {shown !== undefined && shown < executionId ? (
-            <a href={linkTo('instance', { id, execution: shown + 1 })}>{shown + 1} →</a>
-          ) : null}
-          {shown !== undefined && shown < executionId ? <a href={linkTo('instance', { id })}>latest</a> : null}
-        </nav>
-      )}
-    </div>
   );
 }

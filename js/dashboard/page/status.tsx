@@ -18,6 +18,7 @@ export function hasEnded(status: InstanceState): boolean {
   return status !== 'Pending' && status !== 'Running' && status !== 'Suspended';
 }
 
-export function Status({ of }: { of: InstanceState }): JSX.Element {
-  return <span class={`status ${of.toLowerCase()}`}>{of}</span>;
+/** @param of - the state of an instance, or the end of an execution that another one follows */
+export function Status({ of }: { of: InstanceState | 'ContinuedAsNew' }): JSX.Element {
+  return <span class={`status ${of.toLowerCase()}`}>{of === 'ContinuedAsNew' ? 'Continued as new' : of}</span>;
 }
