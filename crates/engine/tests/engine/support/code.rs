@@ -128,7 +128,7 @@ impl<'a> Code<'a> {
             Step::Operation { var: v, operation } => {
                 v == var
                     && !matches!(
-                        operation,
+                        **operation,
                         Operation::Activity { .. } | Operation::Start { is_child: true, .. }
                     )
             }

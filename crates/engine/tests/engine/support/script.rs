@@ -52,7 +52,7 @@ pub(crate) enum Step {
     /// Begins an operation, which `var` names from here on.
     Operation {
         var: String,
-        operation: Operation,
+        operation: Box<Operation>,
     },
     Cancel(String),
     Await(Vec<Target>),
@@ -396,7 +396,10 @@ fn operation(line: &str) -> Step {
         }
         _ => panic!("{line} is no step"),
     };
-    Step::Operation { var, operation }
+    Step::Operation {
+        var,
+        operation: Box::new(operation),
+    }
 }
 
 fn child_end(text: &str) -> Settlement {
