@@ -13,7 +13,7 @@ import type { Registry } from './registry.ts';
 
 /** Time for which work must have been due, ms. */
 const DUE_MS = 1_000;
-/** Time from a start to the look that finds it, ms: more than {@link DUE_MS}, as the clock of the store is another one. */
+/** Time from a start to the look that finds it, ms: more than {@link DUE_MS}, as the store has a clock of its own. */
 const SOON_MS = 1_100;
 /** Interval of the looks, ms. */
 const LOOK_MS = 5_000;

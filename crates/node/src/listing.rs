@@ -122,7 +122,8 @@ pub(crate) fn footprint_text(footprint: &Footprint) -> String {
     .to_string()
 }
 
-pub(crate) fn takeovers_text(takeovers: &[Takeover]) -> String {
+#[expect(clippy::needless_pass_by_value, reason = "a reply hands its answer over")]
+pub(crate) fn takeovers_text(takeovers: Vec<Takeover>) -> String {
     let takeover = |takeover: &Takeover| {
         json!({
             "timeMs": takeover.time_ms,

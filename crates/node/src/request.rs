@@ -302,9 +302,7 @@ impl StoreRequest {
             Self::Suspend(Instance { id }) => store.suspend(id, value, caller.done()),
             Self::Resume(Instance { id }) => store.resume(id, caller.done()),
             Self::Delete(Instance { id }) => store.delete(id, caller.done()),
-            Self::OpenWork(Instance { id }) => {
-                store.open_work(id, caller.text(listing::open_work_text));
-            }
+            Self::OpenWork(Instance { id }) => store.open_work(id, caller.text(listing::open_work_text)),
             Self::Logs(logs) => {
                 let (request, cursor) = logs.decode()?;
                 store.logs(request, caller.text(|page| listing::logs_text(page, cursor)));
@@ -319,9 +317,7 @@ impl StoreRequest {
             Self::Executions(request) => {
                 store.executions(request.into(), caller.text(|page| listing::executions_text(&page)));
             }
-            Self::Takeovers(Instance { id }) => {
-                store.takeovers(id, caller.text(|takeovers: Vec<_>| listing::takeovers_text(&takeovers)));
-            }
+            Self::Takeovers(Instance { id }) => store.takeovers(id, caller.text(listing::takeovers_text)),
             Self::Footprint(Instance { id }) => {
                 store.footprint(id, caller.text(|footprint| listing::footprint_text(&footprint)));
             }
