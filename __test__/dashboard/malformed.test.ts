@@ -209,6 +209,7 @@ const request = fc
     body,
     method: fc.constantFrom('GET', 'GET', 'GET', 'POST', 'POST', 'POST', 'PUT', 'HEAD', 'DELETE', 'OPTIONS', 'X'),
     isAction: fc.boolean(),
+    type: fc.constantFrom('application/json', 'application/json', 'application/json', 'text/plain'),
   })
   // A string that is no URL cannot become a Request.
   .filter(({ path, query }) => URL.canParse(urlOf(path, query)));
@@ -225,8 +226,8 @@ describe.each(STORES)('on $name', (kind) => {
     const there = new Asker(dashboardHandler(store.client, { token: false }));
     const seen = new Map<number, number>();
     await fc.assert(
-      fc.asyncProperty(request, async ({ path, query, headers, body, method, isAction }) => {
-        const all = { ...headers, ...(isAction ? ACTION : {}) };
+      fc.asyncProperty(request, async ({ path, query, headers, body, method, isAction, type }) => {
+        const all = { ...headers, ...(isAction ? { ...ACTION, 'content-type': type } : {}) };
         const url = urlOf(path, query);
         const answer = await there.handler(
           new Request(url, {
