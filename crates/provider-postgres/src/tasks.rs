@@ -135,13 +135,14 @@ ORDER BY t.place"
     };
 }
 
-/// Selects the time at which the next task that is not taken is due.
+/// Selects the time at which the next task that is not taken is due, and the same of the tasks whose routes are open.
 macro_rules! next {
     ($sorts:expr) => {
         concat!(
             "WITH RECURSIVE ",
             $sorts,
-            " SELECT min(d.due_at) FROM sorts s CROSS JOIN LATERAL (
+            " SELECT min(d.due_at) FILTER (WHERE s.route <> '?'), min(d.due_at) FILTER (WHERE s.route = '?')
+  FROM sorts s CROSS JOIN LATERAL (
     SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = s.route
     AND t.queue = s.queue AND t.name = s.name) d
   WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
@@ -162,7 +163,7 @@ pub(crate) async fn acquire(
         Routed::default()
     };
     let rows = take(session, request).await?;
-    let next = next(session, request, routed.is_full).await?;
+    let next_due_ms = next(session, request, &routed).await?;
     Ok(AcquiredTasks {
         // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
         // being taken.
@@ -171,7 +172,7 @@ pub(crate) async fn acquire(
             .map(task)
             .filter(|task| !matches!(task, Err(failure) if failure.is_undecodable()))
             .collect::<Result<_, _>>()?,
-        next_due_ms: next.into_iter().chain(routed.next_idle_ms).min(),
+        next_due_ms,
         handed_on: routed.handed_on,
     })
 }
@@ -210,13 +211,13 @@ async fn take(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<Row>, 
 }
 
 /// Returns the time at which the next task is due that the worker can take. A worker that holds as many sessions as it
-/// may is not waiting for others.
-async fn next(session: &Session<'_>, request: &TaskRequest, is_full: bool) -> Result<Option<i64>, Failure> {
+/// may has to wait until one of them is idle.
+async fn next(session: &Session<'_>, request: &TaskRequest, routed: &Routed) -> Result<Option<i64>, Failure> {
     let names = texts(&request.names);
     let names = P::Texts(&names);
     let worker = P::Text(&request.worker.0);
     let routes = [ROUTE_ANY, &*request.worker.0, ROUTE_OPEN];
-    let routes = P::Names(&routes[..if is_full { 2 } else { 3 }]);
+    let routes = P::Names(&routes);
     let row = match &request.queues {
         Queues::Named(queues) => {
             named!(
@@ -235,7 +236,13 @@ async fn next(session: &Session<'_>, request: &TaskRequest, is_full: bool) -> Re
             .await?
         }
     };
-    Ok(row.try_get(0)?)
+    let (own, open): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+    let open = if routed.is_full {
+        open.and(routed.next_idle_ms)
+    } else {
+        open
+    };
+    Ok(own.into_iter().chain(open).min())
 }
 
 /// Returns names as texts of the store.
