@@ -25,7 +25,20 @@ function* talking(ctx: OrchestrationContext, n: number) {
   yield ctx.waitForEvent('end');
 }
 
+/** Logs 100 lines at a time, the fields of the 51st of which are long, and waits for a word between. */
+function* babbling(ctx: OrchestrationContext): Generator<any, void, any> {
+  for (let turn = 0; ; turn += 1) {
+    for (let line = 0; line < 100; line += 1) {
+      if (line === 50) ctx.traceInfo(`${turn}.50`, { long: 'x'.repeat(200) });
+      else ctx.traceInfo(`${turn}.${line}`);
+    }
+    if (turn < 2) yield ctx.scheduleActivity('step');
+    else yield ctx.waitForEvent('word');
+  }
+}
+
 function register(runtime: Runtime): void {
+  runtime.registerOrchestration('babbling', babbling);
   runtime.registerOrchestration('talking', talking);
   runtime.registerActivity('step', () => null);
   // Each turn keeps at most 100 lines.
@@ -240,6 +253,36 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await panel.getByLabel('Contains').fill('0.42');
       await panel.getByText('2 matching lines').waitFor();
       expect((await linesOf(page))[0]).toBe('INFO0.42');
+    });
+
+    it('keeps a line in its place, and open, while new lines push out the oldest ones', async () => {
+      await start();
+      const id = store.id('babbling');
+      await store.client.startOrchestration(id, 'babbling');
+      await expect
+        .poll(async () => (await store.client.logs(id, { limit: 1_000 }))?.lines.length, { timeout: 20_000 })
+        .toBe(300);
+      const page = await open(at(await served(), id));
+      const panel = panelOf(page);
+      await panel.getByText('the last 200 lines').waitFor();
+      const line = panel.getByRole('listitem').filter({ hasText: /INFO\s*2\.50/ });
+      await line.locator('summary').click();
+      await line.getByRole('group', { name: 'Fields' }).waitFor();
+      // Away from the end of the list, where it does not follow new lines.
+      await line.evaluate((element: any) => element.scrollIntoView({ block: 'center' }));
+      // In the list: the panels above it may grow.
+      const top = (): Promise<number> =>
+        line.evaluate(
+          (element: any) =>
+            element.getBoundingClientRect().top - element.closest('[role=log]').getBoundingClientRect().top,
+        );
+      const before = await top();
+      await store.client.raiseEvent(id, 'word');
+      await panel.getByText('3.99', { exact: true }).waitFor();
+      expect(await panel.getByRole('group', { name: 'Fields' }).filter({ visible: true }).count()).toBe(1);
+      expect(await line.getByRole('group', { name: 'Fields' }).isVisible()).toBe(true);
+      expect(Math.abs((await top()) - before)).toBeLessThan(2);
+      await store.client.terminateInstance(id);
     });
 
     it('says how lines are kept where there are none', async () => {

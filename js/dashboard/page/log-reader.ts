@@ -6,9 +6,14 @@ import type { LogRow, LogsAnswer } from '../answers.ts';
 import { get, type RequestError } from './api.ts';
 import { queryOf } from './route.ts';
 
+export interface ShownLine extends LogRow {
+  /** Identifies the line while it is shown. */
+  readonly key: number;
+}
+
 export interface ShownLines {
   /** The last lines that match, the oldest first; `undefined` until they are read. */
-  readonly lines: readonly LogRow[] | undefined;
+  readonly lines: readonly ShownLine[] | undefined;
   /** True if lines are stored, whether they match or not. */
   readonly hasSome: boolean;
   readonly hasEarlier: boolean;
@@ -42,12 +47,15 @@ export function useLines(filter: LinesFilter, changes: number): ShownLines {
   return shown;
 }
 
+/** Number of lines that the page has received. Each has a key of its own, under any filter. */
+let received = 0;
+
 /** Reads the lines of one filter, one request at a time. */
 class LogReader {
   readonly #filter: LinesFilter;
   readonly #onShown: (shown: ShownLines) => void;
   readonly #asking = new AbortController();
-  #lines: readonly LogRow[] = [];
+  #lines: readonly ShownLine[] = [];
   #cursor: string | null = null;
   #hasEarlier = false;
   #isReading = false;
@@ -77,7 +85,8 @@ class LogReader {
   async #readOn(): Promise<void> {
     const query = queryOf({ ...this.#filter, after: this.#cursor ?? undefined });
     const { lines, cursor, hasEarlier } = await get<LogsAnswer>(`logs?${query}`, this.#asking.signal);
-    const all = hasEarlier ? lines : [...this.#lines, ...lines];
+    const read = lines.map((line) => ({ ...line, key: (received += 1) }));
+    const all = hasEarlier ? read : [...this.#lines, ...read];
     this.#lines = all.slice(-this.#filter.limit);
     this.#hasEarlier ||= hasEarlier || this.#lines.length < all.length;
     this.#cursor = cursor;

@@ -168,8 +168,8 @@ function Lines({ shown: { lines = [], hasEarlier }, limit, isOfAll, onMore }: Li
         </p>
       )}
       <ol>
-        {lines.map((line, at) => (
-          <Line key={at} line={line} isOfAll={isOfAll} />
+        {lines.map((line) => (
+          <Line key={line.key} line={line} isOfAll={isOfAll} />
         ))}
       </ol>
     </div>
