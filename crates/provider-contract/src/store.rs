@@ -92,7 +92,7 @@ impl Store {
             let orphans: Vec<_> = checked
                 .findings
                 .into_iter()
-                .filter(|finding| finding.rule == Rule::Orphan)
+                .filter(|finding| finding.rule == Rule::Orphan && finding.instance.is_none())
                 .collect();
             assert!(orphans.is_empty(), "{orphans:?}");
             after = checked.next;
