@@ -16,6 +16,20 @@ use crate::session::Session;
 use crate::statement::{named, params, sql_with};
 use crate::text::encode;
 
+/// Parts of a statement that remove the rows that stay after the end of an instance, but its history.
+macro_rules! remove_records {
+    ($keys:literal) => {
+        concat!(
+            "logs AS (DELETE FROM {schema}.logs WHERE instance_key IN (",
+            $keys,
+            ")), takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key IN (",
+            $keys,
+            "))"
+        )
+    };
+}
+pub(crate) use remove_records;
+
 pub(crate) async fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, Failure> {
     let found = session
         .query_optional(
@@ -42,7 +56,8 @@ pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize,
     }
     let removed = session
         .query(
-            "WITH gone AS (
+            concat!(
+                "WITH gone AS (
                DELETE FROM {schema}.instances WHERE key = ANY ($1::bigint[]) AND completed_at IS NOT NULL RETURNING key
              ), messages AS (
                DELETE FROM {schema}.messages WHERE instance_key IN (SELECT key FROM gone)
@@ -50,12 +65,11 @@ pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize,
                DELETE FROM {schema}.heartbeats WHERE instance_key IN (SELECT key FROM gone)
              ), tasks AS (
                DELETE FROM {schema}.tasks WHERE instance_key IN (SELECT key FROM gone)
-             ), takeovers AS (
-               DELETE FROM {schema}.takeovers WHERE instance_key IN (SELECT key FROM gone)
-             ), logs AS (
-               DELETE FROM {schema}.logs WHERE instance_key IN (SELECT key FROM gone)
-             )
-             INSERT INTO {schema}.deleted_instances (key) SELECT key FROM gone RETURNING key",
+             ), ",
+                remove_records!("SELECT key FROM gone"),
+                "
+             INSERT INTO {schema}.deleted_instances (key) SELECT key FROM gone RETURNING key"
+            ),
             &[P::Ints(keys)],
         )
         .await?;

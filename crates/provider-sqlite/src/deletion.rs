@@ -30,10 +30,16 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM heartbeats WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM tasks WHERE instance_key = ?1", params![key.0])?;
-    session.execute("DELETE FROM logs WHERE instance_key = ?1", params![key.0])?;
-    session.execute("DELETE FROM takeovers WHERE instance_key = ?1", params![key.0])?;
+    remove_records(session, key)?;
     let removed = session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
     assert_eq!(removed, 1, "it was found in this transaction");
+    Ok(())
+}
+
+/// Removes the rows that stay after the end of an instance, but its history.
+pub(crate) fn remove_records(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+    session.execute("DELETE FROM logs WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM takeovers WHERE instance_key = ?1", params![key.0])?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use super::found::{Parent, find};
 use super::next_state::{NextState, custom_status};
 use super::terminate;
 use crate::connection::Query;
+use crate::deletion::remove_records;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{integer, number};
@@ -291,10 +292,11 @@ pub(super) async fn make_room(
     // The instance has no messages: they were deleted by the write that ended it (P6).
     session
         .query(
-            "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1),
-               logs AS (DELETE FROM {schema}.logs WHERE instance_key = $1),
-               takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key = $1)
-             DELETE FROM {schema}.instances WHERE key = $1",
+            concat!(
+                "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1), ",
+                remove_records!("$1"),
+                " DELETE FROM {schema}.instances WHERE key = $1"
+            ),
             &[P::Int(found.key.0)],
         )
         .await?;

@@ -6,6 +6,7 @@ use rusqlite::params;
 
 use super::found::{Found, Parent, find};
 use super::terminate;
+use crate::deletion;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
@@ -116,8 +117,7 @@ fn make_room(
     };
     // The instance has no messages: they were deleted with the write that ended it (P6).
     session.execute("DELETE FROM history WHERE instance_key = ?1", params![key.0])?;
-    session.execute("DELETE FROM logs WHERE instance_key = ?1", params![key.0])?;
-    session.execute("DELETE FROM takeovers WHERE instance_key = ?1", params![key.0])?;
+    deletion::remove_records(session, key)?;
     session.execute("DELETE FROM instances WHERE key = ?1", params![key.0])?;
     Ok(Some(terminated))
 }
