@@ -1,4 +1,4 @@
-// What the context of an activity tells of the instance that scheduled it.
+// Facts about the instance that scheduled an activity, in the context of the activity.
 
 import { type ActivityContext, defineActivity, defineOrchestration, type Runtime } from 'perdure';
 import { TestRuntime } from 'perdure/testing';

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How the delay between attempts grows.
+/// Growth of the delay between attempts.
 ///
 /// In JSON, a factor is a number and linear growth is the text `linear`. JSON has neither infinity nor NaN: such a
 /// factor is written as `null` and read as infinity.
