@@ -8,6 +8,7 @@ import { lineText, readFields, type TraceFields, type TraceLevel } from '../logg
 import { Place } from '../values/codec-context.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import { fromPayload, toPayload } from '../values/payload.ts';
+import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import type { ActivityFunction } from './activity.ts';
 import type { AbortReason, ActivityJob, TimeoutReason } from './activity-job.ts';
@@ -42,9 +43,6 @@ export function placeOf(
 function hexOf(half: number): string {
   return (half >>> 0).toString(16).padStart(8, '0');
 }
-
-/** The queue of activities whose options name none. */
-const DEFAULT_QUEUE = 'default';
 
 const contexts = new AsyncLocalStorage<ActivityContext>();
 

@@ -61,7 +61,7 @@ export function runTraced(
     orchestrationName,
     activityName: name,
     attempt,
-    queue: extras?.queue ?? 'default',
+    queue: context.queue,
     isInline,
     isBorrowed,
   };

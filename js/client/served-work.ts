@@ -1,6 +1,7 @@
 // The work that the live workers of a store can run, and a text about work that none of them can.
 
 import { nearest } from '../util/options.ts';
+import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { RegisteredNames, WorkerInfo } from './description.ts';
 
 /** The most versions that a text names. */
@@ -52,8 +53,6 @@ export class ServedWork {
     return `no running worker has registered activity '${name}'${where}${didYouMean(name, activities)}`;
   }
 }
-
-const DEFAULT_QUEUE = 'default';
 
 function nameOf({ name }: { readonly name: string }): string {
   return name;

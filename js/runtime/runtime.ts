@@ -28,6 +28,7 @@ import { type Duration, parseDuration, TIMER_MAX_MS } from '../util/duration.ts'
 import { checkOptions } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { DEFAULT_LIMITS, limitsOver } from '../values/limits.ts';
+import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { SchemaInput, SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { BusyShares, type MeasuredThread } from './busy-shares.ts';
 import { Lane } from './lane.ts';
@@ -412,7 +413,7 @@ export class Runtime {
   }
 
   get #queues(): readonly string[] | 'any' {
-    return this.#options.queues ?? ['default'];
+    return this.#options.queues ?? [DEFAULT_QUEUE];
   }
 
   get #leaseMs(): number {
