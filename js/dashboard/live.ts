@@ -116,6 +116,7 @@ export class LiveStreams {
     let next = from;
     let seen = '';
     let sent = '';
+    let died = '';
     let execution = part.executionId;
     while (!signal.aborted) {
       const { client, presenter } = this.#context;
@@ -137,7 +138,9 @@ export class LiveStreams {
       seen = mark;
       if (isNew) {
         const takeovers = presenter.takeovers(await client.takeovers(id));
-        if (takeovers.items.length > 0) stream.send('takeovers', takeovers);
+        const deaths = JSON.stringify(takeovers);
+        if (takeovers.items.length > 0 && deaths !== died) stream.send('takeovers', takeovers);
+        died = deaths;
         const read = (limit: number): Promise<HistoryPage> => {
           const page = client.historyPage(id, { executionId, from: next, limit });
           // The page may fail after the listener has gone. That rejection is handled here.
