@@ -39,10 +39,7 @@ function registerLogs(runtime) {
 
 function register(runtime) {
   runtime.registerActivity('step', async (ctx, { step, value }) => {
-    effect('begin', ctx, step);
-    say({ type: 'step', id: ctx.instanceId });
-    await pause(stepMs);
-    effect('end', ctx, step);
+    await paused(ctx, step);
     return (value * 31 + step) % 1_000_003;
   });
   runtime.registerOrchestration('steps', function* (ctx, { seed, steps }) {
@@ -145,15 +142,18 @@ function registerMail(runtime) {
   });
 }
 
+// An activity that takes `stepMs` and leaves its effects.
+async function paused(ctx, step) {
+  effect('begin', ctx, step);
+  say({ type: 'step', id: ctx.instanceId });
+  await pause(stepMs);
+  effect('end', ctx, step);
+  return step;
+}
+
 // Registers an activity for a queue that only some of the workers serve.
 function registerQueued(runtime) {
-  runtime.registerActivity('queued', async (ctx, step) => {
-    effect('begin', ctx, step);
-    say({ type: 'step', id: ctx.instanceId });
-    await pause(stepMs);
-    effect('end', ctx, step);
-    return step;
-  });
+  runtime.registerActivity('queued', paused);
   runtime.registerOrchestration('queued', function* (ctx, { steps }) {
     let sum = 0;
     for (let step = 1; step <= steps; step += 1) sum += yield ctx.scheduleActivity('queued', step, { queue: 'far' });
@@ -163,13 +163,7 @@ function registerQueued(runtime) {
 
 // Registers an activity with a session. The id of an instance begins with the name of its session.
 function registerSessions(runtime) {
-  runtime.registerActivity('used', async (ctx, step) => {
-    effect('begin', ctx, step);
-    say({ type: 'step', id: ctx.instanceId });
-    await pause(stepMs);
-    effect('end', ctx, step);
-    return step;
-  });
+  runtime.registerActivity('used', paused);
   runtime.registerOrchestration('session', function* (ctx, { steps }) {
     const [session] = ctx.instanceId.split(':');
     let sum = 0;

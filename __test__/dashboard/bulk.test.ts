@@ -1,13 +1,14 @@
 // Actions on all instances that match a filter.
 
-import { dashboardHandler, type ServeOptions, serveDashboard } from 'perdure/dashboard';
+import { serveDashboard } from 'perdure/dashboard';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 
 import { PART } from '../../js/dashboard/bulk.ts';
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
-import { Asker, verdict } from './ask.ts';
+import { type Asker, verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
+import { serving } from './serving.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -15,13 +16,11 @@ const { open } = useBrowser();
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
+  const { asker } = serving(store);
   let name = '';
   beforeEach(() => {
     name = store.id('bulk');
   });
-
-  const asker = (options: ServeOptions = {}): Asker =>
-    new Asker(dashboardHandler(store.client, { token: false, ...options }));
 
   async function start(count: number): Promise<string[]> {
     const ids = Array.from({ length: count }, (_, n) => `${name}/${n}`);

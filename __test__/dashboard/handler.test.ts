@@ -9,12 +9,11 @@ import { STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { Money, types } from '../support/value-types.mjs';
 import { Asker, verdict } from './ask.ts';
+import { serving } from './serving.ts';
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  const asker = (options?: Parameters<typeof dashboardHandler>[1]) =>
-    new Asker(dashboardHandler(store.client, { token: false, ...options }));
-
+  const { asker } = serving(store);
   const orders = () =>
     store.start((runtime) => {
       runtime.register(

@@ -2,14 +2,15 @@
 
 import type { OrchestrationContext, Runtime, RuntimeOptions } from 'perdure';
 import { Client } from 'perdure';
-import { type DashboardOptions, dashboardHandler, type ServeOptions, serveDashboard } from 'perdure/dashboard';
+import { type DashboardOptions, serveDashboard } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
-import { Asker, verdict } from './ask.ts';
+import { verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
+import { at, serving } from './serving.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -52,20 +53,11 @@ function register(runtime: Runtime): void {
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
+  const { asker, served } = serving(store);
 
   const start = (options: RuntimeOptions = { keepLogs: { level: 'debug', maxLines: 2_000 } }) =>
     store.start(register, options);
 
-  const asker = (options: DashboardOptions = {}) =>
-    new Asker(dashboardHandler(store.client, { token: false, ...options }));
-
-  async function served(options: ServeOptions = {}): Promise<string> {
-    const dashboard = await serveDashboard(store.client, options);
-    onTestFinished(() => dashboard.close());
-    return dashboard.url;
-  }
-
-  const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
   const panelOf = (page: Page) => page.getByRole('region', { name: 'Logs' });
   const linesOf = async (page: Page): Promise<string[]> =>
     (await panelOf(page).getByRole('listitem').allTextContents()).map((text) => text.replace(/^.*?(?=[A-Z]{4})/, ''));

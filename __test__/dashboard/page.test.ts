@@ -1,7 +1,7 @@
 // The page, in a browser, on a real store.
 
 import { hostname } from 'node:os';
-import { type ServeOptions, serveDashboard } from 'perdure/dashboard';
+import { serveDashboard } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 
@@ -9,6 +9,7 @@ import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 import { registerOrders } from './orders.ts';
+import { at, serving } from './serving.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -16,12 +17,7 @@ const { open } = useBrowser();
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
-
-  async function served(options: ServeOptions = {}): Promise<string> {
-    const dashboard = await serveDashboard(store.client, options);
-    onTestFinished(() => dashboard.close());
-    return dashboard.url;
-  }
+  const { served } = serving(store);
 
   const orders = () => store.start(registerOrders);
 
@@ -33,7 +29,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     return id;
   }
 
-  const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
   const shown = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor();
   const dialog = (page: Page) => page.getByRole('dialog');
   const action = (page: Page, name: string) =>

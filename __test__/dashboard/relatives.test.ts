@@ -1,14 +1,15 @@
 // The room that an instance takes, its parents and children, and its executions: the answers, and the page.
 
 import { Client } from 'perdure';
-import { type DashboardOptions, dashboardHandler, type ServeOptions, serveDashboard } from 'perdure/dashboard';
+import { type DashboardOptions, dashboardHandler } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { Asker, verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
+import { at, serving } from './serving.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -22,6 +23,7 @@ const THEMES = [
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
+  const { asker, served } = serving(store);
 
   const start = () =>
     store.start((runtime) => {
@@ -40,16 +42,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       });
     });
 
-  const asker = (options: DashboardOptions = {}) =>
-    new Asker(dashboardHandler(store.client, { token: false, ...options }));
-
-  async function served(options: ServeOptions = {}): Promise<string> {
-    const dashboard = await serveDashboard(store.client, options);
-    onTestFinished(() => dashboard.close());
-    return dashboard.url;
-  }
-
-  const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
   const asked = (path: string, options?: DashboardOptions) => verdict(asker(options).ask(`api/v1/${path}`));
 
   async function family(sizes: number[]): Promise<string> {

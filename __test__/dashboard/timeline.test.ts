@@ -2,7 +2,6 @@
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { serveDashboard } from 'perdure/dashboard';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
@@ -10,6 +9,7 @@ import { SOON, useStore } from '../support/store.ts';
 import { Worker } from '../support/worker.ts';
 import { useBrowser } from './browser.ts';
 import { registerOrders } from './orders.ts';
+import { at, serving } from './serving.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -17,13 +17,8 @@ const { open } = useBrowser();
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
+  const { served } = serving(store);
   const orders = () => store.start(registerOrders);
-
-  async function served(): Promise<string> {
-    const dashboard = await serveDashboard(store.client);
-    onTestFinished(() => dashboard.close());
-    return dashboard.url;
-  }
 
   /** Starts an order that waits for its approval. */
   async function waiting(input: object = { total: 12 }): Promise<string> {
@@ -33,7 +28,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     return id;
   }
 
-  const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
   it('is shown with one named row for each step, and a click opens the values of a step in place', async () => {
     await orders();
     const id = await waiting();

@@ -1,13 +1,14 @@
 // The panel of the waits of an instance, and the answers that it is made of, on a real store.
 
-import { type DashboardOptions, dashboardHandler, type ServeOptions, serveDashboard } from 'perdure/dashboard';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import type { DashboardOptions } from 'perdure/dashboard';
+import { describe, expect, it, vi } from 'vitest';
 
 import { eventually } from '../support/async.ts';
 import { SHARED_STORES } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
-import { Asker, verdict } from './ask.ts';
+import { verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
+import { at, serving } from './serving.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -15,6 +16,7 @@ const { open } = useBrowser();
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
+  const { asker, served } = serving(store);
 
   /** Starts an instance that waits for one thing of each kind, and returns when its activity has failed once. */
   async function waiting(): Promise<string> {
@@ -50,17 +52,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
     return id;
   }
-
-  const asker = (options: DashboardOptions = {}) =>
-    new Asker(dashboardHandler(store.client, { token: false, ...options }));
-
-  async function served(options: ServeOptions = {}): Promise<string> {
-    const dashboard = await serveDashboard(store.client, options);
-    onTestFinished(() => dashboard.close());
-    return dashboard.url;
-  }
-
-  const at = (url: string, id: string): string => `${url}#/instance?id=${encodeURIComponent(id)}`;
 
   it('are answered with redacted values, and are empty after the end', async () => {
     const id = await waiting();
