@@ -2,6 +2,7 @@
 // and with a crash after each event.
 
 import {
+  type Deferred,
   type Duration,
   defineActivity,
   defineOrchestration,
@@ -33,8 +34,29 @@ function* booked(ctx: OrchestrationContext, what: string, waits?: () => Block): 
     arrive(ctx);
     yield* waits?.() ?? ctx.waitForEvent('never');
   } finally {
-    yield* ctx.all([ctx.call(act, `undo ${what}`), ctx.call(act, `report ${what}`)]);
+    yield* undo(ctx, what);
   }
+}
+
+/** A block that waits, and undoes a step when it is cancelled. */
+function* undone(ctx: OrchestrationContext, what: string): Block {
+  try {
+    yield* ctx.waitForEvent('never');
+  } finally {
+    yield* undo(ctx, what);
+  }
+}
+
+function* undo(ctx: OrchestrationContext, what: string): Block {
+  yield* ctx.all([ctx.call(act, `undo ${what}`), ctx.call(act, `report ${what}`)]);
+}
+
+/** Resolves the deferred, and waits. */
+function waitsAfter(ctx: OrchestrationContext, deferred: Deferred<void>): () => Block {
+  return function* () {
+    deferred.resolve();
+    yield* ctx.waitForEvent('never');
+  };
 }
 
 interface Case {
@@ -102,18 +124,19 @@ const CASES: readonly Case[] = [
     name: 'a block that is out of time',
     *body(ctx) {
       try {
-        yield* ctx.withTimeout('20ms', booked(ctx, 'a'));
+        yield* ctx.withTimeout('20ms', undone(ctx, 'a'));
       } catch (error) {
         if (!(error instanceof TimeoutError)) throw error;
         yield* ctx.call(act, 'after');
       }
     },
-    acts: ['book a', 'undo a', 'report a', 'after'],
+    acts: ['undo a', 'report a', 'after'],
   },
   {
     name: 'losers of a race',
     *body(ctx) {
-      yield* ctx.race([ctx.sleep('20ms'), booked(ctx, 'a')], { cancelLosers: true });
+      const isBooked = ctx.deferred();
+      yield* ctx.race([isBooked, booked(ctx, 'a', waitsAfter(ctx, isBooked))], { cancelLosers: true });
       yield* ctx.call(act, 'after');
     },
     acts: ['book a', 'undo a', 'report a', 'after'],
@@ -121,8 +144,9 @@ const CASES: readonly Case[] = [
   {
     name: 'a combination that is cancelled',
     *body(ctx) {
-      const both = ctx.all([booked(ctx, 'a'), booked(ctx, 'b')]);
-      yield* ctx.sleep('20ms');
+      const [a, b] = [ctx.deferred(), ctx.deferred()];
+      const both = ctx.all([booked(ctx, 'a', waitsAfter(ctx, a)), booked(ctx, 'b', waitsAfter(ctx, b))]);
+      yield* ctx.all([a, b]);
       both.cancel('not needed');
       try {
         yield* both;
