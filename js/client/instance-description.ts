@@ -111,6 +111,7 @@ interface WorkerData {
 interface OpenWorkData {
   readonly status: StatusData;
   readonly openWork: string | null;
+  readonly nextEventId: number;
   readonly unread: number;
   readonly worker: WorkerData | null;
   readonly heartbeats: readonly (readonly [scheduled: number, details: string | null, timeMs: number])[];
@@ -133,17 +134,28 @@ interface OpenWorkText {
 
 const NOTHING: OpenWorkText = { open: [], count: 0 };
 
+/** The kinds of events that schedule an operation which stays open. */
+const SCHEDULES = new Set<string>(['ActivityScheduled', 'TimerCreated', 'ChildScheduled']);
+
 /** Returns the description of an instance, or `null` when there is none of that id. */
 export async function describeInstance(port: StorePort, id: string): Promise<InstanceDescription | null> {
   const reply = JSON.parse((await port.request({ kind: 'openWork', id })) ?? 'null') as OpenWorkData | null;
   if (reply === null) return null;
   const status = statusOf(reply.status, port.texts);
-  const text =
-    reply.openWork === null || hasEnded(status.status) ? NOTHING : (JSON.parse(reply.openWork) as OpenWorkText);
-  const failures = (text.failed ?? []).map(([, event]) => event);
-  const events = await eventsByIds(port, id, status.executionId, [...text.open, ...failures]);
-  const description = new Description(port, reply, status, text, events);
-  return description.all;
+  const written = hasEnded(status.status) ? NOTHING : writtenIn(reply);
+  const failures = (written.failed ?? []).map(([, event]) => event);
+  const events = await eventsByIds(port, id, status.executionId, [...written.open, ...failures]);
+  const isImplied = reply.openWork === null && written.open.length > 0;
+  const text = isImplied && !SCHEDULES.has(events.get(reply.nextEventId - 1)?.kind ?? '') ? NOTHING : written;
+  return new Description(port, reply, status, text, events).all;
+}
+
+/**
+ * Returns the open work that the last turn stored. A turn that waits for the last thing that it scheduled, and for
+ * nothing else, stores no text. So without a text, the last event is open if it is a schedule.
+ */
+function writtenIn({ openWork, nextEventId }: OpenWorkData): OpenWorkText {
+  return openWork === null ? { open: [nextEventId - 1], count: 1 } : (JSON.parse(openWork) as OpenWorkText);
 }
 
 /** Puts the parts of a description together. */
@@ -203,7 +215,7 @@ class Description {
         waitsFor: awaited.map((thing) => this.describe(thing)),
       })),
       openOperations: text.count,
-      openFibers: text.fibers?.count ?? (this.data.openWork === null ? 0 : 1),
+      openFibers: text.fibers?.count ?? (text.count === 0 ? 0 : 1),
     };
   }
 

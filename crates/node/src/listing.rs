@@ -275,6 +275,7 @@ pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
     json!({
         "status": status_json(&work.status),
         "openWork": work.open_work,
+        "nextEventId": work.next_event_id.0,
         "unread": work.unread,
         "worker": worker(work.owner.as_ref()),
         "heartbeats": work.heartbeats.iter().map(heartbeat).collect::<Vec<_>>(),

@@ -14,6 +14,7 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
     Some(OpenWork {
         status: status::of(tables, row),
         open_work: row.open_work.clone(),
+        next_event_id: row.next_event_id,
         unread: row.unread,
         owner: row.owner.clone(),
         heartbeats: heartbeats

@@ -12,9 +12,9 @@ use crate::status;
 
 /// The instance, its heartbeats and its tasks, all of one moment. The columns of the other sorts of rows are null.
 const OWN: &str = "WITH i AS (
-  SELECT key, execution, open_work, unread, owner FROM {schema}.instances WHERE key = $key
+  SELECT key, execution, open_work, unread, owner, next_event_id FROM {schema}.instances WHERE key = $key
 )
-SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, execution AS number, NULL AS session FROM i
+SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, next_event_id AS number, NULL AS session FROM i
 UNION ALL
 (SELECT 1::bigint, h.event_id, h.details, NULL, h.time, NULL FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
@@ -34,6 +34,7 @@ pub(crate) async fn of(connection: &Connection, id: String) -> Result<Option<Ope
     let mut work = OpenWork {
         status,
         open_work: None,
+        next_event_id: EventId::FIRST,
         unread: 0,
         owner: None,
         heartbeats: Vec::new(),
@@ -42,7 +43,10 @@ pub(crate) async fn of(connection: &Connection, id: String) -> Result<Option<Ope
     for row in &rows {
         let number_of = number(row, 1)?;
         match row.try_get::<_, i64>(0)? {
-            0 => (work.unread, work.open_work, work.owner) = (number_of, optional_text(row, 2)?, worker(row, 3)?),
+            0 => {
+                (work.unread, work.open_work, work.owner) = (number_of, optional_text(row, 2)?, worker(row, 3)?);
+                work.next_event_id = EventId(number(row, 4)?);
+            }
             1 => work.heartbeats.push(LastHeartbeat {
                 scheduled: EventId(number_of),
                 details: optional_text(row, 2)?,

@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::status;
 
-const OWN: &str = "SELECT open_work, unread, owner FROM instances WHERE key = ?1";
+const OWN: &str = "SELECT open_work, unread, owner, next_event_id FROM instances WHERE key = ?1";
 
 const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
@@ -27,9 +27,14 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
     };
     let own = connection.prepare_cached(OWN)?.query_row(params![status.key.0], |row| {
         let owner: Option<String> = row.get(2)?;
-        Ok((row.get(0)?, number(row, 1)?, owner.map(|id| WorkerId(id.into()))))
+        Ok((
+            row.get(0)?,
+            number(row, 1)?,
+            owner.map(|id| WorkerId(id.into())),
+            EventId(number(row, 3)?),
+        ))
     });
-    let Some((open_work, unread, owner)) = own.optional()? else {
+    let Some((open_work, unread, owner, next_event_id)) = own.optional()? else {
         return Ok(None);
     };
     let execution = params![status.key.0, integer(status.execution.0), OPEN_WORK_ROWS_MAX as i64];
@@ -60,6 +65,7 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
     Ok(Some(OpenWork {
         status,
         open_work,
+        next_event_id,
         unread,
         owner,
         heartbeats,

@@ -14,6 +14,8 @@ pub struct OpenWork {
     pub status: InstanceStatus,
     /// The work that the last turn waits for, as text ([`TurnCommit::open_work`](crate::TurnCommit::open_work)).
     pub open_work: Option<String>,
+    /// The event that follows in the current execution.
+    pub next_event_id: EventId,
     /// Number of messages that wait for the instance.
     pub unread: u64,
     /// The worker that owns the instance.

@@ -163,7 +163,8 @@ impl Engine {
         match self.phase {
             Phase::Live | Phase::Replaying(_) => {
                 let (open, count) = self.operations.open();
-                open_work::text(open, count, fibers)
+                let last = matches!(self.phase, Phase::Live).then(|| EventId(self.next_event_id.0 - 1));
+                open_work::text(open, count, fibers, last)
             }
             Phase::Ended(_) | Phase::Continued(_) | Phase::Broken(_) | Phase::Terminated => None,
         }
