@@ -90,7 +90,7 @@ export type StoreRequest =
       readonly cursor: string | null;
       readonly limit: number;
     }
-  | { readonly kind: 'sweep' | 'stats' | 'inspect' | 'close' };
+  | { readonly kind: 'sweep' | 'stats' | 'storeId' | 'inspect' | 'close' };
 
 /** A reply to a request of a {@link NativeStore}. */
 export interface NativeReply {

@@ -20,6 +20,7 @@ import { CHECK_STORE_OPTIONS, type CheckStoreOptions, type StoreCheck, stepLimit
 /** The methods of a {@link Client} that concern the whole store. It has no constructor of its own: make a `Client`. */
 export abstract class StoreClient {
   readonly #port: StorePort;
+  #storeId: Promise<string> | null = null;
 
   /** @internal */
   protected constructor(port: StorePort) {
@@ -114,6 +115,18 @@ export abstract class StoreClient {
    */
   async recode(options?: RecodeOptions): Promise<Recoded> {
     return recode(this.#port, checkOptions(options, RECODE_OPTIONS, 'client.recode') ?? {});
+  }
+
+  /**
+   * Returns the identity of the store: a text that no other store has, drawn when the store is made. A copy of a store
+   * has that of its original. The stores in memory have the same one.
+   */
+  async storeId(): Promise<string> {
+    this.#storeId ??= this.#port.request({ kind: 'storeId' }) as Promise<string>;
+    return this.#storeId.catch((error) => {
+      this.#storeId = null;
+      throw error;
+    });
   }
 
   /**

@@ -65,6 +65,7 @@ pub(crate) enum StoreRequest {
     ReplaceTexts(Table),
     /// Asks for the counts of the store.
     Stats,
+    StoreId,
     /// Asks for work that no worker takes.
     Overdue(Overdue),
     /// Asks for the settings of the store and the workers on it.
@@ -345,6 +346,7 @@ impl StoreRequest {
                 let changes = texts::changes(texts::table(&table)?, &value.unwrap_or_default())?;
                 store.replace_texts(changes, caller.number());
             }
+            Self::StoreId => store.store_id(caller.text(|id| id)),
             Self::Stats => store.stats(caller.text(|stats| listing::stats_text(&stats))),
             Self::Overdue(overdue) => {
                 store.overdue(overdue.into(), caller.text(|work| listing::overdue_text(&work)));

@@ -8,6 +8,15 @@ use tokio::sync::Notify;
 
 use crate::store::{Handle, Store, answer, event, instance, new_worker, release, start, turn, within};
 
+/// The identity of a store is that of each handle.
+pub async fn tell_the_same_identity(store: &Store) {
+    let id = store.first().provider.store_id().await.expect("the store answers");
+    assert!(!id.is_empty());
+    if let Some(second) = store.second() {
+        assert_eq!(second.provider.store_id().await, Ok(id));
+    }
+}
+
 /// The second handle finds everything that the first one wrote, at once.
 pub async fn a_second_handle_sees_the_writes_of_the_first(store: &Store) {
     let first = store.first();

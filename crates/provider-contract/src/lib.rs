@@ -193,6 +193,7 @@ macro_rules! behaviour {
                 leave_the_others_of_the_batch,
             }
             handles {
+                tell_the_same_identity,
                 a_second_handle_sees_the_writes_of_the_first,
                 a_foreign_change_is_told,
                 a_foreign_change_is_told_to_a_busy_handle,

@@ -414,6 +414,10 @@ impl Provider for Encoded {
         self.store.stats().await
     }
 
+    async fn store_id(&self) -> Result<String, ProviderError> {
+        self.store.store_id().await
+    }
+
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
         self.store.overdue(request).await
     }

@@ -321,6 +321,11 @@ impl Provider for MemoryProvider {
         self.call(|tables| stats::of_store(tables))
     }
 
+    /// All stores in memory have the same one: none of them outlives its process.
+    async fn store_id(&self) -> Result<String, ProviderError> {
+        self.call(|_| "memory".to_owned())
+    }
+
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
         self.call(|tables| overdue::of_store(tables, &request))
     }

@@ -533,6 +533,10 @@ impl Provider for PostgresProvider {
         self.read(|connection| Box::pin(stats::of_store(connection))).await
     }
 
+    async fn store_id(&self) -> Result<String, ProviderError> {
+        self.read(|connection| Box::pin(stats::store_id(connection))).await
+    }
+
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
         self.read(move |connection| Box::pin(async move { overdue::of_store(connection, &request).await }))
             .await

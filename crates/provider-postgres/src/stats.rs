@@ -6,7 +6,7 @@ use perdure_provider::{OVERDUE_MS, QueueDepth, StoreStats};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::number;
+use crate::rows::{number, text};
 use crate::statement::named;
 use crate::text::decode;
 
@@ -44,6 +44,12 @@ SELECT
   due.count, due.overdue, due.oldest,
   queues.names, queues.waiting, queues.running
 FROM clock, due, queues";
+
+/// Returns the identity of the store.
+pub(crate) async fn store_id(connection: &Connection) -> Result<String, Failure> {
+    let row = connection.query_one("SELECT id FROM {schema}.identity", &[]).await?;
+    text(&row, 0)
+}
 
 pub(crate) async fn of_store(connection: &Connection) -> Result<StoreStats, Failure> {
     let row = named!(

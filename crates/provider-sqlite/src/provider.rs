@@ -419,6 +419,10 @@ impl Provider for SqliteProvider {
         self.read(move |connection| stats::of_store(connection, now_ms)).await
     }
 
+    async fn store_id(&self) -> Result<String, ProviderError> {
+        self.read(stats::store_id).await
+    }
+
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError> {
         let now_ms = self.shared.clock.now_ms();
         self.read(move |connection| overdue::of_store(connection, now_ms, &request))

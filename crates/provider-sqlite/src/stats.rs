@@ -34,6 +34,11 @@ const QUEUES: &str = "SELECT queue, sum(waiting), sum(running) FROM (
 const OTHERS: &str = "SELECT (SELECT count(*) FROM messages),
       (SELECT count(*) FROM workers WHERE lease_until > ?1)";
 
+/// Returns the identity of the store.
+pub(crate) fn store_id(connection: &Connection) -> Result<String, Failure> {
+    Ok(connection.query_row("SELECT id FROM identity", [], |row| row.get(0))?)
+}
+
 pub(crate) fn of_store(connection: &Connection, now_ms: i64) -> Result<StoreStats, Failure> {
     let moment = connection
         .is_autocommit()

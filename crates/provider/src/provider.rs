@@ -223,6 +223,10 @@ pub trait Provider: Send + Sync + 'static {
     /// ended or sleep.
     async fn stats(&self) -> Result<StoreStats, ProviderError>;
 
+    /// Returns the identity of the store: a text that no other store has, the same for each handle and for ever. A copy
+    /// of a store has that of its original.
+    async fn store_id(&self) -> Result<String, ProviderError>;
+
     /// Returns the work that has been due for longer than a time. At most [`OVERDUE_WALK_MAX`](crate::OVERDUE_WALK_MAX)
     /// sorts of instances and as many of attempts are looked at.
     async fn overdue(&self, request: OverdueRequest) -> Result<OverdueWork, ProviderError>;

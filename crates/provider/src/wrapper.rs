@@ -114,6 +114,7 @@ wrapper! {
     stored_texts(request: TextRequest) -> TextPage;
     replace_texts(changes: Vec<TextChange>) -> usize;
     stats() -> StoreStats;
+    store_id() -> String;
     overdue(request: OverdueRequest) -> OverdueWork;
     inspect() -> Inspection;
     check(request: CheckRequest) -> Checked;

@@ -1,5 +1,11 @@
 -- `{schema}` stands for the quoted name of the schema, `{keys}` for that of its sequence as a literal. Text that is compared or ordered has the collation "C": its order is that of its bytes.
 
+-- The identity of the store, one row.
+CREATE TABLE {schema}.identity (
+  id text COLLATE "C" NOT NULL                          -- drawn at random when the store is made
+);
+INSERT INTO {schema}.identity VALUES (replace(gen_random_uuid()::text, '-', ''));
+
 -- Keys are given out in blocks, see KEYS_BLOCK in options.rs.
 CREATE SEQUENCE {schema}.instances_keys INCREMENT 10000;
 

@@ -1,3 +1,9 @@
+-- The identity of the store, one row.
+CREATE TABLE identity (
+  id TEXT NOT NULL                                -- drawn at random when the store is made
+) STRICT;
+INSERT INTO identity VALUES (lower(hex(randomblob(16))));
+
 -- The current state of every instance.
 CREATE TABLE instances (
   key INTEGER PRIMARY KEY AUTOINCREMENT,          -- never reused, so that a late commit cannot meet another instance

@@ -103,6 +103,13 @@ impl Store {
         Ok(())
     }
 
+    /// Reads the identity of the store.
+    pub fn store_id(self: &Arc<Self>, reply: Reply<String>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.provider.store_id().await.map_err(RuntimeError::from)) });
+    }
+
     /// Counts the contents of the store.
     pub fn stats(self: &Arc<Self>, reply: Reply<StoreStats>) {
         let this = Arc::clone(self);
