@@ -72,6 +72,7 @@ export {
   ActivityError,
   CancelledError,
   CompensationError,
+  DatasourceError,
   DeterminismError,
   InstanceExistsError,
   InstanceNotFoundError,

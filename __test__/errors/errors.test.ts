@@ -52,6 +52,7 @@ describe('the classes', () => {
     new errors.SuspendedError('m', { instanceId: 'i' }),
     new errors.LimitError('m', { limit: 'historyEvents', max: 10 }),
     new ProviderError('m', { retryable: true }),
+    new errors.DatasourceError('m', { retryable: false, outcome: 'unknown' }),
     new errors.SchemaVersionError('m', { found: 3, supported: 2 }),
     new errors.RuntimeStateError('m'),
     new errors.MapItemError('m', { index: 2, key: 'k' }),

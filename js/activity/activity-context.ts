@@ -10,6 +10,7 @@ import type { RuntimeLimits } from '../values/limits.ts';
 import { fromPayload, toPayload } from '../values/payload.ts';
 import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 import type { ActivityFunction } from './activity.ts';
 import type { AbortReason, ActivityJob, TimeoutReason } from './activity-job.ts';
 import type { AttemptLimits } from './attempt-limits.ts';
@@ -231,6 +232,16 @@ export class ActivityContext {
   /** Logs a line at level error. */
   traceError(message: string, fields?: TraceFields): void {
     this.#trace('error', message, fields);
+  }
+
+  /** @internal The limits and the registered classes of values. */
+  get values(): { readonly limits: Required<RuntimeLimits>; readonly types: TypeRegistry } {
+    return { limits: this.#sink.limits, types: this.#sink.texts.types };
+  }
+
+  /** @internal True after the total timeout: no time is left for another attempt. */
+  get isOutOfTime(): boolean {
+    return this.#reason === 'totalTimeout';
   }
 
   /** @internal */

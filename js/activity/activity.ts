@@ -75,23 +75,46 @@ export function isActivity(value: unknown): value is ActivityDefinition {
 }
 
 /**
- * Errors of attempts whose input was refused before the function was called. They are not retried: the next attempt
- * would get the same input.
+ * Errors that no attempt follows. Most are of attempts whose input was refused before the function was called: the next
+ * attempt would get the same input.
  */
 const refusals = new WeakSet<object>();
 
-/** True if an attempt failed because its input does not fit the activity's schema. */
+/** True if no attempt may follow one that failed with the error. */
 export function isRefusal(error: unknown): boolean {
-  return error instanceof PayloadError && refusals.has(error);
+  return typeof error === 'object' && error !== null && refusals.has(error);
+}
+
+/** Marks an error: no attempt follows one that fails with it. Returns the error. */
+export function neverRetry<E extends object>(error: E): E {
+  refusals.add(error);
+  return error;
+}
+
+/** Functions whose attempts end when they settle, also after a timeout. */
+const settlingLate = new WeakSet<ActivityFunction>();
+
+/**
+ * Marks the function of an activity: an attempt that is out of time aborts its signal, and is reported when the function
+ * settles. If the total timeout is over before an attempt begins, the function is called with an aborted signal.
+ * Returns the function.
+ */
+export function settleLate<F extends ActivityFunction>(fn: F): F {
+  settlingLate.add(fn);
+  return fn;
+}
+
+/** True for a function of {@link settleLate}. */
+export function settlesLate(fn: ActivityFunction): boolean {
+  return settlingLate.has(fn);
 }
 
 /** Wraps an activity's function: the input is checked by the schema first. */
 function checked(fn: ActivityFunction, schema: StandardSchema): ActivityFunction {
   const refuse = (error: unknown): never => {
-    if (error instanceof PayloadError) refusals.add(error);
-    throw error;
+    throw error instanceof PayloadError ? neverRetry(error) : error;
   };
-  return (ctx, input) => {
+  const whole: ActivityFunction = (ctx, input) => {
     let value: unknown;
     try {
       value = parse(schema, input, 'input');
@@ -100,4 +123,5 @@ function checked(fn: ActivityFunction, schema: StandardSchema): ActivityFunction
     }
     return value instanceof Promise ? value.catch(refuse).then((parsed) => fn(ctx, parsed)) : fn(ctx, value);
   };
+  return settlesLate(fn) ? settleLate(whole) : whole;
 }

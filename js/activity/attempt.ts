@@ -6,7 +6,7 @@ import type { Timers } from '../util/timers.ts';
 import { codesOf } from '../values/error-codes.ts';
 import type { ErrorData } from '../values/error-data.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
-import { type ActivityFunction, isRefusal } from './activity.ts';
+import { type ActivityFunction, isRefusal, settlesLate } from './activity.ts';
 import { type ActivityContext, callBelow, type HeartbeatSink, placeOf } from './activity-context.ts';
 import type { ActivityJob, TimeoutReason } from './activity-job.ts';
 import { AttemptLimits } from './attempt-limits.ts';
@@ -40,9 +40,14 @@ export function runActivity(
   context: ActivityContext,
   sink: ActivitySink,
 ): void {
+  const isLate = settlesLate(fn);
+  const onTimeout = (reason: TimeoutReason): void => {
+    if (isLate) context.abort(reason);
+    else timeOut(job, context, sink, reason);
+  };
   if ((job.extras?.totalLeftMs ?? 1) <= 0) {
-    timeOut(job, context, sink, 'totalTimeout');
-    return;
+    onTimeout('totalTimeout');
+    if (!isLate) return;
   }
   let result: unknown;
   try {
@@ -57,7 +62,7 @@ export function runActivity(
     completeActivity(job, result, sink);
     return;
   }
-  const limits = AttemptLimits.of(job, sink.timers, (reason) => timeOut(job, context, sink, reason));
+  const limits = AttemptLimits.of(job, sink.timers, onTimeout);
   if (limits !== null) context.begin(limits);
   // Wrapped in a promise of our own: a thenable that throws or settles twice can do no harm.
   Promise.resolve(result).then(
@@ -67,7 +72,7 @@ export function runActivity(
     },
     (error: unknown) => {
       context.end();
-      failActivity(job, error, sink);
+      failActivity(job, error, sink, context.isOutOfTime);
     },
   );
 }

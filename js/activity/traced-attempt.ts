@@ -4,7 +4,7 @@ import type { AttemptSpan, Segment, Telemetry } from '../tracing/telemetry-hooks
 import type { Timers } from '../util/timers.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
-import type { ActivityFunction } from './activity.ts';
+import { type ActivityFunction, settleLate, settlesLate } from './activity.ts';
 import type { ActivityContext } from './activity-context.ts';
 import type { ActivityJob } from './activity-job.ts';
 import { type ActivitySink, runActivity } from './attempt.ts';
@@ -68,5 +68,7 @@ export function runTraced(
   const span = telemetry.attempt(facts, segment ?? extras?.trace ?? null);
   // An aborted attempt may never settle, so its span ends here.
   context.signal.addEventListener('abort', () => span.failed(context.signal.reason), { once: true });
-  runActivity((below, input) => span.run(() => fn(below, input)), job, context, new TracedSink(sink, span));
+  const inSpan: ActivityFunction = (below, input) => span.run(() => fn(below, input));
+  if (settlesLate(fn)) settleLate(inSpan);
+  runActivity(inSpan, job, context, new TracedSink(sink, span));
 }

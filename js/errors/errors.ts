@@ -300,6 +300,23 @@ export class ProviderError extends PerdureError {
   }
 }
 
+/** A datasource could not run a transactional step, or the function of the step used its transaction wrongly. */
+export class DatasourceError extends PerdureError {
+  /** False if no further attempt follows. */
+  readonly retryable: boolean;
+  /** The state of the writes of the step: `'unknown'` if they may have been committed. */
+  readonly outcome: 'not committed' | 'unknown';
+
+  constructor(
+    message: string,
+    fields: { retryable: boolean; outcome: 'not committed' | 'unknown' } & PerdureErrorOptions,
+  ) {
+    super(message, 'DATASOURCE', fields);
+    this.retryable = fields.retryable;
+    this.outcome = fields.outcome;
+  }
+}
+
 /**
  * The store was written by a newer Perdure, or by an older one and is not to be changed (`migrate: false`). Nothing was
  * touched.
@@ -371,6 +388,7 @@ export const ERROR_CLASSES = {
   SuspendedError,
   LimitError,
   ProviderError,
+  DatasourceError,
   SchemaVersionError,
   RuntimeStateError,
   MapItemError,

@@ -1,0 +1,145 @@
+// Datasources on any library: the interface that it meets, and the steps on top of it.
+
+import { checkOptions, func, type OptionTable, oneOf } from '../util/options.ts';
+import { type Datasource, datasourceOf } from './datasource.ts';
+import { explained } from './explained-error.ts';
+import {
+  type Isolation,
+  type Promised,
+  type StepDatabase,
+  StepTaken,
+  type StepTransaction,
+  settles,
+  type TransactionFacts,
+} from './step.ts';
+import { checkTable, DEFAULT_TABLE, type Dialect, type Statement, type StepRow, StepsTable } from './steps-table.ts';
+import { untilAborted } from './until-aborted.ts';
+
+/** The properties that a transaction should have. */
+export interface TransactionOptions {
+  /** `undefined`: the default of the database. */
+  readonly isolation: Isolation | undefined;
+  /** True if the transaction only reads. */
+  readonly readOnly: boolean;
+  /** Aborted when the transaction is to end early. A library that can cancel a query does so. */
+  readonly signal: AbortSignal;
+}
+
+/** A library that runs SQL in transactions, as a datasource uses it. */
+export interface DatasourceAdapter<Tx> {
+  /** Language of the database. */
+  readonly dialect: Dialect;
+  /**
+   * Runs `body` in one transaction, which is committed when its promise resolves, and rolled back when it rejects.
+   * Returns the result of `body` or throws its error, which may be the `cause` of another one.
+   */
+  transaction<T>(body: (tx: Tx) => Promise<T>, options: TransactionOptions): Promise<T>;
+  /**
+   * Runs one statement in a transaction and returns its rows as objects. It is called as the tag of a template: the
+   * parts of the text, and the values between them, which must become parameters.
+   */
+  query(tx: Tx, strings: TemplateStringsArray, ...values: (string | number | null)[]): Promise<readonly object[]>;
+}
+
+/** Options of {@link defineDatasource}. */
+export interface DatasourceOptions {
+  /** Name of the table of steps, with or without a schema. Default `'perdure_steps'`. */
+  table?: string;
+}
+
+const ADAPTER: OptionTable = { dialect: oneOf('postgres', 'sqlite'), transaction: func, query: func };
+const OPTIONS: OptionTable = { table: checkTable };
+
+/**
+ * Returns a datasource for a library that runs SQL in transactions, such as Drizzle, Kysely, Prisma, Knex or
+ * postgres.js. The guide has the adapter of each.
+ *
+ * @throws TypeError when the adapter or an option is wrong
+ *
+ * @example
+ * ```ts
+ * const bank = defineDatasource<TransactionSql>({
+ *   dialect: 'postgres',
+ *   transaction: (body, { isolation, readOnly }) =>
+ *     sql.begin(`isolation level ${isolation ?? 'read committed'}${readOnly ? ' read only' : ''}`, body),
+ *   query: (tx, strings, ...values) => tx(strings, ...values),
+ * });
+ * ```
+ */
+export function defineDatasource<Tx>(adapter: DatasourceAdapter<Tx>, options?: DatasourceOptions): Datasource<Tx> {
+  const checked = checkOptions(adapter, ADAPTER, 'defineDatasource');
+  for (const name of Object.keys(ADAPTER))
+    if (checked?.[name as keyof typeof checked] === undefined)
+      throw new TypeError(`defineDatasource: the adapter has no \`${name}\``);
+  const { table = DEFAULT_TABLE } = checkOptions(options, OPTIONS, 'defineDatasource') ?? {};
+  return datasourceOf(new AdaptedDatabase(adapter, new StepsTable(adapter.dialect, table)));
+}
+
+class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
+  readonly table: StepsTable;
+  private readonly adapter: DatasourceAdapter<Tx>;
+
+  constructor(adapter: DatasourceAdapter<Tx>, table: StepsTable) {
+    this.adapter = adapter;
+    this.table = table;
+  }
+
+  async transact(transaction: StepTransaction, body: (tx: Tx) => Promised<string | null>): Promise<StepRow> {
+    const { step, isolation } = transaction;
+    // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
+    const isLookApart = isolation === 'serializable' && this.table.dialect === 'postgres';
+    const before = isLookApart ? rowOf(await this.run([this.table.find(step)])) : undefined;
+    if (settles(before, step)) return before;
+    return this.adapter.transaction(async (tx) => {
+      const found = isLookApart ? before : rowOf(await this.own(tx, this.table.find(step)));
+      if (settles(found, step)) return found;
+      const mark = this.table.mark(step);
+      if (mark !== undefined) await this.own(tx, mark);
+      const output = await this.call(tx, transaction, body);
+      const write = found === undefined ? this.table.insert(step, output) : this.table.replace(step, output);
+      if ((await this.own(tx, write)).length === 0) throw new StepTaken();
+      return { attempt: step.attempt, output, error: null };
+    }, optionsOf(transaction));
+  }
+
+  read<T>(facts: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
+    return this.adapter.transaction((tx) => this.call(tx, facts, body), optionsOf(facts));
+  }
+
+  run(statements: readonly Statement[]): Promise<readonly object[]> {
+    const facts = { isolation: undefined, readOnly: false, signal: new AbortController().signal };
+    return this.adapter.transaction(async (tx) => {
+      let rows: readonly object[] = [];
+      for (const statement of statements) rows = await this.own(tx, statement);
+      return rows;
+    }, facts);
+  }
+
+  /** Calls the user's function, until the signal is aborted. */
+  private async call<T>(tx: Tx, { signal }: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
+    return untilAborted(
+      signal,
+      () => body(tx),
+      async () => undefined,
+    );
+  }
+
+  /** Runs one of the datasource's own statements. */
+  private async own(tx: Tx, { strings, values }: Statement): Promise<readonly object[]> {
+    try {
+      return await this.adapter.query(tx, strings, ...values);
+    } catch (error) {
+      throw explained(error, this.table);
+    }
+  }
+}
+
+function optionsOf({ isolation, isReadOnly, signal }: TransactionFacts): TransactionOptions {
+  return { isolation, readOnly: isReadOnly, signal };
+}
+
+function rowOf([row]: readonly object[]): StepRow | undefined {
+  if (row === undefined) return undefined;
+  const { attempt, output, error } = row as StepRow;
+  return { attempt: Number(attempt), output, error };
+}

@@ -1,0 +1,261 @@
+/** Transactional steps on a `Pool` of the package `pg`. */
+
+import type { Pool, PoolClient, QueryResult } from 'pg';
+
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkOptions, duration, type OptionTable } from '../util/options.ts';
+import { isRecord, property, show } from '../util/show.ts';
+import { guarded } from './client-guard.ts';
+import { type Datasource, datasourceOf } from './datasource.ts';
+import { explained } from './explained-error.ts';
+import {
+  type Promised,
+  type StepDatabase,
+  StepTaken,
+  type StepTransaction,
+  settles,
+  type TransactionFacts,
+} from './step.ts';
+import { checkTable, DEFAULT_TABLE, type Statement, type StepRow, StepsTable, textOf } from './steps-table.ts';
+import { untilAborted } from './until-aborted.ts';
+
+export type { Datasource, DatasourceActivityOptions, TransactionalFunction } from './datasource.ts';
+export type { Isolation } from './step.ts';
+
+/** Options of {@link pgDatasource}. */
+export interface PgDatasourceOptions {
+  /** Name of the table of steps, with or without a schema. Default `'perdure_steps'`. */
+  table?: string;
+  /**
+   * Longest time that the server lets a transaction of a step wait for its next statement, at least 1 ms. After it the
+   * transaction is rolled back, so a process that stands still does not hold its locks. Default 1 minute.
+   */
+  idleTimeout?: Duration;
+}
+
+const OPTIONS: OptionTable = { table: checkTable, idleTimeout: duration(1) };
+
+/**
+ * Returns a datasource for a pool of `pg`, version 8. Each attempt of a step takes a client of the pool for as long as
+ * its transaction lasts. The pool stays the user's: the datasource does not end it. It listens to the pool's errors, so
+ * that a server which goes away does not end the process.
+ *
+ * @param pool - leads to the database of the steps, which need not be that of the store
+ * @throws TypeError when the pool or an option is wrong
+ *
+ * @example
+ * ```ts
+ * const bank = pgDatasource(new Pool({ connectionString }));
+ * await bank.install();
+ * const transfer = bank.activity('transfer', async (tx, { from, to, cents }: Transfer) => {
+ *   await tx.query('update accounts set cents = cents - $2 where name = $1', [from, cents]);
+ *   await tx.query('update accounts set cents = cents + $2 where name = $1', [to, cents]);
+ * });
+ * ```
+ */
+export function pgDatasource(pool: Pool, options?: PgDatasourceOptions): Datasource<PoolClient> {
+  if (!isRecord(pool) || typeof property(pool, 'connect') !== 'function')
+    throw new TypeError(`pgDatasource takes a Pool of the package pg, not ${show(pool)}`);
+  const { table = DEFAULT_TABLE, idleTimeout = '1m' } = checkOptions(options, OPTIONS, 'pgDatasource') ?? {};
+  return datasourceOf(new PgDatabase(pool, table, parseDuration(idleTimeout, 'idleTimeout')));
+}
+
+class PgDatabase implements StepDatabase<PoolClient> {
+  readonly table: StepsTable;
+  private readonly pool: Pool;
+  private readonly idleMs: number;
+
+  constructor(pool: Pool, table: string, idleMs: number) {
+    this.table = new StepsTable('postgres', table);
+    this.pool = pool;
+    this.idleMs = idleMs;
+    // The next use of the pool tells the error.
+    pool.on('error', () => undefined);
+  }
+
+  transact(transaction: StepTransaction, body: (tx: PoolClient) => Promised<string | null>): Promise<StepRow> {
+    const { step } = transaction;
+    return this.withClient(transaction, async (client) => {
+      const found = await this.begin(client, transaction);
+      if (settles(found, step)) {
+        await client.rollback();
+        return found;
+      }
+      const output = await client.call(body);
+      await this.commit(client, transaction, found, output);
+      return { attempt: step.attempt, output, error: null };
+    });
+  }
+
+  read<T>(facts: TransactionFacts, body: (tx: PoolClient) => Promised<T>): Promise<T> {
+    return this.withClient(facts, async (client) => {
+      client.pid = pidIn(await client.query(`${begin(facts)} READ ONLY; ${this.settings()}`));
+      const output = await client.call(body);
+      await client.query('COMMIT');
+      return output;
+    });
+  }
+
+  async run(statements: readonly Statement[]): Promise<readonly object[]> {
+    const facts = { isolation: undefined, isReadOnly: false, signal: NEVER };
+    const text = statements.map((statement) => literal(statement)).join(';\n');
+    return this.withClient(facts, async (client) => {
+      const result = await client.query(`BEGIN;\n${text};\nCOMMIT`).catch((error) => {
+        throw explained(error, this.table);
+      });
+      return result.at(-2)?.rows ?? [];
+    });
+  }
+
+  /** Begins the transaction of a step, and returns the step's row. */
+  private async begin(client: StepClient, transaction: StepTransaction): Promise<StepRow | undefined> {
+    const { step, isolation } = transaction;
+    const find = literal(this.table.find(step));
+    const mark = literal(this.table.mark(step) as Statement);
+    // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
+    const looks =
+      isolation === 'serializable' ? ['BEGIN', find, 'COMMIT', begin(transaction)] : [begin(transaction), find];
+    const result = await client.query([...looks, this.settings(), mark].join('; ')).catch((error) => {
+      throw explained(error, this.table);
+    });
+    client.pid = pidIn(result);
+    const row = result[looks.indexOf(find)]?.rows[0];
+    return row === undefined ? undefined : { ...row, attempt: Number(row.attempt) };
+  }
+
+  /** Writes the row of the step and commits. */
+  private async commit(
+    client: StepClient,
+    { step }: StepTransaction,
+    found: StepRow | undefined,
+    output: string | null,
+  ): Promise<void> {
+    const write = found === undefined ? this.table.insert(step, output) : this.table.replace(step, output);
+    // The division by zero fails the transaction if no row was written, in the same round trip.
+    const result = await client
+      .query(`WITH written AS (${literal(write)}) SELECT 1 / count(*) FROM written; COMMIT`)
+      .catch((error) => {
+        if (property(error, 'code') === DIVISION_BY_ZERO) throw new StepTaken();
+        throw explained(error, this.table);
+      });
+    if (result.at(-1)?.command !== 'COMMIT') throw new StepTaken();
+  }
+
+  private settings(): string {
+    return `SELECT pg_backend_pid() AS pid, set_config('idle_in_transaction_session_timeout', '${this.idleMs}', true)`;
+  }
+
+  private async withClient<T>(facts: TransactionFacts, work: (client: StepClient) => Promise<T>): Promise<T> {
+    let taken: PoolClient;
+    try {
+      taken = await this.pool.connect();
+    } catch (error) {
+      throw explained(error, this.table);
+    }
+    const client = new StepClient(this.pool, taken, facts.signal);
+    try {
+      return await work(client);
+    } catch (error) {
+      throw (await client.rollback().then(() => client.lost)) ?? error;
+    } finally {
+      client.release();
+    }
+  }
+}
+
+/** A client of the pool during one transaction. */
+class StepClient {
+  /** Number of the server's process, once it is known. */
+  pid = Number.NaN;
+  /** The reason for which the server ended the connection while no statement ran. */
+  lost: Error | undefined;
+  private readonly pool: Pool;
+  private readonly client: PoolClient;
+  private readonly signal: AbortSignal;
+  private isBroken = false;
+
+  constructor(pool: Pool, client: PoolClient, signal: AbortSignal) {
+    this.pool = pool;
+    this.client = client;
+    this.signal = signal;
+    client.on('error', this.onError);
+  }
+
+  /** Sends statements as one text. Returns the result of each. */
+  async query(text: string): Promise<QueryResult[]> {
+    const result: QueryResult | QueryResult[] = await this.client.query(text);
+    return Array.isArray(result) ? result : [result];
+  }
+
+  /** Calls the user's function, until the signal is aborted. */
+  async call<T>(body: (tx: PoolClient) => Promised<T>): Promise<T> {
+    const guard = guarded(this.client);
+    try {
+      return await untilAborted(
+        this.signal,
+        () => body(guard.client),
+        () => this.cancel(),
+      );
+    } finally {
+      guard.end();
+    }
+  }
+
+  async rollback(): Promise<void> {
+    try {
+      await this.client.query('ROLLBACK');
+    } catch {
+      this.isBroken = true;
+    }
+  }
+
+  release(): void {
+    this.client.off('error', this.onError);
+    this.client.release(this.isBroken);
+  }
+
+  private readonly onError = (error: Error): void => {
+    this.lost ??= error;
+    this.isBroken = true;
+  };
+
+  /** Cancels the statement that runs. It may arrive late, so the client is not used again. */
+  private async cancel(): Promise<void> {
+    this.isBroken = true;
+    const { constructor: Client } = this.client as unknown as { constructor: new (options: object) => PoolClient };
+    const other = new Client(this.pool.options);
+    other.on('error', () => undefined);
+    try {
+      await other.connect();
+      await other.query('SELECT pg_cancel_backend($1)', [this.pid]);
+    } finally {
+      await other.end();
+    }
+  }
+}
+
+const DIVISION_BY_ZERO = '22012';
+const NEVER = new AbortController().signal;
+
+/** Returns the number of the server's process, which the settings of a transaction tell. */
+function pidIn(results: readonly QueryResult[]): number {
+  return Number(results.find(({ rows }) => rows[0]?.pid !== undefined)?.rows[0]?.pid);
+}
+
+function begin({ isolation }: TransactionFacts): string {
+  return isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`;
+}
+
+/** Returns the text of a statement with its values. A text of several statements cannot have parameters. */
+function literal(statement: Statement): string {
+  return textOf(statement, (n) => {
+    const value = statement.values[n - 1] ?? null;
+    return typeof value === 'string' ? quoted(value) : String(value ?? 'NULL');
+  });
+}
+
+/** Returns a text as a literal, whatever `standard_conforming_strings` says. */
+function quoted(text: string): string {
+  const doubled = text.replaceAll("'", "''");
+  return doubled.includes('\\') ? ` E'${doubled.replaceAll('\\', '\\\\')}'` : `'${doubled}'`;
+}

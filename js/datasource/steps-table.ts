@@ -1,0 +1,207 @@
+// The table in the user's database that tells which steps have happened: its statements, for each dialect.
+
+/** A database whose SQL this folder knows. */
+export type Dialect = 'postgres' | 'sqlite';
+
+/** One statement as the parts of a template, so that every library can pass its values as parameters. */
+export interface Statement {
+  readonly strings: TemplateStringsArray;
+  readonly values: readonly (string | number | null)[];
+}
+
+/** The row of a step. */
+export interface StepRow {
+  /** Number of the attempt that wrote the row. */
+  readonly attempt: number;
+  /** Stored text of the output; `null` for `undefined`, and for a failure. */
+  readonly output: string | null;
+  /** Stored text of the error; `null`: the step has happened. */
+  readonly error: string | null;
+}
+
+/** The identity of a step, and the attempt that runs it. */
+export interface StepAttempt {
+  /** The idempotency key of the activity. */
+  readonly key: string;
+  /** Identity of the store of the instance. */
+  readonly store: string;
+  readonly instanceId: string;
+  readonly executionId: number;
+  readonly attempt: number;
+}
+
+/** A step of an earlier time, for sweeping. */
+export interface OldStep {
+  readonly key: string;
+  readonly instance: string;
+  readonly execution: number;
+  /** Age of the row, s. */
+  readonly age: number;
+}
+
+/** The name of the table if none is given. */
+export const DEFAULT_TABLE = 'perdure_steps';
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/;
+
+/**
+ * Returns the check of the name of a table: one or two identifiers, such as `app.perdure_steps`.
+ *
+ * @throws TypeError when it is no such name
+ */
+export function checkTable(value: unknown, path: string): void {
+  if (typeof value === 'string' && NAME.test(value)) return;
+  throw new TypeError(`${path} must be the name of a table, such as 'perdure_steps' or 'app.perdure_steps'`);
+}
+
+/** The setting that is local to a transaction, by which a step finds that its function has ended the transaction. */
+const MARK = 'perdure.step';
+
+/** Makes the statements on one table. */
+export class StepsTable {
+  readonly dialect: Dialect;
+  /** The name as it was given. */
+  readonly name: string;
+  private readonly quoted: string;
+
+  constructor(dialect: Dialect, name: string) {
+    this.dialect = dialect;
+    this.name = name;
+    this.quoted = name
+      .split('.')
+      .map((part) => `"${part}"`)
+      .join('.');
+  }
+
+  /**
+   * Returns the statements that make the table, or bring a table of an older version to the newest one. Each may run
+   * again.
+   */
+  migrationTexts(): string[] {
+    const isPostgres = this.dialect === 'postgres';
+    const [number, time] = isPostgres ? ['bigint', 'timestamptz'] : ['integer', 'text'];
+    const now = isPostgres ? 'now()' : `(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))`;
+    const create = `CREATE TABLE IF NOT EXISTS ${this.quoted} (
+  key text PRIMARY KEY,
+  store text NOT NULL,
+  instance text NOT NULL,
+  execution ${number} NOT NULL,
+  attempt ${number} NOT NULL,
+  output text,
+  error text,
+  at ${time} NOT NULL DEFAULT ${now}
+)`;
+    // Two processes that make the table at once would both find it missing.
+    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('perdure ${this.name}', 0))`;
+    return isPostgres ? [lock, create] : [create];
+  }
+
+  /** Returns the statements of {@link migrationTexts}. */
+  migration(): Statement[] {
+    return this.migrationTexts().map((text) => sql`${raw(text)}`);
+  }
+
+  /** Returns the statement that finds the row of a step. */
+  find({ key }: StepAttempt): Statement {
+    return sql`SELECT attempt, output, error FROM ${this.table} WHERE key = ${key}`;
+  }
+
+  /** Returns the statement that marks the transaction, if the dialect has settings. It comes before the function. */
+  mark({ key }: StepAttempt): Statement | undefined {
+    return this.dialect === 'postgres' ? sql`SELECT set_config(${raw(`'${MARK}'`)}, ${key}, true)` : undefined;
+  }
+
+  /**
+   * Returns the statement that inserts the row of a success. It returns no row if there is one already. A transaction
+   * that lost its mark breaks the rule that `store` is not null.
+   */
+  insert({ key, store, instanceId, executionId, attempt }: StepAttempt, output: string | null): Statement {
+    return sql`INSERT INTO ${this.table} (key, store, instance, execution, attempt, output)
+      VALUES (${key}, ${this.ifMarked(key, store)}, ${instanceId}, ${executionId}, ${attempt}, ${output})
+      ON CONFLICT (key) DO NOTHING RETURNING key`;
+  }
+
+  /** Returns the statement that makes the failure of an earlier attempt a success. It returns no row if it must not. */
+  replace({ key, store, attempt }: StepAttempt, output: string | null): Statement {
+    return sql`UPDATE ${this.table}
+      SET attempt = ${attempt}, store = ${this.ifMarked(key, store)}, output = ${output}, error = NULL
+      WHERE key = ${key} AND error IS NOT NULL AND attempt < ${attempt} RETURNING key`;
+  }
+
+  /** Returns the statement that writes a failure. It changes nothing if there is a success, or a later attempt's row. */
+  fail({ key, store, instanceId, executionId, attempt }: StepAttempt, error: string): Statement {
+    return sql`INSERT INTO ${this.table} AS s (key, store, instance, execution, attempt, error)
+      VALUES (${key}, ${store}, ${instanceId}, ${executionId}, ${attempt}, ${error})
+      ON CONFLICT (key) DO UPDATE SET attempt = excluded.attempt, error = excluded.error
+      WHERE s.error IS NOT NULL AND s.attempt < excluded.attempt RETURNING key`;
+  }
+
+  /** Returns the statement that reads the next steps of a store, in the order of their keys, that are old enough. */
+  old(store: string, after: string, age: number, count: number): Statement {
+    const seconds = raw(
+      this.dialect === 'postgres'
+        ? 'extract(epoch FROM now() - at)::float8'
+        : `(julianday('now') - julianday(at)) * 86400`,
+    );
+    return sql`SELECT key, instance, execution, ${seconds} AS age FROM ${this.table}
+      WHERE key > ${after} AND store = ${store} AND ${seconds} > ${age} ORDER BY key LIMIT ${count}`;
+  }
+
+  /** Returns the statement that deletes the rows of some steps. */
+  delete(keys: readonly string[]): Statement {
+    const list = JSON.stringify(keys);
+    return this.dialect === 'postgres'
+      ? sql`DELETE FROM ${this.table} WHERE key IN (SELECT jsonb_array_elements_text(${list}::jsonb))`
+      : sql`DELETE FROM ${this.table} WHERE key IN (SELECT value FROM json_each(${list}))`;
+  }
+
+  private get table(): Raw {
+    return raw(this.quoted);
+  }
+
+  private ifMarked(key: string, store: string): Statement {
+    return this.dialect === 'postgres'
+      ? sql`CASE WHEN current_setting(${raw(`'${MARK}'`)}, true) = ${key} THEN ${store} END`
+      : sql`${store}`;
+  }
+}
+
+/** A part of a statement that stands in its text. */
+interface Raw {
+  readonly raw: string;
+}
+
+function raw(text: string): Raw {
+  return { raw: text };
+}
+
+type Part = string | number | null | Raw | Statement;
+
+/** Makes a statement of a template. A statement within it becomes a part of it. */
+export function sql(strings: TemplateStringsArray, ...parts: readonly Part[]): Statement {
+  const texts = [strings[0] as string];
+  const values: (string | number | null)[] = [];
+  const add = (text: string): void => {
+    texts.push((texts.pop() as string) + text);
+  };
+  for (const [n, part] of parts.entries()) {
+    if (typeof part !== 'object' || part === null) {
+      values.push(part);
+      texts.push('');
+    } else if ('raw' in part) {
+      add(part.raw);
+    } else {
+      add(part.strings[0] as string);
+      values.push(...part.values);
+      texts.push(...part.strings.slice(1));
+    }
+    add(strings[n + 1] as string);
+  }
+  // Libraries tell a template from other arguments by its property `raw`.
+  return { strings: Object.assign(texts, { raw: texts }) as unknown as TemplateStringsArray, values };
+}
+
+/** Returns the text of a statement with a placeholder for each value. `placeholder` gets their numbers, from 1. */
+export function textOf({ strings }: Statement, placeholder: (n: number) => string): string {
+  return strings.reduce((text, part, n) => text + placeholder(n) + part);
+}

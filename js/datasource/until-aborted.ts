@@ -1,0 +1,33 @@
+// Waits that end with an abort.
+
+import type { Promised } from './step.ts';
+
+/**
+ * Calls `work` and waits for its result, or until the signal is aborted. `cancel` is called at an abort and may take its
+ * time; its errors are left out.
+ *
+ * @throws the signal's reason
+ */
+export async function untilAborted<T>(
+  signal: AbortSignal,
+  work: () => Promised<T>,
+  cancel: () => Promise<void>,
+): Promise<T> {
+  signal.throwIfAborted();
+  let stop = (): void => undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => {
+      cancel().catch(() => undefined);
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', stop, { once: true });
+  });
+  const result = (async () => work())();
+  // After an abort, the error of the work is left out.
+  result.catch(() => undefined);
+  try {
+    return await Promise.race([result, aborted]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
