@@ -20,8 +20,8 @@ const OPTIONS: OptionTable = { table: checkTable };
 
 /**
  * Returns a datasource for a database of `better-sqlite3`. The function of a step must not be `async`: the transaction
- * is one piece, so all attempts of a process share the connection. While another process writes, a step waits as long as
- * the `timeout` of the connection says, and then is tried again.
+ * is one piece, so all attempts of a process share the connection. While another process writes, a step waits as long
+ * as the `timeout` of the connection says, and then is tried again.
  *
  * @param database - an open database, also one in memory. The datasource does not close it
  * @throws TypeError when the database or an option is wrong

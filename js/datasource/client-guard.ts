@@ -21,7 +21,8 @@ export function guarded<Client extends object>(client: Client): Guard<Client> {
   const check = (): void => {
     if (isEnded)
       throw new DatasourceError(
-        'the transaction of this step has ended, and a statement came after it: await each statement within the function',
+        'the transaction of this step has ended, and a statement came after it: await each statement within the ' +
+          'function',
         { retryable: false, outcome: 'unknown' },
       );
   };

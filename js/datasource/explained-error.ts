@@ -24,8 +24,8 @@ export function explained(error: unknown, table: StepsTable): unknown {
       return wrong(missing(table));
     case INSUFFICIENT_PRIVILEGE:
       return wrong(
-        `the role of this datasource may not use its table "${table.name}" (${message}); the owner of the table grants ` +
-          `that: GRANT SELECT, INSERT, UPDATE, DELETE ON ${table.name} TO …`,
+        `the role of this datasource may not use its table "${table.name}" (${message}); the owner of the table ` +
+          `grants that: GRANT SELECT, INSERT, UPDATE, DELETE ON ${table.name} TO …`,
       );
     case NOT_NULL:
       return endedByFunction(table, error);
@@ -33,8 +33,8 @@ export function explained(error: unknown, table: StepsTable): unknown {
       return isOf(error, table) ? new StepTaken() : error;
     case FAILED_TRANSACTION:
       return wrong(
-        'a statement of the function failed, the function caught its error, and Postgres takes no further statement in ' +
-          'that transaction. Let the error out, or run the statement between SAVEPOINT and ROLLBACK TO SAVEPOINT',
+        'a statement of the function failed, the function caught its error, and Postgres takes no further statement ' +
+          'in that transaction. Let the error out, or run the statement between SAVEPOINT and ROLLBACK TO SAVEPOINT',
       );
     case READ_ONLY:
       return wrong('the database takes no writes: it is a standby, or its transactions are read-only by default');
@@ -53,14 +53,18 @@ export function explained(error: unknown, table: StepsTable): unknown {
 /** Returns the error for a function that ended the transaction which it was given. */
 export function endedByFunction(table: StepsTable, cause?: unknown): DatasourceError {
   return new DatasourceError(
-    'the function ended its transaction with COMMIT or ROLLBACK. What it wrote before stays or is gone, and the table ' +
-      `"${table.name}" has no record of it, so the step is not repeated. The datasource commits when the function returns`,
+    'the function ended its transaction with COMMIT or ROLLBACK. Its writes until then stay or are gone, and the ' +
+      `table "${table.name}" has no record of them, so the step is not repeated. The datasource commits when the ` +
+      'function returns',
     { retryable: false, outcome: 'unknown', ...(cause === undefined ? {} : { cause }) },
   );
 }
 
 function missing({ name }: StepsTable): string {
-  return `the table "${name}" is missing in the database of this datasource; make it with \`await datasource.install()\` or \`perdure datasource install\``;
+  return (
+    `the table "${name}" is missing in the database of this datasource; make it with \`await datasource.install()\` ` +
+    'or `perdure datasource install`'
+  );
 }
 
 /** True if an error of Postgres is about the table. */

@@ -15,8 +15,8 @@ export type { Isolation } from './step.ts';
 const OPTIONS: OptionTable = { table: checkTable };
 
 /**
- * Returns a datasource for a database of `node:sqlite`, which Node has from version 22 on. As with `better-sqlite3`, the
- * function of a step must not be `async`. Node tells from version 22.16 on if a function has ended its transaction.
+ * Returns a datasource for a database of `node:sqlite`, which Node has from version 22 on. As with `better-sqlite3`,
+ * the function of a step must not be `async`. Node tells from version 22.16 on if a function has ended its transaction.
  *
  * @param database - an open database. The datasource does not close it
  * @throws TypeError when the database or an option is wrong

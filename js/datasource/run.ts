@@ -8,7 +8,7 @@ import type { ActivityContext } from '../activity/activity-context.ts';
 import { DatasourceError, kindOfError } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
 import { fromErrorPayload, fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
-import { connectionLost, isConflict } from './database-errors.ts';
+import { connectionLost, isConflict, messageOf } from './database-errors.ts';
 import { type Promised, type StepDatabase, StepTaken, type TransactionFacts } from './step.ts';
 import type { StepAttempt, StepRow } from './steps-table.ts';
 
@@ -130,8 +130,8 @@ async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Prom
 
 function tooOld(): DatasourceError {
   return new DatasourceError(
-    'the process stood still for more than an hour, so another worker may have run this attempt and its record may be ' +
-      'deleted; the attempt begins no transaction',
+    'the process stood still for more than an hour, so another worker may have run this attempt and its record may ' +
+      'be deleted; the attempt begins no transaction',
     { retryable: true, outcome: 'not committed' },
   );
 }
@@ -174,7 +174,7 @@ function unsettled(table: string, error: unknown, problem: unknown): unknown {
   // The table cannot be used: the same error ended the attempt before its function was called.
   if (kindOfError(error) === 'DatasourceError') return error;
   return new DatasourceError(
-    `the attempt failed, and the failure cannot be recorded in the table "${table}": ${String(property(problem, 'message'))}. ` +
+    `the attempt failed, and the failure cannot be recorded in the table "${table}": ${messageOf(problem)}. ` +
       'The outcome of its transaction is unknown until the next attempt',
     { retryable: true, outcome: 'unknown', cause: error },
   );

@@ -74,8 +74,8 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
   private within<T>(begin: string, work: () => T): T {
     if (this.hasTransaction === true)
       throw new DatasourceError(
-        'the connection of this datasource is within a transaction of other code; give the datasource a connection of ' +
-          'its own, or end the transaction before the code waits',
+        'the connection of this datasource is within a transaction of other code; give the datasource a connection ' +
+          'of its own, or end the transaction before the code waits',
         { retryable: true, outcome: 'not committed' },
       );
     try {

@@ -128,7 +128,7 @@ export class StepsTable {
       WHERE key = ${key} AND error IS NOT NULL AND attempt < ${attempt} RETURNING key`;
   }
 
-  /** Returns the statement that writes a failure. It changes nothing if there is a success, or a later attempt's row. */
+  /** Returns the statement that writes a failure. It changes neither a success nor the row of a later attempt. */
   fail({ key, store, instanceId, executionId, attempt }: StepAttempt, error: string): Statement {
     return sql`INSERT INTO ${this.table} AS s (key, store, instance, execution, attempt, error)
       VALUES (${key}, ${store}, ${instanceId}, ${executionId}, ${attempt}, ${error})

@@ -3,8 +3,8 @@
 import type { Promised } from './step.ts';
 
 /**
- * Calls `work` and waits for its result, or until the signal is aborted. `cancel` is called at an abort and may take its
- * time; its errors are left out.
+ * Calls `work` and waits for its result, or until the signal is aborted. `cancel` is called at an abort; its errors are
+ * left out.
  *
  * @throws the signal's reason
  */

@@ -223,6 +223,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.deleteInstance': { ...of('deleteInstance', 'absent', {}), options: 1 },
     'Client.pruneExecutions': { ...of('pruneExecutions', { name: 'nobody registers this', keep: 1 }), options: 0 },
     'Client.stats': of('stats'),
+    'Client.storeId': of('storeId'),
     'new Runtime': {
       args: () => [provider, { logLevel: 'silent' }],
       call: (a, b) => void new Runtime(a, b),
