@@ -13,6 +13,8 @@ export class Proxy {
   readonly #sockets = new Set<Socket>();
   /** The bytes that block the proxy when they arrive. */
   #awaited: { readonly bytes: string; readonly came: Deferred<void> } | undefined;
+  /** The bytes whose connection breaks off when they arrive. */
+  #fatal: { readonly bytes: string; readonly when: 'before' | 'after'; readonly came: Deferred<void> } | undefined;
   /** Data that clients have sent since the proxy was blocked, with its destination. */
   #held: [Socket, Buffer][] | undefined;
   /** Data of each client that connected since the recording began. */
@@ -40,7 +42,10 @@ export class Proxy {
           this.#awaited.came.resolve();
           this.#awaited = undefined;
         }
-        if (this.losesCancels && data.subarray(0, CANCEL.length).equals(CANCEL)) client.destroy();
+        if (this.#fatal !== undefined && data.includes(this.#fatal.bytes)) {
+          this.#breakOff(client, server, data, this.#fatal);
+          this.#fatal = undefined;
+        } else if (this.losesCancels && data.subarray(0, CANCEL.length).equals(CANCEL)) client.destroy();
         else if (this.#held === undefined) server.write(data);
         else this.#held.push([server, data]);
       });
@@ -80,6 +85,31 @@ export class Proxy {
     const came = deferred();
     this.#awaited = { bytes, came };
     return came.promise;
+  }
+
+  /**
+   * Breaks a connection off at the first message that contains these bytes: before the server gets the message, or
+   * after it has answered, so that only its answer is lost. Resolves when it is done.
+   */
+  breakAt(bytes: string, when: 'before' | 'after'): Promise<void> {
+    const came = deferred();
+    this.#fatal = { bytes, when, came };
+    return came.promise;
+  }
+
+  #breakOff(client: Socket, server: Socket, data: Buffer, { when, came }: NonNullable<Proxy['#fatal']>): void {
+    if (when === 'before') {
+      client.destroy();
+      came.resolve();
+      return;
+    }
+    server.unpipe(client);
+    server.once('data', () => {
+      client.destroy();
+      came.resolve();
+    });
+    server.resume();
+    server.write(data);
   }
 
   /** True if the proxy holds data that can still arrive. */

@@ -97,8 +97,7 @@ const settlingLate = new WeakSet<ActivityFunction>();
 /**
  * Marks the function of an activity: an attempt that is out of time aborts its signal, and is reported when the
  * function settles. If the total timeout is over before an attempt begins, the function is called with an aborted
- * signal.
- * Returns the function.
+ * signal. Returns the function.
  */
 export function settleLate<F extends ActivityFunction>(fn: F): F {
   settlingLate.add(fn);

@@ -106,8 +106,8 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     return this.adapter.transaction((tx) => this.call(tx, facts, body), optionsOf(facts));
   }
 
-  run(statements: readonly Statement[]): Promise<readonly object[]> {
-    const facts = { isolation: undefined, readOnly: false, signal: new AbortController().signal };
+  run(statements: readonly Statement[], signal = new AbortController().signal): Promise<readonly object[]> {
+    const facts = { isolation: undefined, readOnly: false, signal };
     return this.adapter.transaction(async (tx) => {
       let rows: readonly object[] = [];
       for (const statement of statements) rows = await this.own(tx, statement);

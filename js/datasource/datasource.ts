@@ -6,7 +6,7 @@ import { ACTIVITY_OPTIONS, type ActivityOptions } from '../activity/activity-opt
 import type { Client } from '../client/client.ts';
 import { bool, checkName, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
 import { checkSchema, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
-import { runRead, runStep } from './run.ts';
+import { runRead, runStep, withRetries } from './run.ts';
 import { ISOLATIONS, type Isolation, type StepDatabase } from './step.ts';
 import { Sweeper } from './sweeping.ts';
 
@@ -108,7 +108,7 @@ export function datasourceOf<Tx>(database: StepDatabase<Tx>): Datasource<Tx> {
     kind: 'datasource',
     activity,
     install: async () => {
-      await database.run(database.table.migration());
+      await withRetries(new AbortController().signal, () => database.run(database.table.migration()));
     },
     installStatements: () => database.table.migrationTexts(),
     sweep: (client: Client) => sweeper.sweep(client),

@@ -69,8 +69,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
     this.table = new StepsTable('postgres', table);
     this.pool = pool;
     this.idleMs = idleMs;
-    // The next use of the pool tells the error.
-    pool.on('error', () => undefined);
+    if (!pool.listeners('error').includes(ignoreError)) pool.on('error', ignoreError);
   }
 
   transact(transaction: StepTransaction, body: (tx: PoolClient) => Promised<string | null>): Promise<StepRow> {
@@ -96,8 +95,8 @@ class PgDatabase implements StepDatabase<PoolClient> {
     });
   }
 
-  async run(statements: readonly Statement[]): Promise<readonly object[]> {
-    const facts = { isolation: undefined, isReadOnly: false, signal: NEVER };
+  async run(statements: readonly Statement[], signal = NEVER): Promise<readonly object[]> {
+    const facts = { isolation: undefined, isReadOnly: false, signal };
     const text = statements.map((statement) => literal(statement)).join(';\n');
     return this.withClient(facts, async (client) => {
       const result = await client.query(`BEGIN;\n${text};\nCOMMIT`).catch((error) => {
@@ -141,27 +140,37 @@ class PgDatabase implements StepDatabase<PoolClient> {
     if (result.at(-1)?.command !== 'COMMIT') throw new StepTaken();
   }
 
+  /** Takes a client of the pool, unless the signal is aborted before there is one. */
+  private async connect(signal: AbortSignal): Promise<PoolClient> {
+    const connecting = this.pool.connect();
+    const giveBack = async (): Promise<void> => (await connecting).release();
+    try {
+      return await untilAborted(signal, () => connecting, giveBack);
+    } catch (error) {
+      throw explained(error, this.table);
+    }
+  }
+
   private settings(): string {
     return `SELECT pg_backend_pid() AS pid, set_config('idle_in_transaction_session_timeout', '${this.idleMs}', true)`;
   }
 
   private async withClient<T>(facts: TransactionFacts, work: (client: StepClient) => Promise<T>): Promise<T> {
-    let taken: PoolClient;
-    try {
-      taken = await this.pool.connect();
-    } catch (error) {
-      throw explained(error, this.table);
-    }
+    const taken = await this.connect(facts.signal);
     const client = new StepClient(this.pool, taken, facts.signal);
     try {
       return await work(client);
     } catch (error) {
-      throw (await client.rollback().then(() => client.lost)) ?? error;
+      await client.rollback();
+      throw client.lost === undefined ? error : explained(client.lost, this.table);
     } finally {
       client.release();
     }
   }
 }
+
+/** Keeps an error of an idle connection from ending the process. The next use of the pool tells it. */
+function ignoreError(): void {}
 
 /** A client of the pool during one transaction. */
 class StepClient {
@@ -173,6 +182,7 @@ class StepClient {
   private readonly client: PoolClient;
   private readonly signal: AbortSignal;
   private isBroken = false;
+  private isSilent = false;
 
   constructor(pool: Pool, client: PoolClient, signal: AbortSignal) {
     this.pool = pool;
@@ -183,8 +193,32 @@ class StepClient {
 
   /** Sends statements as one text. Returns the result of each. */
   async query(text: string): Promise<QueryResult[]> {
-    const result: QueryResult | QueryResult[] = await this.client.query(text);
+    const result: QueryResult | QueryResult[] = await this.unlessSilent(this.client.query(text));
     return Array.isArray(result) ? result : [result];
+  }
+
+  /** Waits for an answer of the server, after an abort no longer than {@link SILENCE_MAX}. */
+  private async unlessSilent<T>(answer: Promise<T>): Promise<T> {
+    const { signal } = this;
+    let timer: NodeJS.Timeout | undefined;
+    let onAbort = (): void => undefined;
+    const silence = new Promise<never>((_, reject) => {
+      onAbort = () => {
+        timer = setTimeout(() => {
+          this.isSilent = true;
+          this.isBroken = true;
+          reject(new SilentServer());
+        }, SILENCE_MAX);
+      };
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
+    });
+    try {
+      return await Promise.race([answer, silence]);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      clearTimeout(timer);
+    }
   }
 
   /** Calls the user's function, until the signal is aborted. */
@@ -203,7 +237,7 @@ class StepClient {
 
   async rollback(): Promise<void> {
     try {
-      await this.client.query('ROLLBACK');
+      if (!this.isSilent) await this.unlessSilent(this.client.query('ROLLBACK'));
     } catch {
       this.isBroken = true;
     }
@@ -224,13 +258,25 @@ class StepClient {
     this.isBroken = true;
     const { constructor: Client } = this.client as unknown as { constructor: new (options: object) => PoolClient };
     const other = new Client(this.pool.options);
-    other.on('error', () => undefined);
+    other.on('error', ignoreError);
     try {
       await other.connect();
       await other.query('SELECT pg_cancel_backend($1)', [this.pid]);
     } finally {
       await other.end();
     }
+  }
+}
+
+/** Longest wait for an answer of the server after an abort, ms. */
+const SILENCE_MAX = 5_000;
+
+/** The server does not answer. The connection counts as lost. */
+class SilentServer extends Error {
+  readonly code = 'ETIMEDOUT';
+
+  constructor() {
+    super(`the server has not answered for ${SILENCE_MAX} ms after the step was aborted`);
   }
 }
 

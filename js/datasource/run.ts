@@ -106,7 +106,7 @@ function isFinal(error: unknown): boolean {
 }
 
 /** Runs `work` again while the database rolls it back because of other transactions, or the connection is lost. */
-async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   const [began, beganMonotonic] = [Date.now(), performance.now()];
   let [conflicts, losses] = [0, 0];
   for (;;) {
@@ -117,6 +117,8 @@ async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Prom
     } catch (error) {
       // After an abort, the error is that of the cancelled query.
       signal.throwIfAborted();
+      // What a datasource found wrong stays wrong, also if a lost connection is the cause.
+      if (kindOfError(error) === 'DatasourceError') throw error;
       const isLost = connectionLost(error);
       if (isLost) losses += 1;
       else if (error instanceof StepTaken || isConflict(error)) conflicts += 1;
@@ -150,18 +152,18 @@ async function settleFailure<Tx>(
 ): Promise<StepRow> {
   const { table } = database;
   const failure = toErrorPayload(error, values.types);
-  const until = performance.now() + SETTLE_MAX;
+  const until = AbortSignal.timeout(SETTLE_MAX);
   for (;;) {
     let written: readonly object[];
     try {
-      written = await database.run([table.fail(step, failure)]);
+      written = await database.run([table.fail(step, failure)], until);
       if (written.length === 0) {
-        const [row] = (await database.run([table.find(step)])) as readonly StepRow[];
+        const [row] = (await database.run([table.find(step)], until)) as readonly StepRow[];
         if (row !== undefined) return { ...row, attempt: Number(row.attempt) };
       }
     } catch (problem) {
       const mayPass = isConflict(problem) || connectionLost(problem);
-      if (!mayPass || performance.now() > until) throw unsettled(table.name, error, problem);
+      if (!mayPass || until.aborted) throw unsettled(table.name, error, problem);
       await delay(CONNECTION_DELAY);
       continue;
     }

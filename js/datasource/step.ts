@@ -36,8 +36,8 @@ export interface StepDatabase<Tx> {
   transact(transaction: StepTransaction, body: (tx: Tx) => Promised<string | null>): Promise<StepRow>;
   /** Runs `body` in a read-only transaction without a row. */
   read<T>(facts: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T>;
-  /** Runs statements in one transaction. Returns the rows of the last one. */
-  run(statements: readonly Statement[]): Promise<readonly object[]>;
+  /** Runs statements in one transaction. Returns the rows of the last one. `signal` ends the wait for the database. */
+  run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly object[]>;
 }
 
 /** A value, or a promise of it. */
