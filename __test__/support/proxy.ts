@@ -8,13 +8,20 @@ import { type Deferred, deferred } from './async.ts';
 /** The beginning of a connection that asks a Postgres server to cancel a statement. */
 const CANCEL = Buffer.from([0, 0, 0, 16, 4, 210, 22, 46]);
 
+/** A message at which a connection breaks off. */
+interface Break {
+  readonly bytes: string;
+  readonly when: 'before' | 'after';
+  readonly came: Deferred<void>;
+}
+
 export class Proxy {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   /** The bytes that block the proxy when they arrive. */
   #awaited: { readonly bytes: string; readonly came: Deferred<void> } | undefined;
   /** The bytes whose connection breaks off when they arrive. */
-  #fatal: { readonly bytes: string; readonly when: 'before' | 'after'; readonly came: Deferred<void> } | undefined;
+  #fatal: Break | undefined;
   /** Data that clients have sent since the proxy was blocked, with its destination. */
   #held: [Socket, Buffer][] | undefined;
   /** Data of each client that connected since the recording began. */
@@ -97,7 +104,7 @@ export class Proxy {
     return came.promise;
   }
 
-  #breakOff(client: Socket, server: Socket, data: Buffer, { when, came }: NonNullable<Proxy['#fatal']>): void {
+  #breakOff(client: Socket, server: Socket, data: Buffer, { when, came }: Break): void {
     if (when === 'before') {
       client.destroy();
       came.resolve();
