@@ -18,9 +18,24 @@ import { replay } from './replay.mjs';
 import { scale } from './scale.mjs';
 import { start } from './start.mjs';
 import { threads } from './threads.mjs';
+import { transactions } from './transactions.mjs';
 import { waits } from './waits.mjs';
 
-export const workloads = [chain, hello, latency, start, fanOut, replay, flatness, idle, scale, threads, waits, driver];
+export const workloads = [
+  chain,
+  hello,
+  latency,
+  start,
+  fanOut,
+  replay,
+  flatness,
+  idle,
+  scale,
+  threads,
+  waits,
+  transactions,
+  driver,
+];
 
 /** Questions of the project that the benchmark does not answer yet. */
 export const notMeasured = [{ name: 'power loss', why: 'a commit is trusted to be durable once fsync has returned' }];

@@ -12,7 +12,16 @@ import {
   settles,
   type TransactionFacts,
 } from './step.ts';
-import { checkTable, DEFAULT_TABLE, type Dialect, type Statement, type StepRow, StepsTable } from './steps-table.ts';
+import {
+  checkTable,
+  DEFAULT_TABLE,
+  type Dialect,
+  type FoundStep,
+  foundIn,
+  type Statement,
+  type StepRow,
+  StepsTable,
+} from './steps-table.ts';
 import { untilAborted } from './until-aborted.ts';
 
 /** The properties that a transaction should have. */
@@ -88,18 +97,22 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     const { step, isolation } = transaction;
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
     const isLookApart = isolation === 'serializable' && this.table.dialect === 'postgres';
-    const before = isLookApart ? rowOf(await this.run([this.table.find(step)])) : undefined;
+    const before = isLookApart ? foundIn(await this.run([this.table.find(step)])).row : undefined;
     if (settles(before, step)) return before;
     return this.adapter.transaction(async (tx) => {
-      const found = isLookApart ? before : rowOf(await this.own(tx, this.table.find(step)));
+      const { row, begun } = await this.look(tx, isLookApart ? this.table.begun() : this.table.find(step));
+      const found = isLookApart ? before : row;
       if (settles(found, step)) return found;
-      const mark = this.table.mark(step);
-      if (mark !== undefined) await this.own(tx, mark);
       const output = await this.call(tx, transaction, body);
-      const write = found === undefined ? this.table.insert(step, output) : this.table.replace(step, output);
+      const write =
+        found === undefined ? this.table.insert(step, output, begun, false) : this.table.replace(step, output, begun);
       if ((await this.own(tx, write)).length === 0) throw new StepTaken();
       return { attempt: step.attempt, output, error: null };
     }, optionsOf(transaction));
+  }
+
+  private async look(tx: Tx, statement: Statement): Promise<FoundStep> {
+    return foundIn(await this.own(tx, statement));
   }
 
   read<T>(facts: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
@@ -136,10 +149,4 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
 
 function optionsOf({ isolation, isReadOnly, signal }: TransactionFacts): TransactionOptions {
   return { isolation, readOnly: isReadOnly, signal };
-}
-
-function rowOf([row]: readonly object[]): StepRow | undefined {
-  if (row === undefined) return undefined;
-  const { attempt, output, error } = row as StepRow;
-  return { attempt: Number(attempt), output, error };
 }

@@ -16,7 +16,18 @@ import {
   settles,
   type TransactionFacts,
 } from './step.ts';
-import { checkTable, DEFAULT_TABLE, type Statement, type StepRow, StepsTable, textOf } from './steps-table.ts';
+import {
+  BEGUN,
+  checkTable,
+  DEFAULT_TABLE,
+  type FoundStep,
+  foundIn,
+  type Statement,
+  type StepAttempt,
+  type StepRow,
+  StepsTable,
+  textOf,
+} from './steps-table.ts';
 import { untilAborted } from './until-aborted.ts';
 
 export type { Datasource, DatasourceActivityOptions, TransactionalFunction } from './datasource.ts';
@@ -63,12 +74,13 @@ export function pgDatasource(pool: Pool, options?: PgDatasourceOptions): Datasou
 class PgDatabase implements StepDatabase<PoolClient> {
   readonly table: StepsTable;
   private readonly pool: Pool;
-  private readonly idleMs: number;
+  /** Columns that apply the settings of a transaction, and tell the number of the server's process. */
+  private readonly settings: string;
 
   constructor(pool: Pool, table: string, idleMs: number) {
     this.table = new StepsTable('postgres', table);
     this.pool = pool;
-    this.idleMs = idleMs;
+    this.settings = `pg_backend_pid() AS pid, set_config('idle_in_transaction_session_timeout', '${idleMs}', true)`;
     if (!pool.listeners('error').includes(ignoreError)) pool.on('error', ignoreError);
   }
 
@@ -76,19 +88,20 @@ class PgDatabase implements StepDatabase<PoolClient> {
     const { step } = transaction;
     return this.withClient(transaction, async (client) => {
       const found = await this.begin(client, transaction);
-      if (settles(found, step)) {
+      if (settles(found.row, step)) {
         await client.rollback();
-        return found;
+        return found.row;
       }
       const output = await client.call(body);
-      await this.commit(client, transaction, found, output);
+      await this.commit(client, step, found, output);
       return { attempt: step.attempt, output, error: null };
     });
   }
 
   read<T>(facts: TransactionFacts, body: (tx: PoolClient) => Promised<T>): Promise<T> {
     return this.withClient(facts, async (client) => {
-      client.pid = pidIn(await client.query(`${begin(facts)} READ ONLY; ${this.settings()}`));
+      const results = await client.query(`${begin(facts)} READ ONLY; SELECT ${this.settings}`);
+      client.pid = Number(results.at(-1)?.rows[0]?.pid);
       const output = await client.call(body);
       await client.query('COMMIT');
       return output;
@@ -107,37 +120,34 @@ class PgDatabase implements StepDatabase<PoolClient> {
   }
 
   /** Begins the transaction of a step, and returns the step's row. */
-  private async begin(client: StepClient, transaction: StepTransaction): Promise<StepRow | undefined> {
+  private async begin(client: StepClient, transaction: StepTransaction): Promise<FoundStep> {
     const { step, isolation } = transaction;
-    const find = literal(this.table.find(step));
-    const mark = literal(this.table.mark(step) as Statement);
+    const find = literal(this.table.find(step, this.settings));
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
-    const looks =
-      isolation === 'serializable' ? ['BEGIN', find, 'COMMIT', begin(transaction)] : [begin(transaction), find];
-    const result = await client.query([...looks, this.settings(), mark].join('; ')).catch((error) => {
+    const apart = `BEGIN; ${find}; COMMIT; ${begin(transaction)}; SELECT ${this.settings}, ${BEGUN} AS begun`;
+    const text = isolation === 'serializable' ? apart : `${begin(transaction)}; ${find}`;
+    const results = await client.query(text).catch((error) => {
       throw explained(error, this.table);
     });
-    client.pid = pidIn(result);
-    const row = result[looks.indexOf(find)]?.rows[0];
-    return row === undefined ? undefined : { ...row, attempt: Number(row.attempt) };
+    const [last, first] = [results.at(-1)?.rows ?? [], results[1]?.rows ?? []];
+    client.pid = Number(last[0]?.pid);
+    return { row: foundIn(first).row, begun: foundIn(last).begun };
   }
 
-  /** Writes the row of the step and commits. */
-  private async commit(
-    client: StepClient,
-    { step }: StepTransaction,
-    found: StepRow | undefined,
-    output: string | null,
-  ): Promise<void> {
-    const write = found === undefined ? this.table.insert(step, output) : this.table.replace(step, output);
-    // The division by zero fails the transaction if no row was written, in the same round trip.
-    const result = await client
-      .query(`WITH written AS (${literal(write)}) SELECT 1 / count(*) FROM written; COMMIT`)
-      .catch((error) => {
-        if (property(error, 'code') === DIVISION_BY_ZERO) throw new StepTaken();
-        throw explained(error, this.table);
-      });
-    if (result.at(-1)?.command !== 'COMMIT') throw new StepTaken();
+  /** Writes the row of the step and commits, in one round trip if no attempt has failed before. */
+  private async commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<void> {
+    const { row, begun } = found;
+    try {
+      if (row === undefined) {
+        await client.query(`${literal(this.table.insert(step, output, begun, true))}; COMMIT`);
+        return;
+      }
+      const [replaced] = await client.query(literal(this.table.replace(step, output, begun)));
+      if (replaced?.rowCount === 0) throw new StepTaken();
+      await client.query('COMMIT');
+    } catch (error) {
+      throw explained(error, this.table);
+    }
   }
 
   /** Takes a client of the pool, unless the signal is aborted before there is one. */
@@ -149,10 +159,6 @@ class PgDatabase implements StepDatabase<PoolClient> {
     } catch (error) {
       throw explained(error, this.table);
     }
-  }
-
-  private settings(): string {
-    return `SELECT pg_backend_pid() AS pid, set_config('idle_in_transaction_session_timeout', '${this.idleMs}', true)`;
   }
 
   private async withClient<T>(facts: TransactionFacts, work: (client: StepClient) => Promise<T>): Promise<T> {
@@ -280,13 +286,7 @@ class SilentServer extends Error {
   }
 }
 
-const DIVISION_BY_ZERO = '22012';
 const NEVER = new AbortController().signal;
-
-/** Returns the number of the server's process, which the settings of a transaction tell. */
-function pidIn(results: readonly QueryResult[]): number {
-  return Number(results.find(({ rows }) => rows[0]?.pid !== undefined)?.rows[0]?.pid);
-}
 
 function begin({ isolation }: TransactionFacts): string {
   return isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`;

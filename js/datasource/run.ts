@@ -10,7 +10,7 @@ import { property } from '../util/show.ts';
 import { fromErrorPayload, fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 import { connectionLost, isConflict, messageOf } from './database-errors.ts';
 import { type Promised, type StepDatabase, StepTaken, type TransactionFacts } from './step.ts';
-import type { StepAttempt, StepRow } from './steps-table.ts';
+import { foundIn, type StepAttempt, type StepRow } from './steps-table.ts';
 
 /** Most runs of one attempt's transaction that the database rolls back because of other transactions. */
 const CONFLICT_TRIES = 20;
@@ -158,8 +158,8 @@ async function settleFailure<Tx>(
     try {
       written = await database.run([table.fail(step, failure)], until);
       if (written.length === 0) {
-        const [row] = (await database.run([table.find(step)], until)) as readonly StepRow[];
-        if (row !== undefined) return { ...row, attempt: Number(row.attempt) };
+        const { row } = foundIn(await database.run([table.find(step)], until));
+        if (row !== undefined) return row;
       }
     } catch (problem) {
       const mayPass = isConflict(problem) || connectionLost(problem);

@@ -12,7 +12,7 @@ import {
   settles,
   type TransactionFacts,
 } from './step.ts';
-import { type Statement, type StepRow, StepsTable, textOf } from './steps-table.ts';
+import { foundIn, type Statement, type StepRow, StepsTable, textOf } from './steps-table.ts';
 
 /** The parts of a synchronous connection that the datasource uses. */
 export interface SqliteConnection {
@@ -43,10 +43,13 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
 
   async transact({ step }: StepTransaction, body: (tx: Connection) => Promised<string | null>): Promise<StepRow> {
     return this.within('BEGIN IMMEDIATE', () => {
-      const [found] = this.own(this.table.find(step)) as StepRow[];
+      const { row: found } = foundIn(this.own(this.table.find(step)));
       if (settles(found, step)) return found;
       const output = this.call(body);
-      const write = found === undefined ? this.table.insert(step, output) : this.table.replace(step, output);
+      const write =
+        found === undefined
+          ? this.table.insert(step, output, undefined, false)
+          : this.table.replace(step, output, undefined);
       if (this.own(write).length === 0) throw new StepTaken();
       return { attempt: step.attempt, output, error: null };
     });

@@ -19,6 +19,23 @@ export interface StepRow {
   readonly error: string | null;
 }
 
+/** The answer of a database to the question for the row of a step. */
+export interface FoundStep {
+  readonly row: StepRow | undefined;
+  /** The begin of the transaction by the database's clock, µs; `undefined` if the database does not tell. */
+  readonly begun: string | undefined;
+}
+
+/** Reads the row that the statement of {@link StepsTable.find} returned. */
+export function foundIn([first]: readonly object[]): FoundStep {
+  const { attempt, output, error, begun } = (first ?? {}) as Partial<StepRow & { begun: string | number }>;
+  const row =
+    attempt === undefined || attempt === null
+      ? undefined
+      : { attempt: Number(attempt), output: output ?? null, error: error ?? null };
+  return { row, begun: begun === undefined ? undefined : String(begun) };
+}
+
 /** The identity of a step, and the attempt that runs it. */
 export interface StepAttempt {
   /** The idempotency key of the activity. */
@@ -54,8 +71,8 @@ export function checkTable(value: unknown, path: string): void {
   throw new TypeError(`${path} must be the name of a table, such as 'perdure_steps' or 'app.perdure_steps'`);
 }
 
-/** The setting that is local to a transaction, by which a step finds that its function has ended the transaction. */
-const MARK = 'perdure.step';
+/** The begin of a transaction by the server's clock, µs. Another transaction of the same connection has another one. */
+export const BEGUN = '(extract(epoch FROM now()) * 1000000)::bigint';
 
 /** Makes the statements on one table. */
 export class StepsTable {
@@ -101,30 +118,36 @@ export class StepsTable {
     return this.migrationTexts().map((text) => sql`${raw(text)}`);
   }
 
-  /** Returns the statement that finds the row of a step. */
-  find({ key }: StepAttempt): Statement {
-    return sql`SELECT attempt, output, error FROM ${this.table} WHERE key = ${key}`;
+  /** Returns the statement that finds the row of a step. It always returns one row; see {@link foundIn}. */
+  find({ key }: StepAttempt, more?: string): Statement {
+    const begun = this.dialect === 'postgres' ? `, ${BEGUN} AS begun` : '';
+    const others = more === undefined ? '' : `, ${more}`;
+    return sql`SELECT s.attempt, s.output, s.error${raw(begun)}${raw(others)}
+      FROM (SELECT 1) AS one LEFT JOIN ${this.table} AS s ON s.key = ${key}`;
   }
 
-  /** Returns the statement that marks the transaction, if the dialect has settings. It comes before the function. */
-  mark({ key }: StepAttempt): Statement | undefined {
-    return this.dialect === 'postgres' ? sql`SELECT set_config(${raw(`'${MARK}'`)}, ${key}, true)` : undefined;
+  /** Returns the statement that tells when the transaction began. */
+  begun(): Statement {
+    return sql`SELECT ${raw(BEGUN)} AS begun`;
   }
 
   /**
-   * Returns the statement that inserts the row of a success. It returns no row if there is one already. A transaction
-   * that lost its mark breaks the rule that `store` is not null.
+   * Returns the statement that inserts the row of a success. A transaction that began at another time than `begun`
+   * breaks the rule that `store` is not null.
+   *
+   * @param orFail - true: the statement fails if there is a row; false: it then returns no row
    */
-  insert({ key, store, instanceId, executionId, attempt }: StepAttempt, output: string | null): Statement {
+  insert(step: StepAttempt, output: string | null, begun: string | undefined, orFail: boolean): Statement {
+    const { key, store, instanceId, executionId, attempt } = step;
+    const unless = raw(orFail ? '' : ' ON CONFLICT (key) DO NOTHING RETURNING key');
     return sql`INSERT INTO ${this.table} (key, store, instance, execution, attempt, output)
-      VALUES (${key}, ${this.ifMarked(key, store)}, ${instanceId}, ${executionId}, ${attempt}, ${output})
-      ON CONFLICT (key) DO NOTHING RETURNING key`;
+      VALUES (${key}, ${ifBegun(store, begun)}, ${instanceId}, ${executionId}, ${attempt}, ${output})${unless}`;
   }
 
   /** Returns the statement that makes the failure of an earlier attempt a success. It returns no row if it must not. */
-  replace({ key, store, attempt }: StepAttempt, output: string | null): Statement {
+  replace({ key, store, attempt }: StepAttempt, output: string | null, begun: string | undefined): Statement {
     return sql`UPDATE ${this.table}
-      SET attempt = ${attempt}, store = ${this.ifMarked(key, store)}, output = ${output}, error = NULL
+      SET attempt = ${attempt}, store = ${ifBegun(store, begun)}, output = ${output}, error = NULL
       WHERE key = ${key} AND error IS NOT NULL AND attempt < ${attempt} RETURNING key`;
   }
 
@@ -158,12 +181,6 @@ export class StepsTable {
   private get table(): Raw {
     return raw(this.quoted);
   }
-
-  private ifMarked(key: string, store: string): Statement {
-    return this.dialect === 'postgres'
-      ? sql`CASE WHEN current_setting(${raw(`'${MARK}'`)}, true) = ${key} THEN ${store} END`
-      : sql`${store}`;
-  }
 }
 
 /** A part of a statement that stands in its text. */
@@ -173,6 +190,11 @@ interface Raw {
 
 function raw(text: string): Raw {
   return { raw: text };
+}
+
+/** Returns the name of the store, or null if the transaction began at another time. */
+function ifBegun(store: string, begun: string | undefined): Statement {
+  return begun === undefined ? sql`${store}` : sql`CASE WHEN ${raw(BEGUN)} = ${raw(begun)} THEN ${store} END`;
 }
 
 type Part = string | number | null | Raw | Statement;
