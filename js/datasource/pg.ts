@@ -6,6 +6,7 @@ import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable } from '../util/options.ts';
 import { isRecord, property, show } from '../util/show.ts';
 import { guarded } from './client-guard.ts';
+import { sqlStateOf } from './database-errors.ts';
 import { type Datasource, datasourceOf } from './datasource.ts';
 import { explained } from './explained-error.ts';
 import {
@@ -74,12 +75,17 @@ export function pgDatasource(pool: Pool, options?: PgDatasourceOptions): Datasou
 class PgDatabase implements StepDatabase<PoolClient> {
   readonly table: StepsTable;
   private readonly pool: Pool;
+  /** The end of the names of prepared statements: the same name is the same statement. */
+  private readonly suffix: string;
+  /** False once a connection was found without the statements that it had prepared. */
+  private keepsStatements = true;
   /** Columns that apply the settings of a transaction, and tell the number of the server's process. */
   private readonly settings: string;
 
   constructor(pool: Pool, table: string, idleMs: number) {
     this.table = new StepsTable('postgres', table);
     this.pool = pool;
+    this.suffix = `${idleMs}_${table.replaceAll(/\W/g, '_')}`;
     this.settings = `pg_backend_pid() AS pid, set_config('idle_in_transaction_session_timeout', '${idleMs}', true)`;
     if (!pool.listeners('error').includes(ignoreError)) pool.on('error', ignoreError);
   }
@@ -112,42 +118,79 @@ class PgDatabase implements StepDatabase<PoolClient> {
     const facts = { isolation: undefined, isReadOnly: false, signal };
     const text = statements.map((statement) => literal(statement)).join(';\n');
     return this.withClient(facts, async (client) => {
-      const result = await client.query(`BEGIN;\n${text};\nCOMMIT`).catch((error) => {
-        throw explained(error, this.table);
-      });
-      return result.at(-2)?.rows ?? [];
+      const results = await this.own(client, `BEGIN;\n${text};\nCOMMIT`);
+      return results.at(-2)?.rows ?? [];
     });
   }
 
   /** Begins the transaction of a step, and returns the step's row. */
   private async begin(client: StepClient, transaction: StepTransaction): Promise<FoundStep> {
     const { step, isolation } = transaction;
-    const find = literal(this.table.find(step, this.settings));
+    await this.prepare(client);
+    const find = this.statement(client, 'find', this.table.find(step, this.settings));
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
     const apart = `BEGIN; ${find}; COMMIT; ${begin(transaction)}; SELECT ${this.settings}, ${BEGUN} AS begun`;
-    const text = isolation === 'serializable' ? apart : `${begin(transaction)}; ${find}`;
-    const results = await client.query(text).catch((error) => {
-      throw explained(error, this.table);
+    const isApart = isolation === 'serializable';
+    const results = await this.own(client, isApart ? apart : `${begin(transaction)}; ${find}`).catch((error) => {
+      if (sqlStateOf(error) !== UNKNOWN_STATEMENT) throw error;
+      this.keepsStatements = false;
+      throw new StepTaken();
     });
-    const [last, first] = [results.at(-1)?.rows ?? [], results[1]?.rows ?? []];
-    client.pid = Number(last[0]?.pid);
-    return { row: foundIn(first).row, begun: foundIn(last).begun };
+    const answers = results.flatMap(({ rows }) => rows);
+    client.pid = Number(answers.at(-1)?.pid);
+    return { row: foundIn(answers.slice(0, 1)).row, begun: foundIn(answers.slice(-1)).begun };
   }
 
   /** Writes the row of the step and commits, in one round trip if no attempt has failed before. */
   private async commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<void> {
     const { row, begun } = found;
+    if (row === undefined) {
+      const insert = this.statement(client, 'insert', this.table.insert(step, output, begun, true));
+      await this.own(client, `${insert}; COMMIT`);
+      return;
+    }
+    const [replaced] = await this.own(client, literal(this.table.replace(step, output, begun)));
+    if (replaced?.rowCount === 0) throw new StepTaken();
+    await this.own(client, 'COMMIT');
+  }
+
+  /** Sends statements of the datasource itself as one text. */
+  private async own(client: StepClient, text: string): Promise<QueryResult[]> {
     try {
-      if (row === undefined) {
-        await client.query(`${literal(this.table.insert(step, output, begun, true))}; COMMIT`);
-        return;
-      }
-      const [replaced] = await client.query(literal(this.table.replace(step, output, begun)));
-      if (replaced?.rowCount === 0) throw new StepTaken();
-      await client.query('COMMIT');
+      return await client.query(text);
     } catch (error) {
       throw explained(error, this.table);
     }
+  }
+
+  /**
+   * Prepares the statements of each step, once for each connection. This comes before the transaction: nothing that the
+   * function does may run again because of them.
+   */
+  private async prepare(client: StepClient): Promise<void> {
+    const names = preparedBy(client.connection);
+    if (!this.keepsStatements || names.has(this.suffix)) return;
+    const step: StepAttempt = { key: '', store: '', instanceId: '', executionId: 0, attempt: 0 };
+    const texts = {
+      find: this.table.find(step, this.settings),
+      insert: this.table.insert(step, '', '0', true),
+    };
+    const all = Object.entries(texts).map(
+      ([kind, statement]) => `PREPARE perdure_${kind}_${this.suffix} AS ${textOf(statement, (n) => `$${n}`)}`,
+    );
+    await client.query(all.join('; ')).catch((error) => {
+      if (property(error, 'code') !== DUPLICATE_STATEMENT) throw explained(error, this.table);
+      // Behind a pooler: each transaction may have another connection.
+      this.keepsStatements = false;
+    });
+    names.add(this.suffix);
+  }
+
+  /** Returns the text that runs a statement, prepared or not. */
+  private statement(client: StepClient, kind: 'find' | 'insert', statement: Statement): string {
+    if (!this.keepsStatements || !preparedBy(client.connection).has(this.suffix)) return literal(statement);
+    const values = statement.values.map((value) => valueText(value)).join(', ');
+    return `EXECUTE perdure_${kind}_${this.suffix}(${values})`;
   }
 
   /** Takes a client of the pool, unless the signal is aborted before there is one. */
@@ -185,21 +228,21 @@ class StepClient {
   /** The reason for which the server ended the connection while no statement ran. */
   lost: Error | undefined;
   private readonly pool: Pool;
-  private readonly client: PoolClient;
+  readonly connection: PoolClient;
   private readonly signal: AbortSignal;
   private isBroken = false;
   private isSilent = false;
 
   constructor(pool: Pool, client: PoolClient, signal: AbortSignal) {
     this.pool = pool;
-    this.client = client;
+    this.connection = client;
     this.signal = signal;
     client.on('error', this.onError);
   }
 
   /** Sends statements as one text. Returns the result of each. */
   async query(text: string): Promise<QueryResult[]> {
-    const result: QueryResult | QueryResult[] = await this.unlessSilent(this.client.query(text));
+    const result: QueryResult | QueryResult[] = await this.unlessSilent(this.connection.query(text));
     return Array.isArray(result) ? result : [result];
   }
 
@@ -229,7 +272,7 @@ class StepClient {
 
   /** Calls the user's function, until the signal is aborted. */
   async call<T>(body: (tx: PoolClient) => Promised<T>): Promise<T> {
-    const guard = guarded(this.client);
+    const guard = guarded(this.connection);
     try {
       return await untilAborted(
         this.signal,
@@ -243,15 +286,15 @@ class StepClient {
 
   async rollback(): Promise<void> {
     try {
-      if (!this.isSilent) await this.unlessSilent(this.client.query('ROLLBACK'));
+      if (!this.isSilent) await this.unlessSilent(this.connection.query('ROLLBACK'));
     } catch {
       this.isBroken = true;
     }
   }
 
   release(): void {
-    this.client.off('error', this.onError);
-    this.client.release(this.isBroken);
+    this.connection.off('error', this.onError);
+    this.connection.release(this.isBroken);
   }
 
   private readonly onError = (error: Error): void => {
@@ -262,7 +305,7 @@ class StepClient {
   /** Cancels the statement that runs. It may arrive late, so the client is not used again. */
   private async cancel(): Promise<void> {
     this.isBroken = true;
-    const { constructor: Client } = this.client as unknown as { constructor: new (options: object) => PoolClient };
+    const { constructor: Client } = this.connection as unknown as { constructor: new (options: object) => PoolClient };
     const other = new Client(this.pool.options);
     other.on('error', ignoreError);
     try {
@@ -292,12 +335,26 @@ function begin({ isolation }: TransactionFacts): string {
   return isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`;
 }
 
+/** The suffixes of the statements that connections have prepared. */
+const prepared = new WeakMap<PoolClient, Set<string>>();
+
+function preparedBy(client: PoolClient): Set<string> {
+  const names = prepared.get(client) ?? new Set();
+  prepared.set(client, names);
+  return names;
+}
+
+/** Codes of Postgres. */
+const UNKNOWN_STATEMENT = '26000';
+const DUPLICATE_STATEMENT = '42P05';
+
 /** Returns the text of a statement with its values. A text of several statements cannot have parameters. */
 function literal(statement: Statement): string {
-  return textOf(statement, (n) => {
-    const value = statement.values[n - 1] ?? null;
-    return typeof value === 'string' ? quoted(value) : String(value ?? 'NULL');
-  });
+  return textOf(statement, (n) => valueText(statement.values[n - 1] ?? null));
+}
+
+function valueText(value: string | number | null): string {
+  return typeof value === 'string' ? quoted(value) : String(value ?? 'NULL');
 }
 
 /** Returns a text as a literal, whatever `standard_conforming_strings` says. */

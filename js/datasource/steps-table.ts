@@ -194,7 +194,9 @@ function raw(text: string): Raw {
 
 /** Returns the name of the store, or null if the transaction began at another time. */
 function ifBegun(store: string, begun: string | undefined): Statement {
-  return begun === undefined ? sql`${store}` : sql`CASE WHEN ${raw(BEGUN)} = ${raw(begun)} THEN ${store} END`;
+  return begun === undefined
+    ? sql`${store}`
+    : sql`CASE WHEN ${raw(BEGUN)} = ${begun}${raw('::bigint')} THEN ${store}${raw('::text')} END`;
 }
 
 type Part = string | number | null | Raw | Statement;
