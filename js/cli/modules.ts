@@ -3,6 +3,7 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
+import { type Datasource, isDatasource } from '../datasource/datasource.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { isList } from '../util/show.ts';
 import { usageError } from './exit.ts';
@@ -36,6 +37,20 @@ function typescriptAdvice(): string {
     : `Node ${version} does not run TypeScript: Node 22.18, 23.6 and later do, for types that can be erased.`;
   return `${runs} Compile the module and pass the JavaScript file, or run the command with a loader: \
 NODE_OPTIONS='--import tsx' npx perdure …`;
+}
+
+/** Returns the datasources that modules export, by the names of the exports. */
+export async function datasourcesOf(
+  paths: readonly string[],
+): Promise<{ readonly name: string; readonly datasource: Datasource<unknown> }[]> {
+  const found: { name: string; datasource: Datasource<unknown> }[] = [];
+  for (const path of paths) {
+    const exported = Object.entries(await exportsOfModule(path)).filter(([, value]) => isDatasource(value));
+    if (exported.length === 0)
+      throw usageError(`${path} exports no datasource: export what pgDatasource or another of its kind returned`);
+    for (const [name, value] of exported) found.push({ name, datasource: value as Datasource<unknown> });
+  }
+  return found;
 }
 
 /** Returns the orchestrations that modules export, under any name and in lists. */

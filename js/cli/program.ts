@@ -10,6 +10,7 @@ import { check } from './commands/check.ts';
 import { completion } from './commands/completion.ts';
 import { control } from './commands/control.ts';
 import { dashboard } from './commands/dashboard.ts';
+import { datasource } from './commands/datasource.ts';
 import { doctor } from './commands/doctor.ts';
 import { exporting } from './commands/export.ts';
 import { history } from './commands/history.ts';
@@ -95,6 +96,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     backup,
     dashboard,
     migrate,
+    datasource,
   ];
   for (const add of commands) add(cli);
   completion(program);

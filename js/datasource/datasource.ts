@@ -5,6 +5,7 @@ import type { ActivityContext } from '../activity/activity-context.ts';
 import { ACTIVITY_OPTIONS, type ActivityOptions } from '../activity/activity-options.ts';
 import type { Client } from '../client/client.ts';
 import { bool, checkName, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
+import { property } from '../util/show.ts';
 import { checkSchema, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
 import { runRead, runStep, withRetries } from './run.ts';
 import { ISOLATIONS, type Isolation, type StepDatabase } from './step.ts';
@@ -85,6 +86,11 @@ const OPTIONS: OptionTable = {
 };
 
 type GivenOptions = DatasourceActivityOptions & { input?: StandardSchema | undefined };
+
+/** True if `value` is a datasource, of this or another copy of this package. */
+export function isDatasource(value: unknown): value is Datasource<unknown> {
+  return property(value, 'kind') === 'datasource' && typeof property(value, 'installStatements') === 'function';
+}
 
 /** Returns the datasource of a database. */
 export function datasourceOf<Tx>(database: StepDatabase<Tx>): Datasource<Tx> {
