@@ -7,8 +7,9 @@ import { join } from 'node:path';
 
 import Database from 'better-sqlite3';
 import type { ActivityContext, ActivityDefinition } from 'perdure';
-import { betterSqlite3Datasource } from 'perdure/better-sqlite3';
-import type { DatasourceActivityOptions } from 'perdure/datasource';
+import { betterSqlite3Datasource, type SqliteConnection, type SqliteDatasourceOptions } from 'perdure/better-sqlite3';
+import type { Datasource, DatasourceActivityOptions } from 'perdure/datasource';
+import { nodeSqliteDatasource } from 'perdure/node-sqlite';
 import { pgDatasource } from 'perdure/pg';
 import { Pool, type PoolClient } from 'pg';
 
@@ -74,39 +75,56 @@ const postgres: DatabaseKind = {
   },
 };
 
-const betterSqlite3: DatabaseKind = {
-  name: 'better-sqlite3',
-  isPostgres: false,
-  async create() {
-    const folder = mkdtempSync(join(tmpdir(), 'perdure-bank-'));
-    const database = new Database(join(folder, 'bank.db'));
-    database.pragma('journal_mode = wal');
-    const on = (table?: string) => {
-      const datasource = betterSqlite3Datasource(database, table === undefined ? {} : { table });
-      return {
-        install: () => datasource.install(),
-        sweep: (client: any) => datasource.sweep(client),
-        step: (name: string, body: Body, options?: DatasourceActivityOptions) =>
-          datasource.activity(name, (tx, input: any, ctx) => body(queryOf(tx), input, ctx), options),
-      };
-    };
-    return {
-      ...on(),
-      query: async (text) => queryOf(database)(text) as any[],
-      other: on,
-      close: async () => {
-        database.close();
-        rmSync(folder, { recursive: true });
-      },
-    };
-  },
-};
+/** The parts of a SQLite library that the tests use. */
+interface SqliteLibrary<Connection extends SqliteConnection> {
+  open(path: string): Connection & { close(): unknown };
+  datasource(connection: Connection, options: SqliteDatasourceOptions): Datasource<Connection>;
+}
 
-function queryOf(database: Database.Database): Query {
-  return (text) => {
-    const statement = database.prepare(text);
-    return statement.reader ? statement.all() : (statement.run(), []);
+function sqlite<Connection extends SqliteConnection>(name: string, library: SqliteLibrary<Connection>): DatabaseKind {
+  return {
+    name,
+    isPostgres: false,
+    async create() {
+      const folder = mkdtempSync(join(tmpdir(), 'perdure-bank-'));
+      const database = library.open(join(folder, 'bank.db'));
+      database.prepare('pragma journal_mode = wal').all();
+      const on = (table?: string) => {
+        const datasource = library.datasource(database, table === undefined ? {} : { table });
+        return {
+          install: () => datasource.install(),
+          sweep: (client: any) => datasource.sweep(client),
+          step: (step: string, body: Body, options?: DatasourceActivityOptions) =>
+            datasource.activity(step, (tx, input: any, ctx) => body(queryOf(tx), input, ctx), options),
+        };
+      };
+      return {
+        ...on(),
+        query: async (text) => queryOf(database)(text),
+        other: on,
+        close: async () => {
+          database.close();
+          rmSync(folder, { recursive: true });
+        },
+      };
+    },
   };
 }
 
-export const DATABASES: readonly DatabaseKind[] = [postgres, betterSqlite3];
+/** The module of Node 22.5 and later. */
+const nodeSqlite = process.getBuiltinModule?.('node:sqlite' as 'fs') as any;
+
+function queryOf(database: SqliteConnection): (text: string) => any[] {
+  return (text) => {
+    const statement = database.prepare(text);
+    return statement.reader === false ? (statement.run(), []) : statement.all();
+  };
+}
+
+export const DATABASES: readonly DatabaseKind[] = [
+  postgres,
+  sqlite('better-sqlite3', { open: (path) => new Database(path), datasource: betterSqlite3Datasource }),
+  ...(nodeSqlite === undefined
+    ? []
+    : [sqlite('node:sqlite', { open: (path) => new nodeSqlite.DatabaseSync(path), datasource: nodeSqliteDatasource })]),
+];
