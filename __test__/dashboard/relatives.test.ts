@@ -201,7 +201,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       const id = store.id('alone');
       await store.client.startOrchestration(id, 'nobody registers it');
       const page = await open(at(await served(), id));
-      await panelOf(page).getByRole('button', { name: 'Look for some' }).click();
+      await panelOf(page).getByRole('button', { name: 'Show relatives' }).click();
       await panelOf(page).getByText('This instance has no children.').waitFor();
       await store.client.terminateInstance(id);
     });

@@ -37,7 +37,7 @@ export function Tree({ id, isKnown }: TreeProps): JSX.Element {
           </button>
         ) : (
           <button type="button" onClick={() => setAsked(true)}>
-            Look for some
+            Show relatives
           </button>
         )}
       </div>
