@@ -1,4 +1,4 @@
-// Transactional steps on `pg` while connections break, servers fall silent, transactions collide and rights are missing.
+// Transactional steps on `pg` while connections break, transactions collide and rights are missing.
 
 import { randomUUID } from 'node:crypto';
 import { type ActivityDefinition, defineOrchestration, TimeoutError } from 'perdure';
@@ -57,7 +57,8 @@ describe('a step that is out of time', () => {
     const error = await run(step).catch(({ cause }) => cause);
     expect(error).toBeInstanceOf(TimeoutError);
     const { rows } = await pool.query(
-      `select from pg_stat_activity where query like '%pg_sleep(600), ''${schema}%' and pid <> pg_backend_pid() and state = 'active'`,
+      `select from pg_stat_activity where query like '%pg_sleep(600), ''${schema}%'
+       and pid <> pg_backend_pid() and state = 'active'`,
     );
     expect(rows).toEqual([]);
     expect(await lines()).toBe(0);

@@ -1,4 +1,4 @@
-// Transactional steps in the user's database, which is the one of the store on Postgres, and a file beside it on SQLite.
+// Transactional steps in the user's database: the one of the store on Postgres, and a file beside the store on SQLite.
 
 import { assertCompleted, runAll, withRuntime } from '../lib/session.mjs';
 import { intervals, median } from '../lib/stats.mjs';
