@@ -28,6 +28,9 @@ const LOST_MESSAGES = /^(Connection terminated|Client has encountered a connecti
 const SQLITE_BUSY = 5;
 const SQLITE_LOCKED = 6;
 
+/** Prisma's own codes, which have as many characters as those of Postgres. */
+const OF_PRISMA = /^P[1-9]/;
+
 /** Levels of causes that are looked at. */
 const DEPTH_MAX = 6;
 
@@ -45,7 +48,7 @@ export function connectionLost(error: unknown): boolean {
 export function sqlStateOf(error: unknown): string | undefined {
   let found: string | undefined;
   some(error, (code) => {
-    if (/^[0-9A-Z]{5}$/.test(code)) found ??= code;
+    if (/^[0-9A-Z]{5}$/.test(code) && !OF_PRISMA.test(code)) found ??= code;
     return found !== undefined;
   });
   return found;
