@@ -109,7 +109,7 @@ export class StepsTable {
   at ${time} NOT NULL DEFAULT ${now}
 )`;
     // Two processes that make the table at once would both find it missing.
-    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('perdure ${this.name}', 0))`;
+    const lock = `SELECT pg_advisory_xact_lock(hashtextextended('perdure ${this.name}', 0))::text`;
     return isPostgres ? [lock, create] : [create];
   }
 
