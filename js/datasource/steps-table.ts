@@ -174,7 +174,7 @@ export class StepsTable {
   delete(keys: readonly string[]): Statement {
     const list = JSON.stringify(keys);
     return this.dialect === 'postgres'
-      ? sql`DELETE FROM ${this.table} WHERE key IN (SELECT jsonb_array_elements_text(${list}::jsonb))`
+      ? sql`DELETE FROM ${this.table} WHERE key IN (SELECT jsonb_array_elements_text(${list}::text::jsonb))`
       : sql`DELETE FROM ${this.table} WHERE key IN (SELECT value FROM json_each(${list}))`;
   }
 
