@@ -1,6 +1,9 @@
 // Datasources on any library: the interface that it meets, and the steps on top of it.
 
+import { setTimeout as delay } from 'node:timers/promises';
+
 import { checkOptions, func, type OptionTable, oneOf } from '../util/options.ts';
+import { property } from '../util/show.ts';
 import { type Datasource, datasourceOf } from './datasource.ts';
 import { explained } from './explained-error.ts';
 import {
@@ -16,8 +19,8 @@ import {
   checkTable,
   DEFAULT_TABLE,
   type Dialect,
-  type FoundStep,
   foundIn,
+  PID,
   type Statement,
   type StepRow,
   StepsTable,
@@ -30,7 +33,10 @@ export interface TransactionOptions {
   readonly isolation: Isolation | undefined;
   /** True if the transaction only reads. */
   readonly readOnly: boolean;
-  /** Aborted when the transaction is to end early. A library that can cancel a query does so. */
+  /**
+   * Aborted when the transaction is to end early. On Postgres the datasource cancels the running query itself, through
+   * another connection of the library.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -84,6 +90,9 @@ export function defineDatasource<Tx>(adapter: DatasourceAdapter<Tx>, options?: D
   return datasourceOf(new AdaptedDatabase(adapter, new StepsTable(adapter.dialect, table)));
 }
 
+/** Longest wait for another connection that cancels a query, ms. */
+const CANCEL_MAX = 5_000;
+
 class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
   readonly table: StepsTable;
   private readonly adapter: DatasourceAdapter<Tx>;
@@ -96,14 +105,16 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
   async transact(transaction: StepTransaction, body: (tx: Tx) => Promised<string | null>): Promise<StepRow> {
     const { step, isolation } = transaction;
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
-    const isLookApart = isolation === 'serializable' && this.table.dialect === 'postgres';
+    const isLookApart = isolation === 'serializable' && this.isPostgres;
     const before = isLookApart ? foundIn(await this.run([this.table.find(step)])).row : undefined;
     if (settles(before, step)) return before;
     return this.adapter.transaction(async (tx) => {
-      const { row, begun } = await this.look(tx, isLookApart ? this.table.begun() : this.table.find(step));
+      const pid = this.isPostgres ? PID : undefined;
+      const rows = await this.own(tx, isLookApart ? this.table.begun(PID) : this.table.find(step, pid));
+      const { row, begun } = foundIn(rows);
       const found = isLookApart ? before : row;
       if (settles(found, step)) return found;
-      const output = await this.call(tx, transaction, body);
+      const output = await this.call(tx, rows, transaction, body);
       const write =
         found === undefined ? this.table.insert(step, output, begun, false) : this.table.replace(step, output, begun);
       if ((await this.own(tx, write)).length === 0) throw new StepTaken();
@@ -111,12 +122,11 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     }, optionsOf(transaction));
   }
 
-  private async look(tx: Tx, statement: Statement): Promise<FoundStep> {
-    return foundIn(await this.own(tx, statement));
-  }
-
   read<T>(facts: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
-    return this.adapter.transaction((tx) => this.call(tx, facts, body), optionsOf(facts));
+    return this.adapter.transaction(async (tx) => {
+      const rows = this.isPostgres ? await this.own(tx, this.table.begun(PID)) : [];
+      return this.call(tx, rows, facts, body);
+    }, optionsOf(facts));
   }
 
   run(statements: readonly Statement[], signal = new AbortController().signal): Promise<readonly object[]> {
@@ -128,13 +138,46 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     }, facts);
   }
 
-  /** Calls the user's function, until the signal is aborted. */
-  private async call<T>(tx: Tx, { signal }: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
-    return untilAborted(
-      signal,
-      () => body(tx),
-      async () => undefined,
-    );
+  private get isPostgres(): boolean {
+    return this.table.dialect === 'postgres';
+  }
+
+  /**
+   * Calls the user's function, until the signal is aborted. The query that then runs is cancelled, because the library
+   * can roll back only after it.
+   *
+   * @param rows - the answer to the first statement of the transaction, with the number of the server's process
+   */
+  private async call<T>(
+    tx: Tx,
+    rows: readonly object[],
+    { signal }: TransactionFacts,
+    body: (tx: Tx) => Promised<T>,
+  ): Promise<T> {
+    let cancelled: Promise<unknown> | undefined;
+    try {
+      return await untilAborted(
+        signal,
+        () => body(tx),
+        async () => {
+          cancelled = this.cancel(rows);
+        },
+      );
+    } finally {
+      // The connection stays in the transaction meanwhile, so no other query can be hit.
+      await cancelled;
+    }
+  }
+
+  /** Cancels the query of a transaction, through another connection. Waits no longer than {@link CANCEL_MAX}. */
+  private async cancel([first]: readonly object[]): Promise<void> {
+    const [pid, begun] = [property(first, 'pid'), property(first, 'begun')];
+    if (pid === undefined || begun === undefined) return;
+    const timeUp = new AbortController();
+    const cancelling = this.run([this.table.cancel(Number(pid), String(begun))]).catch(() => undefined);
+    const late = delay(CANCEL_MAX, undefined, { signal: timeUp.signal, ref: false }).catch(() => undefined);
+    await Promise.race([cancelling, late]);
+    timeUp.abort();
   }
 
   /** Runs one of the datasource's own statements. */

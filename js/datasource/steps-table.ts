@@ -73,6 +73,8 @@ export function checkTable(value: unknown, path: string): void {
 
 /** The begin of a transaction by the server's clock, µs. Another transaction of the same connection has another one. */
 export const BEGUN = '(extract(epoch FROM now()) * 1000000)::bigint';
+/** The number of the server's process that runs the transaction, as a column. */
+export const PID = 'pg_backend_pid() AS pid';
 
 /** Makes the statements on one table. */
 export class StepsTable {
@@ -127,8 +129,14 @@ export class StepsTable {
   }
 
   /** Returns the statement that tells when the transaction began. */
-  begun(): Statement {
-    return sql`SELECT ${raw(BEGUN)} AS begun`;
+  begun(more: string): Statement {
+    return sql`SELECT ${raw(BEGUN)} AS begun, ${raw(more)}`;
+  }
+
+  /** Returns the statement that cancels the query of a transaction, unless the transaction has ended. */
+  cancel(pid: number, begun: string): Statement {
+    return sql`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+      WHERE pid = ${pid} AND (extract(epoch FROM xact_start) * 1000000)::bigint = ${raw(begun)}`;
   }
 
   /**
