@@ -23,7 +23,7 @@ describe('the guide', () => {
   const site = siteOf(pages);
 
   // These pages have a database of their own: they name their schemas as readers would.
-  const database = `perdure docs ${randomUUID()}`;
+  const database = `perdure_docs_${randomUUID()}`;
   const onServer = async (sql: string) => {
     const server = new PgClient({ connectionString: POSTGRES_URL });
     await server.connect();

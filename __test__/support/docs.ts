@@ -31,6 +31,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 import { withoutFailures } from './log-lines.ts';
+import { generatePrismaClient } from './prisma.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -47,6 +48,12 @@ const OTHERS = [
   '@hono',
   'croner',
   'pg',
+  'better-sqlite3',
+  'drizzle-orm',
+  'kysely',
+  'knex',
+  'postgres',
+  '@prisma',
   'pino',
   '@opentelemetry',
   '@types',
@@ -188,6 +195,9 @@ export class Site {
       for (const { file, line } of page.blocks)
         if (file !== undefined && TYPESCRIPT.test(file)) ours.set(this.#path(page, file), { page, before: line });
     }
+    // A program with Prisma is made of the client, too, which is generated from the page's schema.
+    for (const page of pages)
+      if (page.blocks.some(({ file }) => file === 'schema.prisma')) generatePrismaClient(this.#path(page));
     const names = [...ours.keys()];
     const isOfNode = (name: string): boolean => name.endsWith('/page.ts') || name.endsWith('.mts');
     const program = ts.createProgram({
