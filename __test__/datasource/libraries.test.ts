@@ -13,6 +13,7 @@ import type { DatasourceActivityOptions } from 'perdure/datasource';
 import { Pool } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
+import { deferred } from '../support/async.ts';
 import { POSTGRES_URL, STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { LIBRARIES, type Library } from './libraries.ts';
@@ -140,6 +141,23 @@ describe.each(LIBRARIES)('a step on $name', (libraryKind) => {
         where query like '%pg_sleep(30)%${schema}%' and pid <> pg_backend_pid() and state = 'active'`,
     );
     expect(rows).toEqual([]);
+  });
+
+  it('refuses the statements that its function sends after the end of its time', async () => {
+    const goOn = deferred<void>();
+    let late: Promise<unknown> | undefined;
+    const step = stepOf(
+      (query, amount, ctx) => {
+        late = goOn.promise.then(() => add(query, amount, ctx));
+        late.catch(() => undefined);
+        return late;
+      },
+      { timeout: '50ms', retry: { maxAttempts: 1 } },
+    );
+    await expect(run(step, 5)).rejects.toMatchObject({ cause: { code: 'TIMEOUT' } });
+    goOn.resolve();
+    await expect(late).rejects.toMatchObject({ code: 'DATASOURCE', message: /has ended, and a statement came after/ });
+    expect(await cents()).toBe(0);
   });
 
   it('does not write when it only reads', async () => {

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { checkOptions, func, type OptionTable, oneOf } from '../util/options.ts';
 import { property } from '../util/show.ts';
+import { guardedTransaction } from './client-guard.ts';
 import { type Datasource, datasourceOf } from './datasource.ts';
 import { explained } from './explained-error.ts';
 import {
@@ -154,16 +155,18 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     { signal }: TransactionFacts,
     body: (tx: Tx) => Promised<T>,
   ): Promise<T> {
+    const guard = guardedTransaction(tx);
     let cancelled: Promise<unknown> | undefined;
     try {
       return await untilAborted(
         signal,
-        () => body(tx),
+        () => body(guard.client),
         async () => {
           cancelled = this.cancel(rows);
         },
       );
     } finally {
+      guard.end();
       // The connection stays in the transaction meanwhile, so no other query can be hit.
       await cancelled;
     }
