@@ -74,11 +74,11 @@ const OPTIONS: OptionTable = { table: checkTable };
  *
  * @example
  * ```ts
- * const bank = defineDatasource<TransactionSql>({
+ * const bank = defineDatasource<Knex.Transaction>({
  *   dialect: 'postgres',
  *   transaction: (body, { isolation, readOnly }) =>
- *     sql.begin(`isolation level ${isolation ?? 'read committed'}${readOnly ? ' read only' : ''}`, body),
- *   query: (tx, strings, ...values) => tx(strings, ...values),
+ *     knex.transaction(body, { ...(isolation && { isolationLevel: isolation }), readOnly }),
+ *   query: async (tx, strings, ...values) => (await tx.raw(strings.join('?'), values)).rows,
  * });
  * ```
  */
