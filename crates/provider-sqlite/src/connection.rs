@@ -18,7 +18,7 @@ use crate::options::{
     BUSY_FIRST_TRIES, BUSY_SLEEP, BUSY_SLEEP_FIRST, BUSY_TRIES_MAX, Durability, OPEN_SLEEP, OPEN_TRIES_MAX,
     READER_CACHE_KIB, SQLITE_VERSION_MIN, STATEMENTS_MAX, WAL_BYTES_KEPT, WAL_PAGES, WRITER_CACHE_KIB,
 };
-use crate::schema;
+use crate::{locks, schema};
 
 /// The number of times that a connection waits for a lock before it gives up. Only the connection's own thread changes
 /// it.
@@ -192,6 +192,7 @@ pub(crate) fn make_private(path: &Path) -> Result<(), Failure> {
 }
 
 fn connect(path: &Path) -> Result<(Connection, BusyLimit), Failure> {
+    locks::install();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     let busy_limit = BusyLimit::new();

@@ -25,6 +25,7 @@ mod integrity;
 mod job;
 mod listeners;
 mod listing;
+mod locks;
 mod logs;
 mod open_work;
 mod options;
