@@ -410,9 +410,9 @@ const NEXT_TRANSACTION_AND_LOG: &str =
 
 const NEXT_TRANSACTION: &str = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text";
 
-/// Returns the channel of a schema. Names of channels have up to 63 bytes, as those of schemas, and belong to a
-/// database.
-fn channel(schema: &str) -> String {
+/// Returns the channel of a schema, whose quoted name it takes. Names of channels have up to 63 bytes, as those of
+/// schemas, and belong to a database.
+pub(crate) fn channel(schema: &str) -> String {
     // FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/): the same in every process and version.
     let hash = schema.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -91,7 +91,9 @@ UNION ALL (SELECT DISTINCT 'a task of session ''' || coalesce(t.session, '')
   FROM {schema}.tasks t LEFT JOIN {schema}.sessions s ON s.queue = t.queue AND s.session = t.session
   WHERE t.route NOT IN ('', '?') AND t.route IS DISTINCT FROM s.worker LIMIT $1)
 UNION ALL (SELECT 'instance ''' || i.id || ''' exists, but its history is marked for deletion'
-  FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)";
+  FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)
+UNION ALL (SELECT DISTINCT 'a request for instance ''' || instance || ''' was committed and not carried out'
+  FROM {schema}.requests LIMIT $1)";
 
 pub(crate) async fn step(connection: &Connection, request: CheckRequest) -> Result<Checked, Failure> {
     let mut checked = Checked::default();

@@ -5,6 +5,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
+use crate::change_notifier::channel;
 use crate::error::Failure;
 use crate::index_builds;
 
@@ -15,7 +16,10 @@ const FIRST_VERSION: u32 = 100;
 /// Migrations. The first one makes an empty schema a store of version [`FIRST_VERSION`], and each one after it brings a
 /// store to the next version. An index on a table that has rows is a statement of its own, on columns of an earlier
 /// migration, and begins with `CREATE INDEX IF NOT EXISTS`: see `index_builds.rs`.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[concat!(
+    include_str!("migrations/0001_first.sql"),
+    include_str!("functions.sql")
+)];
 
 /// The server's clock at the beginning of the statement, in ms since 1970.
 pub(crate) const NOW: &str = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
@@ -161,14 +165,15 @@ async fn migrate_step(
         if found > 0 {
             index_builds::drop_invalid(client, schema, migration).await?;
         }
-        steps.push_str(&fill_in(migration, schema));
+        steps.push_str(&fill_in(&migration.replace("{channel}", &channel(schema)), schema));
     }
     steps.push_str(&format!("UPDATE {schema}.schema_version SET version = {to};"));
     client.batch_execute(&steps).await.map_err(|error| match error.code() {
-        Some(state) if *state == SqlState::DUPLICATE_TABLE => Failure::Found(
+        Some(state) if [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_FUNCTION].contains(state) => Failure::Found(
             Kind::NotADatabase,
             format!(
-                "the schema {schema} has tables of another application. It was left as it is; choose another schema."
+                "the schema {schema} has tables or functions of another application. It was left as it is; choose \
+                 another schema."
             ),
         ),
         _ => error.into(),

@@ -197,3 +197,21 @@ CREATE TABLE {schema}.revocations (
   epoch bigint NOT NULL,
   PRIMARY KEY (worker, instance_key)
 );
+
+-- Requests of transactions under way, made by the functions of the schema. A commit carries them out and deletes them, so no other transaction ever sees a row.
+CREATE TABLE {schema}.requests (
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id(),       -- the transaction
+  n bigint GENERATED ALWAYS AS IDENTITY,                -- the order of the requests
+  kind text COLLATE "C" NOT NULL,                       -- Start, Event, Queue, Cancel
+  instance text COLLATE "C" NOT NULL,                   -- as instances.id, which may not be there yet
+  name text COLLATE "C",                                -- name of the orchestration or of the mailbox
+  payload text,
+  version text COLLATE "C",                             -- of a start, as the columns of instances
+  priority integer,
+  tags text,
+  trace text,                                           -- trace context of a start
+  keeps boolean,                                        -- true: a start whose id is in use leaves the instance as it is, and is no error
+  unread_max bigint,                                    -- most unread messages of the instance; NULL: any number
+  PRIMARY KEY (xid, n)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX requests_instance ON {schema}.requests (xid, instance);
