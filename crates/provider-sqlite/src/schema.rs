@@ -15,7 +15,10 @@ const FIRST_VERSION: u32 = 100;
 
 /// The migrations. The first one makes an empty file a store of version [`FIRST_VERSION`], and each one after it brings
 /// a store to the next version.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[concat!(
+    include_str!("migrations/0001_first.sql"),
+    include_str!("views.sql")
+)];
 
 /// Queries for the first and last row of each tree, in the order in which the tree is kept.
 const PROBES: &[&str] = &[
