@@ -52,6 +52,7 @@ export type {
   StatusChangesOptions,
   WaitOptions,
 } from './client/watching.ts';
+export type { TransactionClient, TransactionStartOptions, TypedTransactionStartOptions } from './client/within.ts';
 export type {
   Branch,
   BranchValue,

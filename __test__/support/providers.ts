@@ -5,7 +5,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PostgresProvider, type Provider, type ProviderOptions, SqliteProvider } from 'perdure';
-import { Client as PgClient } from 'pg';
+import { escapeIdentifier, Client as PgClient } from 'pg';
 
 /** One kind of store: the parameter of `describe.each`. */
 export interface StoreKind {
@@ -85,7 +85,7 @@ export function postgresAt(
         async remove() {
           const client = new PgClient({ connectionString: url });
           await client.connect();
-          await client.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
+          await client.query(`DROP SCHEMA IF EXISTS ${escapeIdentifier(schema)} CASCADE`);
           await client.end();
         },
       };

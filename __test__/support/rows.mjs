@@ -11,7 +11,7 @@ async function postgres({ url, schema }) {
   pg.types.setTypeParser(pg.types.builtins.INT8, Number);
   const client = new pg.Client({ connectionString: url });
   await client.connect();
-  await client.query(`SET search_path TO "${schema}"`);
+  await client.query(`SET search_path TO ${pg.escapeIdentifier(schema)}`);
   await client.query(writes ? 'BEGIN' : 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
   const answers = [];
   for (const sql of queries) answers.push((await client.query(sql)).rows);

@@ -59,6 +59,7 @@ import {
   type WaitOptions,
   waitForStatusChange,
 } from './watching.ts';
+import { TransactionClient } from './within.ts';
 import { WorkerWatch } from './worker-watch.ts';
 
 /**
@@ -362,6 +363,24 @@ export class Client extends HistoryClient {
   async cancelInstance(id: string, reason?: string): Promise<void> {
     const why = this.#requests.reasonText(id, reason, 'cancellation', 'client.cancelInstance');
     await this.#requests.command('cancel', { kind: 'cancel', id }, why);
+  }
+
+  /**
+   * Returns a client whose requests are part of a transaction of yours, in the database that holds the store. They are
+   * there if and only if the transaction commits.
+   *
+   * @param tx - the transaction: a client of `pg`, a Drizzle or Kysely transaction, a better-sqlite3 or `node:sqlite`
+   *   database, or an object with `query(text, values)`
+   * @throws TypeError when `tx` is none, or is of another kind of database than the store; also for a store in memory
+   *
+   * @example
+   * ```ts
+   * await tx.query('insert into orders values ($1, $2)', ['7', 12]);
+   * await client.within(tx).start(order, { total: 12 }, { id: 'order-7' });
+   * ```
+   */
+  within(tx: object): TransactionClient {
+    return new TransactionClient(this.#port, this.#requests, tx);
   }
 
   /**

@@ -91,7 +91,7 @@ for (const definition of definitions) {
   else registry.addOrchestration(definition);
 }
 const texts = data.codec === 'async' ? new AsyncCodecTexts() : textsOf({ ...(codec && { codec }) });
-const port = new StorePort(joinStore(data.store), texts.withTypes(new TypeRegistry(types)));
+const port = new StorePort(joinStore(data.store), texts.withTypes(new TypeRegistry(types)), null);
 port.limits = limitsOver(data.options.limits, port.limits);
 const { payloadBytes, mailboxMessages } = limitsOver(data.options.limits, DEFAULT_LIMITS);
 const client = new Client(new JoinedProvider(port), { limits: { payloadBytes, mailboxMessages }, ...tracing });

@@ -148,7 +148,7 @@ export class PostgresProvider extends Provider {
     );
     const warning = store.warning();
     if (warning !== null) process.emitWarning(warning, { code: 'PERDURE_NO_TLS' });
-    return new PostgresProvider(new StorePort(store, texts));
+    return new PostgresProvider(new StorePort(store, texts, { kind: 'postgres', schema }));
   }
 }
 

@@ -29,6 +29,9 @@ interface PendingRequest {
   reject(error: unknown): void;
 }
 
+/** The database that holds a store, for requests in a transaction of that database. */
+export type StoreDatabase = { readonly kind: 'postgres'; readonly schema: string } | { readonly kind: 'sqlite' };
+
 /** A request that the caller can abandon. Its promise then stays pending for ever. */
 export type PendingReply = Abandonable<string | null>;
 
@@ -39,6 +42,8 @@ export type PendingReply = Abandonable<string | null>;
 export class StorePort {
   readonly store: NativeStore;
   readonly texts: StoredTexts;
+  /** `null` if no program but this one can use the database. */
+  readonly database: StoreDatabase | null;
   /** Limits of clients that were given none. */
   limits: Required<ClientLimits> = DEFAULT_LIMITS;
   /** Replaces parts of this process in a test; `null` outside of tests. */
@@ -55,7 +60,13 @@ export class StorePort {
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 
-  constructor(store: NativeStore, texts: StoredTexts, testDoubles: TestDoubles | null = null) {
+  constructor(
+    store: NativeStore,
+    texts: StoredTexts,
+    database: StoreDatabase | null,
+    testDoubles: TestDoubles | null = null,
+  ) {
+    this.database = database;
     this.store = testDoubles === null ? store : testDoubles.store(store);
     this.testDoubles = testDoubles;
     this.texts = texts;
@@ -385,7 +396,9 @@ export class SqliteProvider extends Provider {
       ...values
     } = checkOptions(options, table, 'SqliteProvider.open') ?? {};
     const texts = textsOf(values);
-    return new SqliteProvider(new StorePort(await openSqlite(path, durability, migrate, texts.bridge), texts));
+    return new SqliteProvider(
+      new StorePort(await openSqlite(path, durability, migrate, texts.bridge), texts, { kind: 'sqlite' }),
+    );
   }
 
   /**
@@ -419,6 +432,6 @@ export class SqliteProvider extends Provider {
    */
   static async inMemory(options?: ProviderOptions): Promise<SqliteProvider> {
     const texts = textsOf(checkOptions(options, PROVIDER_OPTIONS, 'SqliteProvider.inMemory') ?? {});
-    return new SqliteProvider(new StorePort(await openSqliteInMemory(texts.bridge), texts));
+    return new SqliteProvider(new StorePort(await openSqliteInMemory(texts.bridge), texts, null));
   }
 }

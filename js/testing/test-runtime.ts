@@ -180,7 +180,8 @@ export class TestRuntime {
       (request) => this.#port.isOpen(request),
       () => this.#native.crash(this.#parts.native),
     );
-    this.#port = new StorePort(this.#store, new StoredTexts(codec).withTypes(new TypeRegistry(types)), this.#doubles);
+    const texts = new StoredTexts(codec).withTypes(new TypeRegistry(types));
+    this.#port = new StorePort(this.#store, texts, null, this.#doubles);
     const provider = new TestProvider(this.#port);
     this.client = new Client(provider);
     this.#runtime = new Runtime(provider, { ...others, logLevel, workerName: 'test' });
