@@ -31,11 +31,11 @@ const app = await Application.bootstrap({
   excludeInternal: true,
   excludePrivate: true,
   // Names that only give types to lists of strings. Their values are in the types that refer to them.
-  intentionallyNotExported: ['ENDED_STATES', 'HISTORY_EVENT_KINDS'],
+  intentionallyNotExported: ['ENDED_STATES', 'HISTORY_EVENT_KINDS', 'ISOLATIONS'],
   disableSources: true,
   disableGit: true,
   githubPages: false,
-  highlightLanguages: ['typescript', 'javascript', 'json', 'sh', 'console', 'sql', 'yaml', 'html'],
+  highlightLanguages: ['typescript', 'javascript', 'json', 'sh', 'console', 'sql', 'yaml', 'html', 'prisma'],
   // The highlighter has no grammar for it.
   ignoredHighlightLanguages: ['promql'],
   navigation: { includeGroups: true },

@@ -72,7 +72,7 @@ export interface ActivityOptions {
    * Session of the activity: a name of 1 to 256 characters. All activities with the same session and queue, of any
    * instance, run on one runtime while it lives, so that they find what an earlier one left there: files in a temporary
    * folder, a loaded model, a cursor. The runtime that takes the first of them holds the session (see
-   * {@link RuntimeOptions.sessions}). Such an activity is always stored as a task, which costs a commit more than an
+   * `sessions` of the runtime). Such an activity is always stored as a task, which costs a commit more than an
    * activity that the owner of the instance runs. Default none.
    *
    * @example
