@@ -6,6 +6,7 @@ import { pgDatasource } from 'perdure/pg';
 import { Pool } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
+import { deferred } from '../support/async.ts';
 import { STORES } from '../support/providers.ts';
 import { Proxy } from '../support/proxy.ts';
 import { SOON, useStore } from '../support/store.ts';
@@ -70,20 +71,21 @@ describe('a step that is out of time', () => {
     const { proxy, url: through } = await Proxy.to(url);
     const own = new Pool({ connectionString: through, options });
     try {
+      const aborted = deferred();
       const step = pgDatasource(own).activity(
         'late',
-        async (tx) => {
+        async (tx, _, { signal }) => {
+          signal.addEventListener('abort', () => aborted.resolve());
           await tx.query(`insert into lines values ('there')`);
           return 'done';
         },
-        { timeout: '300ms', retry: { maxAttempts: 1 } },
+        { timeout: '2s', retry: { maxAttempts: 1 } },
       );
       const blocked = proxy.blockAt('; COMMIT');
       const result = run(step);
       await blocked;
       // The attempt is out of time while its commit is on the way.
-      const aborted = new Promise((resolve) => setTimeout(resolve, 400));
-      await aborted;
+      await aborted.promise;
       proxy.free();
       expect(await result).toBe('done');
       expect(await lines()).toBe(1);
