@@ -282,8 +282,8 @@ export class TransactionClient {
     // The rejection must not go unhandled.
     value.catch(() => {});
     throw new TypeError(
-      'client.within: a transaction of better-sqlite3 or node:sqlite cannot wait for a schema or a codec that answers ' +
-        'later: use one that answers at once',
+      'client.within: a transaction of better-sqlite3 or node:sqlite cannot wait for a schema or a codec that ' +
+        'answers later: use one that answers at once',
     );
   }
 }

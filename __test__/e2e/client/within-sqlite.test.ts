@@ -138,7 +138,8 @@ db = sqlite3.connect(sys.argv[1])
 db.execute("CREATE TABLE invoices (id TEXT)")
 with db:
     db.execute("INSERT INTO invoices VALUES (?)", ("7",))
-    db.execute("INSERT INTO perdure_start (id, name, input) VALUES (?, ?, ?)", ("python", "echo", json.dumps({"n": "é"})))
+    start = ("python", "echo", json.dumps({"n": "é"}))
+    db.execute("INSERT INTO perdure_start (id, name, input) VALUES (?, ?, ?)", start)
 try:
     with db:
         db.execute("INSERT INTO perdure_start (id, name) VALUES ('lost', 'echo')")

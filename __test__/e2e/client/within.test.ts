@@ -21,6 +21,7 @@ import { SHARED_STORES } from '../../support/providers.ts';
 import { query } from '../../support/rows.ts';
 import { SOON, type TestStore, useStore } from '../../support/store.ts';
 import { type UserDatabase, userDatabase } from '../../support/user-database.ts';
+import { badError, WRONG_VALUES } from '../../support/wrong-values.ts';
 
 interface Order {
   readonly total: number;
@@ -222,6 +223,31 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(error.message).toMatch(message);
     }
     expect(await client.getStatus('a')).toBeNull();
+  });
+
+  it('values of any type are refused with an error that says what is wrong', async () => {
+    const within = client.within(user.tx) as any;
+    const calls: readonly (readonly [method: string, ...args: unknown[]])[] = [
+      ['start', echo, 1, {}],
+      ['startOrchestration', 'absent', 'echo', 1, {}],
+      ['raiseEvent', 'absent', 'go', 1],
+      ['enqueueEvent', 'absent', 'mail', 1],
+      ['cancelInstance', 'absent', 'reason'],
+    ];
+    const problems: string[] = [];
+    for (const [method, ...args] of calls)
+      for (let at = 0; at < args.length; at += 1)
+        for (const [what, make] of WRONG_VALUES)
+          try {
+            await user.run('BEGIN');
+            await within[method](...args.with(at, make()));
+          } catch (error) {
+            const problem = badError(error);
+            if (problem !== undefined) problems.push(`${method}, argument ${at}: ${what}: ${problem}`);
+          } finally {
+            await user.run('ROLLBACK');
+          }
+    expect(problems).toEqual([]);
   });
 
   it('an object that is no transaction is refused', async () => {

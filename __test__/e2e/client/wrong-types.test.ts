@@ -201,6 +201,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.raiseEvent': of('raiseEvent', ended, 'go', { secret: CANARY }),
     'Client.enqueueEvent': of('enqueueEvent', ended, 'jobs', { secret: CANARY }),
     'Client.cancelInstance': of('cancelInstance', ended, 'reason'),
+    'Client.within': of('within', { query: () => {} }),
     'Client.terminateInstance': of('terminateInstance', ended, 'reason'),
     'Client.suspend': of('suspend', ended, 'reason'),
     'Client.resume': of('resume', ended),

@@ -14,7 +14,8 @@ BEGIN
   CASE $1
     WHEN 'exists' THEN RAISE EXCEPTION USING ERRCODE = 'unique_violation',
       MESSAGE = format('an instance with the id ''%s'' exists already', shown),
-      HINT = 'Start it under another id, or with the option {"onConflict": "return"}, which leaves the instance as it is.';
+      HINT = 'Start it under another id, or with the option {"onConflict": "return"}, which leaves the instance as '
+        || 'it is.';
     WHEN 'absent' THEN RAISE EXCEPTION USING ERRCODE = 'no_data_found',
       MESSAGE = format('there is no instance with the id ''%s''', shown),
       HINT = 'Start the instance first, in this transaction or in one that is committed.';
@@ -22,7 +23,8 @@ BEGIN
       MESSAGE = format('instance ''%s'' has ended (%s) and takes no more messages', shown, $3),
       HINT = 'Start another instance for what comes after its end.';
     WHEN 'full' THEN RAISE EXCEPTION USING ERRCODE = 'program_limit_exceeded',
-      MESSAGE = format('instance ''%s'' has reached its limit of %s unread messages (limits.mailboxMessages)', shown, $3),
+      MESSAGE = format('instance ''%s'' has reached its limit of %s unread messages (limits.mailboxMessages)', shown,
+        $3),
       HINT = 'Send again when the instance has read messages, or raise the limit.';
     WHEN 'suspended' THEN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
       MESSAGE = format('instance ''%s'' is suspended and cannot be cancelled by SQL', shown),
@@ -74,7 +76,7 @@ BEGIN
   IF jsonb_typeof($1) <> 'object' THEN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
       MESSAGE = format('the options must be a JSON object, got a JSON %s', jsonb_typeof($1)),
-      HINT = 'Pass the options as in {"version": "2", "priority": 5, "tags": {"customer": "7"}, "onConflict": "return"}.';
+      HINT = 'Pass the options as in {"version": "2", "priority": 5, "tags": {"a": "7"}, "onConflict": "return"}.';
   END IF;
   FOR key, value IN SELECT e.key, e.value FROM jsonb_each($1) e LOOP
     CONTINUE WHEN value = 'null' AND key IN ('version', 'priority', 'tags', 'onConflict');
@@ -290,10 +292,11 @@ BEGIN
       FROM started s ORDER BY s.instance
       ON CONFLICT (id) DO NOTHING RETURNING key
     ), appended AS (
+      -- With IS TRUE the keys are hashed. A join would compare each pair, because the planner expects one row.
       INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, name, payload, meta)
       SELECT s.key, 1, 1, now_ms, 'ExecutionStarted', s.name, s.payload,
         {schema}.start_meta(replace(s.version, chr(1) || '1', chr(1)), s.trace)
-      FROM started s WHERE s.key IN (SELECT m.key FROM made m)
+      FROM started s WHERE (s.key IN (SELECT m.key FROM made m)) IS TRUE
     )
     SELECT s.instance INTO taken FROM started s
     WHERE NOT s.keeps AND s.key NOT IN (SELECT m.key FROM made m) ORDER BY s.n LIMIT 1;
@@ -354,8 +357,10 @@ DECLARE
   b text := replace(gen_random_uuid()::text, '-', '');
   seed numeric := ('x' || left(a, 12) || right(a, 4))::bit(64)::bigint;
 BEGIN
-  RETURN '{"version":' || to_json($1)::text || ',"seed":"' || CASE WHEN seed < 0 THEN seed + 18446744073709551616 ELSE seed END
-    || '","incarnation":"' || left(b, 12) || right(b, 4) || '"' || coalesce(',"trace":' || to_json($2)::text, '') || '}';
+  RETURN '{"version":' || to_json($1)::text
+    || ',"seed":"' || CASE WHEN seed < 0 THEN seed + 18446744073709551616 ELSE seed END
+    || '","incarnation":"' || left(b, 12) || right(b, 4) || '"'
+    || coalesce(',"trace":' || to_json($2)::text, '') || '}';
 END
 ${channel}$;
 

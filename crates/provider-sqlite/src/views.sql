@@ -65,7 +65,8 @@ CREATE TRIGGER perdure_start_encoded_insert INSTEAD OF INSERT ON perdure_start_e
   INSERT INTO history (instance_key, execution, event_id, time, kind, name, payload, meta)
   SELECT i.key, 1, 1, i.created_at, 'ExecutionStarted', i.name, NEW.input,
     '{"version":' || json_quote(i.version) || ',"seed":"' || printf('%u', random()) || '","incarnation":"'
-    || lower(hex(randomblob(8))) || '"' || CASE WHEN NEW.trace IS NULL THEN '' ELSE ',"trace":' || json_quote(NEW.trace) END || '}'
+    || lower(hex(randomblob(8))) || '"'
+    || CASE WHEN NEW.trace IS NULL THEN '' ELSE ',"trace":' || json_quote(NEW.trace) END || '}'
   FROM instances i
   WHERE i.id = NEW.id AND NOT EXISTS (SELECT 1 FROM history h WHERE h.instance_key = i.key);
 END;
