@@ -153,6 +153,19 @@ describe('on Postgres', () => {
     expect(heard.filter((payload) => payload.startsWith('sql '))).toEqual(['sql w', 'sql m w-1']);
   });
 
+  // Q4. No commit leaves a row while the trigger is there.
+  it('a check finds a request that was not carried out', async () => {
+    const user = await connect();
+    await user.query(`ALTER TABLE requests DISABLE TRIGGER requests_carried_out;
+      INSERT INTO requests (kind, instance) VALUES ('Event', 'left');
+      ALTER TABLE requests ENABLE TRIGGER requests_carried_out`);
+    expect((await client.checkStore()).findings).toMatchObject([
+      { rule: 'orphan', detail: "a request for instance 'left' was committed and not carried out" },
+    ]);
+    await user.query('DELETE FROM requests');
+    expect((await client.checkStore()).findings).toEqual([]);
+  });
+
   it('a role with USAGE and EXECUTE alone makes requests and reads no table', async () => {
     const owner = await connect();
     const role = `perdure_test_${process.pid}`;
