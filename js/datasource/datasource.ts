@@ -108,7 +108,9 @@ export function datasourceOf<Tx>(database: StepDatabase<Tx>): Datasource<Tx> {
       sweeper.afterStep(ctx.client);
       return output;
     };
-    return defineActivity(name, settleLate(attempt), others as GivenOptions & { input: StandardSchema });
+    // Without options, the history records none for each call.
+    const own = options === undefined ? options : others;
+    return defineActivity(name, settleLate(attempt), own as GivenOptions & { input: StandardSchema });
   };
   return Object.freeze({
     kind: 'datasource',

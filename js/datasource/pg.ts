@@ -2,6 +2,7 @@
 
 import type { Pool, PoolClient, QueryResult } from 'pg';
 
+import { onAbort } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable } from '../util/options.ts';
 import { isRecord, property, show } from '../util/show.ts';
@@ -23,6 +24,7 @@ import {
   DEFAULT_TABLE,
   type FoundStep,
   foundIn,
+  PID,
   type Statement,
   type StepAttempt,
   type StepRow,
@@ -86,7 +88,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
     this.table = new StepsTable('postgres', table);
     this.pool = pool;
     this.suffix = `${idleMs}_${table.replaceAll(/\W/g, '_')}`;
-    this.settings = `pg_backend_pid() AS pid, set_config('idle_in_transaction_session_timeout', '${idleMs}', true)`;
+    this.settings = `${PID}, set_config('idle_in_transaction_session_timeout', '${idleMs}', true)`;
     if (!pool.listeners('error').includes(ignoreError)) pool.on('error', ignoreError);
   }
 
@@ -195,10 +197,14 @@ class PgDatabase implements StepDatabase<PoolClient> {
 
   /** Takes a client of the pool, unless the signal is aborted before there is one. */
   private async connect(signal: AbortSignal): Promise<PoolClient> {
-    const connecting = this.pool.connect();
-    const giveBack = async (): Promise<void> => (await connecting).release();
+    let connecting: Promise<PoolClient> | undefined;
+    const connect = (): Promise<PoolClient> => {
+      connecting = this.pool.connect();
+      return connecting;
+    };
+    const giveBack = async (): Promise<void> => (await connecting)?.release();
     try {
-      return await untilAborted(signal, () => connecting, giveBack);
+      return await untilAborted(signal, connect, giveBack);
     } catch (error) {
       throw explained(error, this.table);
     }
@@ -250,22 +256,22 @@ class StepClient {
   private async unlessSilent<T>(answer: Promise<T>): Promise<T> {
     const { signal } = this;
     let timer: NodeJS.Timeout | undefined;
-    let onAbort = (): void => undefined;
+    let stop = (): void => undefined;
     const silence = new Promise<never>((_, reject) => {
-      onAbort = () => {
+      const wait = (): void => {
         timer = setTimeout(() => {
           this.isSilent = true;
           this.isBroken = true;
           reject(new SilentServer());
         }, SILENCE_MAX);
       };
-      if (signal.aborted) onAbort();
-      else signal.addEventListener('abort', onAbort, { once: true });
+      if (signal.aborted) wait();
+      else stop = onAbort(signal, wait);
     });
     try {
       return await Promise.race([answer, silence]);
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      stop();
       clearTimeout(timer);
     }
   }

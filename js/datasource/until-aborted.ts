@@ -1,5 +1,6 @@
 // Waits that end with an abort.
 
+import { onAbort } from '../util/abort.ts';
 import type { Promised } from './step.ts';
 
 /**
@@ -16,11 +17,10 @@ export async function untilAborted<T>(
   signal.throwIfAborted();
   let stop = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {
-    stop = () => {
+    stop = onAbort(signal, (reason) => {
       cancel().catch(() => undefined);
-      reject(signal.reason);
-    };
-    signal.addEventListener('abort', stop, { once: true });
+      reject(reason);
+    });
   });
   const result = (async () => work())();
   // After an abort, the error of the work is left out.
@@ -28,6 +28,6 @@ export async function untilAborted<T>(
   try {
     return await Promise.race([result, aborted]);
   } finally {
-    signal.removeEventListener('abort', stop);
+    stop();
   }
 }
