@@ -1,6 +1,6 @@
 // Random numbers that a seed decides.
 
-import { seeded } from '../crash/random.ts';
+import { seeded } from '../support/worker-parts.mjs';
 
 export class Dice {
   readonly #next: () => number;

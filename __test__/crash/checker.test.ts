@@ -2,8 +2,8 @@ import type { HistoryEvent } from 'perdure';
 import { expect, it } from 'vitest';
 
 import type { Effect } from '../support/worker.ts';
+import { seeded } from '../support/worker-parts.mjs';
 import { begunBefore, concurrentViolations, type Snapshot, unfinished, violations } from './checker.ts';
-import { seeded } from './random.ts';
 
 // The checker of the crash tests can fail: each test breaks one part of a small run and expects the sentence that
 // reports it.

@@ -9,9 +9,9 @@ import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { query } from '../support/rows.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { type Effect, readEffects, Worker } from '../support/worker.ts';
+import { seeded } from '../support/worker-parts.mjs';
 import { type Absence, concurrentViolations, type Kill, type Snapshot, unfinished, violations } from './checker.ts';
 import { outputOf } from './outputs.ts';
-import { seeded } from './random.ts';
 
 /** Decides when the workers are killed. To try another seed: `PERDURE_TEST_SEED=7 npm run test:js -- kill`. */
 const SEED = Number(process.env.PERDURE_TEST_SEED ?? 20_261_121);

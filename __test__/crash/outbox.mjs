@@ -5,18 +5,12 @@ import Database from 'better-sqlite3';
 import { Client, defineOrchestration, PostgresProvider, Runtime, SqliteProvider } from 'perdure';
 import pg from 'pg';
 
+import { seeded } from '../support/worker-parts.mjs';
+
 const { address, from, to, seed } = JSON.parse(process.argv[2]);
 const isSqlite = address.kind === 'sqlite';
 
-/** Returns the next number in 0..1 (mulberry32). */
-let state = seed;
-function random() {
-  state = (state + 0x6d2b79f5) >>> 0;
-  let t = state;
-  t = Math.imul(t ^ (t >>> 15), t | 1);
-  t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-  return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-}
+const random = seeded(seed);
 
 const order = defineOrchestration('order', function* (ctx, number) {
   return number + (yield* ctx.waitForEvent('more'));

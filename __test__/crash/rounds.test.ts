@@ -7,10 +7,10 @@ import { expectAllOver, expectInvariants } from '../support/invariants.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { readEffects, Worker } from '../support/worker.ts';
+import { seeded } from '../support/worker-parts.mjs';
 import { Caller, Sender } from './callers.ts';
 import { type Absence, concurrentViolations } from './checker.ts';
 import { outputOf } from './outputs.ts';
-import { seeded } from './random.ts';
 
 /** Decides which worker is killed, and when. To try another seed: `PERDURE_TEST_SEED=7 npm run test:js -- rounds`. */
 const SEED = Number(process.env.PERDURE_TEST_SEED ?? 20_261_122);

@@ -15,8 +15,7 @@ import { Cluster, noCluster } from '../support/cluster.ts';
 import { Process, root } from '../support/process.ts';
 import { SHARED_STORES, type StoreAddress, temporaryFolder } from '../support/providers.ts';
 import { type TestStore, useStore } from '../support/store.ts';
-import { pause } from '../support/worker-parts.mjs';
-import { seeded } from './random.ts';
+import { pause, seeded } from '../support/worker-parts.mjs';
 
 const ACCOUNTS = 100;
 const TRANSFERS = 1_000;

@@ -7,3 +7,4 @@ export function openLog(path: string): (entry: object) => void;
 export function say(message: object): void;
 export function pause(ms: number): Promise<void>;
 export function openStore(store: StoreAddress): Promise<Provider>;
+export function seeded(seed: number): () => number;

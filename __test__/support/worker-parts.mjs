@@ -33,3 +33,15 @@ export async function openStore(store) {
   const { url, schema, poolSize = 4, notify = true } = store;
   return PostgresProvider.connect(url, { schema, poolSize, notify });
 }
+
+/** Returns a generator of numbers in 0..1 that the seed decides (mulberry32). */
+export function seeded(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
