@@ -51,8 +51,10 @@ export default defineConfig(({ mode }) => {
       // Tests run in processes: an addon that crashes takes down its own file only, and each file has its own
       // environment variables.
       pool: 'forks',
-      // Hooks make stores and drop them, and a busy server takes its time to make a database.
+      // Limits end what hangs. A busy machine is slow, and no test waits for a limit to pass.
+      testTimeout: 60_000,
       hookTimeout: 60_000,
+      expect: { poll: { timeout: 20_000 } },
       reporters: ['default', './__test__/support/closing-line.ts'],
       server: {
         // Node loads the built package itself, once per process: its addon must not be loaded twice.

@@ -7,12 +7,9 @@ import * as perdure from 'perdure';
 import * as dashboard from 'perdure/dashboard';
 import * as testing from 'perdure/testing';
 import ts from 'typescript';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 
 import { rejection } from './support/async.ts';
-
-// Reading every source takes a while on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 const { PerdureError, RetryAfterError } = perdure;
 

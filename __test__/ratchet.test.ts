@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeAll, expect, it, vi } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 
 import {
   commentsOf,
@@ -19,9 +19,6 @@ import {
   vagueWords,
   wordCount,
 } from './support/prose.ts';
-
-// Reading every source takes a while on a busy machine.
-vi.setConfig({ testTimeout: 60_000 });
 
 /** Limit of vague words (nobody, whoever, whatever …), per 1 000 words of comments, and of documents. */
 const VAGUE_PER_1000 = 0.5;

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SqliteProvider } from 'perdure';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { makeDevelopmentStore } from '../support/rows.ts';
@@ -13,9 +13,6 @@ import { launch, MAIN, perdure, storeFlags, valuesOf } from './perdure.ts';
 
 const folder = temporaryFolder();
 afterAll(() => rmSync(folder, { recursive: true }));
-
-// Each command is a process, on a machine that may be busy.
-vi.setConfig({ testTimeout: 30_000 });
 
 const db = join(folder, 'arguments.db');
 

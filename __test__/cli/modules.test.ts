@@ -4,13 +4,10 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import { temporaryFolder } from '../support/providers.ts';
 import { launch, perdure } from './perdure.ts';
-
-// Two commands, and the compiler.
-vi.setConfig({ testTimeout: 30_000 });
 
 const folder = temporaryFolder();
 afterAll(() => rmSync(folder, { recursive: true }));

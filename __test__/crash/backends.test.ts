@@ -77,5 +77,5 @@ describe.each([4, 1])('with a pool of %i', (poolSize) => {
     expectAllOver(address);
     // No worker was away for as long as its lease, so there was no reason to run an attempt twice.
     expect(repeatedWithoutReason(readEffects(log), [])).toEqual([]);
-  }, 60_000);
+  });
 });

@@ -51,5 +51,5 @@ describe('a SQLite store', () => {
     expect(await second.stop()).toEqual({ code: 0, signal: null });
     await restored.close();
     expectAllOver(options.store);
-  }, 60_000);
+  });
 });

@@ -44,5 +44,5 @@ describe.skipIf(!traces)('on an SQLite file (with strace, on Linux)', () => {
     await client.startOrchestration('during', 'nobody registers this', undefined, { onConflict: 'return' });
     expect((await client.listInstances().page()).items.map(({ id }) => id).sort()).toEqual(['before', 'during']);
     await provider.close();
-  }, 60_000);
+  });
 });

@@ -118,7 +118,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const repeated = kills.flatMap((kill) => unfinished(effects, kill));
     expect(repeated.length).toBeGreaterThan(0);
     expect(effects.filter(({ event }) => event === 'begin').length).toBeLessThanOrEqual(200 * STEPS + repeated.length);
-  }, 60_000);
+  });
 
   it(`families that are killed again and again lose no result, message or execution (seed ${SEED})`, async () => {
     const { client, address } = store;
@@ -168,7 +168,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await last.stop();
     // The faults did strike: no worker but the last came to the end.
     expect(workersOf(readEffects(log)).size).toBe(7);
-  }, 60_000);
+  });
 
   it(`no task is lost when the workers that offer and run tasks are killed (seed ${SEED})`, async () => {
     const { client, address } = store;
@@ -210,7 +210,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const begins = effects.filter(({ event }) => event === 'begin');
     expect(new Set(begins.map(({ key }) => key)).size).toBe(30 * steps);
     expect([...workersOf(begins)].every((name) => name.startsWith('runner'))).toBe(true);
-  }, 60_000);
+  });
 
   it('instances of a killed worker continue at once on a live worker', async () => {
     const { client, address } = store;
@@ -349,7 +349,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const end = await snapshot(client, instances);
     expect(violations(effects, [], end)).toEqual([]);
     for (const history of end.values()) expect(historyViolations(history, 'Completed')).toEqual([]);
-  }, 60_000);
+  });
 });
 
 describe('a worker whose store cannot be opened says why and ends', () => {

@@ -59,5 +59,5 @@ describe('on Postgres', () => {
     const end = new Map<string, HistoryEvent[]>();
     for (const { id } of instances) end.set(id, await client.getHistory(id));
     expect(concurrentViolations(readEffects(log), [absence], end)).toEqual([]);
-  }, 60_000);
+  });
 });

@@ -1,12 +1,10 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 
 import { expectAllOver } from '../support/invariants.ts';
 import { SHARED_STORES, type StoreSite, temporaryFolder } from '../support/providers.ts';
 import { Worker } from '../support/worker.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const PROCESSES = 8;
 

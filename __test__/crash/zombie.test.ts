@@ -81,5 +81,5 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(begins.length, 'it was stopped in the middle of something').toBeGreaterThan(
       new Set(begins.map(({ key }) => key)).size,
     );
-  }, 60_000);
+  });
 });

@@ -1,7 +1,7 @@
 // Actions on all instances that match a filter.
 
 import { serveDashboard } from 'perdure/dashboard';
-import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 
 import { PART } from '../../js/dashboard/bulk.ts';
 import { SHARED_STORES } from '../support/providers.ts';
@@ -9,8 +9,6 @@ import { SOON, useStore } from '../support/store.ts';
 import { type Asker, verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 import { serving } from './serving.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 
@@ -42,7 +40,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const { createdBefore, ...preview } = await there.get(`preview?${filter}`);
     expect(preview).toEqual({ count: PART + 19, isMore: false, most: 10_000 });
     // The next start has a later time.
-    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(Date.parse(createdBefore)));
+    await expect.poll(Date.now).toBeGreaterThan(Date.parse(createdBefore));
     await store.client.startOrchestration(`${name}/later`, name);
     const body = { action: 'terminate', filter: `${filter}&createdBefore=${createdBefore}`, values: { reason: 'off' } };
     const first = await part(there, body);

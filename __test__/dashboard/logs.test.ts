@@ -4,15 +4,13 @@ import type { OrchestrationContext, Runtime, RuntimeOptions } from 'perdure';
 import { Client } from 'perdure';
 import { type DashboardOptions, serveDashboard } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 import { at, serving } from './serving.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 
@@ -66,7 +64,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   async function started(): Promise<string> {
     const id = store.id('talking');
     await store.client.startOrchestration(id, 'talking', 1);
-    await expect.poll(async () => (await store.client.logs(id))?.lines.length, { timeout: 20_000 }).toBe(3);
+    await expect.poll(async () => (await store.client.logs(id))?.lines.length).toBe(3);
     return id;
   }
 
@@ -109,8 +107,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         hasEarlier: true,
       });
       await store.client.raiseEvent(id, 'word', 'go');
-      await expect.poll(() => messages('level=error'), { timeout: 20_000 }).toEqual(['heard go']);
-      await expect.poll(() => messages('execution=2'), { timeout: 20_000 }).toHaveLength(3);
+      await expect.poll(() => messages('level=error')).toEqual(['heard go']);
+      await expect.poll(() => messages('execution=2')).toHaveLength(3);
       expect((await messages(`after=${first.cursor}`)).slice(0, 2)).toEqual(['heard go', 'begins 2']);
       expect(await messages('execution=1&level=info')).toEqual(['begins 1', 'the stock is low', 'heard go']);
       await store.client.terminateInstance(id);
@@ -251,9 +249,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       await start();
       const id = store.id('babbling');
       await store.client.startOrchestration(id, 'babbling');
-      await expect
-        .poll(async () => (await store.client.logs(id, { limit: 1_000 }))?.lines.length, { timeout: 20_000 })
-        .toBe(300);
+      await expect.poll(async () => (await store.client.logs(id, { limit: 1_000 }))?.lines.length).toBe(300);
       const page = await open(at(await served(), id));
       const panel = panelOf(page);
       await panel.getByText('the last 200 lines').waitFor();

@@ -2,15 +2,13 @@
 
 import type { Runtime } from 'perdure';
 import { dashboardHandler, serveDashboard } from 'perdure/dashboard';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 import { newestFirst, quantile, SAMPLE_MAX } from '../../js/dashboard/orchestrations.ts';
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { Asker } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 

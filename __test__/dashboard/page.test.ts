@@ -3,15 +3,13 @@
 import { hostname } from 'node:os';
 import { serveDashboard } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
-import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 import { registerOrders } from './orders.ts';
 import { at, serving } from './serving.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 

@@ -3,15 +3,13 @@
 import { Client } from 'perdure';
 import { type DashboardOptions, dashboardHandler } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { Asker, verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 import { at, serving } from './serving.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 
@@ -57,7 +55,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.startOrchestration(id, 'loop', { n: 1, last });
     for (let n = 1; n < last; n += 1) {
       await store.client.raiseEvent(id, 'go');
-      await expect.poll(async () => (await store.client.getStatus(id))?.executionId, { timeout: 20_000 }).toBe(n + 1);
+      await expect.poll(async () => (await store.client.getStatus(id))?.executionId).toBe(n + 1);
     }
     return id;
   }

@@ -3,15 +3,13 @@
 import { defineOrchestration, type Runtime } from 'perdure';
 import { dashboardHandler, type ServeOptions, serveDashboard } from 'perdure/dashboard';
 import type { Page } from 'playwright-core';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 
 import { SHARED_STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { Asker, verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 

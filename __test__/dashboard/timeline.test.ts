@@ -2,7 +2,7 @@
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
@@ -10,8 +10,6 @@ import { Worker } from '../support/worker.ts';
 import { useBrowser } from './browser.ts';
 import { registerOrders } from './orders.ts';
 import { at, serving } from './serving.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 
@@ -134,7 +132,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await page.mouse.down();
     await page.mouse.move(x + 160, y + 8, { steps: 4 });
     await page.mouse.up();
-    await vi.waitFor(async () => expect(await ticks()).not.toBe(before));
+    await expect.poll(ticks).not.toBe(before);
     expect(await page.locator('.step-details').count()).toBe(0);
   });
 

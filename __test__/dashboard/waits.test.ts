@@ -1,7 +1,7 @@
 // The panel of the waits of an instance, and the answers that it is made of, on a real store.
 
 import type { DashboardOptions } from 'perdure/dashboard';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
 import { SHARED_STORES } from '../support/providers.ts';
@@ -9,8 +9,6 @@ import { useStore } from '../support/store.ts';
 import { verdict } from './ask.ts';
 import { obstacles, overflow, useBrowser } from './browser.ts';
 import { at, serving } from './serving.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const { open } = useBrowser();
 

@@ -124,4 +124,4 @@ test('random programs run every finally that was entered, and those that are wai
     { seed: SEED, numRuns: 2_000 },
   );
   // Thousands of programs take a while on a busy machine.
-}, 60_000);
+});

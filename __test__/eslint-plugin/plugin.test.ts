@@ -6,15 +6,13 @@ import { join } from 'node:path';
 import { ESLint } from 'eslint';
 import { publint } from 'publint';
 import ts from 'typescript';
-import { afterAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 
 import built from '../../eslint-plugin/dist/index.js';
 import type declared from '../../eslint-plugin/index.d.ts';
 import { FUTURE_METHODS } from '../../eslint-plugin/src/facts.ts';
 import { root } from '../support/process.ts';
 import { temporaryFolder } from '../support/providers.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 /** The plugin with the types that its package declares. */
 const plugin = built as unknown as typeof declared;

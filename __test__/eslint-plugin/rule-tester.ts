@@ -3,10 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import * as parser from '@typescript-eslint/parser';
 import { type Rule, RuleTester } from 'eslint';
-import { describe, it, vi } from 'vitest';
-
-// The first code with types waits for the compiler to read the types of the package.
-vi.setConfig({ testTimeout: 60_000 });
+import { describe, it } from 'vitest';
 
 RuleTester.describe = describe;
 RuleTester.it = it;

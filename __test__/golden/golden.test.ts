@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { ExportedEvent, HistoryExport } from 'perdure';
 import * as free from 'perdure/orchestration';
 import { type ReplayOutcome, replay } from 'perdure/testing';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { HISTORY_EVENT_KINDS } from '../../js/client/history.ts';
 import { FiberContext } from '../../js/orchestration/fiber-context.ts';
@@ -15,8 +15,6 @@ import { STORES } from '../support/providers.ts';
 import { type Fixture, fixtures } from './fixtures.ts';
 import { PROGRAMS } from './programs/index.ts';
 import { type Expected, type Program, perform } from './stage.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const kept = fixtures();
 

@@ -1,14 +1,11 @@
 // The fixture of an end-to-end test: a store of its own for each file, and runtimes that end with the test.
 
 import { Client, type Provider, type ProviderOptions, Runtime, type RuntimeOptions } from 'perdure';
-import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 
 import { type Deferred, deferred } from './async.ts';
 import './leaks.ts';
 import type { StoreAddress, StoreKind, StoreSite } from './providers.ts';
-
-// A busy machine is slow, and no test here waits for a timeout to pass.
-vi.setConfig({ testTimeout: 30_000 });
 
 /** Time that clients wait for an event that must come. */
 export const SOON = '20s';

@@ -8,7 +8,7 @@ import {
   type Runtime,
 } from 'perdure';
 import { replay } from 'perdure/testing';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { STORES } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
@@ -250,9 +250,7 @@ describe.each(STORES)('on $name', (kind) => {
       const runtime = await store.start((runtime) => register(runtime, here('boom')));
       const id = store.id();
       await store.client.startOrchestration(id, 'handing', 'one');
-      await vi.waitUntil(async () => (await store.client.getHistory(id)).some(({ kind }) => kind === 'EventSent'), {
-        timeout: 20_000,
-      });
+      await expect.poll(async () => (await store.client.getHistory(id)).map(({ kind }) => kind)).toContain('EventSent');
       await runtime.shutdown();
       return id;
     }

@@ -48,7 +48,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const id = store.id('approval');
     const first = await store.start(register, options);
     await store.client.startOrchestration(id, 'approval');
-    await expect.poll(() => messagesOf(id), { timeout: 20_000 }).toEqual(['begins', 'waits']);
+    await expect.poll(() => messagesOf(id)).toEqual(['begins', 'waits']);
     await first.shutdown();
     // This one replays the instance from its history.
     await store.start(register, options);
@@ -80,7 +80,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (const again of [false, true]) {
       const runtime = await store.start(waits, options);
       if (!again) await store.client.startOrchestration(id, 'waits');
-      await expect.poll(() => messagesOf(id), { timeout: 20_000 }).toEqual(['waits']);
+      await expect.poll(() => messagesOf(id)).toEqual(['waits']);
       await runtime.shutdown();
     }
     await store.start(waits, options);

@@ -4,12 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 import { Process } from '../../support/process.ts';
-
-// A busy machine is slow. On an idle one, each line comes within 5 s.
-vi.setConfig({ testTimeout: 30_000 });
 
 const app = fileURLToPath(new URL('app.mjs', import.meta.url));
 

@@ -7,7 +7,7 @@ import {
   type Runtime,
 } from 'perdure';
 import { replay } from 'perdure/testing';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { aborted, Counter, deferred, rejection } from '../../support/async.ts';
 import { historyViolations, kinds } from '../../support/history.ts';
@@ -43,9 +43,7 @@ describe.each(STORES)('on $name', (kind) => {
 
     /** Waits until the parent has started the child, in a turn of its own. */
     async function isWaiting(id: string): Promise<void> {
-      await vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === 'waiting', {
-        timeout: 20_000,
-      });
+      await expect.poll(async () => (await store.client.getStatus(id))?.customStatus).toBe('waiting');
     }
 
     it('ends a suspended child with its parent, which was left behind', async () => {

@@ -11,7 +11,7 @@ import {
   TimeoutError,
 } from 'perdure';
 import { crashEverywhere, replay, type TestRuntime } from 'perdure/testing';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
 import { historyViolations, kinds, scheduled } from '../../support/history.ts';
 import { STORES } from '../../support/providers.ts';
@@ -190,7 +190,7 @@ describe.each(STORES)('on $name', (kind) => {
       const id = store.id();
       await client.startOrchestration(id, name);
       if (arrivals !== undefined) {
-        await vi.waitUntil(async () => (await client.getStatus(id))?.customStatus === arrivals, { timeout: 20_000 });
+        await expect.poll(async () => (await client.getStatus(id))?.customStatus).toBe(arrivals);
         await client.cancelInstance(id, 'stop');
         await client.cancelInstance(id, 'again');
       }
@@ -248,7 +248,7 @@ describe.each(STORES)('cancelGrace, on $name', (kind) => {
   async function cancelled(then: { cancelGrace?: Duration }, now: { cancelGrace?: Duration }): Promise<string> {
     const id = store.id();
     const cameTo = (status: string) =>
-      vi.waitUntil(async () => (await store.client.getStatus(id))?.customStatus === status, { timeout: 20_000 });
+      expect.poll(async () => (await store.client.getStatus(id))?.customStatus).toBe(status);
     const runtime = await store.start((first) => first.register(slow(then)));
     await store.client.startOrchestration(id, 'slow');
     await cameTo('waiting');

@@ -37,7 +37,7 @@ describe.each(STORES)('on $name', (kind) => {
 
   async function startWaiting(id: string): Promise<void> {
     await store.client.startOrchestration(id, 'order');
-    await expect.poll(async () => (await store.client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Running');
+    await expect.poll(async () => (await store.client.getStatus(id))?.status).toBe('Running');
   }
 
   async function outputOf(id: string): Promise<unknown> {

@@ -170,7 +170,7 @@ describe.each(STORES)('on $name', (kind) => {
       // Each time that the instance reached the main thread it made progress, so the other threads start their count
       // anew.
       expect(told.filter((message) => message.includes('exit code 4')).length).toBeGreaterThanOrEqual(3);
-    }, 60_000);
+    });
   });
 });
 

@@ -101,9 +101,7 @@ describe.each(SHARED_STORES)('a codec that answers later, in front of $name', (k
   }
 
   const suspended = (client: Client, id: string): Promise<void> =>
-    expect
-      .poll(async () => (await client.getStatus(id).catch(() => null))?.status, { timeout: 20_000 })
-      .toBe('Suspended');
+    expect.poll(async () => (await client.getStatus(id).catch(() => null))?.status).toBe('Suspended');
 
   it('is WebCrypto, and knows whose each value is', async () => {
     const codec = await webCodec();

@@ -116,13 +116,13 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
   }
 
   const suspended = (client: Client, id: string) =>
-    expect.poll(async () => (await client.getStatus(id))?.status, { timeout: 20_000 }).toBe('Suspended');
+    expect.poll(async () => (await client.getStatus(id))?.status).toBe('Suspended');
 
   it('gets the same context from every writer and reader of a value', async () => {
     const codec: Codec = { ...keyRing('key'), required: true };
     const { client, stop } = await deploy(codec);
     const handle = await client.start(parent, 1, { id: 'parent' });
-    await expect.poll(async () => (await client.getStatus('stays'))?.status, { timeout: 20_000 }).toBe('Running');
+    await expect.poll(async () => (await client.getStatus('stays'))?.status).toBe('Running');
     await client.enqueueEvent('parent', 'queue', 'message');
     await client.suspend('stays', 'for a moment');
     expect((await client.getStatus('stays'))?.error?.message).toBe('held by client.suspend: for a moment');

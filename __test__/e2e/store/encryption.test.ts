@@ -249,7 +249,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     const history = await sender.getHistory('i');
 
     const second = await deploy(wrong, waiting, echo);
-    await expect.poll(async () => (await sender.getStatus('i'))?.status, { timeout: 20_000 }).toBe('Suspended');
+    await expect.poll(async () => (await sender.getStatus('i'))?.status).toBe('Suspended');
     const status = await sender.getStatus('i');
     expect(status?.error).toBeInstanceOf(PayloadError);
     expect(status?.error).toMatchObject({ code: 'PAYLOAD', path: 'input', message: expect.stringContaining(message) });
@@ -271,7 +271,7 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     await first.client.waitForStatusChange('i', 0, undefined, SOON);
     const otherKey = aes(randomBytes(32));
     await new Client(await provide(otherKey)).raiseEvent('i', 'go', 'event');
-    await expect.poll(async () => (await first.client.getStatus('i'))?.status, { timeout: 20_000 }).toBe('Suspended');
+    await expect.poll(async () => (await first.client.getStatus('i'))?.status).toBe('Suspended');
     expect((await first.client.getStatus('i'))?.error).toMatchObject({ code: 'PAYLOAD', path: 'value' });
     await first.stop();
 
@@ -307,16 +307,14 @@ describe.each(WAYS)('a store with a codec that answers $way', ({ of }) => {
     const slow = defineActivity('echo', () => new Promise<string>(() => {}));
     const third = await deploy(key, waiting, slow);
     await third.client.raiseEvent('changed', 'go', CANARY);
-    await expect.poll(async () => (await third.client.getHistory('changed')).length, { timeout: 20_000 }).toBe(3);
+    await expect.poll(async () => (await third.client.getHistory('changed')).length).toBe(3);
     await third.stop(0);
     const other = defineOrchestration('waiting', function* (ctx, input: string) {
       ctx.setCustomStatus(input);
       return [input, yield* ctx.call(echo, `${yield* ctx.waitForEvent<string>('go')} changed`)];
     });
     const fourth = await deploy(key, other, echo);
-    await expect
-      .poll(async () => (await fourth.client.getStatus('changed'))?.status, { timeout: 20_000 })
-      .toBe('Suspended');
+    await expect.poll(async () => (await fourth.client.getStatus('changed'))?.status).toBe('Suspended');
     const { error } = (await fourth.client.getStatus('changed')) ?? {};
     expect(error).toMatchObject({ code: 'NONDETERMINISM', report: { eventId: 3, field: { name: 'input' } } });
     expect(bytes()).not.toContain(CANARY);
@@ -364,7 +362,7 @@ describe('a codec that does not work', () => {
     broken = 'event';
     const other = new Client(await provide({ ...codec, encode: (text) => Buffer.from(text).toString('base64') }));
     await other.raiseEvent('i', 'go', 'event');
-    await expect.poll(async () => (await client.getStatus('i'))?.status, { timeout: 20_000 }).toBe('Suspended');
+    await expect.poll(async () => (await client.getStatus('i'))?.status).toBe('Suspended');
     expect((await client.getStatus('i'))?.error).toMatchObject({
       code: 'PAYLOAD',
       path: 'input',

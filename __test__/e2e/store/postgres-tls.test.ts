@@ -4,14 +4,12 @@
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PostgresProvider } from 'perdure';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
 import { Authority } from '../../support/certificates.ts';
 import { Cluster, noCluster, user } from '../../support/cluster.ts';
 import { temporaryFolder } from '../../support/providers.ts';
-
-vi.setConfig({ testTimeout: 30_000 });
 
 const PASSWORD = 'c4naryS3cret';
 

@@ -7,9 +7,6 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { rejection } from '../../support/async.ts';
 import { Cluster, noCluster } from '../../support/cluster.ts';
 
-// A call that is refused temporarily is retried for some seconds.
-vi.setConfig({ testTimeout: 30_000 });
-
 /** An address of this machine under which other machines reach it. */
 const outside = Object.values(networkInterfaces())
   .flatMap((all) => all ?? [])

@@ -4,14 +4,12 @@
 import { randomUUID } from 'node:crypto';
 import { Client, defineActivity, defineOrchestration, PostgresProvider, Runtime } from 'perdure';
 import { Client as PgClient } from 'pg';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 
 import { rejection } from '../../support/async.ts';
 import { readPages } from '../../support/docs.ts';
 import { POSTGRES_URL } from '../../support/providers.ts';
 import { SOON } from '../../support/store.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const PASSWORD = 'c4naryS3cret';
 /** Postgres' insufficient_privilege. */

@@ -18,7 +18,7 @@ import { WAYS } from '../../support/delayed-codec.ts';
 import { keyRing } from '../../support/keys.mjs';
 import { Process } from '../../support/process.ts';
 import { SHARED_STORES, type StoreAddress, type StoreSite } from '../../support/providers.ts';
-import { change, query } from '../../support/rows.ts';
+import { change, queryAll } from '../../support/rows.ts';
 import { SOON } from '../../support/store.ts';
 
 /** Every column that holds texts of values. */
@@ -33,13 +33,14 @@ const COLUMNS = [
 
 /** Returns the number of texts with a key, by column. */
 function textsOf(address: StoreAddress, key: string): Record<string, number> {
-  const found = COLUMNS.map(
-    (column) =>
-      [
-        column,
-        query(address, `SELECT ${column}`).filter((row) => String(Object.values(row)[0]).includes(`##${key} `)).length,
-      ] as const,
+  const answers = queryAll(
+    address,
+    COLUMNS.map((column) => `SELECT ${column}`),
   );
+  const counts = answers.map(
+    (rows) => rows.filter((row) => String(Object.values(row)[0]).includes(`##${key} `)).length,
+  );
+  const found = COLUMNS.map((column, i) => [column, counts[i] ?? 0] as const);
   return Object.fromEntries(found.filter(([, count]) => count > 0));
 }
 
@@ -136,7 +137,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     await first.client.raiseEvent('over', 'go', 'event');
     await first.client.waitForOrchestration('over', SOON);
     await first.client.suspend('held', 'for a reason');
-    await expect.poll(() => textsOf(site.address, 'old')['details FROM heartbeats'], { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => textsOf(site.address, 'old')['details FROM heartbeats']).toBe(1);
     await first.stop();
     await first.client.raiseEvent('w', 'go', 'unread');
     await first.client.deleteInstance('over');
@@ -209,9 +210,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     const first = await deploy(keyRing('old'), waiting);
     const ids = Array.from({ length: INSTANCES }, (_, i) => `i${i}`);
     await Promise.all(ids.map((id) => first.client.start(waiting, id, { id })));
-    await Promise.all(
-      ids.map((id) => expect.poll(async () => (await first.client.getHistory(id)).length, { timeout: 20_000 }).toBe(3)),
-    );
+    await Promise.all(ids.map((id) => expect.poll(async () => (await first.client.getHistory(id)).length).toBe(3)));
     await first.stop();
 
     const second = await deploy(keyRing('new', 'old'), waiting);

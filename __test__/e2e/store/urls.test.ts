@@ -5,13 +5,11 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { inspect } from 'node:util';
 import { PerdureError, PostgresProvider, ProviderError } from 'perdure';
 import { Client as PgClient } from 'pg';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { Cluster, noCluster } from '../../support/cluster.ts';
 import '../../support/leaks.ts';
 import { CANARY, ODD, type Outcome, type Place, urls } from '../../support/urls.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 /** The time within which an error comes, as promised to users. */
 const WITHIN_MS = 5_000;
