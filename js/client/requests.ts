@@ -31,8 +31,7 @@ export class Requests {
     value: string | null = null,
     target?: string,
   ): Promise<string | null> {
-    const call = { operation, instanceId: request.id, isProducer: true, ...(target === undefined ? {} : { target }) };
-    return this.#traced(call, (trace) =>
+    return this.#traced(producer(operation, request.id, target), (trace) =>
       this.#port.request(request.kind === 'start' ? { ...request, trace } : request, value),
     );
   }
@@ -40,6 +39,34 @@ export class Requests {
   /** Issues a request that only reads, or that changes only ended instances. */
   query<T>(operation: string, instanceId: string, run: () => Promise<T>): Promise<T> {
     return this.#traced({ operation, instanceId, isProducer: false }, run);
+  }
+
+  /**
+   * Makes a request in a transaction of the user's, traced as a producer. `run` is called at once, and its result or its
+   * error is that of this method.
+   */
+  within<T>(
+    operation: string,
+    instanceId: string,
+    target: string | undefined,
+    run: (trace: TraceContext | null) => T | Promise<T>,
+  ): T | Promise<T> {
+    if (this.#telemetry === undefined) return run(null);
+    let made: () => T | Promise<T> = () => run(null);
+    const traced = this.#telemetry.call(producer(operation, instanceId, target), async (trace) => {
+      try {
+        const result = run(trace);
+        made = () => result;
+      } catch (error) {
+        made = () => {
+          throw error;
+        };
+      }
+      return made();
+    });
+    // The caller gets the same error from `made`.
+    traced.catch(() => {});
+    return made();
   }
 
   #traced<T>(call: ClientCall, run: (trace: TraceContext | null) => Promise<T>): Promise<T> {
@@ -74,4 +101,8 @@ export class Requests {
   valueText(value: unknown, path: string, place: Place): string | null {
     return this.#port.texts.write(toPayload(value, path, this.limits, this.#port.texts.types), path, place);
   }
+}
+
+function producer(operation: string, instanceId: string, target: string | undefined): ClientCall {
+  return { operation, instanceId, isProducer: true, ...(target === undefined ? {} : { target }) };
 }

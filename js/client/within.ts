@@ -10,6 +10,7 @@ import {
   type TypedMailbox,
 } from '../orchestration/messages.ts';
 import type { StoreDatabase, StorePort } from '../store/providers.ts';
+import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName, checkOptions, named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
 import { property, show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
@@ -156,7 +157,7 @@ export class TransactionClient {
     event: string | EventDefinition<I, unknown>,
     ...data: MessageArguments<NoInfer<I>>
   ): Promise<void> {
-    return this.#run(() => this.#send(id, () => mailboxOf('event', event), data[0]));
+    return this.#run(() => this.#message(id, () => mailboxOf('event', event), data[0]));
   }
 
   /**
@@ -174,7 +175,7 @@ export class TransactionClient {
     queue: string | QueueDefinition<I, unknown>,
     ...data: MessageArguments<NoInfer<I>>
   ): Promise<void> {
-    return this.#run(() => this.#send(id, () => mailboxOf('queue', queue), data[0]));
+    return this.#run(() => this.#message(id, () => mailboxOf('queue', queue), data[0]));
   }
 
   /**
@@ -196,7 +197,7 @@ export class TransactionClient {
       if (reason !== undefined && typeof reason !== 'string')
         throw new TypeError('client.within.cancelInstance: the reason must be a string');
       const text = this.#text(reason, 'reason', Place.ofInstance(id, 'cancellation'));
-      return this.#after(text, (stored) => this.#request(id, this.#cancel(id, stored)));
+      return this.#after(text, (stored) => this.#request('cancel', id, undefined, () => this.#cancel(id, stored)));
     });
   }
 
@@ -204,27 +205,33 @@ export class TransactionClient {
     const text = this.#text(input, 'input', Place.input(id, 1));
     const given = JSON.stringify(options);
     return this.#after(text, (stored) => {
-      const statement =
-        this.#database.kind === 'postgres'
-          ? this.#call('start_encoded($1::text, $2::text, $3::text, $4::text::jsonb)', [id, name, stored, given])
-          : insertion('perdure_start_encoded (id, name, input, options)', [id, name, stored, given]);
-      return this.#after(this.#request(id, statement), () => id);
+      const statement = (trace: TraceContext | null): Statement => {
+        const values = [id, name, stored, given, trace];
+        return this.#database.kind === 'postgres'
+          ? this.#call('start_encoded($1::text, $2::text, $3::text, $4::text::jsonb, $5::text)', values)
+          : insertion('perdure_start_encoded (id, name, input, options, trace)', values);
+      };
+      return this.#after(this.#request('start', id, name, statement), () => id);
     });
   }
 
-  #send(id: string, mailbox: () => TypedMailbox, data: unknown): Maybe<void> {
+  #message(id: string, mailbox: () => TypedMailbox, data: unknown): Maybe<void> {
     checkName(id, 'instance id');
     const { kind, name, schema } = mailbox();
     const checked = schema === undefined ? undefined : parse(schema, data, 'event');
     const text = this.#after(checked, () => this.#text(data, 'event', Place.mail(id, { kind, name })));
     return this.#after(text, (stored) => {
       const max = String(this.#requests.limits.mailboxMessages);
-      const call = kind === 'event' ? 'raise_event_encoded' : 'enqueue_event_encoded';
+      const [operation, call, row] =
+        kind === 'event'
+          ? (['raise', 'raise_event_encoded', 'Event'] as const)
+          : (['enqueue', 'enqueue_event_encoded', 'Queue'] as const);
+      const values = [id, name, stored, max];
       const statement =
         this.#database.kind === 'postgres'
-          ? this.#call(`${call}($1::text, $2::text, $3::text, $4::text::bigint)`, [id, name, stored, max])
-          : message(kind === 'event' ? 'Event' : 'Queue', [id, name, stored, max]);
-      return this.#request(id, statement);
+          ? this.#call(`${call}($1::text, $2::text, $3::text, $4::text::bigint)`, values)
+          : message(row, values);
+      return this.#request(operation, id, name, () => statement);
     });
   }
 
@@ -250,8 +257,17 @@ export class TransactionClient {
     return text === null || texts.kind !== 'async' ? texts.write(text, path, place) : texts.encoded(text, path, place);
   }
 
-  /** Makes a request, whose errors become those of the client. */
-  #request(instanceId: string, statement: Statement): Maybe<void> {
+  /** Makes a request, whose errors become those of the client. `target` is the name that the trace shows. */
+  #request(
+    operation: string,
+    instanceId: string,
+    target: string | undefined,
+    statement: (trace: TraceContext | null) => Statement,
+  ): Maybe<void> {
+    return this.#requests.within(operation, instanceId, target, (trace) => this.#send(instanceId, statement(trace)));
+  }
+
+  #send(instanceId: string, statement: Statement): Maybe<void> {
     const unreadMax = this.#requests.limits.mailboxMessages;
     const place =
       this.#database.kind === 'postgres'

@@ -82,7 +82,7 @@ export interface AttemptSpan {
 
 /** Traces clients and runtimes. Made by `openTelemetry` of `perdure/telemetry`, and passed on unchanged. */
 export interface Telemetry {
-  /** @internal Runs `run` with the context for the work that it starts. */
+  /** @internal Calls `run`, before it returns, with the context for the work that it starts. */
   call<T>(call: ClientCall, run: (context: TraceContext | null) => Promise<T>): Promise<T>;
   /** @internal Begins a segment. `context` is that of the execution's start. */
   segment(execution: TracedExecution, context: TraceContext | null): Segment;
