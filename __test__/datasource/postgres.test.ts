@@ -195,6 +195,49 @@ describe('transactions that collide', () => {
   });
 });
 
+describe.each(['-3 days', '3 days'])('on a server whose clock is off by %s', (offset) => {
+  /** The functions of the server come after those of this schema, so `now()` is another clock for the datasource. */
+  const other = `${schema}_clock`;
+  const own = new Pool({ connectionString: url, options: `-c search_path=${other},${schema},pg_catalog`, max: 4 });
+  beforeAll(async () => {
+    await own.query(`create schema ${other}`);
+    await own.query(
+      `create function ${other}.now() returns timestamptz language sql stable
+       as $$ select pg_catalog.now() + interval '${offset}' $$`,
+    );
+    await pgDatasource(own, { table: `${other}.steps` }).install();
+  });
+  afterAll(async () => {
+    await own.query(`drop schema ${other} cascade`);
+    await own.end();
+  });
+
+  it('a step happens once, and its row is kept for a day', async () => {
+    const bank = pgDatasource(own, { table: `${other}.steps` });
+    let attempts = 0;
+    const step = bank.activity(
+      'step',
+      async (tx) => {
+        await tx.query(`insert into lines values ('there')`);
+        attempts += 1;
+        if (attempts === 1) throw new Error('again');
+        return 'done';
+      },
+      QUICK,
+    );
+    expect(await run(step)).toBe('done');
+    expect(await lines()).toBe(1);
+    const [row] = (await own.query('select instance, now() - at < interval $$1 minute$$ as is_new from steps')).rows;
+    expect(row.is_new).toBe(true);
+    // The instance is there, then it is gone, then its row is a day old.
+    expect(await bank.sweep(store.client)).toBe(0);
+    await store.client.deleteInstance(row.instance);
+    expect(await bank.sweep(store.client)).toBe(0);
+    await own.query(`update steps set at = at - interval '25 hours'`);
+    expect(await bank.sweep(store.client)).toBe(1);
+  });
+});
+
 describe('bad use', () => {
   it('of a transaction after a failed statement says what to do', async () => {
     const step = pgDatasource(pool).activity(

@@ -1,61 +1,23 @@
 // A real PgBouncer in transaction mode, without any option that announces it. Perdure detects it, and leaves no state
 // of this process on a server's connection.
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import { chownSync, existsSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Client, PostgresProvider, Runtime } from 'perdure';
 import { Client as PgClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { eventually } from '../../support/async.ts';
-import { Cluster, freePort, noCluster, user } from '../../support/cluster.ts';
-import { temporaryFolder } from '../../support/providers.ts';
+import { noPooler, Pooler } from '../../support/pooler.ts';
 
-/** See scripts/with-programs.mjs. */
-const program =
-  process.env.PERDURE_TEST_PGBOUNCER ||
-  ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/opt/homebrew/bin/pgbouncer'].find(existsSync);
-const missing = noCluster ?? (program === undefined ? "the program 'pgbouncer' is not here" : undefined);
-
-describe.skipIf(missing !== undefined)(
-  `behind PgBouncer in transaction mode${missing === undefined ? '' : ` (${missing})`}`,
+describe.skipIf(noPooler !== undefined)(
+  `behind PgBouncer in transaction mode${noPooler === undefined ? '' : ` (${noPooler})`}`,
   () => {
-    let cluster: Cluster;
-    let pooler: ChildProcess;
-    let url: string;
-    const folder = temporaryFolder();
+    let pooler: Pooler;
     beforeAll(async () => {
-      cluster = await Cluster.create();
-      const port = await freePort();
-      const ini = join(folder, 'pgbouncer.ini');
-      writeFileSync(
-        ini,
-        `[databases]\n* = host=127.0.0.1 port=${cluster.port} user=postgres\n` +
-          `[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\n` +
-          `unix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n`,
-      );
-      for (const path of [folder, ini])
-        if (user?.uid !== undefined && user.gid !== undefined) chownSync(path, user.uid, user.gid);
-      pooler = spawn(program ?? '', [ini], { ...user, stdio: 'ignore' });
-      url = `postgres://postgres@127.0.0.1:${port}/postgres`;
-      await eventually(20_000, 'it answers', async () => {
-        const client = new PgClient({ connectionString: url });
-        return client.connect().then(
-          () => client.end().then(() => true),
-          () => false,
-        );
-      });
+      pooler = await Pooler.create(4);
     });
-    afterAll(async () => {
-      pooler?.kill();
-      await cluster?.remove();
-      rmSync(folder, { recursive: true });
-    });
+    afterAll(() => pooler?.remove());
 
-    it('work is done as ever, and leaves no setting, statement or channel behind', {
-      timeout: 60_000,
-    }, async () => {
+    it('work is done as ever, and leaves no setting, statement or channel behind', async () => {
+      const { url } = pooler;
       const provider = await PostgresProvider.connect(url, { schema: 'shop' });
       const runtime = new Runtime(provider, { logLevel: 'error' });
       runtime.registerActivity('next', (_ctx, n: number) => n + 1);
