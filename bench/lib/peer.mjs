@@ -10,14 +10,21 @@ import { bench } from './paths.mjs';
 
 export const PEERS = [dbos];
 
-const lock = join(bench, 'package-lock.json');
-const stamp = join(bench, 'node_modules', '.perdure-stamp');
+/** Folders with a package-lock.json of their own. */
+const FOLDERS = [bench, join(bench, 'peers', 'dbos-datasource')];
 
-/** Installs the packages of bench/package-lock.json, unless they are there. Returns true if they are there now. */
+/** Installs the packages of the peers, unless they are there. Returns true if they are there now. */
 export function install() {
-  const now = createHash('sha256').update(readFileSync(lock)).digest('hex');
+  return FOLDERS.every((folder) => installIn(folder));
+}
+
+function installIn(folder) {
+  const stamp = join(folder, 'node_modules', '.perdure-stamp');
+  const now = createHash('sha256')
+    .update(readFileSync(join(folder, 'package-lock.json')))
+    .digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === now) return true;
-  const words = ['--prefix', bench, 'ci', '--loglevel=error'];
+  const words = ['--prefix', folder, 'ci', '--loglevel=error'];
   const npm = process.env.npm_execpath;
   const line = npm?.endsWith('.js') ? [process.execPath, npm, ...words] : ['npm', ...words];
   const options = { stdio: ['ignore', 'ignore', 'inherit'], shell: line[0] === 'npm' && process.platform === 'win32' };

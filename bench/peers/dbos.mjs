@@ -46,6 +46,8 @@ export const dbos = {
     'fan-out': ({ place, branches, repeat }) =>
       repeated(place, repeat, (run, prefix) => run('fanOut', prefix, branches, (branches * (branches + 1)) / 2)),
 
+    transactions: async (job) => (await import('./dbos-datasource/transactions.mjs')).transactions(job),
+
     scale: ({ place, process, instances, steps, repeat }, meet) =>
       repeated(place, repeat, (run, prefix) => chains(instances, steps)(run, `${prefix}-${process}`), meet),
 

@@ -37,9 +37,16 @@ export const transactions = {
     const { bare, rate } = await round.child('bare', { place, file });
     const turn = await round.child('turn', { place: round.place() });
     const own = await round.child('measure', { place, file });
+    const peer = await round.peer({
+      steps: STEPS,
+      parallel: PARALLEL,
+      stepsEach: STEPS_EACH,
+      connections: CONNECTIONS,
+      repeat: REPEAT,
+    });
     return {
-      'transactions one by one': { floor: bare + turn, perdure: own.p50, notes: { bare, turn } },
-      'transactions in parallel': { floor: rate, perdure: own.rate, notes: {} },
+      'transactions one by one': { floor: bare + turn, perdure: own.p50, peer: peer?.p50, notes: { bare, turn } },
+      'transactions in parallel': { floor: rate, perdure: own.rate, peer: peer?.rate, notes: {} },
     };
   },
 
