@@ -42,8 +42,8 @@ export class Requests {
   }
 
   /**
-   * Makes a request in a transaction of the user's, traced as a producer. `run` is called at once, and its result or its
-   * error is that of this method.
+   * Makes a request in a transaction of the user's, traced as a producer. `run` is called at once, and this method
+   * returns its result or throws its error.
    */
   within<T>(
     operation: string,
