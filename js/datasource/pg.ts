@@ -108,8 +108,8 @@ class PgDatabase implements StepDatabase<PoolClient> {
 
   read<T>(facts: TransactionFacts, body: (tx: PoolClient) => Promised<T>): Promise<T> {
     return this.withClient(facts, async (client) => {
-      const results = await client.query(`${begin(facts)} READ ONLY; SELECT ${this.settings}`);
-      client.pid = Number(results.at(-1)?.rows[0]?.pid);
+      const results = await client.query(`${begin(facts)} READ ONLY; SELECT ${this.settings}, ${BEGUN} AS begun`);
+      client.cancelling = this.cancelling(results.at(-1)?.rows ?? []);
       const output = await client.call(body);
       await client.query('COMMIT');
       return output;
@@ -139,8 +139,13 @@ class PgDatabase implements StepDatabase<PoolClient> {
       throw new StepTaken();
     });
     const answers = results.flatMap(({ rows }) => rows);
-    client.pid = Number(answers.at(-1)?.pid);
+    client.cancelling = this.cancelling(answers.slice(-1));
     return { row: foundIn(answers.slice(0, 1)).row, begun: foundIn(answers.slice(-1)).begun };
+  }
+
+  /** Returns the text that cancels the query of a transaction. The row tells the transaction. */
+  private cancelling([row]: readonly object[]): string {
+    return literal(this.table.cancel(Number(property(row, 'pid')), String(property(row, 'begun'))));
   }
 
   /** Writes the row of the step and commits, in one round trip if no attempt has failed before. */
@@ -229,8 +234,8 @@ function ignoreError(): void {}
 
 /** A client of the pool during one transaction. */
 class StepClient {
-  /** Number of the server's process, once it is known. */
-  pid = Number.NaN;
+  /** The statement that cancels the query of the transaction. */
+  cancelling = '';
   /** The reason for which the server ended the connection while no statement ran. */
   lost: Error | undefined;
   private readonly pool: Pool;
@@ -316,7 +321,7 @@ class StepClient {
     other.on('error', ignoreError);
     try {
       await other.connect();
-      await other.query('SELECT pg_cancel_backend($1)', [this.pid]);
+      await other.query(this.cancelling);
     } finally {
       await other.end();
     }
