@@ -12,7 +12,8 @@ import {
 import type { StoreDatabase, StorePort } from '../store/providers.ts';
 import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName, checkOptions, named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
-import { property, show } from '../util/show.ts';
+import { show } from '../util/show.ts';
+import { isThenable } from '../util/thenable.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
 import { toPayload } from '../values/payload.ts';
@@ -293,7 +294,7 @@ export class TransactionClient {
 
   /** Goes on with a value, at once if the value is there. */
   #after<T, R>(value: Maybe<T>, next: (value: T) => Maybe<R>): Maybe<R> {
-    if (!isPromise(value)) return next(value);
+    if (!isThenable<Promise<T>>(value)) return next(value);
     if (!this.#transaction.isSync) return value.then(next);
     // The rejection must not go unhandled.
     value.catch(() => {});
@@ -308,10 +309,6 @@ export class TransactionClient {
 const SHARES_LOCKS: readonly string[] = ['linux', 'win32'];
 
 const NAMES = { postgres: 'a Postgres database', sqlite: 'a SQLite database' };
-
-function isPromise<T>(value: Maybe<T>): value is Promise<T> {
-  return typeof property(value, 'then') === 'function';
-}
 
 /** Returns the statement that inserts into a view of a SQLite store. */
 function insertion(view: string, values: Statement['values']): Statement {

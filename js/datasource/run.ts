@@ -7,6 +7,7 @@ import { neverRetry } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
 import { DatasourceError, kindOfError } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
+import { isThenable } from '../util/thenable.ts';
 import { fromErrorPayload, fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 import { connectionLost, isConflict, messageOf } from './database-errors.ts';
 import { type Promised, type StepDatabase, StepTaken, type TransactionFacts } from './step.ts';
@@ -65,9 +66,9 @@ export async function runStep<Tx>(
     return text;
   };
   const body = (tx: Tx): Promised<string | null> => {
-    const result = call(tx);
+    const result = call(tx) as Promised<unknown>;
     // A function that is not asynchronous must not become so: SQLite's transactions are of one piece.
-    return isPromise(result) ? result.then(encoded) : encoded(result);
+    return isThenable(result) ? result.then(encoded) : encoded(result);
   };
   const transact = (): Promise<StepRow> => {
     output = null;
@@ -82,10 +83,6 @@ export async function runStep<Tx>(
   }
   const own = output as { readonly value: unknown } | null;
   return own !== null && row.error === null ? own.value : recorded(row, ctx);
-}
-
-function isPromise(value: unknown): value is Promise<unknown> {
-  return typeof property(value, 'then') === 'function';
 }
 
 /** True if the result of an attempt is not used any more, so that another worker may run the same attempt. */

@@ -3,6 +3,7 @@
 import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
 import type { ActivityJob } from '../activity/activity-job.ts';
+import { isThenable } from '../util/thenable.ts';
 
 /** An attempt of an activity that a test runtime has called. */
 export interface ActivityCall<I = any, O = any> {
@@ -226,6 +227,5 @@ function settled(call: Recorded, run: () => unknown): unknown {
   } catch (error) {
     return fail(error);
   }
-  const isPromise = typeof result === 'object' && result !== null && 'then' in result;
-  return isPromise ? Promise.resolve(result).then(complete, fail) : complete(result);
+  return isThenable(result) ? Promise.resolve(result).then(complete, fail) : complete(result);
 }

@@ -7,6 +7,7 @@
 
 import { PayloadError } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
+import { isThenable } from '../util/thenable.ts';
 import { formatStep } from './rich-check.ts';
 
 /**
@@ -88,7 +89,9 @@ export function checkSchema(value: unknown, path: string): void {
  */
 export function parse(schema: StandardSchema, value: unknown, path: string): unknown {
   const result = schema['~standard'].validate(value);
-  return isPromise(result) ? result.then((settled) => valueOf(settled, path)) : valueOf(result, path);
+  return isThenable<Promise<SchemaResult<unknown>>>(result)
+    ? result.then((settled) => valueOf(settled, path))
+    : valueOf(result, path);
 }
 
 /**
@@ -100,7 +103,7 @@ export function parse(schema: StandardSchema, value: unknown, path: string): unk
  */
 export function parseSync(schema: StandardSchema, value: unknown, path: string, where: string): unknown {
   const result = schema['~standard'].validate(value);
-  if (!isPromise(result)) return valueOf(result, path);
+  if (!isThenable<Promise<SchemaResult<unknown>>>(result)) return valueOf(result, path);
   // The result is not used; a rejection must not go unhandled.
   Promise.resolve(result).catch(() => {});
   throw new TypeError(
@@ -124,8 +127,4 @@ function valueOf(result: SchemaResult<unknown>, path: string): unknown {
 function pathOf({ path = [] }: SchemaIssue, root: string): string {
   const keys = path.map((step) => (typeof step === 'object' ? step.key : step));
   return root + keys.map((key) => (typeof key === 'symbol' ? `[${String(key)}]` : formatStep(key))).join('');
-}
-
-function isPromise(result: unknown): result is Promise<SchemaResult<unknown>> {
-  return typeof (result as { then?: unknown } | null)?.then === 'function';
 }
