@@ -92,6 +92,13 @@ export function useBrowser(): { open(url: string, options?: BrowserContextOption
   };
 }
 
+/** The windows in which a page must be accessible. The looks of a page do not depend on the store: see ANY_STORE. */
+export const LOOKS = [
+  { colorScheme: 'light' },
+  { colorScheme: 'dark' },
+  { colorScheme: 'light', viewport: { width: 360, height: 740 } },
+] as const satisfies readonly BrowserContextOptions[];
+
 /** Returns the accessibility problems of the page, for users with little or no sight, as sentences. */
 export async function obstacles(page: Page): Promise<string[]> {
   if (await page.evaluate(`typeof ace === 'undefined'`)) await page.evaluate(CHECKER);

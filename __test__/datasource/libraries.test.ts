@@ -14,17 +14,14 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { deferred } from '../support/async.ts';
-import { POSTGRES_URL, STORES } from '../support/providers.ts';
+import { ANY_STORE, POSTGRES_URL } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
 import { LIBRARIES, type Library } from './libraries.ts';
 
 type Body = (query: (text: string) => Promise<any[]>, input: any, ctx: ActivityContext) => unknown;
 
-const [kind] = STORES;
-if (kind === undefined) throw new Error('there is a store to test on');
-
 describe.each(LIBRARIES)('a step on $name', (libraryKind) => {
-  const store = useStore(kind);
+  const store = useStore(ANY_STORE);
   const schema = `library_${randomUUID().slice(0, 8)}`;
   const options = `-c search_path=${schema}`;
   const pool = new Pool({ connectionString: POSTGRES_URL, options, max: 2 });

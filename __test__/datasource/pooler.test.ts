@@ -6,16 +6,13 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { noPooler, Pooler } from '../support/pooler.ts';
-import { STORES } from '../support/providers.ts';
+import { ANY_STORE } from '../support/providers.ts';
 import { SOON, useStore } from '../support/store.ts';
-
-const [kind] = STORES;
-if (kind === undefined) throw new Error('there is a store to test on');
 
 describe.skipIf(noPooler !== undefined)(
   `steps behind PgBouncer in transaction mode${noPooler === undefined ? '' : ` (${noPooler})`}`,
   () => {
-    const store = useStore(kind);
+    const store = useStore(ANY_STORE);
     let pooler: Pooler;
     let pool: Pool;
     beforeAll(async () => {

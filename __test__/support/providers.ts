@@ -99,6 +99,9 @@ const postgres = postgresAt(POSTGRES_URL);
 export const STORES: readonly StoreKind[] =
   process.env.PERDURE_TEST_STORES === 'sqlite' ? [sqliteFile] : [sqliteFile, sqliteInMemory, postgres];
 
+/** The kind of store of tests whose subject is the same on each store. */
+export const ANY_STORE: StoreKind = sqliteFile;
+
 /** Kinds of store that outlive a provider and can be opened by several processes. */
 export const SHARED_STORES: readonly StoreKind[] = STORES.filter((kind) => kind.isShared);
 

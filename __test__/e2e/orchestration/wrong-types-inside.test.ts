@@ -13,7 +13,7 @@ import {
 import * as free from 'perdure/orchestration';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { watchPrototypes } from '../../support/prototypes.ts';
-import { STORES } from '../../support/providers.ts';
+import { ANY_STORE } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 import { callablesOf, method, methodsOf, optionsOf } from '../../support/surface.ts';
 import { badError, CANARY, WRONG_VALUES } from '../../support/wrong-values.ts';
@@ -120,8 +120,8 @@ function problemsOf(
   return problems;
 }
 
-describe.each(STORES.filter(({ name }) => name !== 'an SQLite file'))('on $name', (kind) => {
-  const store = useStore(kind);
+describe('in an orchestration', () => {
+  const store = useStore(ANY_STORE);
   const untouched = watchPrototypes();
   let found: string[] | undefined;
 
