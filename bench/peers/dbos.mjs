@@ -43,6 +43,26 @@ export const dbos = {
         return percentiles(singles.slice(starts));
       }),
 
+    wake: ({ place, wakes, idleWakes, idleMs }) =>
+      withDbos(place, async ({ DBOS, begin }) => {
+        const oneByOne = async (prefix, count, pause) => {
+          const handles = [];
+          for (let n = 0; n < count; n += 1) handles.push(await begin('wait', `${prefix}-${n}`, 86_400));
+          const times = [];
+          for (const [n, handle] of handles.entries()) {
+            // A start does not tell when its workflow has come to its wait.
+            await sleep(Math.max(pause, 20));
+            const began = performance.now();
+            await DBOS.send(`${prefix}-${n}`, n, 'go');
+            assertIs(await handle.getResult(), n);
+            times.push(performance.now() - began);
+          }
+          return median(times);
+        };
+        await oneByOne('before', wakes, 0);
+        return { warm: await oneByOne('warm', wakes, 0), idle: await oneByOne('idle', idleWakes, idleMs) };
+      }),
+
     'fan-out': ({ place, branches, repeat }) =>
       repeated(place, repeat, (run, prefix) => run('fanOut', prefix, branches, (branches * (branches + 1)) / 2)),
 

@@ -20,12 +20,14 @@ import { start } from './start.mjs';
 import { threads } from './threads.mjs';
 import { transactions } from './transactions.mjs';
 import { waits } from './waits.mjs';
+import { wake } from './wake.mjs';
 
 export const workloads = [
   chain,
   hello,
   latency,
   start,
+  wake,
   fanOut,
   replay,
   flatness,
