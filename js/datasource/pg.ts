@@ -243,43 +243,46 @@ class StepClient {
   private readonly signal: AbortSignal;
   private isBroken = false;
   private isSilent = false;
+  /** Ends the wait for the answer to a statement of the datasource; `undefined` while none is awaited. */
+  private giveUp: ((error: Error) => void) | undefined;
+  private silence: NodeJS.Timeout | undefined;
+  private readonly stopListening: () => void;
 
   constructor(pool: Pool, client: PoolClient, signal: AbortSignal) {
     this.pool = pool;
     this.connection = client;
     this.signal = signal;
     client.on('error', this.onError);
+    this.stopListening = onAbort(signal, this.limitSilence);
   }
 
-  /** Sends statements as one text. Returns the result of each. */
-  async query(text: string): Promise<QueryResult[]> {
-    const result: QueryResult | QueryResult[] = await this.unlessSilent(this.connection.query(text));
-    return Array.isArray(result) ? result : [result];
-  }
-
-  /** Waits for an answer of the server, after an abort no longer than {@link SILENCE_MAX}. */
-  private async unlessSilent<T>(answer: Promise<T>): Promise<T> {
-    const { signal } = this;
-    let timer: NodeJS.Timeout | undefined;
-    let stop = (): void => undefined;
-    const silence = new Promise<never>((_, reject) => {
-      const wait = (): void => {
-        timer = setTimeout(() => {
-          this.isSilent = true;
-          this.isBroken = true;
-          reject(new SilentServer());
-        }, SILENCE_MAX);
-      };
-      if (signal.aborted) wait();
-      else stop = onAbort(signal, wait);
+  /**
+   * Sends statements as one text, and returns the result of each. Waits for an answer of the server, after an abort no
+   * longer than {@link SILENCE_MAX}.
+   */
+  query(text: string): Promise<QueryResult[]> {
+    return new Promise((resolve, reject) => {
+      this.giveUp = reject;
+      if (this.signal.aborted) this.limitSilence();
+      this.connection.query(text, (error, result: QueryResult | QueryResult[]) => {
+        this.giveUp = undefined;
+        clearTimeout(this.silence);
+        if (error) reject(error);
+        else resolve(Array.isArray(result) ? result : [result]);
+      });
     });
-    try {
-      return await Promise.race([answer, silence]);
-    } finally {
-      stop();
-      clearTimeout(timer);
-    }
   }
+
+  /** Ends the wait for the answer to a statement, if none comes soon. */
+  private readonly limitSilence = (): void => {
+    const { giveUp } = this;
+    if (giveUp === undefined) return;
+    this.silence = setTimeout(() => {
+      this.isSilent = true;
+      this.isBroken = true;
+      giveUp(new SilentServer());
+    }, SILENCE_MAX);
+  };
 
   /** Calls the user's function, until the signal is aborted. */
   async call<T>(body: (tx: PoolClient) => Promised<T>): Promise<T> {
@@ -297,13 +300,14 @@ class StepClient {
 
   async rollback(): Promise<void> {
     try {
-      if (!this.isSilent) await this.unlessSilent(this.connection.query('ROLLBACK'));
+      if (!this.isSilent) await this.query('ROLLBACK');
     } catch {
       this.isBroken = true;
     }
   }
 
   release(): void {
+    this.stopListening();
     this.connection.off('error', this.onError);
     this.connection.release(this.isBroken);
   }
