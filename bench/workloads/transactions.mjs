@@ -4,12 +4,12 @@ import { assertCompleted, runAll, withRuntime } from '../lib/session.mjs';
 import { intervals, median } from '../lib/stats.mjs';
 import { stepTimes } from './latency.mjs';
 
-const STEPS = 300;
+const STEPS = 1_000;
 const PARALLEL = 100;
 const STEPS_EACH = 20;
 /** Connections of the pool, for Perdure and for the bare transactions. */
 const CONNECTIONS = 20;
-const REPEAT = 3;
+const REPEAT = 5;
 
 export const transactions = {
   name: 'transactions',
