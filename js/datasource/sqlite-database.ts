@@ -25,6 +25,8 @@ export interface SqliteConnection {
   };
 }
 
+type SqliteStatement = ReturnType<SqliteConnection['prepare']>;
+
 /**
  * A connection with its table of steps. A transaction is one piece: no other code runs between its first statement and
  * its commit, so attempts can share the connection.
@@ -32,6 +34,8 @@ export interface SqliteConnection {
 export class SqliteDatabase<Connection extends SqliteConnection> implements StepDatabase<Connection> {
   readonly table: StepsTable;
   private readonly connection: Connection;
+  /** The datasource's own statements, by their texts, of which there are a dozen. */
+  private readonly prepared = new Map<string, SqliteStatement>();
   /** Name of the property that tells if a transaction is open. */
   private readonly isOpen: string;
 
@@ -82,13 +86,13 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
         { retryable: true, outcome: 'not committed' },
       );
     try {
-      this.connection.exec(begin);
+      this.prepare(begin).run();
     } catch (error) {
       throw explained(error, this.table);
     }
     try {
       const result = work();
-      this.connection.exec('COMMIT');
+      this.prepare('COMMIT').run();
       return result;
     } catch (error) {
       if (this.hasTransaction !== false) this.connection.exec('ROLLBACK');
@@ -120,13 +124,21 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
   /** Runs one of the datasource's own statements. */
   private own(statement: Statement): object[] {
     try {
-      const prepared = this.connection.prepare(textOf(statement, () => '?'));
+      const prepared = this.prepare(textOf(statement, () => '?'));
       if (prepared.reader !== false) return prepared.all(...statement.values) as object[];
       prepared.run(...statement.values);
       return [];
     } catch (error) {
       throw explained(error, this.table);
     }
+  }
+
+  private prepare(text: string): SqliteStatement {
+    const known = this.prepared.get(text);
+    if (known !== undefined) return known;
+    const statement = this.connection.prepare(text);
+    this.prepared.set(text, statement);
+    return statement;
   }
 
   /** `undefined`: this version of the library does not tell. */
