@@ -31,7 +31,10 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 it('prints the statements and changes nothing', async () => {
   const { code, out } = await perdure('datasource', 'sql', module);
-  expect([code, out]).toEqual([0, expect.stringMatching(/^CREATE TABLE IF NOT EXISTS "steps" \([^]*\);\n$/)]);
+  expect([code, out]).toEqual([
+    0,
+    expect.stringMatching(/^CREATE TABLE IF NOT EXISTS "steps" \([^]*\) WITHOUT ROWID;\n$/),
+  ]);
   expect(new Database(file).prepare(`select name from sqlite_schema where name = 'steps'`).all()).toEqual([]);
 });
 

@@ -2,9 +2,12 @@
 
 import { assertCompleted, runAll, withRuntime } from '../lib/session.mjs';
 import { intervals, median } from '../lib/stats.mjs';
-import { stepTimes } from './latency.mjs';
 
-const STEPS = 1_000;
+/** Steps of each kind before the next kind has its turn. */
+const STEPS_ALTERNATED = 200;
+const ALTERNATIONS = 5;
+/** Alternations before them that are not measured. */
+const WARM = 5;
 const PARALLEL = 100;
 const STEPS_EACH = 20;
 /** Connections of the pool, for Perdure and for the bare transactions. */
@@ -34,30 +37,67 @@ export const transactions = {
   async round(round) {
     const place = round.place();
     const file = round.file('user.db');
-    const { bare, rate } = await round.child('bare', { place, file });
-    const turn = await round.child('turn', { place: round.place() });
+    const { bare, turn, step } = await round.child('oneByOne', { place, file });
+    const rate = await round.child('bare', { place, file });
     const own = await round.child('measure', { place, file });
     const peer = await round.peer({
-      steps: STEPS,
+      steps: WARM * STEPS_ALTERNATED,
       parallel: PARALLEL,
       stepsEach: STEPS_EACH,
       connections: CONNECTIONS,
       repeat: REPEAT,
     });
     return {
-      'transactions one by one': { floor: bare + turn, perdure: own.p50, peer: peer?.p50, notes: { bare, turn } },
-      'transactions in parallel': { floor: rate, perdure: own.rate, peer: peer?.rate, notes: {} },
+      'transactions one by one': { floor: bare + turn, perdure: step, peer: peer?.p50, notes: { bare, turn } },
+      'transactions in parallel': { floor: rate, perdure: own, peer: peer?.rate, notes: {} },
     };
   },
 
   roles: {
+    /** Bare transactions, turns and steps in alternation, because the speed of a disk changes from second to second. */
+    oneByOne: async ({ place, file }) => {
+      const user = await userDatabase(place, file);
+      const clock = stopwatch();
+      const step = user.step((n) => {
+        clock.stop();
+        return n + 1;
+      });
+      const turn = async (_ctx, n) => {
+        clock.stop();
+        return n + 1;
+      };
+      const register = (runtime) => {
+        runtime.register(step);
+        runtime.registerActivity('turn', turn);
+        runtime.registerOrchestration('chain', chain);
+      };
+      const result = await withRuntime(place, register, async (client) => {
+        const ways = {
+          bare: async () => {
+            for (let n = 0; n < STEPS_ALTERNATED; n += 1) {
+              await user.bare(n);
+              clock.stop();
+            }
+          },
+          turn: (id) => completed(client, id, { name: 'turn', count: STEPS_ALTERNATED }),
+          step: (id) => completed(client, id, { name: 'step', count: STEPS_ALTERNATED }),
+        };
+        const times = { bare: [], turn: [], step: [] };
+        for (let n = 0; n < WARM + ALTERNATIONS; n += 1) {
+          for (const [name, run] of Object.entries(ways)) {
+            clock.begin();
+            await run(`${name}-${n}`);
+            if (n >= WARM) times[name].push(...intervals(clock.times));
+          }
+        }
+        return { bare: median(times.bare), turn: median(times.turn), step: median(times.step) };
+      });
+      await user.close();
+      return result;
+    },
+
     bare: async ({ place, file }) => {
       const user = await userDatabase(place, file);
-      const times = [];
-      for (let n = 0; n < 2 * STEPS; n += 1) {
-        await user.bare(n);
-        times.push(performance.now());
-      }
       const chains = async () => {
         const one = async () => {
           for (let n = 0; n < STEPS_EACH; n += 1) await user.bare(n);
@@ -69,37 +109,23 @@ export const transactions = {
       await chains();
       const seconds = (performance.now() - began) / 1_000;
       await user.close();
-      return { bare: median(intervals(times).slice(STEPS)), rate: (PARALLEL * STEPS_EACH) / seconds };
+      return (PARALLEL * STEPS_EACH) / seconds;
     },
-
-    turn: async ({ place }) => median(await stepTimes(place, STEPS, STEPS)),
 
     measure: async ({ place, file, repeat = REPEAT }) => {
       const user = await userDatabase(place, file);
-      let times = [];
-      const step = user.step((n) => {
-        times.push(performance.now());
-        return n + 1;
-      });
+      const step = user.step((n) => n + 1);
       const register = (runtime) => {
         runtime.register(step);
-        runtime.registerOrchestration('chain', function* (ctx, count) {
-          let n = 0;
-          for (let done = 0; done < count; done += 1) n = yield* ctx.call(step, n);
-          return n;
-        });
+        runtime.registerOrchestration('chain', chain);
       };
       const result = await withRuntime(place, register, async (client) => {
-        for (const id of ['warm', 'run']) {
-          times = [];
-          await client.startOrchestration(id, 'chain', STEPS);
-          assertCompleted(await client.waitForOrchestration(id), STEPS);
-        }
-        const p50 = median(intervals(times));
         const seconds = [];
         for (let n = 0; n <= repeat; n += 1)
-          seconds.push(await runAll(client, `parallel-${n}`, PARALLEL, 'chain', STEPS_EACH, STEPS_EACH));
-        return { p50, rate: (PARALLEL * STEPS_EACH) / median(seconds.slice(1)) };
+          seconds.push(
+            await runAll(client, `parallel-${n}`, PARALLEL, 'chain', { name: 'step', count: STEPS_EACH }, STEPS_EACH),
+          );
+        return (PARALLEL * STEPS_EACH) / median(seconds.slice(1));
       });
       await user.close();
       return result;
@@ -107,6 +133,29 @@ export const transactions = {
   },
   profile: { role: 'measure', job: { repeat: 30 } },
 };
+
+function* chain(ctx, { name, count }) {
+  let n = 0;
+  for (let done = 0; done < count; done += 1) n = yield* ctx.scheduleActivity(name, n);
+  return n;
+}
+
+async function completed(client, id, input) {
+  await client.startOrchestration(id, 'chain', input);
+  assertCompleted(await client.waitForOrchestration(id), input.count);
+}
+
+function stopwatch() {
+  return {
+    times: [],
+    begin() {
+      this.times = [];
+    },
+    stop() {
+      this.times.push(performance.now());
+    },
+  };
+}
 
 /** The user's database of a place: bare transactions, and the activity whose function runs within one. */
 async function userDatabase(place, file) {
