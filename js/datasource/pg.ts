@@ -109,7 +109,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
   read<T>(facts: TransactionFacts, body: (tx: PoolClient) => Promised<T>): Promise<T> {
     return this.withClient(facts, async (client) => {
       const results = await client.query(`${begin(facts)} READ ONLY; SELECT ${this.settings}, ${BEGUN} AS begun`);
-      client.cancelling = this.cancelling(results.at(-1)?.rows ?? []);
+      client.cancelling = () => this.cancelling(results.at(-1)?.rows ?? []);
       const output = await client.call(body);
       await client.query('COMMIT');
       return output;
@@ -139,7 +139,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
       throw new StepTaken();
     });
     const answers = results.flatMap(({ rows }) => rows);
-    client.cancelling = this.cancelling(answers.slice(-1));
+    client.cancelling = () => this.cancelling(answers.slice(-1));
     return { row: foundIn(answers.slice(0, 1)).row, begun: foundIn(answers.slice(-1)).begun };
   }
 
@@ -234,8 +234,8 @@ function ignoreError(): void {}
 
 /** A client of the pool during one transaction. */
 class StepClient {
-  /** The statement that cancels the query of the transaction. */
-  cancelling = '';
+  /** Returns the statement that cancels the query of the transaction. */
+  cancelling = (): string => '';
   /** The reason for which the server ended the connection while no statement ran. */
   lost: Error | undefined;
   private readonly pool: Pool;
@@ -325,7 +325,7 @@ class StepClient {
     other.on('error', ignoreError);
     try {
       await other.connect();
-      await other.query(this.cancelling);
+      await other.query(this.cancelling());
     } finally {
       await other.end();
     }
