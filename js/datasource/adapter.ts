@@ -2,6 +2,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { untilAborted } from '../util/abort.ts';
 import { checkOptions, func, type OptionTable, oneOf } from '../util/options.ts';
 import { property } from '../util/show.ts';
 import { guardedTransaction } from './client-guard.ts';
@@ -26,7 +27,6 @@ import {
   type StepRow,
   StepsTable,
 } from './steps-table.ts';
-import { untilAborted } from './until-aborted.ts';
 
 /** The properties that a transaction should have. */
 export interface TransactionOptions {
@@ -158,13 +158,12 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     const guard = guardedTransaction(tx);
     let cancelled: Promise<unknown> | undefined;
     try {
-      return await untilAborted(
-        signal,
-        () => body(guard.client),
-        async () => {
+      return await untilAborted(signal, () => ({
+        reply: new Promise<T>((resolve) => resolve(body(guard.client))),
+        abandon: () => {
           cancelled = this.cancel(rows);
         },
-      );
+      }));
     } finally {
       guard.end();
       // The connection stays in the transaction meanwhile, so no other query can be hit.

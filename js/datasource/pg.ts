@@ -2,7 +2,7 @@
 
 import type { Pool, PoolClient, QueryResult } from 'pg';
 
-import { onAbort } from '../util/abort.ts';
+import { type Abandonable, onAbort, untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable } from '../util/options.ts';
 import { isRecord, property, show } from '../util/show.ts';
@@ -31,7 +31,6 @@ import {
   StepsTable,
   textOf,
 } from './steps-table.ts';
-import { untilAborted } from './until-aborted.ts';
 
 export type { Datasource, DatasourceActivityOptions, TransactionalFunction } from './datasource.ts';
 export type { Isolation } from './step.ts';
@@ -202,14 +201,13 @@ class PgDatabase implements StepDatabase<PoolClient> {
 
   /** Takes a client of the pool, unless the signal is aborted before there is one. */
   private async connect(signal: AbortSignal): Promise<PoolClient> {
-    let connecting: Promise<PoolClient> | undefined;
-    const connect = (): Promise<PoolClient> => {
-      connecting = this.pool.connect();
-      return connecting;
+    const connecting = (): Abandonable<PoolClient> => {
+      const reply = this.pool.connect();
+      const giveBack = (client: PoolClient): void => client.release();
+      return { reply, abandon: () => void reply.then(giveBack).catch(ignoreError) };
     };
-    const giveBack = async (): Promise<void> => (await connecting)?.release();
     try {
-      return await untilAborted(signal, connect, giveBack);
+      return await untilAborted(signal, connecting);
     } catch (error) {
       throw explained(error, this.table);
     }
@@ -288,11 +286,10 @@ class StepClient {
   async call<T>(body: (tx: PoolClient) => Promised<T>): Promise<T> {
     const guard = guarded(this.connection);
     try {
-      return await untilAborted(
-        this.signal,
-        () => body(guard.client),
-        () => this.cancel(),
-      );
+      return await untilAborted(this.signal, () => ({
+        reply: new Promise<T>((resolve) => resolve(body(guard.client))),
+        abandon: () => void this.cancel().catch(ignoreError),
+      }));
     } finally {
       guard.end();
     }

@@ -80,19 +80,26 @@ export function untilAborted<T>(signal: AbortSignal | undefined, begin: () => Ab
   return signal === undefined ? begin().reply : abortable(signal, begin);
 }
 
-async function abortable<T>(signal: AbortSignal, begin: () => Abandonable<T>): Promise<T> {
-  signal.throwIfAborted();
-  const { reply, abandon } = begin();
-  let stop = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = onAbort(signal, (reason) => {
+/** Makes few promises, because a promise is dear where async hooks follow it, as they do in an activity. */
+function abortable<T>(signal: AbortSignal, begin: () => Abandonable<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const { reply, abandon } = begin();
+    const aborted = (reason: unknown): void => {
       abandon();
       reject(reason);
-    });
+    };
+    if (signal.aborted) aborted(signal.reason);
+    const stop = onAbort(signal, aborted);
+    reply.then(
+      (value) => {
+        stop();
+        resolve(value);
+      },
+      (error: unknown) => {
+        stop();
+        reject(error);
+      },
+    );
   });
-  try {
-    return await Promise.race([reply, aborted]);
-  } finally {
-    stop();
-  }
 }
