@@ -121,12 +121,16 @@ export abstract class StoreClient {
    * Returns the identity of the store: a text that no other store has, drawn when the store is made. A copy of a store
    * has that of its original. The stores in memory have the same one.
    */
-  async storeId(): Promise<string> {
-    this.#storeId ??= this.#port.request({ kind: 'storeId' }) as Promise<string>;
-    return this.#storeId.catch((error) => {
+  storeId(): Promise<string> {
+    this.#storeId ??= this.#readStoreId().catch((error) => {
       this.#storeId = null;
       throw error;
     });
+    return this.#storeId;
+  }
+
+  async #readStoreId(): Promise<string> {
+    return (await this.#port.request({ kind: 'storeId' })) as string;
   }
 
   /**

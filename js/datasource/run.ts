@@ -5,7 +5,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { neverRetry } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
-import type { Client } from '../client/client.ts';
 import { DatasourceError, kindOfError } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
 import { isThenable } from '../util/thenable.ts';
@@ -55,7 +54,7 @@ export async function runStep<Tx>(
   const { signal, values } = ctx;
   const step: StepAttempt = {
     key: ctx.idempotencyKey,
-    store: storeIds.get(ctx.client) ?? (await storeIdOf(ctx.client)),
+    store: await ctx.client.storeId(),
     instanceId: ctx.instanceId,
     executionId: ctx.executionId,
     attempt: ctx.attempt,
@@ -84,15 +83,6 @@ export async function runStep<Tx>(
   }
   const own = output as { readonly value: unknown } | null;
   return own !== null && row.error === null ? own.value : recorded(row, ctx);
-}
-
-/** The identities of stores, by their clients. Each step needs one, and a wait for it would cost each step. */
-const storeIds = new WeakMap<Client, string>();
-
-async function storeIdOf(client: Client): Promise<string> {
-  const id = await client.storeId();
-  storeIds.set(client, id);
-  return id;
 }
 
 /** True if the result of an attempt is not used any more, so that another worker may run the same attempt. */
