@@ -99,8 +99,9 @@ export class StepsTable {
   migrationTexts(): string[] {
     const isPostgres = this.dialect === 'postgres';
     const [number, time] = isPostgres ? ['bigint', 'timestamptz'] : ['integer', 'text'];
-    // Without a rowid, a SQLite table has no second tree for its key, and a commit writes a page less.
     const now = isPostgres ? 'now()' : `(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))`;
+    // Without a rowid, a SQLite table has no second tree for its key, and a commit writes a page less.
+    const end = isPostgres ? ')' : ') WITHOUT ROWID';
     const create = `CREATE TABLE IF NOT EXISTS ${this.quoted} (
   key text PRIMARY KEY,
   store text NOT NULL,
@@ -110,7 +111,7 @@ export class StepsTable {
   output text,
   error text,
   at ${time} NOT NULL DEFAULT ${now}
-)${isPostgres ? '' : ' WITHOUT ROWID'}`;
+${end}`;
     // Two processes that make the table at once would both find it missing.
     const lock = `SELECT pg_advisory_xact_lock(hashtextextended('perdure ${this.name}', 0))::text`;
     return isPostgres ? [lock, create] : [create];
