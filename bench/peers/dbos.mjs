@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { memory, quiet } from '../lib/cost.mjs';
 import { inWaves } from '../lib/session.mjs';
 import { intervals, median, quantile } from '../lib/stats.mjs';
+import { assertIs, chainOf, configOf } from './dbos-parts.mjs';
 
 export const dbos = {
   name: 'dbos',
@@ -119,7 +120,7 @@ function repeated(place, repeat, work, meet) {
   });
 }
 
-async function withDbos({ url, schema }, work) {
+async function withDbos(place, work) {
   const { DBOS } = await import('@dbos-inc/dbos-sdk');
   const times = [];
   const next = async (n) => {
@@ -128,14 +129,7 @@ async function withDbos({ url, schema }, work) {
   };
   const step = (n) => DBOS.runStep(() => next(n), { name: 'next' });
   const workflows = {
-    chain: DBOS.registerWorkflow(
-      async (steps) => {
-        let n = 0;
-        for (let done = 0; done < steps; done += 1) n = await step(n);
-        return n;
-      },
-      { name: 'chain' },
-    ),
+    chain: DBOS.registerWorkflow(chainOf(step), { name: 'chain' }),
     fanOut: DBOS.registerWorkflow(
       async (branches) => {
         const values = await Promise.all(Array.from({ length: branches }, (_, n) => step(n)));
@@ -153,21 +147,11 @@ async function withDbos({ url, schema }, work) {
     assertIs(await handle.getResult(), output);
   };
 
-  // DBOS logs its launch, and each workflow that runs when it stops. Neither is of use here.
-  DBOS.setConfig({
-    name: 'perdure-bench',
-    systemDatabaseUrl: url,
-    systemDatabaseSchemaName: schema,
-    logLevel: 'error',
-  });
+  DBOS.setConfig(configOf(place));
   await DBOS.launch();
   const result = await work({ DBOS, run, begin, times });
   await DBOS.shutdown();
   return result;
-}
-
-function assertIs(found, output) {
-  if (found !== output) throw new Error(`a workflow of DBOS gave ${found} instead of ${output}`);
 }
 
 function percentiles(values) {

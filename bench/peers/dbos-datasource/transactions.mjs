@@ -8,6 +8,7 @@ import { DrizzleDataSource } from '@dbos-inc/drizzle-datasource';
 import { sql } from 'drizzle-orm';
 
 import { intervals, median } from '../../lib/stats.mjs';
+import { assertIs, chainOf, configOf } from '../dbos-parts.mjs';
 
 /** The figures of `transactions`, as Perdure has them: see workloads/transactions.mjs. */
 export async function transactions({ place: { url, schema }, steps, parallel, stepsEach, connections, repeat }) {
@@ -21,26 +22,13 @@ export async function transactions({ place: { url, schema }, steps, parallel, st
     },
     { name: 'step' },
   );
-  const chain = DBOS.registerWorkflow(
-    async (count) => {
-      let n = 0;
-      for (let done = 0; done < count; done += 1) n = await step(n);
-      return n;
-    },
-    { name: 'chain' },
-  );
+  const chain = DBOS.registerWorkflow(chainOf(step), { name: 'chain' });
   const run = async (workflowID, count) => {
     const handle = await DBOS.startWorkflow(chain, { workflowID })(count);
-    const output = await handle.getResult();
-    if (output !== count) throw new Error(`a workflow of DBOS gave ${output} instead of ${count}`);
+    assertIs(await handle.getResult(), count);
   };
 
-  DBOS.setConfig({
-    name: 'perdure-bench',
-    systemDatabaseUrl: url,
-    systemDatabaseSchemaName: schema,
-    logLevel: 'error',
-  });
+  DBOS.setConfig(configOf({ url, schema }));
   await DBOS.launch();
   await user.runTransaction(
     () => DrizzleDataSource.client.execute(sql`create table ${sql.identifier(schema)}.rows (n bigint)`),
