@@ -126,7 +126,7 @@ describe.each(LIBRARIES)('a step on $name', (libraryKind) => {
         if (!readOnly) await query(`update accounts set cents = 7`);
         await query(`select pg_sleep(30)::text, '${schema}'`);
       },
-      { timeout: '200ms', retry: { maxAttempts: 1 }, readOnly },
+      { timeout: '2s', retry: { maxAttempts: 1 }, readOnly },
     );
     const began = performance.now();
     const error = await run(step, null).catch(({ cause }) => cause);
@@ -149,7 +149,7 @@ describe.each(LIBRARIES)('a step on $name', (libraryKind) => {
         late.catch(() => undefined);
         return late;
       },
-      { timeout: '50ms', retry: { maxAttempts: 1 } },
+      { timeout: '2s', retry: { maxAttempts: 1 } },
     );
     await expect(run(step, 5)).rejects.toMatchObject({ cause: { code: 'TIMEOUT' } });
     goOn.resolve();

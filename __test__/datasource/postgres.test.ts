@@ -51,7 +51,7 @@ describe('a step that is out of time', () => {
         await tx.query(`insert into lines values ('gone')`);
         await tx.query(`select pg_sleep(600), '${schema}'`);
       },
-      { timeout: '200ms', retry: { maxAttempts: 1 } },
+      { timeout: '2s', retry: { maxAttempts: 1 } },
     );
     const error = await run(step).catch(({ cause }) => cause);
     expect(error).toBeInstanceOf(TimeoutError);
