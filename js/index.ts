@@ -41,6 +41,7 @@ export type {
 } from './client/listing.ts';
 export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
+export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
 export type { StoreClient } from './client/store-client.ts';

@@ -50,6 +50,7 @@ export class ScriptedEngine implements EnginePort {
   /** The texts of what the fibers wait for, one for each turn that ended in a wait. */
   readonly rested: (string | null)[] = [];
   readonly statuses: (string | null)[] = [];
+  readonly state = new Map<string, string | null>();
   readonly patches: string[] = [];
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
   continued: { input: string | null; version: string | null } | null = null;
@@ -211,6 +212,14 @@ export class ScriptedEngine implements EnginePort {
     this.statuses.push(text);
   }
 
+  setState(name: string, text: string | null): void {
+    this.state.set(name, text);
+  }
+
+  deleteState(name: string): void {
+    this.state.delete(name);
+  }
+
   random(): number {
     this.randoms += 1;
     return this.randoms / 1_000;
@@ -353,6 +362,7 @@ export class Script {
       version: '1.0.0',
       parentId: null,
       customStatus: null,
+      state: null,
       timeMs: 1_000,
       trace: null,
     };

@@ -16,6 +16,8 @@ export interface InstanceDescription {
   readonly parentId: string | null;
   /** Codec text of the custom status that it begins with. */
   readonly customStatus: string | null;
+  /** Codec texts of the values of the state that it begins with, by name; `null` when there are none. */
+  readonly state: ReadonlyMap<string, string | null> | null;
   /** The deterministic time at its start, ms since 1970. */
   readonly timeMs: number;
   /** Context in which the execution was started; `null` if it is not traced. */
@@ -32,8 +34,13 @@ export function decodeDescription(text: string, frame: Frame): InstanceDescripti
     parentId: frame.text(text, 3),
     customStatus: frame.text(text, 4),
     trace: frame.text(text, 5) as TraceContext | null,
-    input: frame.text(text, 6),
+    state: decodeState(frame.text(text, 6)),
+    input: frame.text(text, 7),
   };
+}
+
+function decodeState(json: string | null): InstanceDescription['state'] {
+  return json === null ? null : new Map(Object.entries(JSON.parse(json) as Record<string, string | null>));
 }
 
 export function decodeDelivery(text: string, frame: Frame): Delivery {

@@ -50,6 +50,8 @@ export interface TurnCalls {
   historyLength(instance: number): number;
   trace(instance: number, level: string, message: string, ofInstance: string | null, own: string | null): void;
   setCustomStatus(instance: number, text: string | null): void;
+  setState(instance: number, name: string, text: string | null): void;
+  deleteState(instance: number, name: string): void;
   random(instance: number): number;
   randomUuid(instance: number): string;
   isCancelling(instance: number): boolean;
@@ -104,6 +106,8 @@ const TURN_CALLS = [
   'historyLength',
   'trace',
   'setCustomStatus',
+  'setState',
+  'deleteState',
   'random',
   'randomUuid',
   'isCancelling',

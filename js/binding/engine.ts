@@ -28,7 +28,7 @@ import {
 import type { EnginePort } from '../driver/engine.ts';
 import type { Mailbox, WaitChanges } from '../driver/waits.ts';
 import type { TraceLevel } from '../logging/fields.ts';
-import { Place } from '../values/codec-context.ts';
+import { Place, statePath } from '../values/codec-context.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import { decodeDelivery, decodeDescription, type InstanceDescription } from './answers.ts';
 import type { TurnCalls } from './calls.ts';
@@ -64,13 +64,17 @@ export class NativeEngine implements EnginePort {
 
   describe(): InstanceDescription {
     const { texts } = this;
+    const isPlain = (text: string | null): boolean => texts.isPlain(text);
     const description = decodeDescription(this.calls.describe(this.token), this.frame);
     this.instanceId = description.instanceId;
     this.executionId = description.executionId;
-    if (texts.isPlain(description.input) && texts.isPlain(description.customStatus)) return description;
+    const values = description.state?.values() ?? [];
+    if (texts.isPlain(description.input) && texts.isPlain(description.customStatus) && [...values].every(isPlain)) {
+      return description;
+    }
     const input = texts.read(description.input, 'input', Place.input(this.instanceId, this.executionId));
     const customStatus = texts.read(description.customStatus, 'status', Place.ofInstance(this.instanceId, 'status'));
-    return { ...description, input, customStatus };
+    return { ...description, input, customStatus, state: this.readState(description.state) };
   }
 
   issue(command: Command): Issued {
@@ -139,6 +143,17 @@ export class NativeEngine implements EnginePort {
     this.calls.setCustomStatus(this.token, stored);
   }
 
+  setState(name: string, text: string | null): void {
+    const stored = this.texts.hasCodec
+      ? this.texts.write(text, statePath(name), Place.ofState(this.instanceId, name))
+      : text;
+    this.calls.setState(this.token, name, stored);
+  }
+
+  deleteState(name: string): void {
+    this.calls.deleteState(this.token, name);
+  }
+
   random(): number {
     return this.calls.random(this.token);
   }
@@ -158,6 +173,16 @@ export class NativeEngine implements EnginePort {
   /** See {@link TurnCalls.recordedPayload}. */
   recordedPayload(): string | null {
     return this.calls.recordedPayload(this.token);
+  }
+
+  private readState(state: InstanceDescription['state']): InstanceDescription['state'] {
+    const { texts, instanceId } = this;
+    return (
+      state &&
+      new Map(
+        Array.from(state, ([name, text]) => [name, texts.read(text, statePath(name), Place.ofState(instanceId, name))]),
+      )
+    );
   }
 
   /** Returns the command with its value as the store keeps it. */

@@ -2,7 +2,7 @@
 // in an array that both sides share. `crates/node/src/frame.rs` is the other side.
 
 // Positions in the array: the kind, the facts, the bits of the texts that are there, the lengths of the texts.
-const NUMBERS = 16;
+const NUMBERS = 17;
 const KIND = 0;
 const FACTS = 1;
 const PRESENT = 8;

@@ -34,7 +34,13 @@ export type StoreRequest =
       readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'footprint' | 'takeovers';
       readonly id: string;
     }
-  | { readonly kind: 'waitForStatusChange'; readonly id: string; readonly afterVersion: number }
+  | {
+      readonly kind: 'waitForStatusChange' | 'waitForStateChange';
+      readonly id: string;
+      readonly afterVersion: number;
+    }
+  /** `name: null` asks for all values. */
+  | { readonly kind: 'state'; readonly id: string; readonly name: string | null }
   | {
       readonly kind: 'history';
       readonly id: string;

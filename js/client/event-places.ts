@@ -100,4 +100,9 @@ export class EventPlaces {
   get status(): Place {
     return Place.ofInstance(this.instance, 'status');
   }
+
+  /** Returns the place of a value of the state that the execution began with. */
+  stateOf(name: string): Place {
+    return Place.ofState(this.instance, name);
+  }
 }

@@ -17,8 +17,8 @@ import {
   type StatusChange,
   type StatusChangeArguments,
   type StatusChangeOptions,
-  StatusChanges,
   type StatusChangesOptions,
+  statusChanges,
   statusChangeWait,
   WAIT_OPTIONS,
   waitForStatusChange,
@@ -131,7 +131,7 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   /** See {@link Client.statusChanges}. */
   statusChanges(options?: StatusChangesOptions): AsyncIterableIterator<StatusChange<S>, void> & AsyncDisposable {
     const checked = checkOptions(options, STATUS_CHANGES_OPTIONS, 'handle.statusChanges') ?? {};
-    return new StatusChanges<S>(this.#waits.port, this.id, checked, () => this.#check());
+    return statusChanges<S>(this.#waits.port, this.id, checked, () => this.#check());
   }
 
   /** See {@link Client.raiseEvent}. */

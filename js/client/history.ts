@@ -3,6 +3,8 @@
 import type { StorePort } from '../store/providers.ts';
 import { abortSignal } from '../util/abort.ts';
 import { type OptionTable, whole } from '../util/options.ts';
+import { isRecord } from '../util/show.ts';
+import { statePath } from '../values/codec-context.ts';
 import { fromPayload } from '../values/payload.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import { EventPlaces, type PlacedEvent } from './event-places.ts';
@@ -358,11 +360,24 @@ function exportedOf(data: EventData, texts: StoredTexts, places: EventPlaces | n
   };
 }
 
-/** The only user value in the metadata is the custom status that an execution begins with. */
+/** The only user values in the metadata are the custom status and the state that an execution begins with. */
 function exportedMeta(text: string, texts: StoredTexts, places: EventPlaces | null): Record<string, unknown> {
   const meta = JSON.parse(text) as Record<string, unknown>;
-  const { customStatus } = meta;
-  return typeof customStatus === 'string'
-    ? { ...meta, customStatus: texts.read(customStatus, 'status', places?.status ?? null) }
-    : meta;
+  const { customStatus, state } = meta;
+  return {
+    ...meta,
+    ...(typeof customStatus === 'string' && {
+      customStatus: texts.read(customStatus, 'status', places?.status ?? null),
+    }),
+    ...(isRecord(state) && { state: exportedState(state as Texts, texts, places) }),
+  };
+}
+
+/** Codec texts by name. */
+type Texts = Readonly<Record<string, string | null>>;
+
+function exportedState(state: Texts, texts: StoredTexts, places: EventPlaces | null): Texts {
+  const exported = (name: string, text: string | null): string | null =>
+    texts.read(text, statePath(name), places?.stateOf(name) ?? null);
+  return Object.fromEntries(Object.entries(state).map(([name, text]) => [name, exported(name, text)]));
 }

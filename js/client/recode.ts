@@ -73,7 +73,7 @@ export const RECODE_OPTIONS: OptionTable = {
 };
 
 /** The tables, in the order in which values move from one to the next. */
-const TABLES = ['messages', 'heartbeats', 'instances', 'history'] as const;
+const TABLES = ['messages', 'heartbeats', 'state', 'instances', 'history'] as const;
 type Table = (typeof TABLES)[number];
 
 /** Most failures that are kept. */
@@ -189,7 +189,7 @@ class Recoding {
 
   /**
    * Returns the report of a suspension with its reason encoded anew, or the metadata of an event with its custom status
-   * encoded anew; `null` when there is nothing to change.
+   * and its state encoded anew; `null` when there is nothing to change.
    */
   private async otherAnew(table: Table, instance: string, text: string): Promise<string | null> {
     let json: Record<string, unknown>;
@@ -199,16 +199,15 @@ class Recoding {
       // The store's own report is plain text.
       return null;
     }
-    const isStatus = table === 'history';
-    const [holder, field] = isStatus
-      ? [json, 'customStatus']
-      : [json?.details as Record<string, unknown> | undefined, 'reason'];
-    const value = holder?.[field];
-    if (typeof value !== 'string') return null;
-    const after = await this.anew(value, Place.ofInstance(instance, isStatus ? 'status' : 'suspension'));
-    if (after === null) return null;
-    (holder as Record<string, unknown>)[field] = after;
-    return JSON.stringify(json);
+    let isChanged = false;
+    for (const [holder, field, place] of valuesIn(table, instance, json)) {
+      const value = holder[field];
+      const after = typeof value === 'string' ? await this.anew(value, place) : null;
+      if (after === null) continue;
+      holder[field] = after;
+      isChanged = true;
+    }
+    return isChanged ? JSON.stringify(json) : null;
   }
 
   /** Returns the text encoded with the key that the codec writes with; `null` when the stored text stays. */
@@ -239,6 +238,21 @@ class Recoding {
   }
 }
 
+type Holder = Record<string, unknown>;
+
+/** Returns the fields of a report or of an event's metadata that may hold values, with the objects that have them. */
+function valuesIn(table: Table, instance: string, json: Holder): [holder: Holder, field: string, place: Place][] {
+  if (table !== 'history') {
+    const details = json?.details as Holder | undefined;
+    return details === undefined ? [] : [[details, 'reason', Place.ofInstance(instance, 'suspension')]];
+  }
+  const state = (json.state ?? {}) as Holder;
+  return [
+    [json, 'customStatus', Place.ofInstance(instance, 'status')],
+    ...Object.keys(state).map((name) => [state, name, Place.ofState(instance, name)] as [Holder, string, Place]),
+  ];
+}
+
 function placeOf(table: Table, data: TextData): Place {
   const { instance, execution, number, kind, name } = data;
   switch (table) {
@@ -246,6 +260,8 @@ function placeOf(table: Table, data: TextData): Place {
       return placeOfMessage(data);
     case 'heartbeats':
       return Place.activity(instance, execution, number, 'heartbeat');
+    case 'state':
+      return Place.ofState(instance, name ?? '');
     case 'instances':
       return Place.ofInstance(instance, 'status');
     case 'history': {

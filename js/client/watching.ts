@@ -1,5 +1,6 @@
 // Waiting for an instance: with a timeout, or for successive changes of its custom status.
 
+import type { StoreRequest } from '../binding/store.ts';
 import { type PendingReply, type StorePort, shownToCaller } from '../store/providers.ts';
 import { type Abandonable, abortSignal, onAbort, untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
@@ -118,45 +119,49 @@ export async function waitForStatusChange<S>(
   return change && { customStatus: change.customStatus, customStatusVersion: change.customStatusVersion };
 }
 
+/** Makes a request, and resolves with its reply; `null` when the iteration was stopped first. */
+export type Ask = (request: StoreRequest) => Promise<string | null>;
+
 /**
- * The changes of an instance's custom status. This is not a generator, because `return()` of a waiting generator would
+ * Changes of an instance, one after the other. This is not a generator, because `return()` of a waiting generator would
  * wait, too.
  *
- * At most one wait is open at a time, and none after the iteration is over.
+ * At most one request is open at a time, and none after the iteration is over.
  */
-export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, void> {
+export class Changes<T> implements AsyncIterableIterator<T, void> {
   readonly #port: StorePort;
-  readonly #id: string;
   readonly #signal: AbortSignal | undefined;
+  readonly #read: (ask: Ask) => Promise<T | null>;
   #check: (() => Promise<void>) | undefined;
-  #seen: number;
   #isOver = false;
-  /** Ends the open wait. */
+  /** Ends the open request. */
   #stop: ((reason?: unknown) => void) | undefined;
   /** Settles after the last call of `next`: calls are answered in order. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param check - called before the first wait; the iteration throws its error */
+  /**
+   * @param read - waits for the next change; resolves with `null` when there are no more
+   * @param check - called before the first wait; the iteration throws its error
+   */
   constructor(
     port: StorePort,
-    id: string,
-    { signal, lastVersion = 0 }: StatusChangesOptions,
+    signal: AbortSignal | undefined,
+    read: (ask: Ask) => Promise<T | null>,
     check?: () => Promise<void>,
   ) {
     this.#port = port;
-    this.#check = check;
-    this.#id = id;
     this.#signal = signal;
-    this.#seen = lastVersion;
+    this.#read = read;
+    this.#check = check;
   }
 
-  next(): Promise<IteratorResult<StatusChange<S>, void>> {
+  next(): Promise<IteratorResult<T, void>> {
     const result = this.#last.then(() => this.#advance());
     this.#last = result.catch(() => {});
     return result;
   }
 
-  async return(): Promise<IteratorResult<StatusChange<S>, void>> {
+  async return(): Promise<IteratorResult<T, void>> {
     this.#isOver = true;
     this.#stop?.();
     return { done: true, value: undefined };
@@ -170,18 +175,15 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
     return this;
   }
 
-  async #advance(): Promise<IteratorResult<StatusChange<S>, void>> {
+  async #advance(): Promise<IteratorResult<T, void>> {
     if (!this.#isOver) {
       try {
         const check = this.#check;
         if (check !== undefined) await untilAborted(this.#signal, () => ({ reply: check(), abandon() {} }));
         this.#check = undefined;
         this.#signal?.throwIfAborted();
-        const change = changeOf<S>(await this.#wait(), this.#port, this.#id);
-        if (change !== null && !this.#isOver) {
-          this.#seen = change.customStatusVersion;
-          return { done: false, value: change };
-        }
+        const change = await this.#read((request) => this.#ask(request));
+        if (change !== null && !this.#isOver) return { done: false, value: change };
         this.#isOver = true;
       } catch (error) {
         this.#isOver = true;
@@ -191,9 +193,9 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
     return { done: true, value: undefined };
   }
 
-  /** Returns the reply; `null` when the wait was stopped first. */
-  async #wait(): Promise<string | null> {
-    const pending = this.#port.open({ kind: 'waitForStatusChange', id: this.#id, afterVersion: this.#seen });
+  async #ask(request: StoreRequest): Promise<string | null> {
+    if (this.#isOver) return null;
+    const pending = this.#port.open(request);
     const stopListening = onAbort(this.#signal, (reason) => this.#stop?.(reason));
     try {
       return await new Promise<string | null>((resolve, reject) => {
@@ -209,6 +211,22 @@ export class StatusChanges<S> implements AsyncIterableIterator<StatusChange<S>, 
       stopListening();
     }
   }
+}
+
+/** Returns the changes of an instance's custom status; see {@link Client.statusChanges}. */
+export function statusChanges<S>(
+  port: StorePort,
+  id: string,
+  { signal, lastVersion = 0 }: StatusChangesOptions,
+  check?: () => Promise<void>,
+): Changes<StatusChange<S>> {
+  let seen = lastVersion;
+  const read = async (ask: Ask): Promise<StatusChange<S> | null> => {
+    const change = changeOf<S>(await ask({ kind: 'waitForStatusChange', id, afterVersion: seen }), port, id);
+    if (change !== null) seen = change.customStatusVersion;
+    return change;
+  };
+  return new Changes(port, signal, read, check);
 }
 
 /** The limits of a wait. */

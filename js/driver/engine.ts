@@ -62,6 +62,10 @@ export interface EnginePort {
   trace(level: TraceLevel, message: string, ofInstance: string | null, own: string | null): void;
   /** Sets the custom status to codec text; `null` resets it. Stored with the turn, unless this is a replay. */
   setCustomStatus(text: string | null): void;
+  /** Sets a value of the state to codec text; `null` is `undefined`. Stored with the turn, unless this is a replay. */
+  setState(name: string, text: string | null): void;
+  /** Deletes a value of the state. Stored with the turn, unless this is a replay. */
+  deleteState(name: string): void;
   random(): number;
   randomUuid(): string;
   /**

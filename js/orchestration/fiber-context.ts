@@ -78,6 +78,7 @@ import { type InputOf, isOrchestration, type OrchestrationDefinition, type Outpu
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
 import type { Undo } from './patterns.ts';
+import { ExecutionState, type PublishedState } from './published-state.ts';
 
 /** Facts of an execution, the same in every replay. */
 export interface OrchestrationFacts {
@@ -125,11 +126,13 @@ export class FiberContext implements OrchestrationContext {
   readonly #facts: OrchestrationFacts;
   readonly #host: OrchestrationHost;
   readonly #origin: TraceOrigin;
+  readonly state: PublishedState;
 
   constructor(scheduler: FiberScheduler, facts: OrchestrationFacts, host: OrchestrationHost) {
     this.#scheduler = scheduler;
     this.#facts = facts;
     this.#host = host;
+    this.state = new ExecutionState(scheduler, host);
     scheduler.context = this;
     this.#origin = { instanceId: facts.instanceId, executionId: facts.executionId, orchestrationName: facts.name };
   }

@@ -8,11 +8,13 @@
 import { currentScheduler } from '../driver/current-scheduler.ts';
 import { DeterminismError } from '../errors/errors.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
+import type { PublishedState } from './published-state.ts';
 
 export { type Channel, CLOSED, type Closed } from '../driver/channel.ts';
 export { type ContextLocal, contextLocal } from '../driver/context-local.ts';
 export type { Deferred } from '../driver/deferred.ts';
 export type { FiberFuture, Future } from '../driver/future.ts';
+export type { PublishedState } from './published-state.ts';
 
 type AnyFunction = (...args: any[]) => unknown;
 
@@ -415,6 +417,22 @@ export const resetCustomStatus = free('resetCustomStatus');
  * ```
  */
 export const getCustomStatus = free('getCustomStatus');
+
+/**
+ * Values that the instance publishes under names. Same as {@link OrchestrationContext.state}.
+ *
+ * @example
+ * ```ts
+ * state.set('progress', { done: 3, of: 10 });
+ * ```
+ */
+export const state: PublishedState = {
+  set: (name, value) => contextFor('state.set').state.set(name, value),
+  get: (name) => contextFor('state.get').state.get(name),
+  delete: (name) => contextFor('state.delete').state.delete(name),
+  keys: () => contextFor('state.keys').state.keys(),
+  clear: () => contextFor('state.clear').state.clear(),
+};
 
 /**
  * Logs a line at level debug. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceDebug}.

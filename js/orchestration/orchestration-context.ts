@@ -22,6 +22,7 @@ import type { ChildOptions, DetachedOptions, InputArguments, TypedDetachedOption
 import type { InputOf, OrchestrationDefinition, OutputOf } from './definition.ts';
 import type { OrchestrationMessages } from './message-methods.ts';
 import type { OrchestrationPatterns } from './patterns.ts';
+import type { PublishedState } from './published-state.ts';
 
 /** Options of {@link OrchestrationContext.continueAsNew}. */
 export interface ContinueAsNewOptions {
@@ -476,6 +477,9 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * Synchronous.
    */
   getCustomStatus<T = S>(): T | undefined;
+
+  /** Values that the instance publishes under names, for clients to read and to watch. */
+  readonly state: PublishedState;
 
   /** Logs a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
   traceDebug(message: string, fields?: TraceFields): void;

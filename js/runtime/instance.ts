@@ -17,6 +17,7 @@ import { FAILED, OK, PENDING } from '../driver/future.ts';
 import { InlineFuture, OperationFuture } from '../driver/operation.ts';
 import { FiberScheduler } from '../driver/scheduler.ts';
 import { sourceLines } from '../driver/source.ts';
+import { forgetState, inheritState } from '../driver/state.ts';
 import { forgetCustomStatus, inheritCustomStatus } from '../driver/status.ts';
 import { CancelledError, LimitError, PayloadError, type PerdureError } from '../errors/errors.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
@@ -42,7 +43,7 @@ export class Instance {
     orchestration: RunnableOrchestration,
     host: OrchestrationHost,
   ) {
-    const { instanceId, executionId, name, version, input, parentId, customStatus, timeMs } = description;
+    const { instanceId, executionId, name, version, input, parentId, customStatus, state, timeMs } = description;
     const { fn, cancelGraceMs, onEnd = 'drop' } = orchestration;
     this.port = port;
     this.facts = { instanceId, executionId, name, version, parentId: parentId ?? undefined };
@@ -51,6 +52,7 @@ export class Instance {
     this.scheduler.cancelling.graceMs = cancelGraceMs;
     this.scheduler.cancelling.onEnd = onEnd;
     inheritCustomStatus(this.scheduler, customStatus);
+    inheritState(this.scheduler, state);
     const context = new FiberContext(this.scheduler, this.facts, host);
   }
 
@@ -76,6 +78,7 @@ export class Instance {
     if (this.isReleased) return;
     this.isReleased = true;
     forgetCustomStatus(this.scheduler);
+    forgetState(this.scheduler);
     forgetTrace(this.scheduler);
   }
 

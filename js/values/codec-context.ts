@@ -17,8 +17,8 @@ export interface CodecContext {
    */
   readonly execution: number | null;
   /**
-   * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'cancellation'`,
-   * `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`, `'queue:<name>'`. For the activity that
+   * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'`
+   * (a value of `ctx.state`), `'cancellation'`, `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`, `'queue:<name>'`. For the activity that
    * event `<n>` of the execution has scheduled: `'activity:<n>:input'`, `'activity:<n>:output'`, `'activity:<n>:error'`
    * and `'activity:<n>:heartbeat'`.
    */
@@ -34,6 +34,11 @@ export interface CodecContext {
 export interface DecodeContext extends CodecContext {
   /** The key that `encode` named; `null` when it named none. */
   readonly keyId: string | null;
+}
+
+/** Returns the user's name for a value of the state, for errors. */
+export function statePath(name: string): string {
+  return `state '${name}'`;
 }
 
 const IS_ERROR = /^(activity:\d+:)?error$/;
@@ -67,6 +72,11 @@ export class Place implements DecodeContext {
    */
   static ofInstance(instance: string, what: 'status' | 'cancellation' | 'suspension'): Place {
     return new Place(instance, null, what);
+  }
+
+  /** Returns the place of a value of the state. */
+  static ofState(instance: string, name: string): Place {
+    return new Place(instance, null, `state:${name}`);
   }
 
   /** Returns the place of a message: an event or a queue message of a name. */

@@ -93,6 +93,7 @@ describe.each(STORES)('on $name', (kind) => {
             yield ctx.scheduleActivity('before');
             ctx.traceDebug('going to sleep');
             ctx.setCustomStatus('asleep');
+            ctx.state.set('asleep', true);
             yield ctx.scheduleTimer('1h');
           }),
       );
@@ -108,7 +109,7 @@ describe.each(STORES)('on $name', (kind) => {
       });
       await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
-      expect(keyedMapSizes()).toEqual({ customStatus: 0, trace: 0 });
+      expect(keyedMapSizes()).toEqual({ customStatus: 0, state: 0, trace: 0 });
 
       // Each instance can be woken.
       await Promise.all(ids.map((id) => store.client.cancelInstance(id)));
@@ -175,7 +176,7 @@ describe.each(STORES)('on $name', (kind) => {
       await store.settled();
       await drained(runtime);
       expect(runtimeSizes(runtime)).toEqual(NOTHING_IN_MEMORY);
-      expect(keyedMapSizes()).toEqual({ customStatus: 0, trace: 0 });
+      expect(keyedMapSizes()).toEqual({ customStatus: 0, state: 0, trace: 0 });
       expect(runtime.metrics()).toMatchObject({
         ownedInstances: 0,
         cachedInstances: 0,
@@ -198,6 +199,7 @@ describe.each(STORES)('on $name', (kind) => {
           .registerOrchestration('counted', function* (ctx) {
             ctx.traceInfo('x');
             ctx.setCustomStatus('x');
+            ctx.state.set('x', 1);
             yield ctx.scheduleActivity('gated');
           }),
       );
@@ -209,7 +211,7 @@ describe.each(STORES)('on $name', (kind) => {
         instances: 7,
         activities: 7,
       });
-      expect(keyedMapSizes()).toEqual({ customStatus: 7, trace: 7 });
+      expect(keyedMapSizes()).toEqual({ customStatus: 7, state: 7, trace: 7 });
       expect(runtime.metrics()).toMatchObject({
         ownedInstances: 7,
         cachedInstances: 7,

@@ -36,10 +36,11 @@ use crate::limits::Growth;
 use crate::operations::Operations;
 use crate::random::Random;
 use crate::replay_queue::{Recorded, ReplayQueue};
+use crate::state::State;
 use crate::{
     Bug, Command, CommandEvent, Delivery, EndEvent, Event, EventId, EventKind, EventRecord, ExecutionId,
-    ExecutionStarted, Fault, Incarnation, Limits, Outcome, ParentLink, Payload, RecordError, Step, Terminal, Waits,
-    is_planted,
+    ExecutionStarted, Fault, Incarnation, Limits, Outcome, ParentLink, Payload, RecordError, StateChange, StateValues,
+    Step, Terminal, Waits, is_planted,
 };
 
 /// Arguments of [`Engine::new`].
@@ -98,6 +99,7 @@ pub struct Engine {
     time_ms: i64,
     operations: Operations,
     custom_status: Payload,
+    state: State,
     trace: Option<Box<str>>,
     /// Answers of [`Engine::patched`] so far, by patch. History decides: false becomes true when a replay finds the
     /// patch recorded.
@@ -157,6 +159,7 @@ impl Engine {
             time_ms,
             operations: Operations::default(),
             custom_status: started.custom_status,
+            state: State::new(started.state),
             trace: started.trace.map(String::into_boxed_str),
             patches: BTreeMap::new(),
             inbox: Inbox::default(),
@@ -282,6 +285,12 @@ impl Engine {
         &self.custom_status
     }
 
+    /// The state as the code sees it at this point.
+    #[must_use]
+    pub const fn state(&self) -> &StateValues {
+        self.state.values()
+    }
+
     /// Trace context of the start of the instance.
     #[must_use]
     pub fn trace(&self) -> Option<&str> {
@@ -302,6 +311,12 @@ impl Engine {
         if matches!(self.phase, Phase::Live) {
             self.turn.status_before.get_or_insert(before);
         }
+    }
+
+    /// Changes a value of the state. It is stored with the turn if it differs at the end of the turn, unless this is a
+    /// replay.
+    pub fn change_state(&mut self, change: &StateChange) {
+        self.state.change(change, matches!(self.phase, Phase::Live));
     }
 
     /// Returns the first event of the page that must be here before the code may run. To be asked after [`Engine::new`]
@@ -454,6 +469,11 @@ impl Engine {
             incarnation: self.incarnation,
             parent: self.parent.as_deref().cloned(),
             custom_status: self.custom_status.clone(),
+            state: if is_planted(Bug::StateForgottenOnContinue) {
+                StateValues::new()
+            } else {
+                self.state.values().clone()
+            },
             trace: self.trace().map(str::to_owned),
         };
         (

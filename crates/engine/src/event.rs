@@ -12,7 +12,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, Mailbox, Refusal};
+use crate::{
+    ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, Mailbox, Refusal, StateValues,
+};
 
 /// A value as text, which only the driver writes and reads; `None` is JavaScript's `undefined`.
 pub type Payload = Option<String>;
@@ -69,6 +71,8 @@ pub struct ExecutionStarted {
     pub parent: Option<ParentLink>,
     /// The custom status at the end of the previous execution.
     pub custom_status: Payload,
+    /// The state at the end of the previous execution.
+    pub state: StateValues,
     /// Trace context of the start.
     pub trace: TraceContext,
 }

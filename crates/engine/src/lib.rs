@@ -33,6 +33,7 @@ mod random;
 mod record;
 mod replay_queue;
 mod small_set;
+mod state;
 mod turn;
 
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
@@ -56,6 +57,7 @@ pub use open_work::OPEN_WORK_MAX;
 pub use planted::plant;
 pub use planted::{Bug, is_planted};
 pub use record::{EventKind, EventRecord, RecordError, incarnation_of};
+pub use state::{StateChange, StateValues};
 pub use turn::{
     ActivityTask, Awaited, Completion, Delivery, Effect, FailedAttempt, Outcome, Step, Terminal, TurnOutput, Waiting,
     Waits,

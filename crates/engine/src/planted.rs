@@ -43,6 +43,10 @@ bugs! {
     NoEventIdCheck,
     /// An instance is acquired in the epoch that it had.
     EpochUsedAgain,
+    /// An execution begins without the state that the one before it left.
+    StateForgottenOnContinue,
+    /// A change of the state is not written with its turn.
+    StateNotStored,
     /// Messages that wait for an instance are lost when it continues as new.
     MessagesLostOnContinue,
     /// Messages that a turn consumed stay in the store.

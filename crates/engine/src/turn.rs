@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::activity::ActivityOptions;
-use crate::{ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal};
+use crate::{
+    ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal,
+    StateChange,
+};
 
 /// Mailboxes and operations that the code waits for, besides its activities and children. Nothing else is delivered: an
 /// unawaited message stays in its mailbox, and an unawaited timer or confirmation wakes no fiber.
@@ -253,6 +256,8 @@ pub struct TurnOutput {
     pub consumed: Vec<MessageSeq>,
     /// The new custom status, if it changed.
     pub custom_status: Option<Payload>,
+    /// The values of the state that changed, by name.
+    pub state: Vec<StateChange>,
     /// Starts, messages and cancellations for other instances, if there are any.
     pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// Work to do once the turn is durable.
@@ -267,6 +272,6 @@ impl TurnOutput {
     /// True if there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.consumed.is_empty() && self.custom_status.is_none()
+        self.events.is_empty() && self.consumed.is_empty() && self.custom_status.is_none() && self.state.is_empty()
     }
 }

@@ -3,7 +3,7 @@
 
 use perdure_engine::{
     Awaited, Budget, Command, CommandEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId,
-    ExecutionStarted, NoteEvent, Outcome, RecordError, Start, Step,
+    ExecutionStarted, NoteEvent, Outcome, RecordError, Start, StateValues, Step,
 };
 
 const STARTED_MS: i64 = 1_000_000;
@@ -17,6 +17,7 @@ fn started() -> EventRecord {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, STARTED_MS, event)
@@ -131,6 +132,7 @@ fn the_first_turn_records_a_version_that_the_start_left_open() {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     let first = vec![EventRecord::new(EventId::FIRST, STARTED_MS, open)];

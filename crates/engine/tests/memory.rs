@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, Command, Completion, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted,
-    Mailbox, Message, MessageBody, MessageSeq, Start, Step,
+    Mailbox, Message, MessageBody, MessageSeq, Start, StateValues, Step,
 };
 
 struct Counting;
@@ -50,6 +50,7 @@ fn sleeping(steps: u64) -> Engine {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     let history = vec![EventRecord::new(EventId::FIRST, 0, start)];

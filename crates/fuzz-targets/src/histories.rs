@@ -2,7 +2,7 @@
 
 use perdure_engine::{
     ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventRecord, ExecutionId,
-    ExecutionStarted, InstanceStart, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, StartConflict,
+    ExecutionStarted, InstanceStart, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, StartConflict, StateValues,
     TerminationEvent,
 };
 
@@ -49,6 +49,7 @@ fn began(parent: Option<ParentLink>) -> Event {
         incarnation: None,
         parent,
         custom_status: text("\"new\""),
+        state: StateValues::new(),
         trace: text(r#"{"traceparent":"00-a-b-01"}"#),
     })
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use perdure_engine::{
     ActivityOptions, AttemptResult, Awaited, Budget, ChildFailure, CommandEvent, Completion, Engine, Event, EventId,
     EventRecord, ExecutionId, ExecutionStarted, InstanceStart, Mailbox, Message, MessageBody, MessageSeq, Refusal,
-    Settlement, Start, StartConflict,
+    Settlement, Start, StartConflict, StateValues,
 };
 use perdure_provider::StoredMessage;
 
@@ -102,6 +102,7 @@ fn receiver() -> Engine {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     let mut engine = Engine::new(Start {

@@ -6,7 +6,7 @@ use perdure_engine::{
     MessageBody, NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, StartConflict, TerminationEvent,
 };
 use perdure_fuzz_targets::{history, message};
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -171,10 +171,11 @@ fn started() -> impl Strategy<Value = Event> {
         option::of(any::<u64>().prop_map(Incarnation)),
         option::of(parent),
         payload(),
+        btree_map(text(), payload(), 0..4),
         payload(),
     )
         .prop_map(
-            |(name, version, input, seed, incarnation, parent, custom_status, trace)| {
+            |(name, version, input, seed, incarnation, parent, custom_status, state, trace)| {
                 Event::Started(ExecutionStarted {
                     name,
                     version,
@@ -183,6 +184,7 @@ fn started() -> impl Strategy<Value = Event> {
                     incarnation,
                     parent,
                     custom_status,
+                    state,
                     trace,
                 })
             },

@@ -12,7 +12,7 @@ use perdure_runtime::RuntimeError;
 use crate::errors::argument;
 
 /// Size of the array: the kind, the facts, the texts that are there, and the lengths of the texts.
-pub(crate) const NUMBERS: usize = 16;
+pub(crate) const NUMBERS: usize = 17;
 
 /// Index of the kind, which decides what the facts and texts are.
 const KIND: usize = 0;

@@ -3,7 +3,7 @@
 use napi_derive::napi;
 use perdure_engine::{ChildFailure, Delivery, Incarnation, Refusal};
 use perdure_runtime::{ActivityJob, Delivered, Facts, Job, RuntimeError};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::command::mailbox_parts;
 use crate::frame::{Frame, STRING_UNITS_MAX};
@@ -164,7 +164,7 @@ fn extras(job: &ActivityJob) -> Option<String> {
 
 /// Writes the description from which a generator is made. Facts: the execution, the deterministic time in ms since
 /// 1970. Texts: the id of the instance, the name and the version of the orchestration, the id of the parent, the
-/// initial custom status, the trace context of the start, the input.
+/// initial custom status, the trace context of the start, the initial state as JSON if there is any, the input.
 ///
 /// # Errors
 ///
@@ -180,6 +180,7 @@ pub(crate) fn description(facts: Facts, frame: &Frame) -> Result<String, Runtime
             facts.parent_id,
             facts.custom_status,
             facts.trace,
+            (!facts.state.is_empty()).then(|| json!(facts.state).to_string()),
             facts.input,
         ],
         "the input of the execution",

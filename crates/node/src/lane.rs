@@ -6,7 +6,7 @@ use std::sync::Arc;
 use napi::Env;
 use napi::bindgen_prelude::{Float64Array, Function, FunctionCallContext, JsObjectValue, Object, ToNapiValue};
 use napi_derive::napi;
-use perdure_engine::Waits;
+use perdure_engine::{StateChange, Waits};
 use perdure_runtime::{ActivityToken, Failure, LaneId, Level, LineFields, Runtime, Token};
 
 use crate::command::{self, AwaitedArguments};
@@ -64,6 +64,10 @@ impl Lane {
     fn finish(&self, instance: f64, text: String) -> napi::Result<()> {
         let outcome = command::outcome(&self.frame, text)?;
         self.inner.finish(token(instance), outcome).map_err(|e| thrown(&e))
+    }
+
+    fn change_state(&self, instance: f64, change: &StateChange) -> napi::Result<()> {
+        self.inner.change_state(token(instance), change).map_err(|e| thrown(&e))
     }
 }
 
@@ -234,6 +238,18 @@ impl NativeLane {
             .inner
             .set_custom_status(token(instance), text)
             .map_err(|e| thrown(&e))
+    }
+
+    /// Sets a value of the state. `null` is `undefined`.
+    #[napi]
+    pub fn set_state(&self, instance: f64, name: String, value: Option<String>) -> napi::Result<()> {
+        self.0.change_state(instance, &StateChange::Set { name, value })
+    }
+
+    /// Deletes a value of the state.
+    #[napi]
+    pub fn delete_state(&self, instance: f64, name: String) -> napi::Result<()> {
+        self.0.change_state(instance, &StateChange::Deleted { name })
     }
 
     /// A deterministic number in 0..1.

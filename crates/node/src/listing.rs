@@ -4,7 +4,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus, LastHeartbeat,
     ListPage, LogLine, LogPage, LogPlace, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place,
-    ProviderInfo, QueueDepth, Status, StoreStats, Takeover, Worker, WorkerId, WorkerLoad,
+    ProviderInfo, QueueDepth, StateValue, Status, StoreStats, StoredState, Takeover, Worker, WorkerId, WorkerLoad,
 };
 use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -73,6 +73,18 @@ pub(crate) fn status_json(status: &InstanceStatus) -> Value {
         "priority": status.priority,
         "tags": status.tags,
     })
+}
+
+/// Writes the state of an instance; `null` if there is no such instance.
+pub(crate) fn state_text(state: Option<StoredState>) -> String {
+    let text = |state: StoredState| {
+        let values = state.values.into_iter();
+        let values: Vec<Value> = values
+            .map(|StateValue { name, value, version }| json!({ "name": name, "value": value, "version": version }))
+            .collect();
+        json!({ "status": state.status.as_str(), "version": state.version, "values": values })
+    };
+    state.map_or(Value::Null, text).to_string()
 }
 
 pub(crate) fn history_text(page: &HistoryPage) -> String {

@@ -7,7 +7,8 @@
 use napi::bindgen_prelude::Float64Array;
 use napi_derive::napi;
 use perdure_engine::{
-    Budget, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Fault, Start, Step,
+    Budget, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Fault, Start, StateChange,
+    Step,
 };
 use perdure_runtime::{Delivered, Facts, RuntimeError, mismatch_error};
 use serde::Deserialize;
@@ -214,6 +215,18 @@ impl NativeReplay {
 
     /// See `NativeLane`.
     #[napi]
+    pub fn set_state(&mut self, _instance: u32, name: String, value: Option<String>) {
+        self.engine.change_state(&StateChange::Set { name, value });
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn delete_state(&mut self, _instance: u32, name: String) {
+        self.engine.change_state(&StateChange::Deleted { name });
+    }
+
+    /// See `NativeLane`.
+    #[napi]
     pub fn random(&mut self, _instance: u32) -> f64 {
         self.engine.random()
     }
@@ -280,6 +293,7 @@ fn open(instance_id: String, execution: ExecutionId, events: &str) -> Result<(En
         input: engine.input().clone(),
         parent_id,
         custom_status: engine.custom_status().clone(),
+        state: engine.state().clone(),
         time_ms: engine.time_ms(),
         trace: engine.trace().map(str::to_owned),
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
-use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest};
+use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
 use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,6 +38,10 @@ pub(crate) enum StoreRequest {
     WaitForEnd(EndWait),
     /// Waits for a change of the custom status. The reply is `null` if the instance ends without that.
     WaitForStatusChange(StatusWait),
+    /// Asks for the state of an instance, or for one value of it. The reply is `null` if there is no such instance.
+    State(StateOf),
+    /// Waits for a change of the state. The reply is `null` if the instance ends without that.
+    WaitForStateChange(StateWait),
     /// Asks for the open work of an instance.
     OpenWork(Instance),
     /// Asks for lines that an instance logged.
@@ -149,6 +153,22 @@ enum MailboxKind {
 pub(crate) struct StatusWait {
     id: String,
     /// The wait is over when the version of the custom status is above this one.
+    after_version: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StateOf {
+    id: String,
+    /// `None`: all values.
+    name: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct StateWait {
+    id: String,
+    /// The wait is over when the version of the state is above this one.
     after_version: u64,
 }
 
@@ -314,6 +334,10 @@ impl StoreRequest {
             }
             Self::WaitForEnd(wait) => wait.make(store, caller),
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
+            Self::State(StateOf { id, name }) => {
+                store.state(StateRequest { id, name }, caller.text(listing::state_text));
+            }
+            Self::WaitForStateChange(wait) => wait.make(store, caller),
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
             Self::Executions(request) => {
                 store.executions(request.into(), caller.text(|page| listing::executions_text(&page)));
@@ -412,6 +436,16 @@ impl StatusWait {
         };
         let reply = caller.replies.to(caller.request, text);
         store.wait(caller.wait_id(), self.id, Awaiting::StatusAfter(after), reply);
+    }
+}
+
+impl StateWait {
+    fn make(self, store: &Store, caller: &Caller<'_>) {
+        let after = self.after_version;
+        let text =
+            move |status: InstanceStatus| (status.state_version > after).then(|| status.state_version.to_string());
+        let reply = caller.replies.to(caller.request, text);
+        store.wait(caller.wait_id(), self.id, Awaiting::StateAfter(after), reply);
     }
 }
 

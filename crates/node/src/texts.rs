@@ -13,28 +13,29 @@ pub(crate) fn table(name: &str) -> Result<TextTable, RuntimeError> {
     TextTable::parse(name).ok_or_else(|| argument("there is no such table of texts"))
 }
 
-/// Reads a row from `key.execution.number`. The text goes through JavaScript unchanged.
+/// Reads a row from `key.execution.number.name`. The text goes through JavaScript unchanged.
 pub(crate) fn row(text: &str) -> Result<TextRow, RuntimeError> {
-    let mut parts = text.split('.');
+    let mut parts = text.splitn(4, '.');
     let mut next = || parts.next();
     let parsed = (|| {
         Some(TextRow {
             key: InstanceKey(next()?.parse().ok()?),
             execution: next()?.parse().ok()?,
             number: next()?.parse().ok()?,
+            name: next()?.to_owned(),
         })
     })();
     parsed.ok_or_else(|| argument("the row is not from an earlier page"))
 }
 
-fn row_text(row: TextRow) -> String {
-    format!("{}.{}.{}", row.key.0, row.execution, row.number)
+fn row_text(row: &TextRow) -> String {
+    format!("{}.{}.{}.{}", row.key.0, row.execution, row.number, row.name)
 }
 
 pub(crate) fn page_text(page: &TextPage) -> String {
     let text = |text: &StoredText| {
         json!({
-            "row": row_text(text.row),
+            "row": row_text(&text.row),
             "instance": text.instance,
             "execution": text.execution.unwrap_or(text.row.execution),
             "number": text.row.number,
@@ -47,7 +48,7 @@ pub(crate) fn page_text(page: &TextPage) -> String {
         })
     };
     let texts: Vec<Value> = page.texts.iter().map(text).collect();
-    json!({ "texts": texts, "walked": page.walked, "next": page.next.map(row_text) }).to_string()
+    json!({ "texts": texts, "walked": page.walked, "next": page.next.as_ref().map(row_text) }).to_string()
 }
 
 /// Reads the changes that `js/client/recode.ts` makes of a page.

@@ -385,6 +385,11 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "there are rows of heartbeats of instance 9000000000",
     ),
     (
+        "INSERT INTO state (instance_key, name, value, version) VALUES (9000000000, 'x', '1', 1)",
+        Rule::Orphan,
+        "there are rows of state of instance 9000000000",
+    ),
+    (
         "INSERT INTO logs (instance_key, execution, event_id, line, time, level, message)
          VALUES (9000000000, 1, 2, 0, 1, 'info', 'text')",
         Rule::Orphan,

@@ -39,6 +39,7 @@ pub mod release;
 pub mod replacing;
 pub mod revocation;
 pub mod starts;
+pub mod state;
 pub mod stats;
 pub mod statuses;
 pub mod suspending;
@@ -239,6 +240,14 @@ macro_rules! behaviour {
                 go_with_the_instance,
                 go_with_an_instance_that_is_replaced,
                 are_deleted_by_age,
+            }
+            state {
+                has_what_its_turns_left,
+                may_have_a_value_without_a_text,
+                is_kept_over_executions,
+                changes_with_its_turn,
+                comes_with_a_start_and_its_first_turn,
+                goes_with_the_instance,
             }
             filters {
                 filters_by_status,
@@ -531,6 +540,7 @@ mod tests {
             ("revocation", include_str!("revocation.rs")),
             ("replacing", include_str!("replacing.rs")),
             ("starts", include_str!("starts.rs")),
+            ("state", include_str!("state.rs")),
             ("stats", include_str!("stats.rs")),
             ("statuses", include_str!("statuses.rs")),
             ("suspension", include_str!("suspension.rs")),

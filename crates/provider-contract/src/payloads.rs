@@ -3,7 +3,7 @@
 use perdure_engine::{
     ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId,
     ExecutionStarted, InstanceStart, Interruption, Mailbox, MessageBody, NoteEvent, ParentLink, Payload, Refusal,
-    RetryPolicy, StartConflict,
+    RetryPolicy, StartConflict, StateValues,
 };
 use perdure_provider::{AcquiredInstance, NewInstance, StatusChange, TurnCommit, WorkerId};
 
@@ -153,6 +153,7 @@ fn first_event() -> Event {
         incarnation: None,
         parent: Some(parent),
         custom_status: payload(),
+        state: StateValues::from([("a".into(), payload()), ("u".into(), None)]),
         trace: None,
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use perdure_engine::{
     ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, MessageBody,
-    MessageSeq, Payload,
+    MessageSeq, Payload, StateValues,
 };
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, CheckRequest, Clock, CommitDone, InstanceKey, InstanceStatus, Load,
@@ -481,6 +481,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)
@@ -522,6 +523,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
             .map_or(MessageSeq(0), |message| message.seq),
         heartbeats_over: Vec::new(),
         custom_status: None,
+        state: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,

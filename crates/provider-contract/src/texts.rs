@@ -8,6 +8,7 @@ use perdure_provider::{
     TextTable, TurnCommit, WorkerId, Write,
 };
 
+use crate::state::set;
 use crate::store::{Handle, START_MS, Store, custom_status, end, event, instance, scheduled, started, turn};
 
 fn request(table: TextTable) -> TextRequest {
@@ -57,7 +58,7 @@ fn shown(texts: &[StoredText]) -> Vec<(u64, u64, &str, Option<&str>, bool)> {
 fn change(table: TextTable, text: &StoredText, after: &str) -> TextChange {
     TextChange {
         table,
-        row: text.row,
+        row: text.row.clone(),
         field: TextField::Text,
         before: text.text.clone().expect("there is a text"),
         after: after.into(),
@@ -103,6 +104,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
         .commit(TurnCommit {
             events,
             custom_status: custom_status("status"),
+            state: vec![set("x", "of x"), set("y", "##new of y"), set("z", "of z")],
             ..turn(&owned, worker)
         })
         .await;
@@ -140,6 +142,16 @@ pub async fn are_read_at_every_place(store: &Store) {
     );
     let heartbeats = store.texts(TextTable::Heartbeats).await;
     assert_eq!(shown(&heartbeats), [(1, 2, "a", Some("beat"), false)]);
+    let state = store.texts(TextTable::State).await;
+    let names: Vec<_> = state
+        .iter()
+        .map(|text| (text.name.as_deref(), &*text.row.name))
+        .collect();
+    assert_eq!(names, [(Some("x"), "x"), (Some("z"), "z")]);
+    assert_eq!(
+        shown(&state),
+        [(0, 0, "a", Some("of x"), false), (0, 0, "a", Some("of z"), false)]
+    );
     let instances = store.texts(TextTable::Instances).await;
     assert_eq!(shown(&instances), [(0, 0, "a", Some("status"), false)]);
     let history = store.texts(TextTable::History).await;
@@ -185,7 +197,7 @@ pub async fn beside_the_values_are_read_too(store: &Store) {
     let others = [(TextTable::History, &history[0]), (TextTable::Instances, &instances[0])];
     let changes = others.map(|(table, text)| TextChange {
         table,
-        row: text.row,
+        row: text.row.clone(),
         field: TextField::Other,
         before: text.other.clone().expect("it has one"),
         after: "other".into(),

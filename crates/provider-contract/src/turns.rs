@@ -342,6 +342,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             seen: perdure_engine::MessageSeq(0),
             heartbeats_over: Vec::new(),
             custom_status: None,
+            state: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,

@@ -62,6 +62,11 @@ impl Place {
         Self::new(instance, None, "status")
     }
 
+    /// Returns the place of a value of the state.
+    pub(crate) fn state(instance: &Arc<str>, name: &str) -> Self {
+        Self::new(instance, None, format!("state:{name}"))
+    }
+
     pub(crate) fn mail(receiver: &Arc<str>, mailbox: &Mailbox) -> Self {
         let what = match mailbox {
             Mailbox::Event(name) => format!("event:{name}"),

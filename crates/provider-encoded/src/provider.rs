@@ -12,7 +12,8 @@ use perdure_provider::{
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StoreStats, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -363,6 +364,21 @@ impl Provider for Encoded {
                 codec::decode(&*inner.codec, values).await?;
             }
             Ok(work)
+        })
+        .await
+    }
+
+    async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let id: Arc<str> = request.id.as_str().into();
+            let mut state = store.state(request).await?;
+            if let Some(state) = &mut state {
+                let mut values = Values::new();
+                values::of_state(&id, state, &mut values);
+                codec::decode(&*inner.codec, values).await?;
+            }
+            Ok(state)
         })
         .await
     }

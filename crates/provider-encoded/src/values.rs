@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use perdure_engine::{
     AttemptResult, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, Payload, Settlement,
+    StateChange,
 };
 use perdure_provider::{
-    AfterTurn, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, OpenWork, Status, Task, TurnCommit, Write,
+    AfterTurn, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, OpenWork, StateValue, Status, StoredState,
+    Task, TurnCommit, Write,
 };
 use serde_json::Value as Json;
 
@@ -23,11 +26,42 @@ enum Slot<'a> {
     Text(&'a mut String),
     /// A string inside a text that is JSON.
     Inner {
-        holder: &'a mut String,
-        json: Json,
-        pointer: &'static str,
+        holder: Arc<Mutex<Holder<'a>>>,
+        pointer: String,
         text: String,
     },
+}
+
+/// A text that is JSON with values in it. The new values are put into the text when the last of them is dropped.
+struct Holder<'a> {
+    text: &'a mut String,
+    json: Json,
+    /// The fields that have changed, as they stand in the text, and as they are to stand there.
+    changed: Vec<(String, String)>,
+}
+
+impl Holder<'_> {
+    fn set(&mut self, pointer: &str, from: &str, to: &str) {
+        let name = Json::from(name_in(pointer));
+        let field = |text: &str| format!("{name}:{}", Json::from(text));
+        self.changed.push((field(from), field(to)));
+        if let Some(inner) = self.json.pointer_mut(pointer) {
+            *inner = Json::from(to);
+        }
+    }
+}
+
+impl Drop for Holder<'_> {
+    fn drop(&mut self) {
+        match &self.changed[..] {
+            [] => {}
+            // The text beside the field stays as it is, if the field occurs in it exactly once.
+            [(former, field)] if self.text.matches(former).count() == 1 => {
+                *self.text = self.text.replacen(former, field, 1);
+            }
+            _ => *self.text = self.json.to_string(),
+        }
+    }
 }
 
 impl<'a> Value<'a> {
@@ -41,23 +75,8 @@ impl<'a> Value<'a> {
     pub(crate) fn set(&mut self, to: String) {
         match &mut self.slot {
             Slot::Text(text) => **text = to,
-            Slot::Inner {
-                holder,
-                json,
-                pointer,
-                text,
-            } => {
-                let field = |text: &str| format!("{}:{}", Json::from(name_in(pointer)), Json::from(text));
-                if let Some(inner) = json.pointer_mut(pointer) {
-                    *inner = Json::from(to.as_str());
-                }
-                // The text beside the field stays as it is, if the field occurs in it exactly once.
-                let former = field(text);
-                **holder = if holder.matches(&former).count() == 1 {
-                    holder.replacen(&former, &field(&to), 1)
-                } else {
-                    json.to_string()
-                };
+            Slot::Inner { holder, pointer, text } => {
+                holder.lock().set(pointer, text, &to);
                 *text = to;
             }
         }
@@ -84,28 +103,60 @@ fn add<'a>(to: &mut Values<'a>, place: Place, payload: &'a mut Payload) {
     to.extend(of_text(place, payload));
 }
 
-fn name_in(pointer: &'static str) -> &'static str {
-    pointer.rsplit('/').next().unwrap_or_default()
+fn name_in(pointer: &str) -> String {
+    let name = pointer.rsplit('/').next().unwrap_or_default();
+    name.replace("~1", "/").replace("~0", "~")
 }
 
-/// Adds a string inside a JSON text, if it is there.
-fn add_inner<'a>(to: &mut Values<'a>, place: Place, holder: &'a mut String, pointer: &'static str) {
-    if !holder.contains(name_in(pointer)) {
-        return;
-    }
+/// Adds the strings inside a JSON text whose pointers `find` returns, each with its place.
+fn add_inner<'a>(to: &mut Values<'a>, holder: &'a mut String, find: impl FnOnce(&Json) -> Vec<(String, Place)>) {
     let Ok(json) = serde_json::from_str::<Json>(holder) else {
         // A report that the store itself wrote is plain text.
         return;
     };
-    if let Some(text) = json.pointer(pointer).and_then(Json::as_str).map(str::to_owned) {
-        let slot = Slot::Inner {
-            holder,
-            json,
+    let found: Vec<(String, Place, String)> = (find(&json).into_iter())
+        .filter_map(|(pointer, place)| {
+            let text = json.pointer(&pointer)?.as_str()?.to_owned();
+            Some((pointer, place, text))
+        })
+        .collect();
+    let holder = Arc::new(Mutex::new(Holder {
+        text: holder,
+        json,
+        changed: Vec::new(),
+    }));
+    to.extend(found.into_iter().map(|(pointer, place, text)| Value {
+        place,
+        slot: Slot::Inner {
+            holder: Arc::clone(&holder),
             pointer,
             text,
-        };
-        to.push(Value { place, slot });
+        },
+    }));
+}
+
+/// Adds the reason in the report of a suspension, if the report has one.
+fn of_report<'a>(id: &Arc<str>, report: &'a mut String, to: &mut Values<'a>) {
+    add_inner(to, report, |_| vec![(REASON.to_owned(), Place::suspension(id))]);
+}
+
+/// Adds the values in the meta of a first event: the custom status, and the state.
+fn of_start_meta<'a>(id: &Arc<str>, meta: &'a mut String, to: &mut Values<'a>) {
+    let may_hold = |field: &str| meta.contains(field);
+    if !may_hold("\"customStatus\"") && !may_hold("\"state\"") {
+        return;
     }
+    add_inner(to, meta, |json| {
+        let names = json.get("state").and_then(Json::as_object);
+        let names = names.into_iter().flat_map(|state| state.keys());
+        let values = names.map(|name| {
+            let pointer = format!("/state/{}", name.replace('~', "~0").replace('/', "~1"));
+            (pointer, Place::state(id, name))
+        });
+        std::iter::once((CUSTOM_STATUS.to_owned(), Place::status(id)))
+            .chain(values)
+            .collect()
+    });
 }
 
 /// Path of the reason in the report of a suspension.
@@ -204,7 +255,7 @@ pub(crate) fn of_event<'a>(owner: Owner<'_>, event: &'a mut EventRecord, names: 
         add(to, place, payload);
     }
     if let (true, Some(meta)) = (is_first, meta) {
-        add_inner(to, Place::status(owner.id), meta, CUSTOM_STATUS);
+        of_start_meta(owner.id, meta, to);
     }
 }
 
@@ -318,10 +369,16 @@ pub(crate) fn of_status<'a>(status: &'a mut InstanceStatus, to: &mut Values<'a>)
         Status::Terminated => add(to, Place::termination(&id), result),
         Status::Suspended => {
             if let Some(report) = result {
-                add_inner(to, Place::suspension(&id), report, REASON);
+                of_report(&id, report, to);
             }
         }
         Status::Pending | Status::Running => {}
+    }
+}
+
+pub(crate) fn of_state<'a>(id: &Arc<str>, state: &'a mut StoredState, to: &mut Values<'a>) {
+    for StateValue { name, value, .. } in &mut state.values {
+        add(to, Place::state(id, name), value);
     }
 }
 
@@ -335,7 +392,7 @@ pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<
         }
         Write::Suspend(suspend) => {
             let id: Arc<str> = suspend.id.as_str().into();
-            add_inner(to, Place::suspension(&id), &mut suspend.report, REASON);
+            of_report(&id, &mut suspend.report, to);
         }
         Write::Turn(turn) => {
             let id = names.id(turn.key);
@@ -387,6 +444,11 @@ fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut 
     if let Some(status) = &mut turn.custom_status {
         add(to, Place::status(id), &mut status.value);
     }
+    for change in &mut turn.state {
+        if let StateChange::Set { name, value } = change {
+            add(to, Place::state(id, name), value);
+        }
+    }
     if let Some(others) = &mut turn.cross_instance {
         for start in &mut others.starts {
             of_start(&mut start.instance, names, to);
@@ -403,7 +465,7 @@ fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut 
             };
             of_event(owner, &mut next.first_event, names, to);
         }
-        AfterTurn::Suspend { report, .. } => add_inner(to, Place::suspension(id), report, REASON),
+        AfterTurn::Suspend { report, .. } => of_report(id, report, to),
         AfterTurn::Hold | AfterTurn::Release { .. } | AfterTurn::End { .. } => {}
     }
 }
@@ -419,7 +481,7 @@ mod tests {
         let id: Arc<str> = "order".into();
         let mut report = r##"{"code":"SUSPENDED","details":{"reason":"#1"},"message":"x"}"##.to_owned();
         let mut values = Vec::new();
-        add_inner(&mut values, Place::suspension(&id), &mut report, REASON);
+        of_report(&id, &mut report, &mut values);
         assert_eq!(values[0].text(), "#1");
         values[0].set("\"because\"".into());
         assert_eq!(values[0].text(), "\"because\"");
@@ -431,11 +493,27 @@ mod tests {
     }
 
     #[test]
+    fn the_values_of_a_first_event_are_changed_together() {
+        let id: Arc<str> = "order".into();
+        let mut meta = r##"{"seed":"1","customStatus":"#s","state":{"a/~b":"#1","u":null,"x":"#1"}}"##.to_owned();
+        let mut values = Vec::new();
+        of_start_meta(&id, &mut meta, &mut values);
+        let places: Vec<_> = values.iter().map(|value| (&*value.place.what, value.text())).collect();
+        assert_eq!(places, [("status", "#s"), ("state:a/~b", "#1"), ("state:x", "#1")]);
+        values[1].set("1".into());
+        values[2].set("\"x\"".into());
+        drop(values);
+        let json: Json = serde_json::from_str(&meta).expect("it is JSON");
+        let state = serde_json::json!({ "a/~b": "1", "u": null, "x": "\"x\"" });
+        assert_eq!((&json["customStatus"], &json["state"]), (&"#s".into(), &state));
+    }
+
+    #[test]
     fn a_text_that_is_no_json_holds_none() {
         let id: Arc<str> = "order".into();
-        let mut values = Vec::new();
         let mut report = "a reason of the store's own".to_owned();
-        add_inner(&mut values, Place::suspension(&id), &mut report, REASON);
+        let mut values = Vec::new();
+        of_report(&id, &mut report, &mut values);
         assert!(values.is_empty());
     }
 

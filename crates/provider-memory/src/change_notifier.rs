@@ -91,8 +91,9 @@ impl ChangeNotifier {
     }
 
     fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
-        let is_seen =
-            turn.custom_status.is_some() || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
+        let is_seen = turn.custom_status.is_some()
+            || !turn.state.is_empty()
+            || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
         change.statuses |= is_seen;
         change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
         change.tasks |= turn

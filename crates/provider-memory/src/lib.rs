@@ -34,6 +34,7 @@ mod provider;
 mod revocation;
 mod rows;
 mod snapshot;
+mod state;
 mod stats;
 mod status;
 mod store;

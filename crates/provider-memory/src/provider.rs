@@ -10,8 +10,9 @@ use perdure_provider::{
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
+    StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -21,7 +22,7 @@ use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
-    acquire, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, stats, status,
+    acquire, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, state, stats, status,
     suspicion, takeovers, tasks, texts, worker, write,
 };
 
@@ -272,6 +273,10 @@ impl Provider for MemoryProvider {
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
         self.call(|tables| open_work::of(tables, &id))
+    }
+
+    async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
+        self.call(|tables| state::read(tables, &request))
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {

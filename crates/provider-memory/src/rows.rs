@@ -34,6 +34,8 @@ pub struct InstanceRow {
     pub custom_status: Payload,
     /// Number of changes of the custom status that were stored.
     pub custom_status_version: u64,
+    /// Number of turns that changed the state.
+    pub state_version: u64,
     /// The work that the last turn waits for, as text.
     pub open_work: Option<String>,
     /// An instance of a higher priority is acquired first.

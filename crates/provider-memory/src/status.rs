@@ -38,6 +38,7 @@ pub(crate) fn of(tables: &Tables, row: &InstanceRow) -> InstanceStatus {
         result: result(tables, row),
         custom_status: row.custom_status.clone(),
         custom_status_version: row.custom_status_version,
+        state_version: row.state_version,
         created_at_ms: row.created_at_ms,
         updated_at_ms: row.updated_at_ms,
         completed_at_ms: row.completed_at_ms,

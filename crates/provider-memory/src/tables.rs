@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, Takeover, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, StateValue, Takeover, WorkerId};
 
 use crate::activity_sessions::SessionKey;
 use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
+use crate::state::ValueKey;
 use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
@@ -31,6 +32,7 @@ pub(crate) struct Tables {
     pub(crate) tasks: Table<EventKey, TaskRow>,
     /// Sessions of activities that workers hold, by queue and name.
     pub(crate) sessions: Table<SessionKey, SessionRow>,
+    pub(crate) state: Table<ValueKey, StateValue>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     /// The last takeovers of each instance that lived through any.
     pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
@@ -62,7 +64,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 12] = [
+        let tables: [&mut dyn Journal; 13] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -70,6 +72,7 @@ impl Tables {
             &mut self.heartbeats,
             &mut self.tasks,
             &mut self.sessions,
+            &mut self.state,
             &mut self.logs,
             &mut self.takeovers,
             &mut self.workers,
@@ -154,6 +157,7 @@ impl Tables {
         self.remove_messages(key);
         self.heartbeats.remove_range(of_instance(key));
         self.tasks.remove_range(of_instance(key));
+        crate::state::remove(self, key);
         crate::logs::remove(self, key);
         self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");

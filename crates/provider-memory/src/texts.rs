@@ -20,7 +20,7 @@ fn wanted(request: &TextRequest, text: Option<&str>) -> Option<String> {
 
 pub(crate) fn page(tables: &Tables, request: &TextRequest) -> TextPage {
     let mut page = TextPage::default();
-    let mut last = request.after;
+    let mut last = request.after.clone();
     let mut bytes = 0;
     for text in rows(tables, request) {
         let (row, found) = text;
@@ -49,16 +49,17 @@ fn rows<'t>(tables: &'t Tables, request: &'t TextRequest) -> Box<dyn Iterator<It
     match request.table {
         TextTable::Messages => Box::new(messages(tables, request)),
         TextTable::Heartbeats => Box::new(heartbeats(tables, request)),
+        TextTable::State => Box::new(state(tables, request)),
         TextTable::Instances => Box::new(instances(tables, request)),
         TextTable::History => Box::new(history(tables, request)),
     }
 }
 
 /// Returns a row of an instance, without texts. `None`: the instance does not exist.
-fn row_without_texts(tables: &Tables, row: TextRow) -> Option<StoredText> {
+fn row_without_texts(tables: &Tables, row: &TextRow) -> Option<StoredText> {
     let instance = tables.instance(row.key)?.id.clone();
     Some(StoredText {
-        row,
+        row: row.clone(),
         instance,
         kind: None,
         name: None,
@@ -78,7 +79,9 @@ fn meta_of_schedule(tables: &Tables, key: InstanceKey, execution: u64, event: Op
 
 /// Returns the range of the events, or heartbeats, after the row of a request.
 fn range_of_events(request: &TextRequest) -> (Bound<EventKey>, Bound<EventKey>) {
-    let TextRow { key, execution, number } = request.after;
+    let TextRow {
+        key, execution, number, ..
+    } = request.after;
     let after = Bound::Excluded((key, ExecutionId(execution), EventId(number)));
     (after, Bound::Unbounded)
 }
@@ -88,13 +91,12 @@ fn messages<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<I
     let after = (Bound::Excluded((key, MessageSeq(number))), Bound::Unbounded);
     tables.messages.range(after).map(move |((key, seq), body)| {
         let row = TextRow {
-            key: *key,
-            execution: 0,
             number: seq.0,
+            ..TextRow::of(*key)
         };
         let kept = StoredMessage::of(body);
         let (execution, ref_id) = (kept.execution.map(|id| id.0), kept.scheduled.map(|id| id.0));
-        let found = row_without_texts(tables, row).map(|found| StoredText {
+        let found = row_without_texts(tables, &row).map(|found| StoredText {
             scheduled: meta_of_schedule(tables, *key, execution.unwrap_or_default(), ref_id)
                 .filter(|_| kept.kind.starts_with("Child")),
             kind: Some(kept.kind.to_string()),
@@ -112,7 +114,7 @@ fn heartbeats<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator
     let rows = tables.heartbeats.range(range_of_events(request));
     rows.map(move |(at, kept)| {
         let row = row_of(*at);
-        let found = row_without_texts(tables, row).map(|found| StoredText {
+        let found = row_without_texts(tables, &row).map(|found| StoredText {
             text: wanted(request, Some(&kept.details)),
             ..found
         });
@@ -124,14 +126,27 @@ fn instances<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<
     let after = request.after.key;
     let rows = tables.instances_from(after).filter(move |row| row.key > after);
     rows.map(move |instance| {
-        let row = TextRow {
-            key: instance.key,
-            execution: 0,
-            number: 0,
-        };
-        let found = row_without_texts(tables, row).map(|found| StoredText {
+        let row = TextRow::of(instance.key);
+        let found = row_without_texts(tables, &row).map(|found| StoredText {
             text: wanted(request, instance.custom_status.as_deref()),
             other: instance.report.clone(),
+            ..found
+        });
+        (row, found)
+    })
+}
+
+fn state<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let after = (request.after.key, request.after.name.clone());
+    let rows = tables.state.range((Bound::Excluded(after), Bound::Unbounded));
+    rows.map(move |((key, name), kept)| {
+        let row = TextRow {
+            name: name.clone(),
+            ..TextRow::of(*key)
+        };
+        let found = row_without_texts(tables, &row).map(|found| StoredText {
+            name: Some(name.clone()),
+            text: wanted(request, kept.value.as_deref()),
             ..found
         });
         (row, found)
@@ -145,7 +160,7 @@ fn history<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<It
         let ref_id = event.ref_id.map(|id| id.0);
         let is_of_child = matches!(event.kind, EventKind::ChildCompleted | EventKind::ChildFailed);
         let payload = wanted(request, event.payload.as_deref());
-        let found = row_without_texts(tables, row).map(|found| StoredText {
+        let found = row_without_texts(tables, &row).map(|found| StoredText {
             kind: Some(event.kind.as_str().to_owned()),
             name: event.name.clone(),
             ref_id,
@@ -153,7 +168,7 @@ fn history<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<It
             other: event
                 .meta
                 .clone()
-                .filter(|meta| payload.is_some() || holds_status(row, meta)),
+                .filter(|meta| payload.is_some() || holds_values(&row, meta)),
             text: payload,
             ..found
         });
@@ -161,16 +176,16 @@ fn history<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<It
     })
 }
 
-/// Returns true if the meta of an event may hold a custom status.
-fn holds_status(row: TextRow, meta: &str) -> bool {
-    row.number == EventId::FIRST.0 && meta.contains("\"customStatus\"")
+/// Returns true if the meta of an event may hold a custom status or a state.
+fn holds_values(row: &TextRow, meta: &str) -> bool {
+    row.number == EventId::FIRST.0 && (meta.contains("\"customStatus\"") || meta.contains("\"state\""))
 }
 
-const fn row_of((key, execution, event): EventKey) -> TextRow {
+fn row_of((key, execution, event): EventKey) -> TextRow {
     TextRow {
-        key,
         execution: execution.0,
         number: event.0,
+        ..TextRow::of(key)
     }
 }
 
@@ -179,7 +194,9 @@ pub(crate) fn replace(tables: &mut Tables, changes: &[TextChange]) -> usize {
 }
 
 fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
-    let TextRow { key, execution, number } = change.row;
+    let TextRow {
+        key, execution, number, ..
+    } = change.row;
     let of_event = (key, ExecutionId(execution), EventId(number));
     let put = |place: &mut Option<String>| {
         let is_same = place.as_ref() == Some(&change.before);
@@ -212,7 +229,11 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
             });
             changed == Some(true)
         }
-        (TextTable::Messages | TextTable::Heartbeats, TextField::Other) => false,
+        (TextTable::State, TextField::Text) => {
+            let at = (key, change.row.name.clone());
+            tables.state.edit(&at, |kept| put(&mut kept.value)) == Some(true)
+        }
+        (TextTable::Messages | TextTable::Heartbeats | TextTable::State, TextField::Other) => false,
         (TextTable::Instances, field) => {
             tables.instance(key).is_some()
                 && tables.edit(key, |row| match field {

@@ -51,6 +51,7 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         seen: MessageSeq(0),
         heartbeats_over: Vec::new(),
         custom_status: None,
+        state: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,

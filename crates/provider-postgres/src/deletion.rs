@@ -20,7 +20,9 @@ use crate::text::encode;
 macro_rules! remove_records {
     ($keys:literal) => {
         concat!(
-            "logs AS (DELETE FROM {schema}.logs WHERE instance_key IN (",
+            "state AS (DELETE FROM {schema}.state WHERE instance_key IN (",
+            $keys,
+            ")), logs AS (DELETE FROM {schema}.logs WHERE instance_key IN (",
             $keys,
             ")), takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key IN (",
             $keys,

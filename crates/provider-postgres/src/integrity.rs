@@ -75,6 +75,8 @@ UNION ALL ",
     " UNION ALL ",
     orphans!("takeovers"),
     " UNION ALL ",
+    orphans!("state"),
+    " UNION ALL ",
     orphans!("logs"),
     " UNION ALL SELECT 7, key, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM next
 ORDER BY key, what, a, b"

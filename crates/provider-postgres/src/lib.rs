@@ -49,6 +49,7 @@ mod revocation;
 mod rows;
 mod schema;
 mod session;
+mod state;
 mod statement;
 mod stats;
 mod status;

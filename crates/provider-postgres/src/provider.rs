@@ -12,8 +12,9 @@ use perdure_provider::{
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats,
-    TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
+    StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -28,7 +29,7 @@ use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
     acquire, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs, marks,
-    open_work, overdue, schema, stats, status, suspicion, takeovers, tasks, texts, worker, write,
+    open_work, overdue, schema, state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -459,6 +460,11 @@ impl Provider for PostgresProvider {
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
         self.read_moment(move |connection| Box::pin(open_work::of(connection, id)))
+            .await
+    }
+
+    async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
+        self.read_moment(move |connection| Box::pin(async move { state::read(connection, &request).await }))
             .await
     }
 

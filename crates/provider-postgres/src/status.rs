@@ -18,7 +18,8 @@ use crate::text::encode;
 macro_rules! status_of {
     () => {
         "i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
-      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority"
+      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority,
+      i.state_version"
     };
 }
 
@@ -94,6 +95,7 @@ fn instance_status(row: &Row) -> Result<InstanceStatus, Failure> {
         status: status(row, 5)?,
         custom_status: optional_text(row, 6)?,
         custom_status_version: number(row, 7)?,
+        state_version: number(row, 15)?,
         created_at_ms: row.try_get(8)?,
         updated_at_ms: row.try_get(9)?,
         completed_at_ms: row.try_get(10)?,

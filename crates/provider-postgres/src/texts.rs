@@ -16,8 +16,8 @@ use crate::session::Session;
 use crate::statement::{columns, params, sql_with};
 use crate::text::encode;
 
-/// Selects a page of texts. The walked rows have the columns key, execution, number, kind, name, of_execution, ref_id,
-/// text, other. Rows after the text that fills the page come without their texts.
+/// Selects a page of texts. The walked rows have the columns key, execution, number, at, kind, name, of_execution,
+/// ref_id, text, other; `at` is the name in the row. Rows after the text that fills the page come without their texts.
 macro_rules! page {
     ($walked:literal, $is_of_child:literal, $other:literal) => {
         concat!(
@@ -26,7 +26,7 @@ macro_rules! page {
             "), looked AS (
                SELECT *, text IS NOT NULL AND NOT starts_with(text, $except) AS wanted FROM walked
              ), measured AS (
-               SELECT *, (sum(bytes) OVER (ORDER BY key, execution, number))::bigint AS up_to FROM (
+               SELECT *, (sum(bytes) OVER (ORDER BY key, execution, number, at))::bigint AS up_to FROM (
                  SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END
                    + CASE WHEN wanted OR number < 2 THEN coalesce(octet_length(other), 0) ELSE 0 END AS bytes
                    FROM looked) b
@@ -41,68 +41,81 @@ macro_rules! page {
                ELSE left(text, $head::integer) END END,
                CASE WHEN fits THEN ",
             $other,
-            " END, fits
+            " END, fits, w.at
              FROM (SELECT *, up_to <= $bytes OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i
              ON i.key = w.key
-             ORDER BY w.key, w.execution, w.number"
+             ORDER BY w.key, w.execution, w.number, w.at"
         )
     };
 }
 
 const MESSAGES: &str = page!(
-    "SELECT instance_key AS key, 0::bigint AS execution, seq AS number, kind, name, execution AS of_execution, ref_id,
-     payload AS text,
+    "SELECT instance_key AS key, 0::bigint AS execution, seq AS number, '' AS at, kind, name,
+     execution AS of_execution, ref_id, payload AS text,
        NULL::text AS other
-     FROM {schema}.messages WHERE (instance_key, seq) > ($key, $number) AND $execution = 0 ORDER BY instance_key, seq
-     LIMIT $rows",
+     FROM {schema}.messages WHERE (instance_key, seq) > ($key, $number) AND $execution = 0 AND $name = ''
+     ORDER BY instance_key, seq LIMIT $rows",
     "starts_with(w.kind, 'Child')",
     "NULL"
 );
 const HEARTBEATS: &str = page!(
-    "SELECT instance_key AS key, execution, event_id AS number, NULL::text AS kind, NULL::text AS name,
+    "SELECT instance_key AS key, execution, event_id AS number, '' AS at, NULL::text AS kind, NULL::text AS name,
      NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, details AS text, NULL::text AS other
-     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($key, $execution, $number)
+     FROM {schema}.heartbeats WHERE (instance_key, execution, event_id) > ($key, $execution, $number) AND $name = ''
      ORDER BY instance_key, execution, event_id LIMIT $rows",
     "false",
     "NULL"
 );
+const STATE: &str = page!(
+    "SELECT instance_key AS key, 0::bigint AS execution, 0::bigint AS number, name AS at, NULL::text AS kind, name,
+     NULL::bigint AS of_execution,
+       NULL::bigint AS ref_id, value AS text, NULL::text AS other
+     FROM {schema}.state WHERE (instance_key, name) > ($key, $name COLLATE \"C\") AND $execution = 0 AND $number = 0
+     ORDER BY instance_key, name LIMIT $rows",
+    "false",
+    "NULL"
+);
 const INSTANCES: &str = page!(
-    "SELECT key, 0::bigint AS execution, 0::bigint AS number, NULL::text AS kind, NULL::text AS name,
+    "SELECT key, 0::bigint AS execution, 0::bigint AS number, '' AS at, NULL::text AS kind, NULL::text AS name,
      NULL::bigint AS of_execution,
        NULL::bigint AS ref_id, custom_status AS text, report AS other
-     FROM {schema}.instances WHERE key > $key AND $execution = 0 AND $number = 0 ORDER BY key LIMIT $rows",
+     FROM {schema}.instances WHERE key > $key AND $execution = 0 AND $number = 0 AND $name = ''
+     ORDER BY key LIMIT $rows",
     "false",
     "w.other"
 );
 const HISTORY: &str = page!(
-    "SELECT instance_key AS key, execution, event_id AS number, kind, name, NULL::bigint AS of_execution, ref_id,
-     payload AS text,
+    "SELECT instance_key AS key, execution, event_id AS number, '' AS at, kind, name,
+     NULL::bigint AS of_execution, ref_id, payload AS text,
        meta AS other
-     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($key, $execution, $number)
+     FROM {schema}.history WHERE (instance_key, execution, event_id) > ($key, $execution, $number) AND $name = ''
      ORDER BY instance_key, execution, event_id LIMIT $rows",
     "w.kind IN ('ChildCompleted', 'ChildFailed')",
-    "CASE WHEN wanted OR (w.number = 1 AND strpos(w.other, '\"customStatus\"') > 0) THEN w.other END"
+    "CASE WHEN wanted OR (w.number = 1 AND (strpos(w.other, '\"customStatus\"') > 0 OR strpos(w.other, '\"state\"') > 0))
+     THEN w.other END"
 );
 
 params! {
     /// The row after which a page begins, its limits, and the prefix of texts that are left out.
-    struct PageParams { key, execution, number, rows, except, head, bytes }
+    struct PageParams { key, execution, number, name, rows, except, head, bytes }
 }
 
 pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Result<TextPage, Failure> {
     let sql = match request.table {
         TextTable::Messages => sql_with!(MESSAGES, PageParams),
         TextTable::Heartbeats => sql_with!(HEARTBEATS, PageParams),
+        TextTable::State => sql_with!(STATE, PageParams),
         TextTable::Instances => sql_with!(INSTANCES, PageParams),
         TextTable::History => sql_with!(HISTORY, PageParams),
     };
-    let after = request.after;
-    let except = encode(&request.except);
+    let after = &request.after;
+    let (except, name) = (encode(&request.except), encode(&after.name));
     let params = PageParams {
         key: P::Int(after.key.0),
         execution: P::Int(integer(after.execution)),
         number: P::Int(integer(after.number)),
+        name: P::Text(&name),
         rows: P::Int(integer(request.walk_max as u64).saturating_add(1)),
         except: P::Text(&except),
         head: P::MaybeInt(request.head.map(|head| integer(head as u64))),
@@ -111,7 +124,7 @@ pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Resu
     let params: Vec<P<'_>> = params.values().collect();
     let rows = connection.query(sql, &params).await?;
     let mut page = TextPage::default();
-    let mut last = after;
+    let mut last = after.clone();
     for found in &rows {
         let fits: bool = found.try_get(11)?;
         if page.walked >= request.walk_max || !fits {
@@ -123,20 +136,21 @@ pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Resu
             key: InstanceKey(found.try_get(0)?),
             execution: number(found, 1)?,
             number: number(found, 2)?,
+            name: text(found, 12)?,
         };
-        page.texts.extend(stored(last, found)?);
+        page.texts.extend(stored(&last, found)?);
     }
     Ok(page)
 }
 
-fn stored(row: TextRow, found: &Row) -> Result<Option<StoredText>, Failure> {
+fn stored(row: &TextRow, found: &Row) -> Result<Option<StoredText>, Failure> {
     let (wanted, other) = (optional_text(found, 9)?, optional_text(found, 10)?);
     let is_deleted = found.try_get::<_, Option<&str>>(3)?.is_none();
     if is_deleted || (wanted.is_none() && other.is_none()) {
         return Ok(None);
     }
     Ok(Some(StoredText {
-        row,
+        row: row.clone(),
         instance: text(found, 3)?,
         kind: optional_text(found, 4)?,
         name: optional_text(found, 5)?,
@@ -167,7 +181,7 @@ macro_rules! replace {
     };
 }
 
-const REPLACE: [(TextTable, TextField, &str); 6] = [
+const REPLACE: [(TextTable, TextField, &str); 7] = [
     (
         TextTable::Messages,
         TextField::Text,
@@ -181,6 +195,11 @@ const REPLACE: [(TextTable, TextField, &str); 6] = [
             "details",
             "t.instance_key = c.key AND t.execution = c.execution AND t.event_id = c.number"
         ),
+    ),
+    (
+        TextTable::State,
+        TextField::Text,
+        replace!("state", "value", "t.instance_key = c.key AND t.name = c.name"),
     ),
     (
         TextTable::Instances,
@@ -213,7 +232,7 @@ const REPLACE: [(TextTable, TextField, &str); 6] = [
 ];
 
 /// The texts of the statements in [`REPLACE`].
-static REPLACE_SQL: LazyLock<[String; 6]> =
+static REPLACE_SQL: LazyLock<[String; 7]> =
     LazyLock::new(|| REPLACE.map(|(_, _, sql)| SqlBuilder::new('$', sql).arrays("c", Changes::COLUMNS).build()));
 
 /// Changes of one column as columns.
@@ -221,12 +240,13 @@ struct Changes<'c> {
     key: Vec<i64>,
     execution: Vec<i64>,
     number: Vec<i64>,
+    name: Vec<Cow<'c, str>>,
     before: Vec<Cow<'c, str>>,
     after: Vec<Cow<'c, str>>,
 }
 
 impl<'c> Changes<'c> {
-    columns! { key: Ints, execution: Ints, number: Ints, before: Texts, after: Texts }
+    columns! { key: Ints, execution: Ints, number: Ints, name: Texts, before: Texts, after: Texts }
 
     fn of(changes: &[&'c TextChange]) -> Self {
         let rows = || changes.iter().map(|change| &change.row);
@@ -234,6 +254,7 @@ impl<'c> Changes<'c> {
             key: rows().map(|row| row.key.0).collect(),
             execution: rows().map(|row| integer(row.execution)).collect(),
             number: rows().map(|row| integer(row.number)).collect(),
+            name: rows().map(|row| encode(&row.name)).collect(),
             before: changes.iter().map(|change| encode(&change.before)).collect(),
             after: changes.iter().map(|change| encode(&change.after)).collect(),
         }

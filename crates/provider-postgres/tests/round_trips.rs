@@ -134,6 +134,7 @@ impl Store {
             seen: MessageSeq(0),
             heartbeats_over: Vec::new(),
             custom_status: None,
+            state: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,

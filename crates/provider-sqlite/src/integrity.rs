@@ -233,12 +233,13 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 6] = [
+const ORPHANS: [(&str, &str); 7] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
     orphans!("heartbeats"),
     orphans!("takeovers"),
+    orphans!("state"),
     orphans!("logs"),
 ];
 

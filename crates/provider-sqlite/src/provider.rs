@@ -13,8 +13,9 @@ use perdure_provider::{
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
     Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
     OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, Takeover,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats,
+    StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
+    Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -31,7 +32,7 @@ use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
     acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work, overdue,
-    stats, status, suspicion, takeovers, tasks, texts, worker, write,
+    state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -371,6 +372,10 @@ impl Provider for SqliteProvider {
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
         self.read(move |connection| open_work::of(connection, id.clone())).await
+    }
+
+    async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
+        self.read(move |connection| state::read(connection, &request)).await
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {

@@ -12,7 +12,8 @@ macro_rules! status_where {
     ($which:literal) => {
         concat!(
             "SELECT i.key, i.id, i.name, i.version, i.execution, i.status, i.custom_status, i.custom_status_version,
-      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority
+      i.created_at, i.updated_at, i.completed_at, i.parent_id, i.tags, coalesce(h.payload, i.report), i.priority,
+      i.state_version
     FROM instances i LEFT JOIN history h ON i.completed_at IS NOT NULL
       AND h.instance_key = i.key AND h.execution = i.execution AND h.event_id = i.next_event_id - 1
     WHERE ",
@@ -69,6 +70,7 @@ fn instance_status(row: &Row<'_>) -> rusqlite::Result<InstanceStatus> {
         completed_at_ms: row.get(10)?,
         parent_id: row.get(11)?,
         priority: row.get(14)?,
+        state_version: number(row, 15)?,
         tags: row.get(12)?,
         result: row.get(13)?,
     })

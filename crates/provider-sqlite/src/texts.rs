@@ -46,7 +46,8 @@ const MESSAGES: &str = page!(
        WHERE s.instance_key = m.instance_key AND s.execution = m.execution AND s.event_id = m.ref_id) END",
     "m.payload",
     "NULL",
-    "messages m LEFT JOIN instances i ON i.key = m.instance_key WHERE (m.instance_key, m.seq) > (?1, ?3) AND ?2 = 0",
+    "messages m LEFT JOIN instances i ON i.key = m.instance_key WHERE (m.instance_key, m.seq) > (?1, ?3)
+     AND ?2 = 0 AND ?7 = ''",
     "m.instance_key, m.seq"
 );
 const HEARTBEATS: &str = page!(
@@ -56,8 +57,18 @@ const HEARTBEATS: &str = page!(
     "h.details",
     "NULL",
     "heartbeats h LEFT JOIN instances i ON i.key = h.instance_key
-     WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
+     WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3) AND ?7 = ''",
     "h.instance_key, h.execution, h.event_id"
+);
+const STATE: &str = page!(
+    "s.instance_key, 0, 0",
+    "NULL, s.name, NULL, NULL",
+    "NULL",
+    "s.value",
+    "NULL",
+    "state s LEFT JOIN instances i ON i.key = s.instance_key
+     WHERE (s.instance_key, s.name) > (?1, ?7) AND ?2 = 0 AND ?3 = 0",
+    "s.instance_key, s.name"
 );
 const INSTANCES: &str = page!(
     "i.key, 0, 0",
@@ -65,7 +76,7 @@ const INSTANCES: &str = page!(
     "NULL",
     "i.custom_status",
     "i.report",
-    "instances i WHERE i.key > ?1 AND ?2 = 0 AND ?3 = 0",
+    "instances i WHERE i.key > ?1 AND ?2 = 0 AND ?3 = 0 AND ?7 = ''",
     "i.key"
 );
 const HISTORY: &str = page!(
@@ -75,9 +86,9 @@ const HISTORY: &str = page!(
        WHERE s.instance_key = h.instance_key AND s.execution = h.execution AND s.event_id = h.ref_id) END",
     "h.payload",
     "CASE WHEN substr(h.payload, 1, length(?5)) <> ?5
-     OR (h.event_id = 1 AND instr(h.meta, '\"customStatus\"') > 0) THEN h.meta END",
+     OR (h.event_id = 1 AND (instr(h.meta, '\"customStatus\"') OR instr(h.meta, '\"state\"'))) THEN h.meta END",
     "history h LEFT JOIN instances i ON i.key = h.instance_key
-       WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3)",
+       WHERE (h.instance_key, h.execution, h.event_id) > (?1, ?2, ?3) AND ?7 = ''",
     "h.instance_key, h.execution, h.event_id"
 );
 
@@ -85,10 +96,11 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
     let mut statement = connection.prepare_cached(match request.table {
         TextTable::Messages => MESSAGES,
         TextTable::Heartbeats => HEARTBEATS,
+        TextTable::State => STATE,
         TextTable::Instances => INSTANCES,
         TextTable::History => HISTORY,
     })?;
-    let after = request.after;
+    let after = &request.after;
     let mut rows = statement.query(params![
         after.key.0,
         integer(after.execution),
@@ -96,11 +108,12 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
         integer(request.walk_max as u64).saturating_add(1),
         request.except,
         request.head.map(|head| integer(head as u64)),
+        after.name,
     ])?;
     let mut page = TextPage::default();
-    let (mut last, mut bytes) = (after, 0);
+    let (mut last, mut bytes) = (after.clone(), 0);
     while let Some(found) = rows.next()? {
-        let at = row(found)?;
+        let at = row(request.table, found)?;
         let size = length(found, 9)? + length(found, 10)?;
         if page.walked >= request.walk_max || (bytes > 0 && bytes + size > request.bytes_max) {
             page.next = Some(last);
@@ -108,8 +121,8 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
         }
         bytes += size;
         page.walked += 1;
+        page.texts.extend(stored(&at, found)?);
         last = at;
-        page.texts.extend(stored(at, found)?);
     }
     Ok(page)
 }
@@ -120,22 +133,26 @@ fn length(found: &Row<'_>, column: usize) -> Result<usize, Failure> {
     Ok(text.map_err(rusqlite::Error::from)?.map_or(0, <[u8]>::len))
 }
 
-fn row(found: &Row<'_>) -> rusqlite::Result<TextRow> {
+fn row(table: TextTable, found: &Row<'_>) -> rusqlite::Result<TextRow> {
     Ok(TextRow {
         key: InstanceKey(found.get(0)?),
         execution: number(found, 1)?,
         number: number(found, 2)?,
+        name: match table {
+            TextTable::State => found.get(5)?,
+            _ => String::new(),
+        },
     })
 }
 
-fn stored(row: TextRow, found: &Row<'_>) -> rusqlite::Result<Option<StoredText>> {
+fn stored(row: &TextRow, found: &Row<'_>) -> rusqlite::Result<Option<StoredText>> {
     let (text, other): (Option<String>, Option<String>) = (found.get(9)?, found.get(10)?);
     let instance: Option<String> = found.get(3)?;
     let Some(instance) = instance.filter(|_| text.is_some() || other.is_some()) else {
         return Ok(None);
     };
     Ok(Some(StoredText {
-        row,
+        row: row.clone(),
         instance,
         kind: found.get(4)?,
         name: found.get(5)?,
@@ -159,30 +176,35 @@ pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Resu
     {
         let sql = match (table, field) {
             (TextTable::Messages, TextField::Text) => {
-                "UPDATE messages SET payload = ?5 WHERE seq = ?3 AND instance_key = ?1 AND ?2 = 0 AND payload = ?4"
+                "UPDATE messages SET payload = ?5 WHERE seq = ?3 AND instance_key = ?1 AND ?2 = 0 AND payload = ?4
+                 AND ?6 = ''"
             }
             (TextTable::Heartbeats, TextField::Text) => {
                 "UPDATE heartbeats SET details = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3
-                 AND details = ?4"
+                 AND details = ?4 AND ?6 = ''"
             }
-            (TextTable::Messages | TextTable::Heartbeats, TextField::Other) => continue,
+            (TextTable::State, TextField::Text) => {
+                "UPDATE state SET value = ?5 WHERE instance_key = ?1 AND ?2 = 0 AND ?3 = 0 AND value = ?4 AND name = ?6"
+            }
+            (TextTable::Messages | TextTable::Heartbeats | TextTable::State, TextField::Other) => continue,
             (TextTable::Instances, TextField::Text) => {
-                "UPDATE instances SET custom_status = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND custom_status = ?4"
+                "UPDATE instances SET custom_status = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND custom_status = ?4
+                 AND ?6 = ''"
             }
             (TextTable::Instances, TextField::Other) => {
-                "UPDATE instances SET report = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND report = ?4"
+                "UPDATE instances SET report = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND report = ?4 AND ?6 = ''"
             }
             (TextTable::History, TextField::Text) => {
                 "UPDATE history SET payload = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3
-                 AND payload = ?4"
+                 AND payload = ?4 AND ?6 = ''"
             }
             (TextTable::History, TextField::Other) => {
                 "UPDATE history SET meta = ?5 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3
-                 AND meta = ?4"
+                 AND meta = ?4 AND ?6 = ''"
             }
         };
         let (execution, number) = (integer(row.execution), integer(row.number));
-        replaced += session.execute(sql, params![row.key.0, execution, number, before, after])?;
+        replaced += session.execute(sql, params![row.key.0, execution, number, before, after, row.name])?;
     }
     Ok(replaced)
 }

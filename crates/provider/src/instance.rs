@@ -103,6 +103,8 @@ pub struct InstanceStatus {
     pub custom_status: Payload,
     /// Number of changes of the custom status that were stored.
     pub custom_status_version: u64,
+    /// Number of turns that changed the state of the instance.
+    pub state_version: u64,
     /// Time of the start, ms since 1970.
     pub created_at_ms: i64,
     /// Time of the last change, ms since 1970.

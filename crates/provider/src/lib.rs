@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P18.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P19.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -52,6 +52,9 @@
 //!   session is bound by a request for tasks of a worker that holds fewer sessions than its limit. It is unbound when
 //!   its worker is released or taken over, in the same commit, which also opens the routes of the tasks that wait. It
 //!   may be bound anew when it had no task, waiting or running, for its idle time.
+//! - **P19** The state of an instance has the values that its turns left, over all executions. A turn that changes values
+//!   raises the version of the state by one, and each value that it sets has that version. The state stays until the
+//!   instance is deleted or replaced.
 
 mod change;
 mod check;
@@ -71,6 +74,7 @@ mod overdue;
 mod page;
 mod provider;
 mod sql;
+mod state;
 mod stored_message;
 mod suspicion;
 mod takeover;
@@ -113,6 +117,7 @@ pub use overdue::{
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
 pub use sql::SqlBuilder;
+pub use state::{StateRequest, StateValue, StoredState};
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use takeover::{TAKEOVERS_KEPT, Takeover};

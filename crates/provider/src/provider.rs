@@ -11,8 +11,8 @@ use crate::{
     Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
     LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork,
     PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
-    TextPage, TextRequest, Worker, WorkerId, Write,
+    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -183,6 +183,9 @@ pub trait Provider: Send + Sync + 'static {
     /// Returns the open work of an instance; `None`: there is no instance of that id. At most
     /// [`OPEN_WORK_ROWS_MAX`](crate::OPEN_WORK_ROWS_MAX) heartbeats, and as many attempts, are read.
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError>;
+
+    /// Returns the state of an instance, or one value of it; `None`: there is no instance of that id.
+    async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError>;
 
     /// Returns lines that the code of an instance logged, in order; `None`: there is no instance of that id.
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError>;

@@ -9,15 +9,24 @@ pub enum TextTable {
     Messages,
     /// Details of the heartbeats of activities.
     Heartbeats,
+    /// Values of the states of instances.
+    State,
     /// Custom statuses, and reports of suspensions, which may hold a given reason.
     Instances,
-    /// Payloads of events, and the `meta` of the first event of an execution, which may hold a custom status.
+    /// Payloads of events, and the `meta` of the first event of an execution, which may hold a custom status and a
+    /// state.
     History,
 }
 
 impl TextTable {
     /// Every table, in the order in which values move from one to the next.
-    pub const ALL: [TextTable; 4] = [Self::Messages, Self::Heartbeats, Self::Instances, Self::History];
+    pub const ALL: [TextTable; 5] = [
+        Self::Messages,
+        Self::Heartbeats,
+        Self::State,
+        Self::Instances,
+        Self::History,
+    ];
 
     /// Returns the table's name.
     #[must_use]
@@ -25,6 +34,7 @@ impl TextTable {
         match self {
             Self::Messages => "messages",
             Self::Heartbeats => "heartbeats",
+            Self::State => "state",
             Self::Instances => "instances",
             Self::History => "history",
         }
@@ -38,7 +48,7 @@ impl TextTable {
 }
 
 /// A row of such a table. Rows are walked in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextRow {
     /// Key of the instance.
     pub key: InstanceKey,
@@ -46,15 +56,24 @@ pub struct TextRow {
     pub execution: u64,
     /// Id of an event, schedule of a heartbeat, or number of a message; otherwise 0.
     pub number: u64,
+    /// Name of a value of a state; otherwise empty.
+    pub name: String,
 }
 
 impl TextRow {
     /// The position before every row.
-    pub const FIRST: Self = Self {
-        key: InstanceKey(i64::MIN),
-        execution: 0,
-        number: 0,
-    };
+    pub const FIRST: Self = Self::of(InstanceKey(i64::MIN));
+
+    /// Returns the row of an instance itself.
+    #[must_use]
+    pub const fn of(key: InstanceKey) -> Self {
+        Self {
+            key,
+            execution: 0,
+            number: 0,
+            name: String::new(),
+        }
+    }
 }
 
 /// A request for a page of texts.
@@ -83,7 +102,7 @@ pub struct StoredText {
     pub instance: String,
     /// Kind of the event or of the message.
     pub kind: Option<String>,
-    /// Name of the event or of the message.
+    /// Name of the event, of the message or of the value.
     pub name: Option<String>,
     /// Execution that a message is for.
     pub execution: Option<u64>,

@@ -11,8 +11,8 @@ use crate::{
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
     Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
     OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest, Pruned,
-    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StoreStats, TakenOver, Takeover, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState,
+    TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -104,6 +104,7 @@ wrapper! {
     read_messages(key: InstanceKey, mailboxes: Option<Vec<Mailbox>>, limit: PageLimit) -> MessagePage;
     statuses(ids: Vec<String>) -> Vec<Option<InstanceStatus>>;
     open_work(id: String) -> Option<OpenWork>;
+    state(request: StateRequest) -> Option<StoredState>;
     logs(request: LogRequest) -> Option<LogPage>;
     prune_logs(before_ms: i64, limit: usize) -> bool;
     ids_of(keys: Vec<InstanceKey>) -> Vec<Option<String>>;

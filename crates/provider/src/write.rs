@@ -1,6 +1,6 @@
 //! The writes to a store on the hot path, and their outcomes.
 
-use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload};
+use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload, StateChange};
 
 use crate::{
     Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, TurnLogs, WorkerId,
@@ -209,6 +209,8 @@ pub struct TurnCommit {
     pub heartbeats_over: Vec<EventId>,
     /// New custom status, if it changed.
     pub custom_status: Option<StatusChange>,
+    /// Values of the state that changed, each name once.
+    pub state: Vec<StateChange>,
     /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is
     /// none. A turn that suspends the instance leaves the text of the turn before it.
     pub open_work: Option<String>,
@@ -234,9 +236,10 @@ impl TurnCommit {
         let status = self.custom_status.as_ref().map_or(0, |status| len(&status.value));
         // Effects on other instances are also in the events, and are written a second time.
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
+        let state: usize = self.state.iter().map(StateChange::bytes).sum();
         let open_work = self.open_work.as_ref().map_or(0, String::len);
         let logs = self.logs.as_ref().map_or(0, |logs| logs.bytes());
-        after + status + open_work + logs + events * if self.cross_instance.is_some() { 2 } else { 1 }
+        after + status + state + open_work + logs + events * if self.cross_instance.is_some() { 2 } else { 1 }
     }
 }
 

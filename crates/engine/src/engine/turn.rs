@@ -149,6 +149,7 @@ impl Engine {
             events,
             consumed,
             custom_status,
+            state: self.state.take_changes(),
             cross_instance: (!cross_instance.is_empty()).then(|| Box::new(cross_instance)),
             effects,
             failed_attempts,

@@ -4,7 +4,9 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{ActivityOptions, ChildFailure, Incarnation, ParentLink, Payload, Refusal, StartConflict, TraceContext};
+use crate::{
+    ActivityOptions, ChildFailure, Incarnation, ParentLink, Payload, Refusal, StartConflict, StateValues, TraceContext,
+};
 
 /// The fields that one kind of event keeps in its meta.
 pub(super) trait Meta: Sized {
@@ -71,6 +73,8 @@ pub(super) struct StartMeta<Seed = u64> {
     pub(super) parent: Option<ParentLink>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) custom_status: Payload,
+    #[serde(default, skip_serializing_if = "StateValues::is_empty")]
+    pub(super) state: StateValues,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) trace: TraceContext,
 }
@@ -82,6 +86,7 @@ impl<Seed> StartMeta<Seed> {
             incarnation,
             parent,
             custom_status,
+            state,
             trace,
             ..
         } = self;
@@ -91,6 +96,7 @@ impl<Seed> StartMeta<Seed> {
             incarnation,
             parent,
             custom_status,
+            state,
             trace,
         }
     }

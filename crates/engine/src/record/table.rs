@@ -115,8 +115,10 @@ macro_rules! bind {
 
 kinds! {
     ExecutionStarted (_, name, input)
-        | (StartMeta { version, seed, incarnation, parent, custom_status, trace })
-            = (Started(ExecutionStarted { name, version, input, seed, incarnation, parent, custom_status, trace }))
+        | (StartMeta { version, seed, incarnation, parent, custom_status, state, trace })
+            = (Started(
+                ExecutionStarted { name, version, input, seed, incarnation, parent, custom_status, state, trace }
+            ))
     ExecutionBegan (_, _, _)
         | (BeganMeta { version }) = (Note(NoteEvent::ExecutionBegan { version }))
     ActivityScheduled (_, name, input)

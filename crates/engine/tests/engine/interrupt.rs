@@ -3,8 +3,8 @@
 
 use perdure_engine::{
     Awaited, Budget, Command, CommandEvent, Completion, Delivery, Engine, Event, EventId, EventRecord, ExecutionId,
-    ExecutionStarted, Fault, Interruption, Message, MessageBody, MessageSeq, NoteEvent, Outcome, Start, Step, Terminal,
-    TerminationEvent, Waiting,
+    ExecutionStarted, Fault, Interruption, Message, MessageBody, MessageSeq, NoteEvent, Outcome, Start, StateValues,
+    Step, Terminal, TerminationEvent, Waiting,
 };
 
 const START_MS: i64 = 1_000;
@@ -18,6 +18,7 @@ fn started() -> EventRecord {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)

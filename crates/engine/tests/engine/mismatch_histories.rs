@@ -4,7 +4,7 @@
 use expect_test::expect;
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, Command, CommandEvent, DeliveryEvent, Engine, Event, EventId, EventRecord,
-    ExecutionId, ExecutionStarted, Fault, Start, Step,
+    ExecutionId, ExecutionStarted, Fault, Start, StateValues, Step,
 };
 
 use crate::support::changed::check_changed;
@@ -275,6 +275,7 @@ fn report(events: &[Event]) -> String {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     });
     let options = ActivityOptions::default();

@@ -1,7 +1,7 @@
 //! Time, random numbers and UUIDs that a replay repeats.
 
 use expect_test::expect;
-use perdure_engine::{Budget, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted, Start};
+use perdure_engine::{Budget, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted, Start, StateValues};
 
 use crate::support::check;
 
@@ -120,6 +120,7 @@ fn the_numbers_of_a_seed_stay() {
             incarnation: None,
             parent: None,
             custom_status: None,
+            state: StateValues::new(),
             trace: None,
         };
         let history = vec![EventRecord::new(EventId::FIRST, 0, event)];

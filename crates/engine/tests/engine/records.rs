@@ -4,8 +4,8 @@ use expect_test::expect;
 use perdure_engine::{
     ActivityOptions, Awaited, Backoff, Budget, ChildFailure, Command, CommandEvent, Completion, Delivery,
     DeliveryEvent, EndEvent, Engine, Event, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted,
-    InstanceStart, Interruption, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, Start, StartConflict, Step,
-    TerminationEvent,
+    InstanceStart, Interruption, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, Start, StartConflict,
+    StateValues, Step, TerminationEvent,
 };
 
 use crate::support::wrapped;
@@ -37,6 +37,7 @@ fn starts() -> [ExecutionStarted; 2] {
         name: "order".into(),
         version: "1.2.0".into(),
         custom_status: input.clone(),
+        state: StateValues::new(),
         trace: input.clone(),
         input,
         seed,

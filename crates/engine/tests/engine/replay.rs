@@ -6,7 +6,7 @@
 use expect_test::{Expect, expect};
 use perdure_engine::{
     Awaited, Budget, Command, CommandEvent, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted,
-    Mailbox, Start, Step,
+    Mailbox, Start, StateValues, Step,
 };
 
 use crate::support::script::Script;
@@ -383,6 +383,7 @@ fn replay_alone_stops_where_history_does() {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     });
     let events = [

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use perdure_engine::{
     Awaited, Budget, Command, Completion, Engine, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox,
-    Message, MessageBody, MessageSeq, Outcome, Start, Step, Terminal, TerminationEvent, Waiting,
+    Message, MessageBody, MessageSeq, Outcome, Start, StateValues, Step, Terminal, TerminationEvent, Waiting,
 };
 
 use crate::support::script::Script;
@@ -190,6 +190,7 @@ fn terminated_before_it_ran() {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     let history = vec![

@@ -2,7 +2,7 @@
 
 use perdure_engine::{
     ActivityOptions, Awaited, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted,
-    InstanceStart, Outcome, Start, StartConflict, TraceContext, incarnation_of,
+    InstanceStart, Outcome, Start, StartConflict, StateValues, TraceContext, incarnation_of,
 };
 
 const TRACE: &str = "{\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}";
@@ -16,6 +16,7 @@ fn started(trace: TraceContext) -> Event {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace,
     })
 }

@@ -66,6 +66,7 @@ pub(super) fn insert(
         turns: 0,
         custom_status: None,
         custom_status_version: 0,
+        state_version: 0,
         priority: instance.priority,
         parent_id: instance.parent_id.clone(),
         parent,

@@ -10,7 +10,7 @@ use super::{cross_instance, mailbox};
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
-use crate::{history, logs, status};
+use crate::{history, logs, state, status};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -52,6 +52,7 @@ pub(super) fn commit(
     for scheduled in turn.heartbeats_over.iter().filter(|_| !is_planted(Bug::HeartbeatsStay)) {
         tables.heartbeats.remove(&(key, turn.execution, *scheduled));
     }
+    state::change(tables, key, &turn.state);
     if let Some(logs) = &turn.logs {
         logs::add(tables, key, logs);
     }

@@ -26,6 +26,7 @@ CREATE TABLE {schema}.instances (
   unread bigint NOT NULL DEFAULT 0,                     -- number of its rows in messages
   custom_status text,
   custom_status_version bigint NOT NULL DEFAULT 0,
+  state_version bigint NOT NULL DEFAULT 0,              -- turns that changed the state
   open_work text,                                       -- what the last turn waits for, as JSON for people; no query looks into it
   priority integer NOT NULL,                            -- a higher one is acquired first
   parent_id text,                                       -- id of the parent instance
@@ -124,6 +125,15 @@ CREATE TABLE {schema}.heartbeats (
   details text NOT NULL,
   time bigint NOT NULL,                                 -- of the last change, ms since 1970
   PRIMARY KEY (instance_key, execution, event_id)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+
+-- The states of instances: values that their code publishes under names.
+CREATE TABLE {schema}.state (
+  instance_key bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  value text,                                           -- NULL: undefined
+  version bigint NOT NULL,                              -- instances.state_version with which it was set
+  PRIMARY KEY (instance_key, name)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.

@@ -1,7 +1,7 @@
 //! Effects of turns on other instances than their own (P11): they start instances, send messages, cancel children, tell
 //! parents and offer tasks. They are carried out for all turns of a layer at once, each kind with one statement.
 
-use perdure_engine::{EventId, MessageBody, Refusal, Settlement};
+use perdure_engine::{EventId, MessageBody, Refusal, Settlement, StateChange};
 use perdure_provider::{
     Affected, AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage,
     OnConflict, Outcome, TurnCommit, TurnLogs, settlement,
@@ -12,19 +12,20 @@ use super::insert::{self, AllInserted, NewInstances};
 use super::mailbox::{Messages, Sent, SuspendedCancel, add_receiver};
 use super::{cancel, offer};
 use crate::error::Failure;
-use crate::logs;
 use crate::params::P;
 use crate::rows::{index, integer, number};
 use crate::session::Session;
 use crate::statement::named;
+use crate::{logs, state};
 
-/// The effects of a turn on others, and the lines that it logged.
+/// The effects of a turn on others, the lines that it logged and the values of the state that it changed.
 pub(super) struct TurnEffects<'w> {
     /// Place of the turn's outcome.
     place: usize,
     origin: Origin,
     effects: Option<&'w CrossInstanceEffects>,
     logs: Option<&'w TurnLogs>,
+    state: &'w [StateChange],
     /// The parent that is to be told of the end of the instance, and the message.
     ends: Option<(Parent, MessageBody)>,
     outcome: CrossInstanceOutcome,
@@ -32,7 +33,7 @@ pub(super) struct TurnEffects<'w> {
 }
 
 impl<'w> TurnEffects<'w> {
-    /// `None`: the turn has no effect on others and logged nothing.
+    /// `None`: the turn has no effect on others, logged nothing and did not change the state.
     pub(super) fn of(place: usize, turn: &'w TurnCommit, key: InstanceKey, parent: Option<Parent>) -> Option<Self> {
         let ends = match (&turn.after, parent) {
             (AfterTurn::End { status }, Some(parent)) => {
@@ -43,11 +44,13 @@ impl<'w> TurnEffects<'w> {
         };
         let effects = turn.cross_instance.as_deref();
         let logs = turn.logs.as_deref();
-        (effects.is_some() || ends.is_some() || logs.is_some()).then(|| Self {
+        let is_needed = effects.is_some() || ends.is_some() || logs.is_some() || !turn.state.is_empty();
+        is_needed.then(|| Self {
             place,
             origin: Origin::of(turn, key),
             effects,
             logs,
+            state: &turn.state,
             ends,
             outcome: CrossInstanceOutcome::default(),
             refused: Vec::new(),
@@ -59,7 +62,8 @@ impl<'w> TurnEffects<'w> {
     }
 }
 
-/// Writes the lines of turns. Carries out their effects on others, and notes these in the outcomes of the turns.
+/// Writes the lines of turns and the values that they changed. Carries out their effects on others, and notes these
+/// in the outcomes of the turns.
 pub(super) async fn carry_out(
     session: &Session<'_>,
     mut turns: Vec<TurnEffects<'_>>,
@@ -69,6 +73,11 @@ pub(super) async fn carry_out(
         .filter_map(|turn| Some((turn.origin.key, turn.logs?)))
         .collect();
     logs::add(session, &logged).await?;
+    let changed: Vec<_> = (turns.iter())
+        .filter(|turn| !turn.state.is_empty())
+        .map(|turn| (turn.origin.key, turn.state))
+        .collect();
+    state::change(session, &changed).await?;
     turns.retain(|turn| turn.effects.is_some() || turn.ends.is_some());
     if turns.is_empty() {
         return Ok(());

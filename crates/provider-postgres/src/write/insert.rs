@@ -30,15 +30,15 @@ const START: &str = "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($claims::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
   INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
-    wake_at, custom_status, custom_status_version, priority, parent_id, parent_key, parent_execution, parent_event,
-    tags, report, open_work, mismatched_code, created_at, updated_at, completed_at)
+    wake_at, custom_status, custom_status_version, state_version, priority, parent_id, parent_key, parent_execution,
+    parent_event, tags, report, open_work, mismatched_code, created_at, updated_at, completed_at)
   SELECT key, id, name, CASE WHEN claimed THEN coalesce(next_version, version) ELSE version END,
   CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
     CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
     CASE WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
     CASE WHEN claimed THEN custom_status END,
-    (claimed AND has_status)::int, priority, parent_id, parent_key, parent_execution,
+    (claimed AND has_status)::int, (claimed AND has_state)::int, priority, parent_id, parent_key, parent_execution,
     parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN open_work END,
     CASE WHEN claimed THEN mismatched_code END, created_at,
     CASE WHEN claimed THEN updated_at ELSE created_at END, CASE WHEN claimed AND ends THEN updated_at END
@@ -84,6 +84,7 @@ pub(super) struct NewInstances<'w> {
     is_due: Vec<bool>,
     ends: Vec<bool>,
     has_status: Vec<bool>,
+    has_state: Vec<bool>,
     wake_at: Vec<Option<i64>>,
     events: Events<'w>,
 }
@@ -153,6 +154,7 @@ impl<'w> NewInstances<'w> {
         self.custom_status.push(turn.and_then(custom_status));
         self.has_status
             .push(turn.is_some_and(|turn| turn.custom_status.is_some()));
+        self.has_state.push(turn.is_some_and(|turn| !turn.state.is_empty()));
         if let Some(turn) = turn {
             self.events.push_turn(key, turn);
         }
@@ -186,6 +188,7 @@ impl<'w> NewInstances<'w> {
         is_due: Bools,
         ends: Bools,
         has_status: Bools,
+        has_state: Bools,
         wake_at: MaybeInts,
     }
 

@@ -40,6 +40,7 @@ macro_rules! moved {
     unread = CASE WHEN t.ends THEN 0 ELSE i.unread - t.consumed END,
     custom_status = CASE WHEN t.has_status THEN t.custom_status ELSE i.custom_status END,
     custom_status_version = i.custom_status_version + t.has_status::int,
+    state_version = i.state_version + t.has_state::int,
     report = t.report,
     open_work = CASE WHEN t.report IS NULL THEN t.open_work ELSE i.open_work END,
     mismatched_code = t.mismatched_code,
@@ -106,6 +107,7 @@ pub(super) struct Turns<'w> {
     ends: Vec<bool>,
     begins: Vec<bool>,
     has_status: Vec<bool>,
+    has_state: Vec<bool>,
     wake_at: Vec<Option<i64>>,
     events: Events<'w>,
     /// Instance and number of each consumed message.
@@ -153,6 +155,7 @@ impl<'w> Turns<'w> {
         self.ends.push(next.ends);
         self.begins.push(next.begins);
         self.has_status.push(turn.custom_status.is_some());
+        self.has_state.push(!turn.state.is_empty());
         self.wake_at.push(next.wake_at_ms);
         self.events.push_turn(turn.key, turn);
         if next.ends {
@@ -195,6 +198,7 @@ impl<'w> Turns<'w> {
         ends: Bools,
         begins: Bools,
         has_status: Bools,
+        has_state: Bools,
         wake_at: MaybeInts,
     }
 

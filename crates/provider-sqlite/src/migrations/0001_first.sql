@@ -20,6 +20,7 @@ CREATE TABLE instances (
   unread INTEGER NOT NULL DEFAULT 0,              -- number of its rows in messages
   custom_status TEXT,
   custom_status_version INTEGER NOT NULL,
+  state_version INTEGER NOT NULL DEFAULT 0,       -- turns that changed the state
   open_work TEXT,                                 -- what the last turn waits for, as JSON for people; no query looks into it
   priority INTEGER NOT NULL,                      -- a higher one is acquired first
   parent_id TEXT,                                 -- id of the parent instance
@@ -109,6 +110,15 @@ CREATE TABLE heartbeats (
   details TEXT NOT NULL,
   time INTEGER NOT NULL,                          -- of the last change, ms since 1970
   PRIMARY KEY (instance_key, execution, event_id)
+) STRICT, WITHOUT ROWID;
+
+-- The states of instances: values that their code publishes under names.
+CREATE TABLE state (
+  instance_key INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  value TEXT,                                     -- NULL: undefined
+  version INTEGER NOT NULL,                       -- instances.state_version with which it was set
+  PRIMARY KEY (instance_key, name)
 ) STRICT, WITHOUT ROWID;
 
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.

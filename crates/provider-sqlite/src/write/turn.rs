@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{Fence, fenced};
-use crate::{logs, status};
+use crate::{logs, state, status};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -50,6 +50,7 @@ pub(super) fn commit(
             params![key.0, change.value],
         )?;
     }
+    state::change(session, key, &turn.state)?;
     if let Some(lines) = &turn.logs {
         logs::add(session, key, lines)?;
     }

@@ -6,7 +6,7 @@ mod directory;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use perdure_engine::{EventId, EventRecord, ExecutionStarted};
+use perdure_engine::{EventId, EventRecord, ExecutionStarted, StateValues};
 use perdure_provider::{
     Clock, ManualClock, NewInstance, OnConflict, Outcome, Provider, ProviderError, SystemClock, Write,
 };
@@ -43,6 +43,7 @@ pub(crate) fn start(id: &str) -> Write {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     Write::Start(Box::new(NewInstance {

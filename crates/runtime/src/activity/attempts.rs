@@ -367,7 +367,9 @@ fn waiting(token: ActivityToken, attempt: &Attempt) -> (Reverse<i32>, ActivityTo
 
 #[cfg(test)]
 mod tests {
-    use perdure_engine::{ActivityOptions, ActivityTask, EventRecord, ExecutionId, ExecutionStarted, MessageSeq};
+    use perdure_engine::{
+        ActivityOptions, ActivityTask, EventRecord, ExecutionId, ExecutionStarted, MessageSeq, StateValues,
+    };
     use perdure_provider::{AcquiredInstance, Epoch, ManualClock, MessagePage, Suspicion};
 
     use super::*;
@@ -384,6 +386,7 @@ mod tests {
             incarnation: None,
             parent: None,
             custom_status: None,
+            state: StateValues::new(),
             trace: None,
         };
         let acquired = AcquiredInstance {

@@ -7,7 +7,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId};
 use perdure_provider::{
     CheckRequest, Checked, ExecutionSummary, ExecutionsRequest, Filter, Footprint, Inspection, InstanceKey,
     InstanceStatus, LIST_BYTES_MAX, ListPage, ListRequest, LogPage, LogRequest, OpenWork, OverdueRequest, OverdueWork,
-    PageLimit, Place, ProviderInfo, Takeover, Worker,
+    PageLimit, Place, ProviderInfo, StateRequest, StoredState, Takeover, Worker,
 };
 
 use crate::client::store::{Reply, Store};
@@ -234,6 +234,13 @@ impl Store {
         };
         self.tokio
             .spawn(async move { reply(this.provider.logs(request).await.map_err(RuntimeError::from)) });
+    }
+
+    /// Reads the state of an instance, or one value of it; `None` if there is no instance with this id.
+    pub fn state(self: &Arc<Self>, request: StateRequest, reply: Reply<Option<StoredState>>) {
+        let this = Arc::clone(self);
+        self.tokio
+            .spawn(async move { reply(this.provider.state(request).await.map_err(RuntimeError::from)) });
     }
 
     /// Reads the work that is overdue.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    Bug, EventId, EventRecord, ExecutionStarted, MessageBody, Payload, StartConflict, TraceContext, is_planted,
+    Bug, EventId, EventRecord, ExecutionStarted, MessageBody, Payload, StartConflict, StateValues, TraceContext,
+    is_planted,
 };
 use perdure_provider::{
     AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OPEN_VERSION,
@@ -210,6 +211,7 @@ impl Store {
             incarnation: Some(incarnation),
             parent: None,
             custom_status: None,
+            state: StateValues::new(),
             trace,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
@@ -332,7 +334,7 @@ impl Store {
         self.watch.mark_all_changed();
     }
 
-    /// Waits until an instance has ended or its custom status has changed. Replies with the status, or with
+    /// Waits until an instance has ended, or its custom status or state has changed. Replies with the status, or with
     /// `InstanceNotFound`.
     pub fn wait(&self, wait: WaitId, id: String, awaiting: Awaiting, reply: Reply<InstanceStatus>) {
         let not_found = RuntimeError::InstanceNotFound { id: id.clone() };

@@ -1,4 +1,4 @@
-//! Waits for the end of an instance or for a change of its custom status.
+//! Waits for the end of an instance, or for a change of its custom status or its state.
 //!
 //! If the change happens in this process, the commit that brings it tells the waits. Otherwise the store's sign of a
 //! foreign change makes them look. One query serves all waits.
@@ -22,6 +22,8 @@ pub enum Awaiting {
     EndOrSuspension,
     /// The version of its custom status is above this one, or the instance has ended.
     StatusAfter(u64),
+    /// The version of its state is above this one, or the instance has ended.
+    StateAfter(u64),
 }
 
 /// The callback that receives the status that ended a wait; `None` if there is no such instance.
@@ -118,7 +120,7 @@ impl Watch {
         );
     }
 
-    /// Marks an instance that may have ended or changed its custom status.
+    /// Marks an instance that may have ended, or changed its custom status or its state.
     pub(crate) fn mark_changed(&self, instance: &str) {
         let mut state = self.state.lock();
         if state.waiters.contains_key(instance) && state.dirty.insert(instance.to_owned()) {
@@ -227,5 +229,6 @@ fn is_over(awaiting: Awaiting, status: Option<&InstanceStatus>) -> bool {
             Awaiting::End => false,
             Awaiting::EndOrSuspension => status.status == Status::Suspended,
             Awaiting::StatusAfter(version) => status.custom_status_version > version,
+            Awaiting::StateAfter(version) => status.state_version > version,
         }
 }

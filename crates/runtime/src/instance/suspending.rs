@@ -70,6 +70,7 @@ impl Instances {
             seen: core.seen,
             heartbeats_over: Vec::new(),
             custom_status: None,
+            state: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,

@@ -1,6 +1,6 @@
 //! The calls of code that runs in a turn. Calls find the instance through the map of turns.
 
-use perdure_engine::{Command, EventId, Mailbox, Outcome, Payload, TraceContext, Waits};
+use perdure_engine::{Command, EventId, Mailbox, Outcome, Payload, StateValues, TraceContext, Waits};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
@@ -25,6 +25,8 @@ pub struct Facts {
     pub parent_id: Option<String>,
     /// Custom status that the execution begins with.
     pub custom_status: Payload,
+    /// State that the execution begins with.
+    pub state: StateValues,
     /// Deterministic time at the start, ms since 1970.
     pub time_ms: i64,
     /// Trace context of the start.
@@ -56,6 +58,7 @@ impl Runtime {
             input: engine.input().clone(),
             parent_id: instance.parent_id.clone(),
             custom_status: engine.custom_status().clone(),
+            state: engine.state().clone(),
             time_ms: engine.time_ms(),
             trace: engine.trace().map(str::to_owned),
         })

@@ -42,7 +42,9 @@ impl AfterCommit {
             effects: std::mem::take(&mut output.effects),
             waiting: output.waiting.clone(),
             next_event_id: EventId(output.next_event_id.0 + output.events.len() as u64),
-            changes_status: output.custom_status.is_some() || matches!(after, AfterTurn::End { .. }),
+            changes_status: output.custom_status.is_some()
+                || !output.state.is_empty()
+                || matches!(after, AfterTurn::End { .. }),
             turn: after,
             claimed: Claimed::new(),
             places: None,

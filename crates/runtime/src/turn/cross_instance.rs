@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use perdure_engine::{
     CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, MessageBody,
-    MessageSeq, ParentLink, TurnMessage, TurnStart,
+    MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
 };
 use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
@@ -94,6 +94,7 @@ fn other_start(
         incarnation: Some(incarnation),
         parent,
         custom_status: None,
+        state: StateValues::new(),
         trace,
     };
     provider::CrossInstanceStart {

@@ -291,6 +291,7 @@ fn commit_of(
         seen: core.seen,
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
+        state: output.state,
         open_work: None,
         logs: None,
         cross_instance: None,
@@ -305,6 +306,8 @@ fn commit_of(
 
 #[cfg(test)]
 mod tests {
+    use perdure_engine::StateValues;
+
     use super::*;
 
     const HOLD_UNTIL_MS: i64 = 1_000;
@@ -389,6 +392,7 @@ mod tests {
             incarnation: None,
             parent: None,
             custom_status: None,
+            state: StateValues::new(),
             trace: None,
         };
         let next = NextExecution {

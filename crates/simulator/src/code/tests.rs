@@ -2,7 +2,7 @@
 
 use perdure_engine::{
     Budget, CommandEvent, Completion, Engine, Event, EventRecord, ExecutionId, ExecutionStarted, Message, MessageBody,
-    MessageSeq, Start, Step,
+    MessageSeq, Start, StateValues, Step,
 };
 
 use super::*;
@@ -27,6 +27,7 @@ impl Execution {
             incarnation: None,
             parent: None,
             custom_status: None,
+            state: StateValues::new(),
             trace: None,
         };
         Self::with(edition, vec![EventRecord::new(EventId::FIRST, 0, started)])

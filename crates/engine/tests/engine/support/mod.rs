@@ -18,7 +18,7 @@ pub(crate) mod world;
 use std::collections::BTreeMap;
 
 use expect_test::Expect;
-use perdure_engine::{Budget, EventId, EventRecord, ExecutionStarted, Message, Payload, Waiting};
+use perdure_engine::{Budget, EventId, EventRecord, ExecutionStarted, Message, Payload, StateValues, Waiting};
 
 use code::Line;
 use script::Script;
@@ -37,6 +37,7 @@ pub(crate) fn started() -> EventRecord {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, start)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use perdure_engine::{
     Awaited, Budget, Completion, Effect, Engine, EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Fault,
-    Incarnation, Limits, Message, MessageBody, MessageSeq, Payload, Start, Step, TurnOutput, Waiting,
+    Incarnation, Limits, Message, MessageBody, MessageSeq, Payload, Start, StateValues, Step, TurnOutput, Waiting,
 };
 
 use super::START_MS;
@@ -86,6 +86,7 @@ impl<'a> World<'a> {
             incarnation: Some(Incarnation(0xA5)),
             parent: None,
             custom_status: None,
+            state: StateValues::new(),
             trace: None,
         };
         Self {

@@ -74,7 +74,8 @@ impl Shape {
             ("", "")
         };
         let columns = if self.has_status {
-            "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, priority, "
+            "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, priority,
+  state_version, "
         } else {
             ""
         };
@@ -170,6 +171,7 @@ fn status_after(row: &Row, turn: &TurnCommit, status: Status) -> Result<Instance
         parent_id: optional_text(row, 6)?,
         tags: optional_text(row, 7)?,
         priority: row.try_get(8)?,
+        state_version: number(row, 9)?,
         // The result is in the last event.
         result: turn
             .events
