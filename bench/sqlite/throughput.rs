@@ -15,6 +15,7 @@ use std::sync::{Arc, mpsc};
 use common::{Arguments, BATCH, INSTANCES, NAME, OWNER, PAYLOAD, START_MS, median_ms, seconds};
 use perdure_engine::{
     ActivityOptions, CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, ExecutionStarted, MessageSeq,
+    StateValues,
 };
 use perdure_provider::{
     AfterTurn, Epoch, InstanceKey, NewInstance, NewWorker, Newest, OnConflict, Outcome, Provider, ProviderError,
@@ -111,6 +112,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         incarnation: None,
         parent: None,
         custom_status: None,
+        state: StateValues::new(),
         trace: None,
     };
     Write::Start(Box::new(NewInstance {
@@ -165,6 +167,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         seen: MessageSeq(0),
         heartbeats_over: Vec::new(),
         custom_status: None,
+        state: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,

@@ -7,10 +7,10 @@ mod rows;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use perdure_engine::{
-    CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq,
+    CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq, StateValues,
     TerminationEvent,
 };
-use perdure_provider::{InstanceKey, InstanceStatus, PageLimit, Provider, Status};
+use perdure_provider::{InstanceKey, InstanceStatus, PageLimit, Provider, StateRequest, Status, StoredState};
 #[cfg(test)]
 pub(crate) use replay::OnEngine;
 use replay::{Replayed, replay};
@@ -31,6 +31,7 @@ pub(crate) struct Record {
     /// The histories, by execution.
     pub(crate) histories: Vec<Vec<EventRecord>>,
     pub(crate) waiting: usize,
+    pub(crate) state: StoredState,
 }
 
 impl Record {
@@ -40,13 +41,17 @@ impl Record {
             status,
             histories,
             waiting,
+            state: StoredState { version, values, .. },
         } = self;
         let status = InstanceStatus {
             key: InstanceKey(0),
             ..status.clone()
         };
         let id = &status.id;
-        let mut lines = vec![format!("{status:?} with {waiting} messages")];
+        let mut lines = vec![
+            format!("{status:?} with {waiting} messages"),
+            format!("{id} has the state {version} {values:?}"),
+        ];
         for (execution, history) in (1..).zip(histories) {
             lines.extend(history.iter().map(|event| format!("{id} {execution} {event:?}")));
         }
@@ -83,7 +88,13 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
             .read_messages(key, None, PageLimit::rows(EVENTS_MAX))
             .await
             .expect("the store answers");
+        let request = StateRequest {
+            id: id.clone(),
+            name: None,
+        };
+        let state = provider.state(request).await.expect("the store answers");
         records.push(Record {
+            state: state.expect("its status was there"),
             status,
             histories,
             waiting: waiting.messages.len(),
@@ -370,6 +381,27 @@ impl Checker<'_> {
         }
     }
 
+    /// S29: the state that an execution leaves is that of the next one at its start, or that in the store.
+    fn state(&self, record: &Record, execution: u64, left: &StateValues) {
+        let id = &record.status.id;
+        let next = record.histories.get(usize::try_from(execution).unwrap_or(usize::MAX));
+        let found: StateValues = match next.and_then(|history| history.first()) {
+            Some(first) => match first.clone().into_event() {
+                Ok(Event::Started(started)) => started.state,
+                _ => return,
+            },
+            None => {
+                let values = record.state.values.iter();
+                values.map(|value| (value.name.clone(), value.value.clone())).collect()
+            }
+        };
+        if found != *left {
+            self.wrong(format!(
+                "S29: {id} {execution} leaves the state {left:?}, and there is {found:?}"
+            ));
+        }
+    }
+
     /// S13: the current code replays every history and comes to the same end. S28 is checked where the execution has
     /// the scoped rules.
     fn replay(&self, record: &Record) {
@@ -380,7 +412,10 @@ impl Checker<'_> {
             }
             match replay(&self.plan.programs.all, id, ExecutionId(execution), history) {
                 Err(mismatch) => self.wrong(format!("S13: {id} {execution} cannot be replayed: {mismatch}")),
-                Ok(Replayed { waits, rules }) => {
+                Ok(Replayed { waits, rules, state }) => {
+                    if has_begun(history) {
+                        self.state(record, execution, &state);
+                    }
                     let is_open = matches!(status, Status::Terminated | Status::Suspended) || ended_outside(history);
                     if let Some(waits) = waits.filter(|_| !is_open) {
                         self.wrong(format!("S20: {id} {execution} is {status} and waits: {waits}"));
@@ -397,6 +432,17 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Returns true if it shows that the code of an execution has run.
+fn has_begun(history: &[EventRecord]) -> bool {
+    let may_be_from_outside = [
+        EventKind::ExecutionStarted,
+        EventKind::CancelRequested,
+        EventKind::ExecutionCancelled,
+        EventKind::ExecutionTerminated,
+    ];
+    history.iter().any(|event| !may_be_from_outside.contains(&event.kind))
 }
 
 /// True if an execution was cancelled while it was suspended, so that its code had no part in that.

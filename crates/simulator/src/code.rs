@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use perdure_engine::{
     ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Payload, Refusal,
-    RetryPolicy, StartConflict,
+    RetryPolicy, StartConflict, StateChange,
 };
 
 use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
@@ -245,6 +245,16 @@ impl Context {
             Op::Status(number) => {
                 let status = format!("{} {number}", self.facts.instance);
                 self.calls.set_status(Some(status)).map(|()| 0).map_err(refused)
+            }
+            Op::State(number) => {
+                let name = format!("v{}", number % 3);
+                let change = if number % 4 == 0 {
+                    StateChange::Deleted { name }
+                } else {
+                    let value = Some(format!("{} {number}", self.facts.instance));
+                    StateChange::Set { name, value }
+                };
+                self.calls.change_state(&change).map(|()| 0).map_err(refused)
             }
             Op::Trace(number) => {
                 let line = format!("{} {number}", self.facts.instance);

@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use perdure_engine::{Awaited, Bug, Command, Delivery, EventId, Mailbox, Payload, is_planted};
+use perdure_engine::{Awaited, Bug, Command, Delivery, EventId, Mailbox, Payload, StateChange, is_planted};
 use perdure_runtime::RuntimeError;
 use state::{Fiber, State};
 
@@ -63,6 +63,7 @@ pub(crate) trait Calls {
     fn random_uuid(&self) -> Result<String, RuntimeError>;
     fn time_ms(&self) -> i64;
     fn set_status(&self, value: Payload) -> Result<(), RuntimeError>;
+    fn change_state(&self, change: &StateChange) -> Result<(), RuntimeError>;
     fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError>;
     fn trace(&self, line: String) -> Result<(), RuntimeError>;
 }

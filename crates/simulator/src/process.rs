@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use perdure_engine::{Command, EventId, Mailbox, Payload};
+use perdure_engine::{Command, EventId, Mailbox, Payload, StateChange};
 use perdure_runtime::{
     ActivityJob, ActivityToken, Job, LaneId, Level, LineFields, Runtime, RuntimeError, Store, Token,
 };
@@ -198,6 +198,10 @@ impl Calls for OnRuntime {
 
     fn set_status(&self, value: Payload) -> Result<(), RuntimeError> {
         self.runtime.set_custom_status(self.token, value)
+    }
+
+    fn change_state(&self, change: &StateChange) -> Result<(), RuntimeError> {
+        self.runtime.change_state(self.token, change)
     }
 
     fn trace(&self, line: String) -> Result<(), RuntimeError> {

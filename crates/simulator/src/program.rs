@@ -49,6 +49,8 @@ pub(crate) enum Op {
     Guarded(Box<Guard>),
     /// Sets the custom status.
     Status(u32),
+    /// Changes a value of the state. The number decides which one, and if it is set or deleted.
+    State(u32),
     /// Writes a line to the log.
     Trace(u32),
     /// Code that was changed under running instances: the old block, and the new one behind a patch.
@@ -182,7 +184,13 @@ impl Op {
             Op::Race { .. } => RACE,
             Op::Timeout(..) => TIMEOUT,
             // A message counts by its payload. The other operations count nothing.
-            Op::Event(_) | Op::Dequeue(_) | Op::Status(_) | Op::Trace(_) | Op::Patch { .. } | Op::Slip(_) => 0,
+            Op::Event(_)
+            | Op::Dequeue(_)
+            | Op::Status(_)
+            | Op::State(_)
+            | Op::Trace(_)
+            | Op::Patch { .. }
+            | Op::Slip(_) => 0,
         }
     }
 }
@@ -416,7 +424,8 @@ impl Maker<'_> {
                     let len = self.rng.usize(1..=3);
                     Op::Fiber(self.block(depth - 1, len, is_idle))
                 }
-                27 => Op::Status(self.next_tag()),
+                27 if self.rng.bool() => Op::Status(self.next_tag()),
+                27 => Op::State(self.next_tag()),
                 28 => Op::Trace(self.next_tag()),
                 29 => self.patch(),
                 30 if !is_idle => Op::Slip(self.plain_work()),

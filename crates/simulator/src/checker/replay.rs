@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{
-    Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, Payload, Start, Step,
+    Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, Payload, Start,
+    StateChange, StateValues, Step,
 };
 use perdure_runtime::RuntimeError;
 
@@ -19,6 +20,8 @@ pub(super) struct Replayed {
     pub(super) waits: Option<String>,
     /// The rules that the execution has, unless they have made no difference.
     pub(super) rules: Option<Rules>,
+    /// The state that the execution leaves.
+    pub(super) state: StateValues,
 }
 
 /// Runs the code of an execution against its history, in an engine of its own.
@@ -57,9 +60,9 @@ pub(super) fn replay(
             Err(stop) => return Err(format!("{stop:?}")),
             Ok(Some(end)) => {
                 let finished = calls.engine.borrow_mut().finish(end);
-                let (waits, rules) = (None, code.rules());
+                let (waits, rules, state) = (None, code.rules(), calls.state());
                 return finished
-                    .map(|()| Replayed { waits, rules })
+                    .map(|()| Replayed { waits, rules, state })
                     .map_err(|fault| fault.to_string());
             }
             Ok(None) => {}
@@ -78,8 +81,8 @@ pub(super) fn replay(
             Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
             // The instance was terminated, or is suspended.
             Step::Wait => {
-                let (waits, rules) = (Some(code.pending()), code.rules());
-                return Ok(Replayed { waits, rules });
+                let (waits, rules, state) = (Some(code.pending()), code.rules(), calls.state());
+                return Ok(Replayed { waits, rules, state });
             }
             Step::NeedHistory => return Err("it asks for more history than there is".into()),
         }
@@ -98,6 +101,10 @@ impl OnEngine {
             time_ms: Cell::new(engine.time_ms()),
             engine: RefCell::new(engine),
         }
+    }
+
+    fn state(&self) -> StateValues {
+        self.engine.borrow().state().clone()
     }
 }
 
@@ -133,6 +140,11 @@ impl Calls for OnEngine {
 
     fn set_status(&self, value: Payload) -> Result<(), RuntimeError> {
         self.engine.borrow_mut().set_custom_status(value);
+        Ok(())
+    }
+
+    fn change_state(&self, change: &StateChange) -> Result<(), RuntimeError> {
+        self.engine.borrow_mut().change_state(change);
         Ok(())
     }
 

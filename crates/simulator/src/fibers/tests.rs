@@ -119,6 +119,10 @@ impl Calls for Timers {
         Ok(())
     }
 
+    fn change_state(&self, _change: &StateChange) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
     fn trace(&self, _line: String) -> Result<(), RuntimeError> {
         Ok(())
     }
