@@ -33,6 +33,11 @@ describe('the free functions', () => {
     );
   });
 
+  test.each(Object.keys(free.state))('state.%s throws outside an orchestration', (name) => {
+    const call = (free.state as Record<string, any>)[name];
+    expect(() => call('x', 1)).toThrow(`state.${name}() was called while no orchestration was running`);
+  });
+
   test('find the orchestration that runs, in helpers too', () => {
     function* step(name: string): Generator<any, string, any> {
       return yield* free.scheduleActivity<string>(name, free.currentContext().instanceId);
@@ -40,12 +45,14 @@ describe('the free functions', () => {
     const script = new Script(function* (ctx) {
       expect(free.currentContext()).toBe(ctx);
       free.setCustomStatus('busy');
+      free.state.set('progress', 1);
       free.traceInfo('hello');
       return yield free.all([step('a'), free.spawn(() => step('b'))]);
     });
     script.turn();
     expect(script.engine.commands).toEqual(['activity b "i"', 'activity a "i"']);
     expect(script.engine.statuses).toEqual(['"busy"']);
+    expect([...script.engine.state]).toEqual([['progress', '1']]);
     expect(script.engine.traces).toMatchObject([{ level: 'info', message: 'hello' }]);
     script.engine.succeed(2, 'B');
     script.engine.succeed(3, 'A');

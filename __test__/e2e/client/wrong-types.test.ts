@@ -215,6 +215,8 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.facts': of('facts', ended),
     'Client.takeovers': of('takeovers', ended),
     'Client.logs': { ...of('logs', ended, {}), options: 1 },
+    'Client.getState': of('getState', ended, 'progress'),
+    'Client.watchState': { ...of('watchState', ended, 'progress', {}), options: 2 },
     'Client.describeStore': of('describeStore'),
     'Client.workers': of('workers'),
     'Client.checkStore': { ...of('checkStore', {}), options: 0 },

@@ -44,6 +44,7 @@ const child = defineOrchestration('child', function* (ctx, input: string) {
 const parent = defineOrchestration('parent', function* (ctx, round: number) {
   if (round === 1) {
     ctx.setCustomStatus('status');
+    ctx.state.set('a/"b"', 'published');
     return yield* ctx.continueAsNew(2);
   }
   if (ctx.patched('one')) yield* ctx.call(echo, 'patched');
@@ -70,7 +71,7 @@ const parent = defineOrchestration('parent', function* (ctx, round: number) {
   const ends = settled.map((end) =>
     end.status === 'fulfilled' ? end.value : (end.reason.cause ?? end.reason).message,
   );
-  return { errors, beaten, message, ends, status: ctx.getCustomStatus() };
+  return { errors, beaten, message, ends, status: ctx.getCustomStatus(), published: ctx.state.get('a/"b"') };
 });
 
 /** Exchanges the payloads of two rows. */
@@ -133,8 +134,10 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
       message: 'message',
       ends: ['ends answer to again', 'answer to fails', 'cancelled: terminated: long enough'],
       status: 'status',
+      published: 'published',
     };
     expect(await handle.result({ timeout: SOON })).toEqual(output);
+    expect(await client.getState(handle.id, 'a/"b"')).toMatchObject({ value: 'published' });
     expect(await client.waitForOrchestration('detached', SOON)).toMatchObject({
       output: 'detached answer to detached',
     });
@@ -353,6 +356,7 @@ describe('the texts of a codec', () => {
     Place.end('i', 'output'),
     Place.end('i', 'termination'),
     Place.ofInstance('i', 'status'),
+    Place.ofState('i', 'error'),
     Place.mail('i', { kind: 'event', name: 'error' }),
     Place.mail('i', { kind: 'queue', name: 'activity:1:error' }),
     Place.activity('i', 1, 2, 'output'),

@@ -28,6 +28,7 @@ const COLUMNS = [
   'payload FROM messages',
   'custom_status FROM instances',
   'report FROM instances',
+  'value FROM state',
   'details FROM heartbeats',
 ];
 
@@ -64,6 +65,8 @@ const waiting = defineOrchestration('waiting', function* (ctx, input: string) {
 /** Passes a value through everything that is stored, and then waits. */
 const everywhere = defineOrchestration('everywhere', function* (ctx, round: number) {
   ctx.setCustomStatus(`round ${round}`);
+  ctx.state.set('round', round);
+  ctx.state.set(`of ${round}`, 'published');
   if (round === 1) return yield* ctx.continueAsNew(2);
   const ended = yield* ctx.allSettled([
     ctx.callOrchestration(child, 'child', { id: 'child' }),
