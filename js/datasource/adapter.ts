@@ -117,7 +117,9 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
       if (settles(found, step)) return found;
       const output = await this.call(tx, rows, transaction, body);
       const write =
-        found === undefined ? this.table.insert(step, output, begun, false) : this.table.replace(step, output, begun);
+        found === undefined
+          ? this.table.insert(step, output, begun, 'returnNone')
+          : this.table.replace(step, output, begun);
       if ((await this.own(tx, write)).length === 0) throw new StepTaken();
       return { attempt: step.attempt, output, error: null };
     }, optionsOf(transaction));

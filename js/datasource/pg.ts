@@ -151,7 +151,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
   private async commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<void> {
     const { row, begun } = found;
     if (row === undefined) {
-      const insert = this.statement(client, 'insert', this.table.insert(step, output, begun, true));
+      const insert = this.statement(client, 'insert', this.table.insert(step, output, begun, 'fail'));
       await this.own(client, `${insert}; COMMIT`);
       return;
     }
@@ -179,7 +179,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
     const step: StepAttempt = { key: '', store: '', instanceId: '', executionId: 0, attempt: 0 };
     const texts = {
       find: this.table.find(step, this.settings),
-      insert: this.table.insert(step, '', '0', true),
+      insert: this.table.insert(step, '', '0', 'fail'),
     };
     const all = Object.entries(texts).map(
       ([kind, statement]) => `PREPARE perdure_${kind}_${this.suffix} AS ${textOf(statement, (n) => `$${n}`)}`,

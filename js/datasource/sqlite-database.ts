@@ -12,7 +12,7 @@ import {
   settles,
   type TransactionFacts,
 } from './step.ts';
-import { foundIn, type Statement, type StepRow, StepsTable, textOf } from './steps-table.ts';
+import { foundIn, type Statement, type StepRow, StepsTable, sql, textOf } from './steps-table.ts';
 
 /** The parts of a synchronous connection that the datasource uses. */
 export interface SqliteConnection {
@@ -25,6 +25,10 @@ export interface SqliteConnection {
   };
 }
 
+const BEGIN = sql`BEGIN`;
+const BEGIN_IMMEDIATE = sql`BEGIN IMMEDIATE`;
+const COMMIT = sql`COMMIT`;
+
 type SqliteStatement = ReturnType<SqliteConnection['prepare']>;
 
 /**
@@ -34,8 +38,8 @@ type SqliteStatement = ReturnType<SqliteConnection['prepare']>;
 export class SqliteDatabase<Connection extends SqliteConnection> implements StepDatabase<Connection> {
   readonly table: StepsTable;
   private readonly connection: Connection;
-  /** The datasource's own statements, by their texts, of which there are a dozen. */
-  private readonly prepared = new Map<string, SqliteStatement>();
+  /** The datasource's own statements, by the parts of their texts. Those of each step have the same parts each time. */
+  private readonly ofStrings = new WeakMap<TemplateStringsArray, SqliteStatement>();
   /** Name of the property that tells if a transaction is open. */
   private readonly isOpen: string;
 
@@ -46,21 +50,21 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
   }
 
   async transact({ step }: StepTransaction, body: (tx: Connection) => Promised<string | null>): Promise<StepRow> {
-    return this.within('BEGIN IMMEDIATE', () => {
+    return this.within(BEGIN_IMMEDIATE, () => {
       const { row: found } = foundIn(this.own(this.table.find(step)));
       if (settles(found, step)) return found;
       const output = this.call(body);
-      const write =
+      const isWritten =
         found === undefined
-          ? this.table.insert(step, output, undefined, false)
-          : this.table.replace(step, output, undefined);
-      if (this.own(write).length === 0) throw new StepTaken();
+          ? this.changes(this.table.insert(step, output, undefined, 'changeNone'))
+          : this.own(this.table.replace(step, output, undefined)).length > 0;
+      if (!isWritten) throw new StepTaken();
       return { attempt: step.attempt, output, error: null };
     });
   }
 
   async read<T>(_: TransactionFacts, body: (tx: Connection) => Promised<T>): Promise<T> {
-    return this.within('BEGIN', () => {
+    return this.within(BEGIN, () => {
       this.connection.exec('PRAGMA query_only = 1');
       try {
         return this.call(body);
@@ -71,14 +75,14 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
   }
 
   async run(statements: readonly Statement[]): Promise<readonly object[]> {
-    return this.within('BEGIN IMMEDIATE', () => {
+    return this.within(BEGIN_IMMEDIATE, () => {
       let rows: readonly object[] = [];
       for (const statement of statements) rows = this.own(statement);
       return rows;
     });
   }
 
-  private within<T>(begin: string, work: () => T): T {
+  private within<T>(begin: Statement, work: () => T): T {
     if (this.hasTransaction === true)
       throw new DatasourceError(
         'the connection of this datasource is within a transaction of other code; give the datasource a connection ' +
@@ -86,13 +90,13 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
         { retryable: true, outcome: 'not committed' },
       );
     try {
-      this.prepare(begin).run();
+      this.prepared(begin).run();
     } catch (error) {
       throw explained(error, this.table);
     }
     try {
       const result = work();
-      this.prepare('COMMIT').run();
+      this.prepared(COMMIT).run();
       return result;
     } catch (error) {
       if (this.hasTransaction !== false) this.connection.exec('ROLLBACK');
@@ -124,7 +128,7 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
   /** Runs one of the datasource's own statements. */
   private own(statement: Statement): object[] {
     try {
-      const prepared = this.prepare(textOf(statement, () => '?'));
+      const prepared = this.prepared(statement);
       if (prepared.reader !== false) return prepared.all(...statement.values) as object[];
       prepared.run(...statement.values);
       return [];
@@ -133,12 +137,21 @@ export class SqliteDatabase<Connection extends SqliteConnection> implements Step
     }
   }
 
-  private prepare(text: string): SqliteStatement {
-    const known = this.prepared.get(text);
+  /** Runs one of the datasource's own statements. Returns true if it has changed a row. */
+  private changes(statement: Statement): boolean {
+    try {
+      return Number(property(this.prepared(statement).run(...statement.values), 'changes')) > 0;
+    } catch (error) {
+      throw explained(error, this.table);
+    }
+  }
+
+  private prepared(statement: Statement): SqliteStatement {
+    const known = this.ofStrings.get(statement.strings);
     if (known !== undefined) return known;
-    const statement = this.connection.prepare(text);
-    this.prepared.set(text, statement);
-    return statement;
+    const made = this.connection.prepare(textOf(statement, () => '?'));
+    this.ofStrings.set(statement.strings, made);
+    return made;
   }
 
   /** `undefined`: this version of the library does not tell. */

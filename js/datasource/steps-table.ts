@@ -76,12 +76,22 @@ export const BEGUN = '(extract(epoch FROM now()) * 1000000)::bigint';
 /** The number of the server's process that runs the transaction, as a column. */
 export const PID = 'pg_backend_pid() AS pid';
 
+/** Ends of an insertion: it fails if there is a row, returns no key then, or changes no row then. */
+const IF_TAKEN = {
+  fail: '',
+  returnNone: ' ON CONFLICT (key) DO NOTHING RETURNING key',
+  changeNone: ' ON CONFLICT (key) DO NOTHING',
+};
+type IfTaken = keyof typeof IF_TAKEN;
+
 /** Makes the statements on one table. */
 export class StepsTable {
   readonly dialect: Dialect;
   /** The name as it was given. */
   readonly name: string;
   private readonly quoted: string;
+  /** The texts of the statements of each step, which are made once. */
+  private readonly texts = new Map<string, TemplateStringsArray>();
 
   constructor(dialect: Dialect, name: string) {
     this.dialect = dialect;
@@ -122,12 +132,19 @@ ${end}`;
     return this.migrationTexts().map((text) => sql`${raw(text)}`);
   }
 
-  /** Returns the statement that finds the row of a step. It always returns one row; see {@link foundIn}. */
+  /**
+   * Returns the statement that finds the row of a step; see {@link foundIn}. On Postgres it always returns one row.
+   *
+   * @param more - further columns, on Postgres
+   */
   find({ key }: StepAttempt, more?: string): Statement {
-    const begun = this.dialect === 'postgres' ? `, ${BEGUN} AS begun` : '';
-    const others = more === undefined ? '' : `, ${more}`;
-    return sql`SELECT s.attempt, s.output, s.error${raw(begun)}${raw(others)}
-      FROM (SELECT 1) AS one LEFT JOIN ${this.table} AS s ON s.key = ${key}`;
+    const others = raw(more === undefined ? '' : `, ${more}`);
+    return this.once(`find ${more}`, [key], () =>
+      this.dialect === 'postgres'
+        ? sql`SELECT s.attempt, s.output, s.error, ${raw(BEGUN)} AS begun${others}
+      FROM (SELECT 1) AS one LEFT JOIN ${this.table} AS s ON s.key = ${key}`
+        : sql`SELECT attempt, output, error FROM ${this.table} WHERE key = ${key}`,
+    );
   }
 
   /** Returns the statement that tells when the transaction began. */
@@ -145,13 +162,17 @@ ${end}`;
    * Returns the statement that inserts the row of a success. A transaction that began at another time than `begun`
    * breaks the rule that `store` is not null.
    *
-   * @param orFail - true: the statement fails if there is a row; false: it then returns no row
+   * @param ifTaken - what the statement does if there is a row
    */
-  insert(step: StepAttempt, output: string | null, begun: string | undefined, orFail: boolean): Statement {
+  insert(step: StepAttempt, output: string | null, begun: string | undefined, ifTaken: IfTaken): Statement {
     const { key, store, instanceId, executionId, attempt } = step;
-    const unless = raw(orFail ? '' : ' ON CONFLICT (key) DO NOTHING RETURNING key');
-    return sql`INSERT INTO ${this.table} (key, store, instance, execution, attempt, output)
-      VALUES (${key}, ${ifBegun(store, begun)}, ${instanceId}, ${executionId}, ${attempt}, ${output})${unless}`;
+    const told = begun === undefined ? [key, store] : [key, begun, store];
+    const values = [...told, instanceId, executionId, attempt, output];
+    return this.once(ifTaken, values, () => {
+      const storeIfBegun = ifBegun(store, begun);
+      return sql`INSERT INTO ${this.table} (key, store, instance, execution, attempt, output)
+      VALUES (${key}, ${storeIfBegun}, ${instanceId}, ${executionId}, ${attempt}, ${output})${raw(IF_TAKEN[ifTaken])}`;
+    });
   }
 
   /** Returns the statement that makes the failure of an earlier attempt a success. It returns no row if it must not. */
@@ -190,6 +211,16 @@ ${end}`;
 
   private get table(): Raw {
     return raw(this.quoted);
+  }
+
+  /** Returns a statement whose text `make` makes only once for each name. */
+  private once(name: string, values: Statement['values'], make: () => Statement): Statement {
+    let strings = this.texts.get(name);
+    if (strings === undefined) {
+      strings = make().strings;
+      this.texts.set(name, strings);
+    }
+    return { strings, values };
   }
 }
 
