@@ -43,6 +43,9 @@ async function run(step: ActivityDefinition<any, any>, input?: unknown): Promise
   return handle.result({ timeout: SOON });
 }
 
+/** The beginnings of the messages that run the prepared statements of each step: an empty portal, and a name. */
+const [AT_BEGIN, AT_COMMIT] = ['\0perdure_begin', '\0perdure_commit'];
+
 describe('a step that is out of time', () => {
   it('has its query cancelled and its writes rolled back', async () => {
     const step = pgDatasource(pool).activity(
@@ -79,7 +82,7 @@ describe('a step that is out of time', () => {
         },
         { timeout: '2s', retry: { maxAttempts: 1 } },
       );
-      const blocked = proxy.blockAt('; COMMIT');
+      const blocked = proxy.blockAt(AT_COMMIT);
       const result = run(step);
       await blocked;
       // The attempt is out of time while its commit is on the way.
@@ -95,10 +98,16 @@ describe('a step that is out of time', () => {
 });
 
 describe('a connection that breaks', () => {
-  const PLACES = ['BEGIN', 'insert into lines', 'update counters', '; COMMIT'];
-  it.each(PLACES.flatMap((place) => [[place, 'before'] as const, [place, 'after'] as const]))(
-    'at %s, %s the server has it, leaves a step that happens once',
-    async (place, when) => {
+  const PLACES = [
+    ['the preparation of BEGIN', 'BEGIN'],
+    ['BEGIN', AT_BEGIN],
+    ['an insertion', 'insert into lines'],
+    ['an update', 'update counters'],
+    ['COMMIT', AT_COMMIT],
+  ] as const;
+  it.each(PLACES.flatMap((place) => [[...place, 'before'] as const, [...place, 'after'] as const]))(
+    'at %s (%j), %s the server has it, leaves a step that happens once',
+    async (_, place, when) => {
       const { proxy, url: through } = await Proxy.to(url);
       const own = new Pool({ connectionString: through, options });
       try {

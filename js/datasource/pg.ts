@@ -1,16 +1,17 @@
 /** Transactional steps on a `Pool` of the package `pg`. */
 
-import type { Pool, PoolClient, QueryResult } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 
-import { type Abandonable, onAbort, untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable } from '../util/options.ts';
 import { isRecord, property, show } from '../util/show.ts';
-import { guarded } from './client-guard.ts';
 import { sqlStateOf } from './database-errors.ts';
 import { type Datasource, datasourceOf } from './datasource.ts';
 import { explained } from './explained-error.ts';
+import { ignoreError, StepClient } from './pg-client.ts';
+import { canPipeline } from './pg-pipeline.ts';
 import {
+  ISOLATIONS,
   type Promised,
   type StepDatabase,
   StepTaken,
@@ -19,7 +20,6 @@ import {
   type TransactionFacts,
 } from './step.ts';
 import {
-  BEGUN,
   checkTable,
   DEFAULT_TABLE,
   type FoundStep,
@@ -29,6 +29,7 @@ import {
   type StepAttempt,
   type StepRow,
   StepsTable,
+  sql,
   textOf,
 } from './steps-table.ts';
 
@@ -76,25 +77,38 @@ export function pgDatasource(pool: Pool, options?: PgDatasourceOptions): Datasou
 class PgDatabase implements StepDatabase<PoolClient> {
   readonly table: StepsTable;
   private readonly pool: Pool;
-  /** The end of the names of prepared statements: the same name is the same statement. */
-  private readonly suffix: string;
-  /** False once a connection was found without the statements that it had prepared. */
-  private keepsStatements = true;
   /** Columns that apply the settings of a transaction, and tell the number of the server's process. */
   private readonly settings: string;
+  /** The texts of the statements that each connection prepares, by their names. */
+  private readonly texts = new Map<string, string>();
+  /** The names of these statements, by the parts of their texts. */
+  private readonly names = new Map<TemplateStringsArray, string>();
+  /** The connections that have prepared them. */
+  private readonly ready = new WeakSet<PoolClient>();
+  /** False once a connection was found without the statements that it had prepared. */
+  private keepsStatements = true;
 
   constructor(pool: Pool, table: string, idleMs: number) {
     this.table = new StepsTable('postgres', table);
     this.pool = pool;
-    this.suffix = `${idleMs}_${table.replaceAll(/\W/g, '_')}`;
     this.settings = `${PID}, set_config('idle_in_transaction_session_timeout', '${idleMs}', true)`;
+    const step: StepAttempt = { key: '', store: '', instanceId: '', executionId: 0, attempt: 0 };
+    // The statements on the table come first: if it is missing, none is prepared.
+    const own = [this.table.find(step, this.settings), this.table.insert(step, '', '0', 'fail'), this.told()];
+    for (const statement of [...own, ...READ_WRITE.values(), ...READ_ONLY.values(), COMMIT]) {
+      const text = textOf(statement, (n) => `$${n}`);
+      const name = nameOf(text);
+      this.texts.set(name, text);
+      this.names.set(statement.strings, name);
+    }
     if (!pool.listeners('error').includes(ignoreError)) pool.on('error', ignoreError);
   }
 
   transact(transaction: StepTransaction, body: (tx: PoolClient) => Promised<string | null>): Promise<StepRow> {
     const { step } = transaction;
-    return this.withClient(transaction, async (client) => {
-      const found = await this.begin(client, transaction);
+    return this.withClient(transaction.signal, async (client) => {
+      if (!this.isReady(client)) await this.prepare(client);
+      const found = this.found(client, await this.begin(client, transaction));
       if (settles(found.row, step)) {
         await client.rollback();
         return found.row;
@@ -106,67 +120,73 @@ class PgDatabase implements StepDatabase<PoolClient> {
   }
 
   read<T>(facts: TransactionFacts, body: (tx: PoolClient) => Promised<T>): Promise<T> {
-    return this.withClient(facts, async (client) => {
-      const results = await client.query(`${begin(facts)} READ ONLY; SELECT ${this.settings}, ${BEGUN} AS begun`);
-      client.cancelling = () => this.cancelling(results.at(-1)?.rows ?? []);
+    return this.withClient(facts.signal, async (client) => {
+      if (!this.isReady(client)) await this.prepare(client);
+      this.found(client, await this.send(client, [beginning(facts), this.told()]));
       const output = await client.call(body);
-      await client.query('COMMIT');
+      await this.send(client, [COMMIT]);
       return output;
     });
   }
 
   async run(statements: readonly Statement[], signal = NEVER): Promise<readonly object[]> {
-    const facts = { isolation: undefined, isReadOnly: false, signal };
     const text = statements.map((statement) => literal(statement)).join(';\n');
-    return this.withClient(facts, async (client) => {
-      const results = await this.own(client, `BEGIN;\n${text};\nCOMMIT`);
+    return this.withClient(signal, async (client) => {
+      const results = await client.query(`BEGIN;\n${text};\nCOMMIT`);
       return results.at(-2)?.rows ?? [];
     });
   }
 
-  /** Begins the transaction of a step, and returns the step's row. */
-  private async begin(client: StepClient, transaction: StepTransaction): Promise<FoundStep> {
-    const { step, isolation } = transaction;
-    await this.prepare(client);
-    const find = this.statement(client, 'find', this.table.find(step, this.settings));
+  /** Begins the transaction of a step, and looks for the step's row. */
+  private begin(client: StepClient, transaction: StepTransaction): Promise<readonly object[]> {
+    const find = this.table.find(transaction.step, this.settings);
+    const begin = beginning(transaction);
+    if (transaction.isolation !== 'serializable') return this.send(client, [begin, find]);
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
-    const apart = `BEGIN; ${find}; COMMIT; ${begin(transaction)}; SELECT ${this.settings}, ${BEGUN} AS begun`;
-    const isApart = isolation === 'serializable';
-    const results = await this.own(client, isApart ? apart : `${begin(transaction)}; ${find}`).catch((error) => {
-      if (sqlStateOf(error) !== UNKNOWN_STATEMENT) throw error;
-      this.keepsStatements = false;
-      throw new StepTaken();
-    });
-    const answers = results.flatMap(({ rows }) => rows);
-    client.cancelling = () => this.cancelling(answers.slice(-1));
-    return { row: foundIn(answers.slice(0, 1)).row, begun: foundIn(answers.slice(-1)).begun };
+    return this.send(client, [BEGIN, find, COMMIT, begin, this.told()]);
   }
 
-  /** Returns the text that cancels the query of a transaction. The row tells the transaction. */
-  private cancelling([row]: readonly object[]): string {
-    return literal(this.table.cancel(Number(property(row, 'pid')), String(property(row, 'begun'))));
+  /** Reads the answers to the statements that began a transaction, and lets the client cancel its query from now on. */
+  private found(client: StepClient, rows: readonly object[]): FoundStep {
+    const last = rows.at(-1);
+    const begun = String(property(last, 'begun'));
+    client.cancelling = () => literal(this.table.cancel(Number(property(last, 'pid')), begun));
+    return { row: foundIn(rows).row, begun };
+  }
+
+  /** Returns the statement that applies the settings of a transaction, and tells it. */
+  private told(): Statement {
+    return this.table.told(this.settings);
   }
 
   /** Writes the row of the step and commits, in one round trip if no attempt has failed before. */
   private async commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<void> {
     const { row, begun } = found;
     if (row === undefined) {
-      const insert = this.statement(client, 'insert', this.table.insert(step, output, begun, 'fail'));
-      await this.own(client, `${insert}; COMMIT`);
+      await this.send(client, [this.table.insert(step, output, begun, 'fail'), COMMIT]);
       return;
     }
-    const [replaced] = await this.own(client, literal(this.table.replace(step, output, begun)));
-    if (replaced?.rowCount === 0) throw new StepTaken();
-    await this.own(client, 'COMMIT');
+    const replaced = await this.send(client, [this.table.replace(step, output, begun)]);
+    if (replaced.length === 0) throw new StepTaken();
+    await this.send(client, [COMMIT]);
   }
 
-  /** Sends statements of the datasource itself as one text. */
-  private async own(client: StepClient, text: string): Promise<QueryResult[]> {
-    try {
-      return await client.query(text);
-    } catch (error) {
-      throw explained(error, this.table);
-    }
+  /** Sends statements of the datasource itself in one round trip, prepared or as a text. Returns all their rows. */
+  private send(client: StepClient, statements: readonly Statement[]): Promise<readonly object[]> {
+    const { names } = this;
+    if (
+      this.ready.has(client.connection) &&
+      this.keepsStatements &&
+      statements.every(({ strings }) => names.has(strings))
+    )
+      return client.run(statements.map(({ strings, values }) => ({ name: names.get(strings) as string, values })));
+    const text = statements.map((statement) => literal(statement)).join('; ');
+    return client.query(text).then((results) => results.flatMap(({ rows }) => rows));
+  }
+
+  /** False if a connection must prepare the statements first. */
+  private isReady({ connection }: StepClient): boolean {
+    return !this.keepsStatements || this.ready.has(connection) || !canPipeline(connection);
   }
 
   /**
@@ -174,48 +194,22 @@ class PgDatabase implements StepDatabase<PoolClient> {
    * function does may run again because of them.
    */
   private async prepare(client: StepClient): Promise<void> {
-    const names = preparedBy(client.connection);
-    if (!this.keepsStatements || names.has(this.suffix)) return;
-    const step: StepAttempt = { key: '', store: '', instanceId: '', executionId: 0, attempt: 0 };
-    const texts = {
-      find: this.table.find(step, this.settings),
-      insert: this.table.insert(step, '', '0', 'fail'),
-    };
-    const all = Object.entries(texts).map(
-      ([kind, statement]) => `PREPARE perdure_${kind}_${this.suffix} AS ${textOf(statement, (n) => `$${n}`)}`,
-    );
-    await client.query(all.join('; ')).catch((error) => {
-      if (property(error, 'code') !== DUPLICATE_STATEMENT) throw explained(error, this.table);
+    const known = preparedBy(client.connection);
+    const texts = new Map([...this.texts].filter(([name]) => !known.has(name)));
+    try {
+      await client.prepare(texts);
+    } catch (error) {
+      if (sqlStateOf(error) !== DUPLICATE_STATEMENT) throw error;
       // Behind a pooler: each transaction may have another connection.
       this.keepsStatements = false;
-    });
-    names.add(this.suffix);
-  }
-
-  /** Returns the text that runs a statement, prepared or not. */
-  private statement(client: StepClient, kind: 'find' | 'insert', statement: Statement): string {
-    if (!this.keepsStatements || !preparedBy(client.connection).has(this.suffix)) return literal(statement);
-    const values = statement.values.map((value) => valueText(value)).join(', ');
-    return `EXECUTE perdure_${kind}_${this.suffix}(${values})`;
-  }
-
-  /** Takes a client of the pool, unless the signal is aborted before there is one. */
-  private async connect(signal: AbortSignal): Promise<PoolClient> {
-    const connecting = (): Abandonable<PoolClient> => {
-      const reply = this.pool.connect();
-      const giveBack = (client: PoolClient): void => client.release();
-      return { reply, abandon: () => void reply.then(giveBack).catch(ignoreError) };
-    };
-    try {
-      return await untilAborted(signal, connecting);
-    } catch (error) {
-      throw explained(error, this.table);
+      return;
     }
+    for (const name of texts.keys()) known.add(name);
+    this.ready.add(client.connection);
   }
 
-  private async withClient<T>(facts: TransactionFacts, work: (client: StepClient) => Promise<T>): Promise<T> {
-    const taken = await this.connect(facts.signal);
-    const client = new StepClient(this.pool, taken, facts.signal);
+  private async withClient<T>(signal: AbortSignal, work: (client: StepClient) => Promise<T>): Promise<T> {
+    const client = await StepClient.take(this.pool, signal, this.explain);
     try {
       return await work(client);
     } catch (error) {
@@ -225,135 +219,47 @@ class PgDatabase implements StepDatabase<PoolClient> {
       client.release();
     }
   }
-}
 
-/** Keeps an error of an idle connection from ending the process. The next use of the pool tells it. */
-function ignoreError(): void {}
-
-/** A client of the pool during one transaction. */
-class StepClient {
-  /** Returns the statement that cancels the query of the transaction. */
-  cancelling = (): string => '';
-  /** The reason for which the server ended the connection while no statement ran. */
-  lost: Error | undefined;
-  private readonly pool: Pool;
-  readonly connection: PoolClient;
-  private readonly signal: AbortSignal;
-  private isBroken = false;
-  private isSilent = false;
-  /** Ends the wait for the answer to a statement of the datasource; `undefined` while none is awaited. */
-  private giveUp: ((error: Error) => void) | undefined;
-  private silence: NodeJS.Timeout | undefined;
-  private readonly stopListening: () => void;
-
-  constructor(pool: Pool, client: PoolClient, signal: AbortSignal) {
-    this.pool = pool;
-    this.connection = client;
-    this.signal = signal;
-    client.on('error', this.onError);
-    this.stopListening = onAbort(signal, this.limitSilence);
-  }
-
-  /**
-   * Sends statements as one text, and returns the result of each. Waits for an answer of the server, after an abort no
-   * longer than {@link SILENCE_MAX}.
-   */
-  query(text: string): Promise<QueryResult[]> {
-    return new Promise((resolve, reject) => {
-      this.giveUp = reject;
-      if (this.signal.aborted) this.limitSilence();
-      this.connection.query(text, (error, result: QueryResult | QueryResult[]) => {
-        this.giveUp = undefined;
-        clearTimeout(this.silence);
-        if (error) reject(error);
-        else resolve(Array.isArray(result) ? result : [result]);
-      });
-    });
-  }
-
-  /** Ends the wait for the answer to a statement, if none comes soon. */
-  private readonly limitSilence = (): void => {
-    const { giveUp } = this;
-    if (giveUp === undefined) return;
-    this.silence = setTimeout(() => {
-      this.isSilent = true;
-      this.isBroken = true;
-      giveUp(new SilentServer());
-    }, SILENCE_MAX);
+  /** Returns the error to throw for one of the datasource's own statements. */
+  private readonly explain = (error: unknown): unknown => {
+    if (sqlStateOf(error) !== UNKNOWN_STATEMENT) return explained(error, this.table);
+    // The transaction is rolled back, and runs again without prepared statements.
+    this.keepsStatements = false;
+    return new StepTaken();
   };
-
-  /** Calls the user's function, until the signal is aborted. */
-  async call<T>(body: (tx: PoolClient) => Promised<T>): Promise<T> {
-    const guard = guarded(this.connection);
-    try {
-      return await untilAborted(this.signal, () => ({
-        reply: new Promise<T>((resolve) => resolve(body(guard.client))),
-        abandon: () => void this.cancel().catch(ignoreError),
-      }));
-    } finally {
-      guard.end();
-    }
-  }
-
-  async rollback(): Promise<void> {
-    try {
-      if (!this.isSilent) await this.query('ROLLBACK');
-    } catch {
-      this.isBroken = true;
-    }
-  }
-
-  release(): void {
-    this.stopListening();
-    this.connection.off('error', this.onError);
-    this.connection.release(this.isBroken);
-  }
-
-  private readonly onError = (error: Error): void => {
-    this.lost ??= error;
-    this.isBroken = true;
-  };
-
-  /** Cancels the statement that runs. It may arrive late, so the client is not used again. */
-  private async cancel(): Promise<void> {
-    this.isBroken = true;
-    const { constructor: Client } = this.connection as unknown as { constructor: new (options: object) => PoolClient };
-    const other = new Client(this.pool.options);
-    other.on('error', ignoreError);
-    try {
-      await other.connect();
-      await other.query(this.cancelling());
-    } finally {
-      await other.end();
-    }
-  }
-}
-
-/** Longest wait for an answer of the server after an abort, ms. */
-const SILENCE_MAX = 5_000;
-
-/** The server does not answer. The connection counts as lost. */
-class SilentServer extends Error {
-  readonly code = 'ETIMEDOUT';
-
-  constructor() {
-    super(`the server has not answered for ${SILENCE_MAX} ms after the step was aborted`);
-  }
 }
 
 const NEVER = new AbortController().signal;
 
-function begin({ isolation }: TransactionFacts): string {
-  return isolation === undefined ? 'BEGIN' : `BEGIN ISOLATION LEVEL ${isolation.toUpperCase()}`;
+const BEGIN = sql`BEGIN`;
+const COMMIT = sql`COMMIT`;
+
+/** The statements that begin a transaction, by its isolation. */
+const READ_WRITE = new Map<string | undefined, Statement>([[undefined, BEGIN]]);
+const READ_ONLY = new Map<string | undefined, Statement>([[undefined, sql`BEGIN READ ONLY`]]);
+for (const isolation of ISOLATIONS) {
+  READ_WRITE.set(isolation, sql`BEGIN ISOLATION LEVEL ${{ raw: isolation.toUpperCase() }}`);
+  READ_ONLY.set(isolation, sql`BEGIN ISOLATION LEVEL ${{ raw: isolation.toUpperCase() }} READ ONLY`);
 }
 
-/** The suffixes of the statements that connections have prepared. */
+function beginning({ isolation, isReadOnly }: TransactionFacts): Statement {
+  return (isReadOnly ? READ_ONLY : READ_WRITE).get(isolation) as Statement;
+}
+
+/** The names of the statements that connections have prepared, for any datasource. */
 const prepared = new WeakMap<PoolClient, Set<string>>();
 
 function preparedBy(client: PoolClient): Set<string> {
   const names = prepared.get(client) ?? new Set();
   prepared.set(client, names);
   return names;
+}
+
+/** Returns the name of a prepared statement: its first word, and a part that no other text has. */
+function nameOf(text: string): string {
+  const { createHash } = process.getBuiltinModule('node:crypto');
+  const hash = createHash('sha256').update(text).digest('hex');
+  return `perdure_${/^\w+/.exec(text)?.[0].toLowerCase()}_${hash.slice(0, 32)}`;
 }
 
 /** Codes of Postgres. */

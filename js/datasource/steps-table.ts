@@ -139,7 +139,7 @@ ${end}`;
    */
   find({ key }: StepAttempt, more?: string): Statement {
     const others = raw(more === undefined ? '' : `, ${more}`);
-    return this.once(`find ${more}`, [key], () =>
+    return this.once(more ?? '', [key], () =>
       this.dialect === 'postgres'
         ? sql`SELECT s.attempt, s.output, s.error, ${raw(BEGUN)} AS begun${others}
       FROM (SELECT 1) AS one LEFT JOIN ${this.table} AS s ON s.key = ${key}`
@@ -150,6 +150,14 @@ ${end}`;
   /** Returns the statement that tells when the transaction began. */
   begun(more: string): Statement {
     return sql`SELECT ${raw(BEGUN)} AS begun, ${raw(more)}`;
+  }
+
+  /** Returns a statement with the columns of {@link find}, that looks for no row. */
+  told(more: string): Statement {
+    return this.once(`told ${more}`, [], () => {
+      const none = raw('NULL AS attempt, NULL AS output, NULL AS error');
+      return sql`SELECT ${none}, ${raw(BEGUN)} AS begun, ${raw(more)}`;
+    });
   }
 
   /** Returns the statement that cancels the query of a transaction, unless the transaction has ended. */
