@@ -2,7 +2,6 @@
 
 import type { Pool, PoolClient, QueryResult } from 'pg';
 
-import { onAbort } from '../util/abort.ts';
 import { isThenable } from '../util/thenable.ts';
 import { guarded } from './client-guard.ts';
 import { type Execution, Pipeline, type PipelinedRow } from './pg-pipeline.ts';
@@ -34,20 +33,19 @@ export class StepClient {
   lost: Error | undefined;
   connection!: PoolClient;
   private readonly pool: Pool;
-  private readonly signal: AbortSignal;
+  private readonly signal: AbortSignal | undefined;
   private readonly explain: (error: unknown) => unknown;
   private isBroken = false;
   private isSilent = false;
   /** Reacts to the abort of the signal, as the present wait needs it. */
   private onAborted: ((reason: unknown) => void) | undefined;
   private silence: NodeJS.Timeout | undefined;
-  private readonly stopListening: () => void;
 
-  private constructor(pool: Pool, signal: AbortSignal, explain: (error: unknown) => unknown) {
+  private constructor(pool: Pool, signal: AbortSignal | undefined, explain: (error: unknown) => unknown) {
     this.pool = pool;
     this.signal = signal;
     this.explain = explain;
-    this.stopListening = onAbort(signal, (reason) => this.onAborted?.(reason));
+    signal?.addEventListener('abort', this.aborted);
   }
 
   /**
@@ -55,9 +53,9 @@ export class StepClient {
    *
    * @param explain - returns the error to throw for one of the pool or of a statement of the datasource
    */
-  static take(pool: Pool, signal: AbortSignal, explain: (error: unknown) => unknown): Promise<StepClient> {
+  static take(pool: Pool, signal: AbortSignal | undefined, explain: (error: unknown) => unknown): Promise<StepClient> {
     return new Promise((resolve, reject) => {
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       const client = new StepClient(pool, signal, explain);
       let isGivenUp = false;
       client.onAborted = (reason) => {
@@ -66,9 +64,9 @@ export class StepClient {
       };
       pool.connect((error, connection) => {
         client.onAborted = undefined;
-        if (isGivenUp) connection?.release();
-        else if (connection === undefined) {
+        if (isGivenUp || connection === undefined) {
           client.stopListening();
+          connection?.release();
           reject(explain(error));
         } else {
           client.connection = connection;
@@ -108,7 +106,7 @@ export class StepClient {
           reject(new SilentServer());
         }, SILENCE_MAX);
       };
-      if (this.signal.aborted) this.onAborted(undefined);
+      if (this.signal?.aborted) this.onAborted(undefined);
       send((error, value) => {
         this.onAborted = undefined;
         clearTimeout(this.silence);
@@ -121,7 +119,7 @@ export class StepClient {
   /** Calls the user's function, until the signal is aborted. */
   call<T>(body: (tx: PoolClient) => Promised<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.signal.throwIfAborted();
+      this.signal?.throwIfAborted();
       const guard = guarded(this.connection);
       const settled =
         <V>(then: (value: V) => void) =>
@@ -151,6 +149,12 @@ export class StepClient {
     } catch {
       this.isBroken = true;
     }
+  }
+
+  private readonly aborted = (): void => this.onAborted?.(this.signal?.reason);
+
+  private stopListening(): void {
+    this.signal?.removeEventListener('abort', this.aborted);
   }
 
   release(): void {

@@ -129,7 +129,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
     });
   }
 
-  async run(statements: readonly Statement[], signal = NEVER): Promise<readonly object[]> {
+  async run(statements: readonly Statement[], signal?: AbortSignal): Promise<readonly object[]> {
     const text = statements.map((statement) => literal(statement)).join(';\n');
     return this.withClient(signal, async (client) => {
       const results = await client.query(`BEGIN;\n${text};\nCOMMIT`);
@@ -160,13 +160,15 @@ class PgDatabase implements StepDatabase<PoolClient> {
   }
 
   /** Writes the row of the step and commits, in one round trip if no attempt has failed before. */
-  private async commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<void> {
+  private commit(client: StepClient, step: StepAttempt, found: FoundStep, output: string | null): Promise<unknown> {
     const { row, begun } = found;
-    if (row === undefined) {
-      await this.send(client, [this.table.insert(step, output, begun, 'fail'), COMMIT]);
-      return;
-    }
-    const replaced = await this.send(client, [this.table.replace(step, output, begun)]);
+    return row === undefined
+      ? this.send(client, [this.table.insert(step, output, begun, 'fail'), COMMIT])
+      : this.commitReplaced(client, this.table.replace(step, output, begun));
+  }
+
+  private async commitReplaced(client: StepClient, replace: Statement): Promise<void> {
+    const replaced = await this.send(client, [replace]);
     if (replaced.length === 0) throw new StepTaken();
     await this.send(client, [COMMIT]);
   }
@@ -208,7 +210,7 @@ class PgDatabase implements StepDatabase<PoolClient> {
     this.ready.add(client.connection);
   }
 
-  private async withClient<T>(signal: AbortSignal, work: (client: StepClient) => Promise<T>): Promise<T> {
+  private async withClient<T>(signal: AbortSignal | undefined, work: (client: StepClient) => Promise<T>): Promise<T> {
     const client = await StepClient.take(this.pool, signal, this.explain);
     try {
       return await work(client);
@@ -228,8 +230,6 @@ class PgDatabase implements StepDatabase<PoolClient> {
     return new StepTaken();
   };
 }
-
-const NEVER = new AbortController().signal;
 
 const BEGIN = sql`BEGIN`;
 const COMMIT = sql`COMMIT`;
