@@ -104,7 +104,8 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
   }
 
   async transact(transaction: StepTransaction, body: (tx: Tx) => Promised<string | null>): Promise<StepRow> {
-    const { step, isolation } = transaction;
+    const { step, isolation, signal } = transaction;
+    signal.throwIfAborted();
     // A serializable transaction that reads the row conflicts with all that insert into the same page of the index.
     const isLookApart = isolation === 'serializable' && this.isPostgres;
     const before = isLookApart ? foundIn(await this.run([this.table.find(step)])).row : undefined;
@@ -125,7 +126,8 @@ class AdaptedDatabase<Tx> implements StepDatabase<Tx> {
     }, optionsOf(transaction));
   }
 
-  read<T>(facts: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
+  async read<T>(facts: TransactionFacts, body: (tx: Tx) => Promised<T>): Promise<T> {
+    facts.signal.throwIfAborted();
     return this.adapter.transaction(async (tx) => {
       const rows = this.isPostgres ? await this.own(tx, this.table.begun(PID)) : [];
       return this.call(tx, rows, facts, body);

@@ -116,7 +116,8 @@ export function datasourceOf<Tx>(database: StepDatabase<Tx>): Datasource<Tx> {
     kind: 'datasource',
     activity,
     install: async () => {
-      await withRetries(new AbortController().signal, () => database.run(database.table.migration()));
+      const { signal } = new AbortController();
+      await withRetries({ signal, isOutOfTime: false }, () => database.run(database.table.migration()));
     },
     installStatements: () => database.table.migrationTexts(),
     sweep: (client: Client) => sweeper.sweep(client),
