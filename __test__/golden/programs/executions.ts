@@ -38,6 +38,31 @@ export const again: Program = {
   },
 };
 
+export const publishes: Program = {
+  name: 'publishes',
+  code: [
+    defineOrchestration('publishes', function* (ctx, round: number) {
+      const before = ctx.state.keys().map((name) => [name, ctx.state.get(name)]);
+      ctx.state.set('round', round);
+      ctx.state.set(`of ${round}`, new Map([[round, undefined]]));
+      ctx.state.set('nothing', undefined);
+      const step = yield* ctx.call(echo, before);
+      if (round === 2) ctx.state.delete('of 1');
+      if (round < 3) return yield* ctx.continueAsNew(round + 1);
+      ctx.state.clear();
+      ctx.state.set('last', step);
+      return ctx.state.get('last');
+    }),
+    echo,
+  ],
+  instances: { publishes: { outcomes: ['continuedAsNew', 'continuedAsNew', 'completed'] } },
+  async record(stage) {
+    await stage.start(publishes.code);
+    await stage.client.startOrchestration('publishes', 'publishes', 1);
+    await stage.end('publishes');
+  },
+};
+
 const unpatched = defineOrchestration('patched', function* (ctx) {
   ctx.setCustomStatus('waiting');
   yield* ctx.waitForEvent('go');

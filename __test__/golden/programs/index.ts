@@ -16,7 +16,7 @@ import type { Program } from '../stage.ts';
 import { activities, failures, retrying, retryPolicies } from './activities.ts';
 import { checked, facts, freely } from './context.ts';
 import { cancelled, terminated } from './ends-from-outside.ts';
-import { again, patched } from './executions.ts';
+import { again, patched, publishes } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
 import { messages } from './messages.ts';
 import { childRetries, children, full, others, starts } from './other-instances.ts';
@@ -41,6 +41,7 @@ export const PROGRAMS: readonly Program[] = [
   full,
   again,
   patched,
+  publishes,
   combinators,
   fibers,
   stuck,
