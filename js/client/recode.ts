@@ -108,6 +108,8 @@ interface Change {
   readonly isOther: boolean;
   readonly before: string;
   readonly after: string;
+  /** Number of the values in it that are encoded anew. */
+  readonly values: number;
 }
 
 /** The state of one run. */
@@ -172,26 +174,32 @@ class Recoding {
     if (changes.length === 0) return true;
     const request = { kind: 'replaceTexts', table } as const;
     const replaced = Number(await this.port.request(request, JSON.stringify(changes), this.options.signal));
-    this.recoded += replaced;
-    return replaced === changes.length;
+    const isDone = replaced === changes.length;
+    // Where a worker came first, the next walk finds the rest.
+    this.recoded += isDone ? changes.reduce((sum, { values }) => sum + values, 0) : replaced;
+    return isDone;
   }
 
   private async *changesOf(table: Table, data: TextData): AsyncGenerator<Change> {
     const { row, text, other } = data;
     if (text !== null) {
       const after = await this.anew(text, placeOf(table, data));
-      if (after !== null) yield { row, isOther: false, before: text, after };
+      if (after !== null) yield { row, isOther: false, before: text, after, values: 1 };
     }
     if (other === null) return;
-    const after = await this.otherAnew(table, data.instance, other);
-    if (after !== null) yield { row, isOther: true, before: other, after };
+    const anew = await this.otherAnew(table, data.instance, other);
+    if (anew !== null) yield { row, isOther: true, before: other, ...anew };
   }
 
   /**
    * Returns the report of a suspension with its reason encoded anew, or the metadata of an event with its custom status
-   * and its state encoded anew; `null` when there is nothing to change.
+   * and its state encoded anew, and the number of the values; `null` when there is nothing to change.
    */
-  private async otherAnew(table: Table, instance: string, text: string): Promise<string | null> {
+  private async otherAnew(
+    table: Table,
+    instance: string,
+    text: string,
+  ): Promise<Pick<Change, 'after' | 'values'> | null> {
     let json: Record<string, unknown>;
     try {
       json = JSON.parse(text) as Record<string, unknown>;
@@ -199,15 +207,15 @@ class Recoding {
       // The store's own report is plain text.
       return null;
     }
-    let isChanged = false;
+    let values = 0;
     for (const [holder, field, place] of valuesIn(table, instance, json)) {
       const value = holder[field];
       const after = typeof value === 'string' ? await this.anew(value, place) : null;
       if (after === null) continue;
       holder[field] = after;
-      isChanged = true;
+      values += 1;
     }
-    return isChanged ? JSON.stringify(json) : null;
+    return values > 0 ? { after: JSON.stringify(json), values } : null;
   }
 
   /** Returns the text encoded with the key that the codec writes with; `null` when the stored text stays. */

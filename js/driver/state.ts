@@ -54,7 +54,9 @@ export function setStateValue(instance: object, name: string, text: string | nul
   states.set(instance, state);
 }
 
-/** Deletes a value. Returns `false` when there is none. `store` is called before the change, and only if there is one. */
+/**
+ * Deletes a value. Returns `false` when there is none. `store` is called before the change, and only if there is one.
+ */
 export function deleteStateValue(instance: object, name: string, store: () => void): boolean {
   const state = states.get(instance);
   const text = state?.values.get(name);

@@ -4,14 +4,15 @@ import type { EnginePort } from '../driver/engine.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { deleteStateValue, getStateValue, setStateValue, stateNames } from '../driver/state.ts';
 import { checkName } from '../util/options.ts';
+import type { CodecLimits } from '../values/codec.ts';
 import { statePath } from '../values/codec-context.ts';
 import { toPayload } from '../values/payload.ts';
-import type { OrchestrationHost } from './fiber-context.ts';
+import type { TypeRegistry } from '../values/value-types.ts';
 
 /**
  * Values that an instance publishes under names, for any client to read or to watch without running the instance:
- * `ctx.state`. All methods are synchronous. What has changed is stored with the turn, in the same transaction, and costs
- * no event of the history.
+ * `ctx.state`. All methods are synchronous. What has changed is stored with the turn, in the same transaction, and
+ * costs no event of the history.
  *
  * A value stays until it is set again or deleted, over `continueAsNew` and after the end of the instance. A replay
  * begins with the values that the execution before left. A state has at most 1 000 names, and 16 MiB of names and
@@ -45,24 +46,30 @@ export interface PublishedState {
   clear(): void;
 }
 
+/** The limits of values, and the classes whose instances they may hold. */
+interface ValueRules {
+  readonly limits: CodecLimits;
+  readonly types: TypeRegistry;
+}
+
 /** The state of one execution. */
 export class ExecutionState implements PublishedState {
   readonly #scheduler: FiberScheduler;
-  readonly #host: OrchestrationHost;
+  readonly #rules: ValueRules;
 
-  constructor(scheduler: FiberScheduler, host: OrchestrationHost) {
+  constructor(scheduler: FiberScheduler, rules: ValueRules) {
     this.#scheduler = scheduler;
-    this.#host = host;
+    this.#rules = rules;
   }
 
   set(name: string, value: unknown): void {
     const scheduler = this.#named('set', name);
-    const text = toPayload(value, statePath(name), this.#host.limits, this.#host.types);
+    const text = toPayload(value, statePath(name), this.#rules.limits, this.#rules.types);
     setStateValue(scheduler, name, text, () => this.#store((port) => port.setState(name, text)));
   }
 
   get<T = unknown>(name: string): T | undefined {
-    return getStateValue(this.#named('get', name), name, this.#host.types) as T | undefined;
+    return getStateValue(this.#named('get', name), name, this.#rules.types) as T | undefined;
   }
 
   delete(name: string): boolean {

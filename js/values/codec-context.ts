@@ -17,10 +17,10 @@ export interface CodecContext {
    */
   readonly execution: number | null;
   /**
-   * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'`
-   * (a value of `ctx.state`), `'cancellation'`, `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`, `'queue:<name>'`. For the activity that
-   * event `<n>` of the execution has scheduled: `'activity:<n>:input'`, `'activity:<n>:output'`, `'activity:<n>:error'`
-   * and `'activity:<n>:heartbeat'`.
+   * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'` (a value of
+   * `ctx.state`), `'cancellation'`, `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`,
+   * `'queue:<name>'`. For the activity that event `<n>` of the execution has scheduled: `'activity:<n>:input'`,
+   * `'activity:<n>:output'`, `'activity:<n>:error'` and `'activity:<n>:heartbeat'`.
    */
   readonly place: string;
   /**

@@ -184,7 +184,6 @@ function errorClasses(): Record<string, Row> {
 /** Methods that work on a store, with an instance that has ended. */
 function methods(provider: Provider, client: Client, ended: string, fresh: () => string): Record<string, Row> {
   const of = (name: string, ...args: unknown[]): Row => ({ args: () => args, call: method(client, name) });
-  const runtime = (): Runtime => new Runtime(provider, { logLevel: 'silent' });
   return {
     'new Client': { args: () => [provider, {}], call: (a, b) => new Client(a, b), options: 1, nested: LIMITS },
     'Client.startOrchestration': {
@@ -227,6 +226,15 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.pruneExecutions': { ...of('pruneExecutions', { name: 'nobody registers this', keep: 1 }), options: 0 },
     'Client.stats': of('stats'),
     'Client.storeId': of('storeId'),
+    ...methodsOfRuntimes(provider),
+    // The last call: {} deletes every instance that has ended.
+    'Client.prune': { ...of('prune', { name: 'nobody registers this' }), options: 0 },
+  };
+}
+
+function methodsOfRuntimes(provider: Provider): Record<string, Row> {
+  const runtime = (): Runtime => new Runtime(provider, { logLevel: 'silent' });
+  return {
     'new Runtime': {
       args: () => [provider, { logLevel: 'silent' }],
       call: (a, b) => void new Runtime(a, b),
@@ -250,8 +258,6 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Runtime.metrics': { args: () => [], call: () => runtime().metrics() },
     'Runtime.on': { args: () => ['error', noop], call: (a, b) => runtime().on(a, b) },
     'Runtime.[asyncDispose]': { args: () => [], call: () => runtime()[Symbol.asyncDispose]() },
-    // The last call: {} deletes every instance that has ended.
-    'Client.prune': { ...of('prune', { name: 'nobody registers this' }), options: 0 },
   };
 }
 

@@ -39,7 +39,11 @@ function textsOf(address: StoreAddress, key: string): Record<string, number> {
     COLUMNS.map((column) => `SELECT ${column}`),
   );
   const counts = answers.map(
-    (rows) => rows.filter((row) => String(Object.values(row)[0]).includes(`##${key} `)).length,
+    (rows) =>
+      rows
+        .map((row) => String(Object.values(row)[0]))
+        .join()
+        .split(`##${key} `).length - 1,
   );
   const found = COLUMNS.map((column, i) => [column, counts[i] ?? 0] as const);
   return Object.fromEntries(found.filter(([, count]) => count > 0));

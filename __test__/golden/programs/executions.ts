@@ -1,4 +1,5 @@
 import { defineOrchestration } from 'perdure';
+import * as free from 'perdure/orchestration';
 
 import type { Program } from '../stage.ts';
 
@@ -49,15 +50,14 @@ export const publishes: Program = {
       const step = yield* ctx.call(echo, before);
       if (round === 2) ctx.state.delete('of 1');
       if (round < 3) return yield* ctx.continueAsNew(round + 1);
-      ctx.state.clear();
+      free.state.clear();
       ctx.state.set('last', step);
       return ctx.state.get('last');
     }),
-    echo,
   ],
   instances: { publishes: { outcomes: ['continuedAsNew', 'continuedAsNew', 'completed'] } },
   async record(stage) {
-    await stage.start(publishes.code);
+    await stage.start([...publishes.code, echo]);
     await stage.client.startOrchestration('publishes', 'publishes', 1);
     await stage.end('publishes');
   },

@@ -1,7 +1,7 @@
 //! The state of an instance: values that its code publishes under names, for readers who do not run the instance.
 //!
-//! A value is no command and no event. The code computes it from its history, and a replay computes it again. The values
-//! that an execution leaves stand in the first event of the next one.
+//! A value is no command and no event. The code computes it from its history, and a replay computes it again. The
+//! values that an execution leaves stand in the first event of the next one.
 
 use std::collections::BTreeMap;
 use std::mem;

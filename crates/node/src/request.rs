@@ -334,9 +334,7 @@ impl StoreRequest {
             }
             Self::WaitForEnd(wait) => wait.make(store, caller),
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
-            Self::State(StateOf { id, name }) => {
-                store.state(StateRequest { id, name }, caller.text(listing::state_text));
-            }
+            Self::State(request) => store.state(request.into(), caller.text(listing::state_text)),
             Self::WaitForStateChange(wait) => wait.make(store, caller),
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
             Self::Executions(request) => {
@@ -351,12 +349,8 @@ impl StoreRequest {
                 let reply = caller.text(|page| listing::page_text(&page));
                 store.list(listing::filter(&list.filter)?, after, list.limit, reply);
             }
-            Self::Prune(Prune { filter, limit }) => {
-                store.prune(caller.wait_id(), listing::filter(&filter)?, limit, caller.number());
-            }
-            Self::PruneExecutions(PruneExecutions { filter, keep }) => {
-                store.prune_executions(caller.wait_id(), listing::filter(&filter)?, keep, caller.number());
-            }
+            Self::Prune(prune) => prune.make(store, caller)?,
+            Self::PruneExecutions(prune) => prune.make(store, caller)?,
             Self::Sweep => store.sweep_all(caller.done()),
             Self::Texts(request) => {
                 let after = request.after.as_deref().map(texts::row).transpose()?;
@@ -411,6 +405,22 @@ impl EndWait {
     }
 }
 
+impl Prune {
+    fn make(self, store: &Arc<Store>, caller: &Caller<'_>) -> Result<(), RuntimeError> {
+        let filter = listing::filter(&self.filter)?;
+        store.prune(caller.wait_id(), filter, self.limit, caller.number());
+        Ok(())
+    }
+}
+
+impl PruneExecutions {
+    fn make(self, store: &Arc<Store>, caller: &Caller<'_>) -> Result<(), RuntimeError> {
+        let filter = listing::filter(&self.filter)?;
+        store.prune_executions(caller.wait_id(), filter, self.keep, caller.number());
+        Ok(())
+    }
+}
+
 impl MailboxKind {
     const fn mail(self, name: String, payload: Payload) -> MessageBody {
         let mailbox = match self {
@@ -436,6 +446,12 @@ impl StatusWait {
         };
         let reply = caller.replies.to(caller.request, text);
         store.wait(caller.wait_id(), self.id, Awaiting::StatusAfter(after), reply);
+    }
+}
+
+impl From<StateOf> for StateRequest {
+    fn from(StateOf { id, name }: StateOf) -> Self {
+        Self { id, name }
     }
 }
 

@@ -199,10 +199,7 @@ impl Provider for MemoryProvider {
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         let acquired = self.call(|tables| tasks::acquire(tables, &request))?;
         if acquired.handed_on {
-            self.tell(&Change {
-                tasks: true,
-                ..Change::default()
-            });
+            self.tell(&Change::of_tasks());
         }
         Ok(acquired)
     }

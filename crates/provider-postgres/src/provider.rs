@@ -365,10 +365,7 @@ impl Provider for PostgresProvider {
             })
             .await?;
         if acquired.handed_on {
-            self.notifier.tell(Change {
-                tasks: true,
-                ..Change::default()
-            });
+            self.notifier.tell(Change::of_tasks());
         }
         Ok(acquired)
     }

@@ -92,8 +92,8 @@ const HISTORY: &str = page!(
      FROM {schema}.history WHERE (instance_key, execution, event_id) > ($key, $execution, $number) AND $name = ''
      ORDER BY instance_key, execution, event_id LIMIT $rows",
     "w.kind IN ('ChildCompleted', 'ChildFailed')",
-    "CASE WHEN wanted OR (w.number = 1 AND (strpos(w.other, '\"customStatus\"') > 0 OR strpos(w.other, '\"state\"') > 0))
-     THEN w.other END"
+    "CASE WHEN wanted OR (w.number = 1
+       AND (strpos(w.other, '\"customStatus\"') > 0 OR strpos(w.other, '\"state\"') > 0)) THEN w.other END"
 );
 
 params! {

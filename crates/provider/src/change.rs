@@ -42,6 +42,15 @@ impl Change {
         }
     }
 
+    /// Returns the change of tasks that were offered, taken or withdrawn.
+    #[must_use]
+    pub fn of_tasks() -> Self {
+        Self {
+            tasks: true,
+            ..Self::default()
+        }
+    }
+
     /// Returns true if messages may have come for instances of a worker.
     #[must_use]
     pub fn is_for(&self, worker: &WorkerId) -> bool {

@@ -52,9 +52,9 @@
 //!   session is bound by a request for tasks of a worker that holds fewer sessions than its limit. It is unbound when
 //!   its worker is released or taken over, in the same commit, which also opens the routes of the tasks that wait. It
 //!   may be bound anew when it had no task, waiting or running, for its idle time.
-//! - **P19** The state of an instance has the values that its turns left, over all executions. A turn that changes values
-//!   raises the version of the state by one, and each value that it sets has that version. The state stays until the
-//!   instance is deleted or replaced.
+//! - **P19** The state of an instance has the values that its turns left, over all executions. A turn that changes
+//!   values raises the version of the state by one, and each value that it sets has that version. The state stays until
+//!   the instance is deleted or replaced.
 
 mod change;
 mod check;

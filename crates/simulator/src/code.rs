@@ -247,13 +247,7 @@ impl Context {
                 self.calls.set_status(Some(status)).map(|()| 0).map_err(refused)
             }
             Op::State(number) => {
-                let name = format!("v{}", number % 3);
-                let change = if number % 4 == 0 {
-                    StateChange::Deleted { name }
-                } else {
-                    let value = Some(format!("{} {number}", self.facts.instance));
-                    StateChange::Set { name, value }
-                };
+                let change = self.change_of(*number);
                 self.calls.change_state(&change).map(|()| 0).map_err(refused)
             }
             Op::Trace(number) => {
@@ -330,6 +324,16 @@ impl Context {
     async fn guarded_body(&self, guard: &Guard) -> Outcome {
         let entered = self.activity(guard.enter, None).await?;
         Ok(entered + self.clone().block(Arc::clone(&guard.body)).await?)
+    }
+
+    /// Returns the change of the state that a number stands for.
+    fn change_of(&self, number: u32) -> StateChange {
+        let name = format!("v{}", number % 3);
+        if number.is_multiple_of(4) {
+            return StateChange::Deleted { name };
+        }
+        let value = Some(format!("{} {number}", self.facts.instance));
+        StateChange::Set { name, value }
     }
 
     fn issue(&self, command: Command) -> Result<EventId, Stop> {

@@ -93,6 +93,7 @@ fn the_next_execution_starts_from_the_end_of_the_last_one() {
             custom_status: Some(
                 "\"waiting\"",
             ),
+            state: {},
             trace: None,
         }
     "#]]
