@@ -45,6 +45,12 @@ impl Handle<'_> {
         self.state(id, None).await.expect("the instance is there").values
     }
 
+    /// Returns the texts of the values of a state, by name.
+    pub(crate) async fn state_texts(&self, id: &str) -> Vec<String> {
+        let values = self.values(id).await.into_iter();
+        values.filter_map(|value| value.value).collect()
+    }
+
     /// Commits a turn of one event that changes values.
     async fn change(&self, owned: &mut AcquiredInstance, worker: &WorkerId, state: Vec<StateChange>) {
         let event = owned.next_event_id;

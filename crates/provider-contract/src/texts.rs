@@ -277,13 +277,13 @@ pub async fn are_replaced_where_they_are_as_they_were(store: &Store) {
             changes.push(change(table, text, &format!("##new {} {n} \0", table.as_str())));
         }
     }
-    assert_eq!(changes.len(), 7);
+    assert_eq!(changes.len(), 9);
     let stale = TextChange {
         before: "was never there".into(),
         ..changes[0].clone()
     };
     assert_eq!(store.replace(&[stale]).await, 0);
-    assert_eq!(store.replace(&changes).await, 7);
+    assert_eq!(store.replace(&changes).await, 9);
     assert_eq!(store.replace(&changes).await, 0);
     for table in TextTable::ALL {
         assert_eq!(store.texts(table).await, [], "{table:?}");
@@ -293,6 +293,10 @@ pub async fn are_replaced_where_they_are_as_they_were(store: &Store) {
     assert_eq!(
         store.status("a").await.custom_status,
         Some("##new instances 0 \0".into())
+    );
+    assert_eq!(
+        store.state_texts("a").await,
+        ["##new state 0 \0", "##new of y", "##new state 1 \0"]
     );
     let history = store.history(owned.key).await;
     assert_eq!(history[1].payload, Some("##new done".into()));

@@ -49,17 +49,28 @@ impl Holder<'_> {
             *inner = Json::from(to);
         }
     }
+
+    /// Returns the text with the new values in the place of the former ones. Everything beside them stays as it is.
+    /// `None`: the values do not stand there one after the other.
+    fn replaced(&self) -> Option<String> {
+        let (mut replaced, mut rest) = (String::with_capacity(self.text.len()), self.text.as_str());
+        for (former, field) in &self.changed {
+            let (before, after) = rest.split_once(former)?;
+            replaced.push_str(before);
+            replaced.push_str(field);
+            rest = after;
+        }
+        replaced.push_str(rest);
+        // The field of another value may look the same.
+        let is_right = serde_json::from_str(&replaced).is_ok_and(|json: Json| json == self.json);
+        is_right.then_some(replaced)
+    }
 }
 
 impl Drop for Holder<'_> {
     fn drop(&mut self) {
-        match &self.changed[..] {
-            [] => {}
-            // The text beside the field stays as it is, if the field occurs in it exactly once.
-            [(former, field)] if self.text.matches(former).count() == 1 => {
-                *self.text = self.text.replacen(former, field, 1);
-            }
-            _ => *self.text = self.json.to_string(),
+        if !self.changed.is_empty() {
+            *self.text = self.replaced().unwrap_or_else(|| self.json.to_string());
         }
     }
 }
@@ -503,9 +514,21 @@ mod tests {
         values[1].set("1".into());
         values[2].set("\"x\"".into());
         drop(values);
-        let json: Json = serde_json::from_str(&meta).expect("it is JSON");
-        let state = serde_json::json!({ "a/~b": "1", "u": null, "x": "\"x\"" });
-        assert_eq!((&json["customStatus"], &json["state"]), (&"#s".into(), &state));
+        assert_eq!(
+            meta,
+            r##"{"seed":"1","customStatus":"#s","state":{"a/~b":"1","u":null,"x":"\"x\""}}"##
+        );
+    }
+
+    #[test]
+    fn a_field_that_looks_like_a_value_stays() {
+        let id: Arc<str> = "order".into();
+        let mut meta = r##"{"parent":{"instance":"#1"},"state":{"instance":"#1"}}"##.to_owned();
+        let mut values = Vec::new();
+        of_start_meta(&id, &mut meta, &mut values);
+        values[0].set("1".into());
+        drop(values);
+        assert_eq!(meta, r##"{"parent":{"instance":"#1"},"state":{"instance":"1"}}"##);
     }
 
     #[test]
