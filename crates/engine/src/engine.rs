@@ -287,7 +287,7 @@ impl Engine {
 
     /// The state as the code sees it at this point.
     #[must_use]
-    pub const fn state(&self) -> &StateValues {
+    pub fn state(&self) -> &StateValues {
         self.state.values()
     }
 

@@ -73,43 +73,58 @@ impl StateChange {
     }
 }
 
-/// The state as the code sees it, and the way back to what the last turn left.
+/// The state as the code sees it. An engine without values holds a pointer only.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
-    values: StateValues,
+pub(crate) struct State(Option<Box<Values>>);
+
+#[derive(Clone, Debug, Default)]
+struct Values {
+    now: StateValues,
     /// For each name that has changed in the turn, the change that sets its former value back.
     before: BTreeMap<String, StateChange>,
 }
 
+/// The state without values.
+static EMPTY: StateValues = StateValues::new();
+
 impl State {
-    pub(crate) const fn new(values: StateValues) -> Self {
-        Self {
-            values,
+    pub(crate) fn new(values: StateValues) -> Self {
+        let is_empty = values.is_empty();
+        let values = Values {
+            now: values,
             before: BTreeMap::new(),
-        }
+        };
+        Self((!is_empty).then(|| Box::new(values)))
     }
 
-    pub(crate) const fn values(&self) -> &StateValues {
-        &self.values
+    pub(crate) fn values(&self) -> &StateValues {
+        self.0.as_ref().map_or(&EMPTY, |values| &values.now)
     }
 
     /// Changes a value. A change that `is_stored` is among those of the turn.
     pub(crate) fn change(&mut self, change: &StateChange, is_stored: bool) {
-        if is_stored && !self.before.contains_key(change.name()) {
-            let inverse = change.inverse(&self.values);
-            self.before.insert(change.name().to_owned(), inverse);
+        let Values { now, before } = &mut **self.0.get_or_insert_default();
+        if is_stored && !before.contains_key(change.name()) {
+            before.insert(change.name().to_owned(), change.inverse(now));
         }
-        change.apply(&mut self.values);
+        change.apply(now);
     }
 
     /// Ends a turn. Returns what is different from the end of the turn before, in the order of the names.
     pub(crate) fn take_changes(&mut self) -> Vec<StateChange> {
-        mem::take(&mut self.before)
-            .into_values()
-            .map(|before| (before.inverse(&self.values), before))
+        let Some(values) = &mut self.0 else {
+            return Vec::new();
+        };
+        let changes = mem::take(&mut values.before).into_values();
+        let changes = changes.map(|before| (before.inverse(&values.now), before));
+        let changes = changes
             .filter(|(now, before)| now != before)
             .map(|(now, _)| now)
-            .collect()
+            .collect();
+        if values.now.is_empty() {
+            self.0 = None;
+        }
+        changes
     }
 }
 
