@@ -15,7 +15,7 @@ export const EXIT = {
   notFound: 3,
   /**
    * The command ran, and its result is bad: a history does not fit, a check of the doctor failed, an instance that was
-   * waited for failed.
+   * waited for failed, a value is missing.
    */
   unwell: 4,
   /** The timeout is over. */

@@ -23,6 +23,7 @@ import { recoding } from './commands/recode.ts';
 import { replaying } from './commands/replay.ts';
 import { show } from './commands/show.ts';
 import { start } from './commands/start.ts';
+import { state } from './commands/state.ts';
 import { stats } from './commands/stats.ts';
 import { timeline } from './commands/timeline.ts';
 import { tree } from './commands/tree.ts';
@@ -41,7 +42,8 @@ export interface CliEnvironment {
 
 const EXIT_CODES = `
 Exit codes: 0 success; 1 failure; 2 invalid arguments; 3 instance not found; 4 negative result (a history does not
-match, the doctor or the check found a problem, or an instance ended with a status other than Completed); 5 timeout.
+match, the doctor or the check found a problem, an instance has no value of that name, or it ended with a status other
+than Completed); 5 timeout.
 
 --db or PERDURE_DB selects the store: a SQLite file or a Postgres server. Only migrate creates or changes its tables.
 
@@ -81,6 +83,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     history,
     timeline,
     logs,
+    state,
     watch,
     start,
     messages,
