@@ -1,4 +1,4 @@
-// `perdure state`
+// `perdure state`, and the values in `perdure show`
 
 import type { Runtime } from 'perdure';
 import { describe, expect, it } from 'vitest';
@@ -92,5 +92,29 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect([absent, watched]).toEqual([shown, shown]);
     expect(nothing).toEqual({ code: 0, out: '', err: 'no values are published\n' });
     expect(noValue).toMatchObject({ code: 4, out: '', err: expect.stringContaining("publishes no value 'none'") });
+  });
+
+  it('some values are part of show', async () => {
+    const id = await started(30);
+    await store.client.startOrchestration(`${id}/empty`, 'empty');
+    await store.client.waitForOrchestration(`${id}/empty`, SOON);
+    const [shown, json, empty, emptyJson] = await Promise.all([
+      on('show', id),
+      on('show', id, '--json'),
+      on('show', `${id}/empty`),
+      on('show', `${id}/empty`, '--json'),
+    ]);
+    const lines = shown.out.split('\n');
+    const at = lines.findIndex((line) => line.startsWith('State'));
+    expect(lines.slice(at, at + 22).map((line) => line.slice(15))).toEqual([
+      "\\u001b[2J: '\\x1B[2J'",
+      expect.stringMatching(/^count: \{ of: 'x+.*…$/),
+      ...Array.from({ length: 18 }, (_, n) => `name ${String(n + 1).padStart(2, '0')}: ${n + 1}`),
+      'and 12 more values: see perdure state',
+      expect.anything(),
+    ]);
+    expect(valuesOf(json)[0].state).toMatchObject({ 'name 30': { value: 30, version: 1 } });
+    expect(empty.out).not.toContain('State');
+    expect(valuesOf(emptyJson)[0].state).toEqual({});
   });
 });

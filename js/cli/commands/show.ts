@@ -4,27 +4,33 @@ import type { Client } from '../../client/client.ts';
 import type { StatusOptions } from '../../client/inputs.ts';
 import type { InstanceDescription } from '../../client/instance-description.ts';
 import type { InstanceStatus } from '../../client/instance-status.ts';
+import type { StateValue } from '../../client/state.ts';
 import { InstanceNotFoundError } from '../../errors/errors.ts';
 import type { Cli } from '../cli.ts';
 import { endMessage, isCancelled } from '../end.ts';
 import type { Terminal } from '../terminal.ts';
-import { agoText, printable, printableLines, timeText, valueLine } from '../text.ts';
+import { agoText, countText, printable, printableLines, timeText, valueLine } from '../text.ts';
 import { waitLines, workerText } from '../waits.ts';
 import { orchestrationText, tookText } from './list.ts';
 
 /** Longest text of the input, which has one line. */
 const INPUT_MAX = 200;
+/** Longest text of a published value, which has one line. */
+const VALUE_MAX = 200;
+/** Most published values. */
+const NAMES_MAX = 20;
 
 export function show(cli: Cli): void {
   cli
-    .command('show', 'show an instance: status, input, result, and what it waits for')
+    .command('show', 'show an instance: status, input, result, published values, and what it waits for')
     .argument('<id>', 'id of the instance')
     .action(
       cli.storeAction(async ({ client, terminal }, id: string) => {
         const instance = await statusOf(client, id, { input: true });
         const description = await client.describe(id);
-        if (terminal.isJson) terminal.data({ ...description, ...instance, status: instance.status });
-        else write(terminal, instance, description);
+        const state = (await client.getState(id)) ?? new Map<string, StateValue>();
+        if (terminal.isJson) terminal.data({ ...description, ...instance, state: Object.fromEntries(state) });
+        else write(terminal, instance, description, state);
       }),
     );
 }
@@ -36,7 +42,12 @@ export async function statusOf(client: Client, id: string, options?: StatusOptio
   return instance;
 }
 
-function write(terminal: Terminal, instance: InstanceStatus, description: InstanceDescription | null): void {
+function write(
+  terminal: Terminal,
+  instance: InstanceStatus,
+  description: InstanceDescription | null,
+  state: ReadonlyMap<string, StateValue>,
+): void {
   const {
     id,
     status,
@@ -71,6 +82,7 @@ function write(terminal: Terminal, instance: InstanceStatus, description: Instan
     ['Ended', completedAt === undefined ? undefined : `${timeText(completedAt)} (after ${tookText(instance)})`],
     ['Input', input === undefined ? undefined : valueLine(input, INPUT_MAX)],
     ['Custom status', customStatus === undefined || customStatus === null ? undefined : terminal.value(customStatus)],
+    ['State', stateLines(state).join('\n') || undefined],
     ['Output', status === 'Completed' ? terminal.value(instance.output) : undefined],
     isCancelled(instance)
       ? ['Reason', printable(endMessage(instance)) || undefined]
@@ -79,6 +91,15 @@ function write(terminal: Terminal, instance: InstanceStatus, description: Instan
     ['Unread', description === null || description.unread === 0 ? undefined : `${description.unread} messages`],
     ['Waits for', (description === null ? [] : waitLines(description)).join('\n') || undefined],
   ]);
+}
+
+/** Returns a line for each published value. */
+function stateLines(values: ReadonlyMap<string, StateValue>): string[] {
+  const lines = Array.from(values)
+    .slice(0, NAMES_MAX)
+    .map(([name, { value }]) => `${printable(name)}: ${valueLine(value, VALUE_MAX)}`);
+  const more = values.size - lines.length;
+  return more === 0 ? lines : [...lines, `and ${countText(more, 'more value')}: see perdure state`];
 }
 
 /** Formats an error with its causes, without stacks. */
