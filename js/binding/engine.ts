@@ -64,14 +64,11 @@ export class NativeEngine implements EnginePort {
 
   describe(): InstanceDescription {
     const { texts } = this;
-    const isPlain = (text: string | null): boolean => texts.isPlain(text);
     const description = decodeDescription(this.calls.describe(this.token), this.frame);
     this.instanceId = description.instanceId;
     this.executionId = description.executionId;
-    const values = description.state?.values() ?? [];
-    if (texts.isPlain(description.input) && texts.isPlain(description.customStatus) && [...values].every(isPlain)) {
-      return description;
-    }
+    const values = [description.input, description.customStatus, ...(description.state?.values() ?? [])];
+    if (values.every((text) => texts.isPlain(text))) return description;
     const input = texts.read(description.input, 'input', Place.input(this.instanceId, this.executionId));
     const customStatus = texts.read(description.customStatus, 'status', Place.ofInstance(this.instanceId, 'status'));
     return { ...description, input, customStatus, state: this.readState(description.state) };

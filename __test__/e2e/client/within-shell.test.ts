@@ -7,6 +7,7 @@ import { Client as PgClient } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import { readPages } from '../../support/docs.ts';
+import { hasProgram } from '../../support/programs.ts';
 import { POSTGRES_URL } from '../../support/providers.ts';
 
 // The programs name the schema `perdure`, so it has a database of its own.
@@ -38,7 +39,7 @@ it.for([
 ] as const)('$program starts an instance as the guide shows it', async ({ program, check, first, id }, context) => {
   const [file, args] = check;
   // These are no tools of the tests.
-  if (!tries(() => execFileSync(file, args, { stdio: 'ignore' }))) return context.skip(`there is no ${program}`);
+  if (!hasProgram(file, args)) return context.skip(`there is no ${program}`);
   await client.startOrchestration('order-1', 'ship', null, { onConflict: 'return' });
   const page = readPages().find(({ name }) => name === 'docs/your-database.md');
   const block = page?.blocks.find(({ kind, code }) => kind === 'sh' && code[0]?.startsWith(first));
@@ -50,13 +51,4 @@ it.for([
 function environment(): NodeJS.ProcessEnv {
   const own = { PGHOST: url.hostname, PGPORT: url.port || '5432', PGUSER: url.username, PGPASSWORD: url.password };
   return { ...process.env, ...own, PGDATABASE: database };
-}
-
-function tries(work: () => unknown): boolean {
-  try {
-    work();
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -9,6 +9,7 @@ import { Kysely, SqliteDialect } from 'kysely';
 import { type Client, defineOrchestration, InstanceExistsError } from 'perdure';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
+import { hasProgram } from '../../support/programs.ts';
 import { SHARED_STORES, type SqliteAddress } from '../../support/providers.ts';
 import { query } from '../../support/rows.ts';
 import { SOON, useStore } from '../../support/store.ts';
@@ -129,8 +130,7 @@ describe('on SQLite', () => {
 
   it('Python starts in its transaction', async (context) => {
     // Python is no tool of the tests, and most machines have it.
-    const hasPython = tries(() => execFileSync('python3', ['-c', 'import sqlite3'], { stdio: 'ignore' }));
-    if (!hasPython) return context.skip('there is no python3 with sqlite3');
+    if (!hasProgram('python3', ['-c', 'import sqlite3'])) return context.skip('there is no python3 with sqlite3');
     await store.start((runtime) => runtime.register(echo));
     const program = `
 import json, sqlite3, sys
@@ -153,12 +153,3 @@ except sqlite3.IntegrityError as error:
     expect(await client.getStatus('lost')).toBeNull();
   });
 });
-
-function tries(work: () => unknown): boolean {
-  try {
-    work();
-    return true;
-  } catch {
-    return false;
-  }
-}
