@@ -2,12 +2,12 @@
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    AcquiredInstance, Epoch, Filter, InstanceKey, Level, LogLine, LogPage, LogPlace, LogRequest, NewInstance,
-    OnConflict, Outcome, PruneRequest, TurnCommit, TurnLogs, WorkerId, Write,
+    AcquiredInstance, Epoch, Filter, InstanceKey, Level, LogLine, LogPage, LogPlace, LogRequest, OnConflict, Outcome,
+    PruneRequest, TurnCommit, TurnLogs, WorkerId, Write,
 };
 
 use crate::continue_as_new::continued;
-use crate::store::{Handle, START_MS, Store, end, instance, release, scheduled, start, turn};
+use crate::store::{Handle, START_MS, Store, end, release, scheduled, turn};
 
 /// A text with characters that a store may handle in its own way.
 const TEXT: &str = "a\0\u{1F600}'\\ line";
@@ -162,20 +162,10 @@ pub async fn come_with_a_start_and_its_first_turn(store: &Store) {
     let model = store.owned("model", &worker).await;
     for on_conflict in [OnConflict::Keep, OnConflict::TerminateAndRestart] {
         let first_turn = TurnCommit {
-            key: InstanceKey(0),
-            epoch: Epoch(0),
-            events: vec![scheduled(2)],
             logs: logs(&[line(1, 2, 0)], 100),
             ..turn(&model, &worker)
         };
-        let new = NewInstance {
-            claim: Some(worker.clone()),
-            first_turn: Some(Box::new(first_turn)),
-            on_conflict,
-            ..instance("a")
-        };
-        let outcome = store.write(start(new)).await;
-        assert!(matches!(outcome, Outcome::Started { turn: Some(_), .. }), "{outcome:?}");
+        store.start_with_turn("a", first_turn, on_conflict).await;
         assert_eq!(store.logs("a").await, [line(1, 2, 0)], "{on_conflict:?}");
     }
 }

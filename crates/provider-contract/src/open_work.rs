@@ -2,13 +2,13 @@
 
 use perdure_engine::EventId;
 use perdure_provider::{
-    AcquiredInstance, CrossInstanceEffects, Epoch, Heartbeat, InstanceKey, LastHeartbeat, NewInstance, OpenTask,
-    OpenWork, Outcome, Reporter, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
+    AcquiredInstance, CrossInstanceEffects, Heartbeat, LastHeartbeat, OnConflict, OpenTask, OpenWork, Outcome,
+    Reporter, TaskOffer, TaskRequest, TurnCommit, WorkerId, Write,
 };
 use perdure_provider::{PageLimit, Queues, Status};
 
 use crate::continue_as_new::continued;
-use crate::store::{Handle, SESSIONS, START_MS, Store, end, instance, release, scheduled, start, suspend, turn};
+use crate::store::{Handle, SESSIONS, START_MS, Store, end, release, scheduled, suspend, turn};
 
 /// A text as the runtime may store it, with characters that a store may handle in its own way.
 const TEXT: &str = "{\"open\":[2],\"count\":1,\"fibers\":\"a\0\u{1F600}'\"}";
@@ -131,19 +131,10 @@ pub async fn comes_with_a_start_and_its_first_turn(store: &Store) {
     let model = store.owned("model", &worker).await;
     for (id, consumes) in [("a", false), ("b", true)] {
         let first_turn = TurnCommit {
-            key: InstanceKey(0),
-            epoch: Epoch(0),
-            events: vec![scheduled(2)],
             tell_status: consumes,
             ..waiting(turn(&model, &worker))
         };
-        let new = NewInstance {
-            claim: Some(worker.clone()),
-            first_turn: Some(Box::new(first_turn)),
-            ..instance(id)
-        };
-        let outcome = store.write(start(new)).await;
-        assert!(matches!(outcome, Outcome::Started { turn: Some(_), .. }), "{outcome:?}");
+        store.start_with_turn(id, first_turn, OnConflict::Keep).await;
         assert_eq!(store.text(id).await.as_deref(), Some(TEXT), "{id}");
     }
 }

@@ -5,7 +5,26 @@ use perdure_provider::{
     Epoch, InstanceKey, NewInstance, OnConflict, Outcome, ProviderErrorKind, Status, TurnCommit, WorkerId,
 };
 
-use crate::store::{START_MS, Store, custom_status, end, instance, release, scheduled, start, suspend, turn};
+use crate::store::{Handle, START_MS, Store, custom_status, end, instance, release, scheduled, start, suspend, turn};
+
+impl Handle<'_> {
+    /// Starts an instance together with a first turn of one event, which its worker has run.
+    pub(crate) async fn start_with_turn(&self, id: &str, turn: TurnCommit, on_conflict: OnConflict) {
+        let new = NewInstance {
+            claim: Some(turn.worker.clone()),
+            first_turn: Some(Box::new(TurnCommit {
+                key: InstanceKey(0),
+                epoch: Epoch(0),
+                events: vec![scheduled(2)],
+                ..turn
+            })),
+            on_conflict,
+            ..instance(id)
+        };
+        let outcome = self.write(start(new)).await;
+        assert!(matches!(outcome, Outcome::Started { turn: Some(_), .. }), "{outcome:?}");
+    }
+}
 
 /// An unclaimed instance is due now, for any worker, and fresh.
 pub async fn a_started_instance_is_pending_and_due(store: &Store) {

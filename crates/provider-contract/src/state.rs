@@ -2,12 +2,12 @@
 
 use perdure_engine::{EventId, ExecutionId, StateChange};
 use perdure_provider::{
-    AcquiredInstance, Epoch, Filter, InstanceKey, NewInstance, OnConflict, Outcome, PruneRequest, StateRequest,
-    StateValue, Status, StoredState, TurnCommit, WorkerId, Write,
+    AcquiredInstance, Epoch, Filter, OnConflict, Outcome, PruneRequest, StateRequest, StateValue, Status, StoredState,
+    TurnCommit, WorkerId, Write,
 };
 
 use crate::continue_as_new::continued;
-use crate::store::{Handle, Store, end, instance, release, scheduled, start, turn};
+use crate::store::{Handle, Store, end, release, scheduled, turn};
 
 /// A name or a value with characters that a store may handle in its own way.
 const TEXT: &str = "a\0\u{1F600}'\\ text";
@@ -188,20 +188,10 @@ pub async fn comes_with_a_start_and_its_first_turn(store: &Store) {
     let model = store.owned("model", &worker).await;
     for on_conflict in [OnConflict::Keep, OnConflict::TerminateAndRestart] {
         let first_turn = TurnCommit {
-            key: InstanceKey(0),
-            epoch: Epoch(0),
-            events: vec![scheduled(2)],
             state: vec![set("x", "1")],
             ..turn(&model, &worker)
         };
-        let new = NewInstance {
-            claim: Some(worker.clone()),
-            first_turn: Some(Box::new(first_turn)),
-            on_conflict,
-            ..instance("a")
-        };
-        let outcome = store.write(start(new)).await;
-        assert!(matches!(outcome, Outcome::Started { turn: Some(_), .. }), "{outcome:?}");
+        store.start_with_turn("a", first_turn, on_conflict).await;
         // The second instance replaces the first one, and begins anew.
         assert_eq!(store.values("a").await, [value("x", "1", 1)], "{on_conflict:?}");
         assert_eq!(store.status("a").await.state_version, 1);
