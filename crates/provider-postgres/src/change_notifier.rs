@@ -157,10 +157,7 @@ impl ChangeNotifier {
     }
 
     fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
-        let is_seen = turn.custom_status.is_some()
-            || !turn.state.is_empty()
-            || matches!(turn.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. });
-        change.statuses |= is_seen;
+        change.statuses |= turn.changes_status();
         change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
         if let Outcome::Committed {
             others: Some(others), ..

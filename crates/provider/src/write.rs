@@ -227,6 +227,14 @@ pub struct TurnCommit {
 }
 
 impl TurnCommit {
+    /// Returns true if clients that wait for a status may see a difference after the turn.
+    #[must_use]
+    pub const fn changes_status(&self) -> bool {
+        self.custom_status.is_some()
+            || !self.state.is_empty()
+            || matches!(self.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. })
+    }
+
     fn payload_bytes(&self) -> usize {
         let after = match &self.after {
             AfterTurn::ContinueAsNew(next) => next.first_event.bytes(),
