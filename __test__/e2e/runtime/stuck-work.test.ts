@@ -102,8 +102,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const client = new Client(await store.open(), { logger });
     const id = store.id('unserved');
     await client.startOrchestration(id, 'order');
-    const ended = client.waitForOrchestration(id, SOON);
-    void new Client(await store.open(), { logLevel: 'silent' }).waitForOrchestration(id, SOON);
+    const silent = new Client(await store.open(), { logLevel: 'silent' });
+    const ends = Promise.all([client, silent].map((each) => each.waitForOrchestration(id, SOON)));
     expect(await line('no runtime')).toMatchObject({
       level: 'warn',
       message:
@@ -111,7 +111,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         'start one with `await runtime.start()`, in this or another process',
     });
     await store.client.terminateInstance(id);
-    await ended;
+    await ends;
     expect(lines).toHaveLength(1);
   });
 });
