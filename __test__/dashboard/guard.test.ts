@@ -409,6 +409,7 @@ describe.each(STORES)('on $name', (kind) => {
       );
       runtime.registerOrchestration('pays', function* (ctx, input) {
         ctx.setCustomStatus({ card: input.card });
+        ctx.state.set('paid with', { card: input.card });
         yield ctx.waitForEvent('go');
         yield ctx.scheduleActivity('charge', { card: input.card });
       });
@@ -427,17 +428,20 @@ describe.each(STORES)('on $name', (kind) => {
     const paths = [
       'instances',
       `instance?id=${id}`,
+      `state?id=${id}`,
       `history?id=${id}`,
       `value?id=${id}&event=1`,
       `value?id=${id}&of=error`,
       `value?id=${id}&of=customStatus`,
+      `value?id=${id}&of=state&name=paid+with`,
     ];
     for (const path of paths) expect(JSON.stringify(await there.get(path)), path).not.toContain('visa-4111');
     for await (const { data } of there.events(`live?id=${id}`)) expect(JSON.stringify(data)).not.toContain('visa-4111');
     expect(new Set(places.filter(({ instanceId }) => instanceId === id).map(({ kind }) => kind))).toEqual(
-      new Set(['customStatus', 'error', 'input', 'message']),
+      new Set(['customStatus', 'error', 'input', 'message', 'state']),
     );
     expect(places).toContainEqual({ instanceId: id, kind: 'input', eventId: 3, name: 'charge' });
+    expect(places).toContainEqual({ instanceId: id, orchestration: 'pays', kind: 'state', name: 'paid with' });
     // A hook that throws shows nothing.
     const { lines, logger } = kept();
     const broken = asker({

@@ -25,6 +25,9 @@ const PATHS = [
   'about',
   'instances',
   'instance',
+  'waits',
+  'state',
+  'takeovers',
   'history',
   'value',
   'live',
@@ -109,6 +112,7 @@ const text = fc.oneof(
     'output',
     'error',
     'customStatus',
+    'state',
   ),
 );
 const raw = fc.oneof(

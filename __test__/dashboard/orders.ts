@@ -28,8 +28,10 @@ export function registerOrders(runtime: Runtime): void {
       yield ctx.scheduleActivity('charge', order);
       if (!order.isAlone) yield ctx.scheduleSubOrchestration('packing', 7, { id: `${ctx.instanceId}/packing` });
       ctx.setCustomStatus({ step: 'waiting' });
+      ctx.state.set('approval', { isGiven: false });
       const { by } = yield ctx.waitForEvent('approve');
       ctx.setCustomStatus({ step: 'approved', by });
+      ctx.state.set('approval', { isGiven: true, by });
       yield ctx.waitForEvent('go');
       if (order.bad) yield ctx.scheduleActivity('ship');
       return { by };

@@ -183,14 +183,22 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         .waitFor();
     });
 
-    it('is live: its status, its history and its end', async () => {
+    it('is live: its status, its published values, its history and its end', async () => {
       await orders();
       const id = await waiting({ bad: true });
       const page = await open(at(await served(), id));
       await page.getByRole('group', { name: 'Custom status' }).getByText('"waiting"').waitFor();
+      const approval = page
+        .getByRole('region', { name: 'State' })
+        .getByRole('listitem')
+        .filter({ hasText: 'approval' });
+      await approval.getByText('version 1').waitFor();
+      await approval.getByRole('group', { name: 'Value approval' }).getByText('false').waitFor();
       await shown(page, '6 events');
       await store.client.raiseEvent(id, 'approve', { by: 'ada' });
       await page.getByRole('group', { name: 'Custom status' }).getByText('"approved"').waitFor();
+      await approval.getByText('version 2').waitFor();
+      await approval.getByRole('group', { name: 'Value approval' }).getByText('"ada"').waitFor();
       await shown(page, '7 events');
       await store.client.raiseEvent(id, 'go');
       await page.getByRole('group', { name: 'Error' }).getByText('no such address').first().waitFor();

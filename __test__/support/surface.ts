@@ -9,6 +9,7 @@ type AnyFunction = (...args: unknown[]) => unknown;
 const INTERNAL = new Set([
   'Provider.portOf',
   'Client.inStoredForm',
+  'Client.stateVersion',
   'Runtime.partsOf',
   'Runtime.sizesOf',
   'PerdureError.toJSON',

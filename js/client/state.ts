@@ -63,6 +63,12 @@ export async function readStateValue<T>(port: StorePort, id: string, name: strin
   return data === undefined ? null : valueOf(port, id, data);
 }
 
+/** Returns the version, which rises with each turn that changes the state; `null`: there is no instance of that id. */
+export async function readStateVersion(port: StorePort, id: string): Promise<number | null> {
+  // No value has an empty name, so none is read.
+  return dataOf(await port.request({ kind: 'state', id, name: '' }))?.version ?? null;
+}
+
 /** Returns the changes of one value; see {@link Client.watchState}. */
 export function watchState<T>(
   port: StorePort,

@@ -198,6 +198,18 @@ export interface WaitsAnswer {
   readonly openFibers: number;
 }
 
+/** `GET api/v1/state`, and an event `state` of `GET api/v1/live?id=`: the published values, in the order of names. */
+export interface StateAnswer {
+  readonly items: readonly PublishedValue[];
+}
+
+export interface PublishedValue {
+  readonly name: string;
+  readonly version: number;
+  /** The beginning of the value: the texts of one answer have a limited length in all. Absent if it was redacted. */
+  readonly value?: ValueText;
+}
+
 /** A takeover, as far as it is drawn. */
 export interface DrawnTakeover {
   readonly atMs: number;

@@ -1,12 +1,13 @@
 // Event streams (SSE) of the whole store, or of one instance. A stream ends when its listener disconnects. Their number
 // is limited.
 
+import { Client } from '../client/client.ts';
 import type { HistoryPage } from '../client/history.ts';
-import { hasEnded } from '../client/instance-status.ts';
+import { hasEnded, type InstanceStatus } from '../client/instance-status.ts';
 import type { Query } from './query.ts';
 import { shownPage } from './reads.ts';
 import { answerOf, badRequest, Refusal, refusalOf } from './refusal.ts';
-import { descriptionOf, type RouteContext } from './route-context.ts';
+import { descriptionOf, found, type RouteContext } from './route-context.ts';
 import type { Sampler } from './sampler.ts';
 
 /** Most streams of one handler that are open at the same time. */
@@ -107,7 +108,7 @@ export class LiveStreams {
     });
   }
 
-  /** Sends each observed state of the instance, its waits, and the new events of one of its executions. */
+  /** Sends each observed state of the instance, its waits and values, and the new events of one of its executions. */
   async #instance(
     { id, from, ...part }: ReturnType<Query['part']>,
     stream: EventStream,
@@ -118,6 +119,7 @@ export class LiveStreams {
     let sent = '';
     let died = '';
     let execution = part.executionId;
+    const sendState = this.#stateSender(id, stream);
     while (!signal.aborted) {
       const { client, presenter } = this.#context;
       const description = await descriptionOf(client, id);
@@ -134,6 +136,7 @@ export class LiveStreams {
       const waits = presenter.waits(description);
       const text = JSON.stringify(waits);
       if (text !== sent) stream.send('waits', waits);
+      await sendState(description.status);
       sent = text;
       seen = mark;
       if (isNew) {
@@ -161,6 +164,19 @@ export class LiveStreams {
       if (!signal.aborted)
         await client.waitForStatusChange(id, instance.customStatusVersion, { timeout: LOOK_MS, signal });
     }
+  }
+
+  /** Returns a function that sends the published values of an instance, if they have changed since its last call. */
+  #stateSender(id: string, stream: EventStream): (instance: InstanceStatus) => Promise<void> {
+    const { client, presenter } = this.#context;
+    let sent = '';
+    return async (instance) => {
+      // The values may be large, so they are read only if their version is another one. A restart begins it anew.
+      const mark = [instance.createdAt.getTime(), await Client.stateVersion(client, id)].join();
+      if (mark === sent) return;
+      stream.send('state', presenter.state(found(id, await client.getState(id)), instance));
+      sent = mark;
+    };
   }
 }
 

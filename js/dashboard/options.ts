@@ -33,7 +33,8 @@ export interface ValuePlace {
   /**
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
    * reason of a cancellation, termination or suspension; `heartbeat` is the details of the last heartbeat of an open
-   * activity; `logMessage` and `logFields` are the message and the fields of a line that an orchestration logged.
+   * activity; `logMessage` and `logFields` are the message and the fields of a line that an orchestration logged;
+   * `state` is a value that an orchestration published with `ctx.state`.
    */
   readonly kind:
     | 'input'
@@ -44,12 +45,13 @@ export interface ValuePlace {
     | 'reason'
     | 'heartbeat'
     | 'logMessage'
-    | 'logFields';
+    | 'logFields'
+    | 'state';
   /** For an event of the history: its number. For an open activity: the number of the event that scheduled it. */
   readonly eventId?: number;
   /**
-   * For an event of the history: the name of its orchestration, activity, event or queue. For an open activity: its
-   * name.
+   * For an event of the history: the name of its orchestration, activity, event or queue. For an open activity or a
+   * published value: its name.
    */
   readonly name?: string;
 }
@@ -88,8 +90,8 @@ export interface DashboardOptions {
   authorize?: (request: Request, action: DashboardAction, instanceId: string | undefined) => boolean | Promise<boolean>;
   /**
    * Returns the value to show instead of `value`, before it leaves the server: an input, output, custom status,
-   * message, reason, heartbeat, logged line or error (an `Error`, or its data in a history). Ids, names, versions and
-   * tags are shown as they are. If it throws, nothing of the value is shown.
+   * published value, message, reason, heartbeat, logged line or error (an `Error`, or its data in a history). Ids,
+   * names, versions and tags are shown as they are. If it throws, nothing of the value is shown.
    *
    * @example
    * ```ts

@@ -5,6 +5,7 @@ import type { HistoryEvent, HistoryEventKind } from '../client/history.ts';
 import type { InstanceDescription, OpenActivity } from '../client/instance-description.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type { LogLine } from '../client/logs.ts';
+import type { StateValue } from '../client/state.ts';
 import type { Takeover } from '../client/takeovers.ts';
 import type { Logger } from '../logging/logger.ts';
 import { property } from '../util/show.ts';
@@ -15,6 +16,7 @@ import type {
   InstanceRow,
   LogRow,
   ReportAnswer,
+  StateAnswer,
   TakeoversAnswer,
   ValueText,
   WaitsAnswer,
@@ -29,6 +31,10 @@ export const SHOWN_MAX = {
   row: 200,
   /** In the waits of an instance, which are sent again after each change. */
   wait: 2_000,
+  /** In the published values of an instance, which are sent again after each change. */
+  published: 2_000,
+  /** In all published values of an instance together. */
+  state: 100_000,
   /** On the page of its instance. */
   page: 20_000,
   /** On request of the whole value. */
@@ -115,6 +121,23 @@ export class Presenter {
       openOperations,
       openFibers,
     };
+  }
+
+  state(values: ReadonlyMap<string, StateValue>, instance: InstanceStatus): StateAnswer {
+    let left: number = SHOWN_MAX.state;
+    const items = Array.from(values, ([name, { value: published, version }]) => {
+      const value = this.published(published, name, instance, Math.min(left, SHOWN_MAX.published));
+      left -= value?.text.length ?? 0;
+      return { name, version, ...(value === undefined ? {} : { value }) };
+    });
+    return { items };
+  }
+
+  /** Returns a published value as text; `undefined` when the redaction removed it. */
+  published(value: unknown, name: string, instance: InstanceStatus, max: number): ValueText | undefined {
+    // `undefined` can be published.
+    if (value === undefined) return { text: 'undefined', isWhole: true };
+    return this.value(value, { instanceId: instance.id, orchestration: instance.name, kind: 'state', name }, max);
   }
 
   takeovers(takeovers: readonly Takeover[]): TakeoversAnswer {

@@ -71,9 +71,12 @@ export class Query {
 
   /** Returns the id of an instance. */
   id(): string {
-    const id: unknown = this.text('id');
-    checked(() => checkName(id, 'id'));
-    return id as string;
+    return this.#named('id');
+  }
+
+  /** Returns the name of a value, or of an orchestration. */
+  name(): string {
+    return this.#named('name');
   }
 
   number(name: string, min: number, max = Number.MAX_SAFE_INTEGER): number | undefined {
@@ -117,9 +120,7 @@ export class Query {
 
   /** Returns the name of an orchestration, and the version that is asked for. */
   orchestration(): { name: string; version: string | undefined } {
-    const name: unknown = this.only('name', 'version').text('name');
-    checked(() => checkName(name, 'name'));
-    return { name: name as string, version: this.text('version') };
+    return { name: this.only('name', 'version').name(), version: this.text('version') };
   }
 
   /** Returns the parameters that select a part of a history. */
@@ -150,6 +151,12 @@ export class Query {
       text,
       limit: this.number('limit', 1, LINES_MAX) ?? LINES,
     };
+  }
+
+  #named(parameter: 'id' | 'name'): string {
+    const name: unknown = this.text(parameter);
+    checked(() => checkName(name, parameter));
+    return name as string;
   }
 }
 

@@ -12,6 +12,7 @@ import type {
   OrchestrationsAnswer,
   PreviewAnswer,
   StartableAnswer,
+  StateAnswer,
   TakeoversAnswer,
   ValueText,
   WaitsAnswer,
@@ -21,7 +22,7 @@ import { SHOWN_MAX } from './presenter.ts';
 import { preview } from './preview.ts';
 import type { Query } from './query.ts';
 import { badRequest } from './refusal.ts';
-import { checkExecution, descriptionOf, type RouteContext, statusOf } from './route-context.ts';
+import { checkExecution, descriptionOf, found, type RouteContext, statusOf } from './route-context.ts';
 import { formOf, startableOf } from './starting.ts';
 import { tree } from './tree.ts';
 
@@ -32,6 +33,7 @@ export const READS: Readonly<Record<string, Read>> = {
   instances,
   instance,
   waits,
+  state,
   takeovers,
   preview: countOf,
   orchestrations,
@@ -96,6 +98,12 @@ async function waits({ client, presenter }: RouteContext, query: Query): Promise
   return presenter.waits(await descriptionOf(client, query.only('id').id()));
 }
 
+async function state({ client, presenter }: RouteContext, query: Query): Promise<StateAnswer> {
+  const id = query.only('id').id();
+  const status = await statusOf(client, id);
+  return presenter.state(found(id, await client.getState(id)), status);
+}
+
 async function takeovers({ client, presenter }: RouteContext, query: Query): Promise<TakeoversAnswer> {
   return presenter.takeovers(await client.takeovers(query.only('id').id()));
 }
@@ -137,34 +145,58 @@ export function shownPage(
 }
 
 /** Returns a value, whole or up to `most` characters: that of an event, or a current one of an instance. */
-async function value({ client, presenter }: RouteContext, query: Query): Promise<ValueText> {
-  const id = query.only('id', 'execution', 'event', 'of', 'most').id();
+async function value(context: RouteContext, query: Query): Promise<ValueText> {
+  const id = query.only('id', 'execution', 'event', 'of', 'name', 'most').id();
   const most = query.number('most', 1, SHOWN_MAX.whole) ?? SHOWN_MAX.whole;
   const executionId = query.number('execution', 1);
   const eventId = query.number('event', 1);
   const of = query.text('of');
-  if (eventId !== undefined && of === undefined) {
-    const {
-      events: [event],
-    } = await client.historyPage(id, {
-      from: eventId,
-      limit: 1,
-      ...(executionId === undefined ? {} : { executionId }),
-    });
-    const shown = event && presenter.eventValue(event, id, most);
-    if (shown === undefined) throw badRequest('the event does not exist, or has no value');
-    return shown;
-  }
+  if (eventId !== undefined && of === undefined) return eventValue(context, { id, executionId, eventId }, most);
+  if (eventId === undefined && of === 'state') return publishedValue(context, id, query.name(), most);
   if (eventId !== undefined || (of !== 'output' && of !== 'error' && of !== 'customStatus')) {
     throw badRequest(
-      'the parameter event must be the number of an event, or the parameter of must be output, error or customStatus',
+      'the parameter event must be the number of an event, ' +
+        'or the parameter of must be output, error, customStatus or state',
     );
   }
+  const { client, presenter } = context;
   const status = await statusOf(client, id);
   const shown =
     of === 'error'
       ? presenter.error(status, most)
       : presenter.value(status[of], { instanceId: id, orchestration: status.name, kind: of }, most);
   if (shown === undefined) throw badRequest(`the instance has no ${of}`);
+  return shown;
+}
+
+interface EventAddress {
+  readonly id: string;
+  /** `undefined` is the current execution. */
+  readonly executionId: number | undefined;
+  readonly eventId: number;
+}
+
+async function eventValue(
+  { client, presenter }: RouteContext,
+  { id, executionId, eventId }: EventAddress,
+  most: number,
+): Promise<ValueText> {
+  const part = { from: eventId, limit: 1, ...(executionId === undefined ? {} : { executionId }) };
+  const [event] = (await client.historyPage(id, part)).events;
+  const shown = event && presenter.eventValue(event, id, most);
+  if (shown === undefined) throw badRequest('the event does not exist, or has no value');
+  return shown;
+}
+
+async function publishedValue(
+  { client, presenter }: RouteContext,
+  id: string,
+  name: string,
+  most: number,
+): Promise<ValueText> {
+  const status = await statusOf(client, id);
+  const published = await client.getState(id, name);
+  const shown = published === null ? undefined : presenter.published(published.value, name, status, most);
+  if (shown === undefined) throw badRequest('the instance publishes no value of that name');
   return shown;
 }

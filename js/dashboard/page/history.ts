@@ -2,7 +2,15 @@
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-import type { ErrorAnswer, EventRow, HistoryAnswer, InstanceAnswer, TakeoversAnswer, WaitsAnswer } from '../answers.ts';
+import type {
+  ErrorAnswer,
+  EventRow,
+  HistoryAnswer,
+  InstanceAnswer,
+  StateAnswer,
+  TakeoversAnswer,
+  WaitsAnswer,
+} from '../answers.ts';
 import { Bars } from '../bars.ts';
 import { get, listen, RequestError } from './api.ts';
 import { queryOf } from './route.ts';
@@ -14,6 +22,8 @@ export interface WatchedInstance {
   readonly instance: InstanceAnswer | undefined;
   /** What the instance waits for. They may be those of an execution that is not shown. */
   readonly waits: WaitsAnswer | undefined;
+  /** The values that the instance publishes. */
+  readonly state: StateAnswer['items'];
   /** The deaths of workers, over all executions. */
   readonly takeovers: TakeoversAnswer['items'];
   /** Number of the shown execution. */
@@ -42,6 +52,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   const loaded = useRef<LoadedHistory>({ events: [], bars: new Bars(), execution });
   const [instance, setInstance] = useState<InstanceAnswer>();
   const [waits, setWaits] = useState<WaitsAnswer>();
+  const [state, setState] = useState<StateAnswer['items']>([]);
   const [takeovers, setTakeovers] = useState<TakeoversAnswer['items']>([]);
   const [version, setVersion] = useState(0);
   const [changes, setChanges] = useState(0);
@@ -74,6 +85,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
           setChanges((changes) => changes + 1);
         },
         waits: setWaits,
+        state: ({ items }: StateAnswer) => setState(items),
         takeovers: ({ items }: TakeoversAnswer) => setTakeovers(items),
         failed: ({ error }: ErrorAnswer) => {
           setError(new RequestError(0, error.code, error.message));
@@ -92,6 +104,6 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   const more = useCallback(() => setMost((most) => most + EVENTS_STEP), []);
   const { events, bars, execution: shown } = loaded.current;
   const grown = { events, bars, version, changes };
-  const is = { instance, waits, takeovers, execution: shown, isLive, error };
+  const is = { instance, waits, state, takeovers, execution: shown, isLive, error };
   return { ...is, ...grown, more: isFull ? more : undefined };
 }

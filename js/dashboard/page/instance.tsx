@@ -14,6 +14,7 @@ import { useHistory } from './history.ts';
 import { Logs } from './logs.tsx';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
+import { State } from './state.tsx';
 import { hasEnded, Status } from './status.tsx';
 import { EventValue } from './step-details.tsx';
 import { Timeline } from './timeline.tsx';
@@ -29,10 +30,8 @@ export function Instance({ id, execution }: { id: string; execution: number | un
 }
 
 function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
-  const { instance, waits, takeovers, execution, events, bars, version, changes, isLive, error, more } = useHistory(
-    id,
-    asked,
-  );
+  const { instance, waits, state, takeovers, execution, events, bars, version, changes, isLive, error, more } =
+    useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
   const [action, setAction] = useState<AskedAction>();
   if (instance === undefined)
@@ -62,6 +61,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
         <Waits waits={waits} onSelect={setSelected} ask={setAction} />
       )}
       <Values instance={instance} first={events[0]} execution={execution ?? 1} />
+      <State id={id} values={state} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />
         <Timeline
