@@ -168,11 +168,13 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         heartbeats_over: Vec::new(),
         custom_status: None,
         state: Vec::new(),
+        answers: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,
+        wakes: false,
         time_ms: START_MS + n as i64,
     }))
 }

@@ -18,6 +18,7 @@
 //!
 //! `Broken`, `Ended`, `Continued` and `Terminated` are final: a later call of the driver changes nothing.
 
+mod asks;
 mod live;
 mod patches;
 mod replaying;

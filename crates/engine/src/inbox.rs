@@ -8,15 +8,18 @@
 //! | | an attempt of this process ends | held: `activities`, in the order of arrival |
 //! | | a message of the store is read | held: `cancels`, `settled` or `mail`, in the order of the store |
 //! | held in `mail` | its mailbox is awaited | ready |
-//! | ready | its mailbox is no longer awaited | held in `mail` |
+//! | ready | its mailbox is no longer awaited, or takes no more asks | held in `mail` |
 //! | held in `mail`, or ready | the engine drops its mailbox messages | in the store alone; it is read again later |
 //! | held in another queue, or ready | the next delivery, in the order below | taken |
+//!
+//! Asks are awaited although no wait of the code says so, until they are closed.
 //!
 //! Requests to cancel are delivered first, then attempts of this process, then results of children, sent operations and
 //! remote attempts, then the oldest ready message.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use crate::ask::ASKS_MAILBOX;
 use crate::small_set::SmallSet;
 use crate::{
     AttemptResult, Bug, Completion, EventId, ExecutionId, Mailbox, Message, MessageBody, MessageSeq, Payload,
@@ -61,7 +64,10 @@ pub(crate) struct Inbox {
     settled: Queue<Settled>,
     /// Messages by mailbox. None of these queues is empty.
     mail: HashMap<Mailbox, Queue>,
+    /// Mailboxes that the code awaits. Asks are always awaited, until they are closed.
     awaited: SmallSet<Mailbox>,
+    /// True if no more asks are taken.
+    are_asks_closed: bool,
     /// The awaited mailboxes that are polled.
     polled: SmallSet<Mailbox>,
     /// True if the store was read after the last poll was made.
@@ -120,7 +126,7 @@ impl Inbox {
     }
 
     fn put_mail(&mut self, mailbox: Mailbox, seq: MessageSeq, payload: Payload) -> bool {
-        let awaited = self.awaited.contains(&mailbox).then(|| mailbox.clone());
+        let awaited = self.awaits(&mailbox).then(|| mailbox.clone());
         let queue = self.mail.entry(mailbox).or_default();
         let oldest = queue.front().map(|(oldest, _)| *oldest);
         let is_new = put(queue, seq, payload);
@@ -136,17 +142,36 @@ impl Inbox {
         is_new
     }
 
+    /// Returns true if the mail of a mailbox is delivered as it comes.
+    pub(crate) fn awaits(&self, mailbox: &Mailbox) -> bool {
+        if mailbox.holds_asks() {
+            return !self.are_asks_closed;
+        }
+        self.awaited.contains(mailbox)
+    }
+
+    /// Takes no more asks: those that wait stay in the store.
+    pub(crate) fn close_asks(&mut self) {
+        self.are_asks_closed = true;
+        if let Some(oldest) = self.oldest_of(&ASKS_MAILBOX) {
+            self.ready.remove(&oldest);
+        }
+    }
+
     /// Notes that a mailbox is awaited from now on.
     pub(crate) fn wait_for(&mut self, mailbox: Mailbox) {
-        if let Some(oldest) = self.oldest_of(&mailbox) {
-            self.ready.insert(oldest, mailbox.clone());
+        self.awaited.insert(mailbox.clone());
+        if self.awaits(&mailbox)
+            && let Some(oldest) = self.oldest_of(&mailbox)
+        {
+            self.ready.insert(oldest, mailbox);
         }
-        self.awaited.insert(mailbox);
     }
 
     /// Notes that a mailbox is no longer awaited.
     pub(crate) fn forget(&mut self, mailbox: &Mailbox) {
         if self.awaited.remove(mailbox)
+            && !self.awaits(mailbox)
             && let Some(oldest) = self.oldest_of(mailbox)
         {
             self.ready.remove(&oldest);
@@ -192,8 +217,15 @@ impl Inbox {
     pub(crate) fn forget_awaited(&mut self) {
         self.awaited.clear();
         self.ready.clear();
+        if !self.mail.is_empty()
+            && self.awaits(&ASKS_MAILBOX)
+            && let Some(oldest) = self.oldest_of(&ASKS_MAILBOX)
+        {
+            self.ready.insert(oldest, ASKS_MAILBOX.clone());
+        }
     }
 
+    /// The mailboxes that the code awaits.
     pub(crate) const fn awaited(&self) -> &SmallSet<Mailbox> {
         &self.awaited
     }

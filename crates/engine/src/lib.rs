@@ -16,6 +16,7 @@
 //! - **E5** A schedule has at most one completion; a completion of a closed operation is dropped.
 
 mod activity;
+mod ask;
 mod backoff;
 mod command;
 mod cross_instance;
@@ -37,6 +38,7 @@ mod state;
 mod turn;
 
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
+pub use ask::{ASKS, Answer, AnsweredAsk};
 pub use backoff::Backoff;
 pub use command::Command;
 pub use cross_instance::{

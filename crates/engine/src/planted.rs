@@ -47,6 +47,12 @@ bugs! {
     StateForgottenOnContinue,
     /// A change of the state is not written with its turn.
     StateNotStored,
+    /// The answer to an ask is not written with its turn.
+    AnswerNotStored,
+    /// The answer to an ask is told before its turn is written.
+    AnswerToldEarly,
+    /// An ask is recorded again each time it is asked.
+    AskNotKnown,
     /// Messages that wait for an instance are lost when it continues as new.
     MessagesLostOnContinue,
     /// Messages that a turn consumed stay in the store.
@@ -97,6 +103,10 @@ bugs! {
     RefusalBlamesRow,
     /// A message that overtakes an earlier one of its instance is handed over before it.
     OvertakingMessage,
+    /// A turn wakes an instance although a message waits for it.
+    WakePastMessage,
+    /// The message of a wake that is given up is answered and does not go to the store.
+    GivenUpWakeForgotten,
     /// A cancelled instance ends with its main fiber, and the cleanup of other fibers is dropped.
     CleanupDropped,
     /// A second request to cancel interrupts the cleanup.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::activity::ActivityOptions;
 use crate::{
-    ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload, Refusal,
-    StateChange,
+    AnsweredAsk, ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload,
+    Refusal, StateChange,
 };
 
 /// Mailboxes and operations that the code waits for, besides its activities and children. Nothing else is delivered: an
@@ -125,6 +125,12 @@ pub enum Delivery {
         /// The mailbox.
         mailbox: Mailbox,
         /// The value.
+        payload: Payload,
+    },
+    /// An ask. Nothing of it is recorded yet: the driver is to [accept](crate::Engine::accept_ask) or to
+    /// [refuse](crate::Engine::refuse_ask) it before anything else.
+    Asked {
+        /// The payload of its message.
         payload: Payload,
     },
     /// A polled mailbox holds no message.
@@ -258,6 +264,8 @@ pub struct TurnOutput {
     pub custom_status: Option<Payload>,
     /// The values of the state that changed, by name.
     pub state: Vec<StateChange>,
+    /// Asks that the turn answers.
+    pub answers: Vec<AnsweredAsk>,
     /// Starts, messages and cancellations for other instances, if there are any.
     pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// Work to do once the turn is durable.
@@ -272,6 +280,10 @@ impl TurnOutput {
     /// True if there is nothing to store.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.consumed.is_empty() && self.custom_status.is_none() && self.state.is_empty()
+        self.events.is_empty()
+            && self.consumed.is_empty()
+            && self.custom_status.is_none()
+            && self.state.is_empty()
+            && self.answers.is_empty()
     }
 }

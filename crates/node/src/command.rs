@@ -1,7 +1,7 @@
 //! Commands, waits and ends of the driver, decoded for the engine. `js/binding/commands.ts` encodes them.
 
 use perdure_engine::{
-    ActivityOptions, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, StartConflict, Waits,
+    ActivityOptions, Answer, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, StartConflict, Waits,
 };
 
 use crate::errors::argument;
@@ -119,6 +119,15 @@ pub(crate) fn outcome(frame: &Frame, text: String) -> napi::Result<Outcome> {
         },
         other => return Err(argument(format!("there is no outcome {other}"))),
     })
+}
+
+/// Returns the answer to an ask: a value, or JSON of an error.
+pub(crate) const fn answer(is_error: bool, text: Option<String>) -> Answer {
+    if is_error {
+        Answer::Error(text)
+    } else {
+        Answer::Value(text)
+    }
 }
 
 /// Awaited mailboxes and operations as they cross: names of events, names of queues, ids of operations.

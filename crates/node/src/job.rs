@@ -229,6 +229,7 @@ pub(crate) fn delivery(delivered: Delivered, frame: &Frame) -> Result<String, Ru
             let (kind, name) = mailbox_parts(mailbox);
             frame.write(2, [time, 0.0, f64::from(kind)], [Some(name), payload], VALUE)
         }
+        Delivery::Asked { payload } => frame.write(7, [time, 0.0, 0.0], [None, payload], VALUE),
         Delivery::MailboxEmpty { mailbox } => {
             let (kind, name) = mailbox_parts(mailbox);
             frame.write(6, [time, 0.0, f64::from(kind)], [Some(name), None], VALUE)

@@ -190,6 +190,38 @@ impl NativeLane {
             .map_err(|e| thrown(&e))
     }
 
+    /// Accepts the ask that was delivered last. Returns the deterministic time from here on.
+    #[napi]
+    pub fn accept_ask(&self, instance: f64) -> napi::Result<f64> {
+        let time_ms = self.0.inner.accept_ask(token(instance)).map_err(|e| thrown(&e))?;
+        Ok(time_ms as f64)
+    }
+
+    /// Refuses the ask that was delivered last. `error` is its answer, JSON of an error.
+    #[napi]
+    pub fn refuse_ask(&self, instance: f64, ask: String, error: String) -> napi::Result<()> {
+        self.0
+            .inner
+            .refuse_ask(token(instance), ask, Some(error))
+            .map_err(|e| thrown(&e))
+    }
+
+    /// Answers an accepted ask: with a value, or with JSON of an error.
+    #[napi]
+    pub fn answer_ask(&self, instance: f64, ask: String, is_error: bool, text: Option<String>) -> napi::Result<()> {
+        let answer = command::answer(is_error, text);
+        self.0
+            .inner
+            .answer_ask(token(instance), ask, answer)
+            .map_err(|e| thrown(&e))
+    }
+
+    /// Takes no more asks: the code is about to end.
+    #[napi]
+    pub fn close_asks(&self, instance: f64) -> napi::Result<()> {
+        self.0.inner.close_asks(token(instance)).map_err(|e| thrown(&e))
+    }
+
     /// Suspends the instance because its code must not go on. The turn is over and nothing of it is stored. `report` is
     /// JSON of an error; without it, the error is the mismatch that was found, or `source`.
     #[napi]

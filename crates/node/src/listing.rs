@@ -1,10 +1,11 @@
 //! Filters, pages, histories and counts, as JSON.
 
-use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
+use perdure_engine::{Answer, EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus, LastHeartbeat,
-    ListPage, LogLine, LogPage, LogPlace, OpenTask, OpenWork, OverdueAttempts, OverdueInstances, OverdueWork, Place,
-    ProviderInfo, QueueDepth, StateValue, Status, StoreStats, StoredState, Takeover, Worker, WorkerId, WorkerLoad,
+    AskState, Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus,
+    LastHeartbeat, ListPage, LogLine, LogPage, LogPlace, OpenTask, OpenWork, OverdueAttempts, OverdueInstances,
+    OverdueWork, Place, ProviderInfo, QueueDepth, StateValue, Status, StoreStats, StoredState, Takeover, Worker,
+    WorkerId, WorkerLoad,
 };
 use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -85,6 +86,16 @@ pub(crate) fn state_text(state: Option<StoredState>) -> String {
         json!({ "status": state.status.as_str(), "version": state.version, "values": values })
     };
     state.map_or(Value::Null, text).to_string()
+}
+
+/// Writes the answer to an ask.
+pub(crate) fn answer_text(state: AskState) -> String {
+    let answer = match state {
+        AskState::Answered(Answer::Value(value)) => json!({ "kind": "value", "text": value }),
+        AskState::Answered(Answer::Error(error)) => json!({ "kind": "error", "text": error }),
+        AskState::Open | AskState::Ended => json!({ "kind": "ended" }),
+    };
+    answer.to_string()
 }
 
 pub(crate) fn history_text(page: &HistoryPage) -> String {

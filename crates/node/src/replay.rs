@@ -117,6 +117,31 @@ impl NativeReplay {
         Ok(())
     }
 
+    /// See `NativeLane`. History offers no ask: it holds those that were accepted.
+    #[napi]
+    pub fn accept_ask(&mut self, _instance: u32) -> napi::Result<f64> {
+        self.engine.accept_ask(0).map_err(refused)?;
+        Ok(self.engine.time_ms() as f64)
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn refuse_ask(&mut self, _instance: u32, ask: String, error: String) {
+        self.engine.refuse_ask(ask, Some(error));
+    }
+
+    /// See `NativeLane`. The answer is dropped.
+    #[napi]
+    pub fn answer_ask(&mut self, _instance: u32, ask: String, is_error: bool, text: Option<String>) {
+        self.engine.answer_ask(ask, command::answer(is_error, text));
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn close_asks(&mut self, _instance: u32) {
+        self.engine.close_asks();
+    }
+
     /// Returns the next delivery of history; `null`: history ends here.
     #[napi]
     #[allow(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
-use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
+use perdure_provider::{AskName, CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
 use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,6 +22,8 @@ pub(crate) enum StoreRequest {
     Start(Start),
     /// Sends a message. The value is its content.
     Send(Send),
+    /// Asks an instance for an answer. The value is the ask, and the reply is the answer.
+    Ask(Ask),
     /// Asks an instance to cancel. The value is the reason.
     Cancel(Instance),
     /// Ends an instance at once. The value is the reason.
@@ -139,6 +141,26 @@ pub(crate) struct Send {
     name: String,
     /// Most messages that may wait for the instance, this one among them.
     unread_max: u64,
+    /// The start of the receiver, if the message starts it.
+    start: Option<ReceiverStart>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Ask {
+    id: String,
+    /// Id of the ask, unique in the instance.
+    ask: String,
+    /// Most messages that may wait for the instance, this one among them.
+    unread_max: u64,
+}
+
+/// The start of the receiver of a message.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReceiverStart {
+    request: Start,
+    input: Payload,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -312,12 +334,8 @@ impl StoreRequest {
     pub(crate) fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) -> Result<(), RuntimeError> {
         match self {
             Self::Start(start) => store.start(start.with(value), caller.done()),
-            Self::Send(Send {
-                id,
-                mailbox,
-                name,
-                unread_max,
-            }) => store.send(id, mailbox.mail(name, value), Some(unread_max), caller.done()),
+            Self::Send(send) => send.make(store, value, caller.done()),
+            Self::Ask(ask) => ask.make(store, value, caller),
             Self::Cancel(Instance { id }) => store.send(id, MessageBody::Cancel { reason: value }, None, caller.done()),
             Self::Terminate(Instance { id }) => store.terminate(id, value, caller.done()),
             Self::Suspend(Instance { id }) => store.suspend(id, value, caller.done()),
@@ -378,6 +396,38 @@ impl StoreRequest {
     }
 }
 
+impl Send {
+    fn make(self, store: &Arc<Store>, value: Payload, reply: Reply<()>) {
+        let mailbox = self.mailbox.named(self.name);
+        match self.start {
+            Some(start) => {
+                store.send_with_start(start.request.with(start.input), mailbox, value, self.unread_max, reply);
+            }
+            None => {
+                let body = MessageBody::Mail {
+                    mailbox,
+                    payload: value,
+                };
+                store.send(self.id, body, Some(self.unread_max), reply);
+            }
+        }
+    }
+}
+
+impl Ask {
+    fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) {
+        let Self { id, ask, unread_max } = self;
+        let name = AskName { instance: id, ask };
+        store.ask(
+            caller.wait_id(),
+            name,
+            value,
+            unread_max,
+            caller.text(listing::answer_text),
+        );
+    }
+}
+
 impl Start {
     fn with(self, input: Payload) -> StartRequest {
         StartRequest {
@@ -422,12 +472,11 @@ impl PruneExecutions {
 }
 
 impl MailboxKind {
-    const fn mail(self, name: String, payload: Payload) -> MessageBody {
-        let mailbox = match self {
+    const fn named(self, name: String) -> Mailbox {
+        match self {
             Self::Event => Mailbox::Event(name),
             Self::Queue => Mailbox::Queue(name),
-        };
-        MessageBody::Mail { mailbox, payload }
+        }
     }
 }
 

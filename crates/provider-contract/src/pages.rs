@@ -4,8 +4,8 @@ use perdure_engine::{
     ActivityOptions, ChildFailure, CommandEvent, EventId, EventRecord, ExecutionId, Mailbox, MessageBody, Settlement,
 };
 use perdure_provider::{
-    Acquire, AfterTurn, CrossInstanceEffects, InboxPosition, InstanceKey, LIST_BYTES_MAX, Load, LoadOne, MessagePage,
-    PageLimit, Suspicion, TaskOffer, TaskRequest, TurnCommit, WorkerId,
+    Acquire, AfterTurn, CrossInstanceEffects, InboxPosition, InstanceKey, LIST_BYTES_MAX, Load, LoadOne, Loaded,
+    MessagePage, PageLimit, Suspicion, TaskOffer, TaskRequest, TurnCommit, WorkerId,
 };
 
 use crate::store::{Handle, NAME, SESSIONS, START_MS, Store, VERSION, end, event, instance, queued, started, turn};
@@ -204,20 +204,34 @@ pub async fn of_messages_end_with_the_one_that_fills_them(store: &Store) {
     }
     let jobs = Some(vec![Mailbox::Queue("jobs".into())]);
     assert_eq!(texts(&read(jobs, 150).await), "bd");
-    let loaded = store
-        .provider
-        .load(Load {
-            instances: vec![LoadOne {
-                key,
-                execution: ExecutionId::FIRST,
-                next_event_id: EventId(2),
-            }],
-            history_page: bytes(1),
-            message_page: bytes(150),
-        })
-        .await
-        .expect("the store answers");
-    assert_eq!(texts(&loaded[0].as_ref().expect("it can be read").messages), "ab");
+    let loaded = load_with(&store, key, true, 150).await;
+    assert_eq!((loaded.history.len(), texts(&loaded.messages)), (1, "ab".to_owned()));
+}
+
+async fn load_with(store: &Handle<'_>, key: InstanceKey, history: bool, message_bytes: usize) -> Loaded {
+    let one = LoadOne {
+        key,
+        execution: ExecutionId::FIRST,
+        next_event_id: EventId(2),
+        history,
+    };
+    let load = Load {
+        instances: vec![one],
+        history_page: bytes(1),
+        message_page: bytes(message_bytes),
+    };
+    let mut loaded = store.provider.load(load).await.expect("the store answers");
+    loaded.remove(0).expect("it can be read")
+}
+
+/// A worker that has kept the code of an instance reads its messages, and none of its history.
+pub async fn of_an_instance_whose_code_was_kept_has_no_history(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.deliver("a", event("go", &large('a'))).await;
+    let loaded = load_with(&store, owned.key, false, 10_000).await;
+    assert_eq!((loaded.history.len(), texts(&loaded.messages)), (0, "a".to_owned()));
 }
 
 /// Messages that are no mail are read again until none is left. A request to cancel comes first, wherever it stands,

@@ -524,11 +524,13 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         heartbeats_over: Vec::new(),
         custom_status: None,
         state: Vec::new(),
+        answers: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,
+        wakes: false,
         time_ms: START_MS + 1,
     }
 }

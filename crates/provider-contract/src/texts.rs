@@ -1,13 +1,15 @@
 //! Texts of values are read row by row and replaced by others, while workers go on.
 
 use perdure_engine::{
-    CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody, StartConflict,
+    Answer, AnsweredAsk, CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, InstanceStart, MessageBody,
+    StartConflict,
 };
 use perdure_provider::{
-    AcquiredInstance, Heartbeat, Outcome, Reporter, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow,
-    TextTable, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AskState, Heartbeat, Outcome, Reporter, StoredText, TextChange, TextField, TextPage, TextRequest,
+    TextRow, TextTable, TurnCommit, WorkerId, Write,
 };
 
+use crate::asks::{answered, ask};
 use crate::state::set;
 use crate::store::{Handle, START_MS, Store, custom_status, end, event, instance, scheduled, started, turn};
 
@@ -27,13 +29,13 @@ impl Handle<'_> {
         self.provider.stored_texts(request).await.expect("the store answers")
     }
 
-    async fn texts(&self, table: TextTable) -> Vec<StoredText> {
+    pub(crate) async fn texts(&self, table: TextTable) -> Vec<StoredText> {
         let page = self.text_page(request(table)).await;
         assert_eq!(page.next, None);
         page.texts
     }
 
-    async fn replace(&self, changes: &[TextChange]) -> usize {
+    pub(crate) async fn replace(&self, changes: &[TextChange]) -> usize {
         let replaced = self.provider.replace_texts(changes.to_vec()).await;
         replaced.expect("the store answers")
     }
@@ -319,6 +321,52 @@ pub async fn are_replaced_below_a_running_worker(store: &Store) {
     store.commit(end(&owned, &worker, Some("output".into()))).await;
     assert_eq!(store.history(owned.key).await.len(), 6);
     assert_eq!(store.status("a").await.result, Some("output".into()));
+}
+
+/// The texts of answers come with their kinds and the ids of their asks.
+pub async fn of_answers_are_read_and_replaced(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let mut owned = store.owned("a", &worker).await;
+    store.batch(vec![ask("1"), ask("2"), ask("open")]).await;
+    let answers = vec![
+        answered("1"),
+        AnsweredAsk {
+            answer: Answer::Error(Some("2".into())),
+            ..answered("2")
+        },
+    ];
+    store.answer(&mut owned, &worker, answers).await;
+    let texts = store.texts(TextTable::Asks).await;
+    let shown: Vec<_> = texts
+        .iter()
+        .map(|text| {
+            (
+                text.kind.as_deref(),
+                text.name.as_deref(),
+                &*text.row.name,
+                text.text.as_deref(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (Some("Value"), Some("1"), "1", Some("1")),
+            (Some("Error"), Some("2"), "2", Some("2"))
+        ]
+    );
+    let changes: Vec<_> = texts
+        .iter()
+        .map(|text| change(TextTable::Asks, text, &format!("new {}", text.row.name)))
+        .collect();
+    assert_eq!(store.replace(&changes).await, 2);
+    assert_eq!(store.replace(&changes).await, 0);
+    let answers = [Answer::Value(Some("new 1".into())), Answer::Error(Some("new 2".into()))];
+    assert_eq!(
+        store.asks(["1", "2"]).await,
+        answers.map(|answer| Some(AskState::Answered(answer)))
+    );
 }
 
 /// The texts of a deleted instance are left to the sweep.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use perdure_engine::{EventRecord, ExecutionId};
 use perdure_provider::{
-    ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, Provider, ProviderError, Write,
+    AskName, ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, Provider,
+    ProviderError, Write,
 };
 
 use crate::codec::{self, TextCodec};
@@ -34,19 +35,20 @@ impl Inner {
         Ok(batch)
     }
 
-    /// Decodes the statuses in the outcomes of a batch.
-    pub(crate) async fn decode_outcomes(&self, outcomes: &mut [Outcome]) -> Result<(), ProviderError> {
+    /// Decodes the statuses and the answers in the outcomes of a batch.
+    pub(crate) async fn decode_outcomes(&self, batch: &[Write], outcomes: &mut [Outcome]) -> Result<(), ProviderError> {
         let mut values = Values::new();
-        for outcome in outcomes {
-            let outcome = match outcome {
-                Outcome::Started { turn: Some(turn), .. } => turn,
-                outcome => outcome,
-            };
-            if let Outcome::Committed {
-                status: Some(status), ..
-            } = outcome
-            {
-                values::of_status(status, &mut values);
+        for (write, outcome) in batch.iter().zip(outcomes) {
+            match (write, outcome) {
+                (Write::Ask(ask), Outcome::Asked { state }) => {
+                    let name = AskName {
+                        instance: ask.message.instance.clone(),
+                        ask: ask.id.clone(),
+                    };
+                    values::of_ask(&name, state, &mut values);
+                }
+                (_, Outcome::Started { turn: Some(turn), .. }) => of_committed(turn, &mut values),
+                (_, outcome) => of_committed(outcome, &mut values),
             }
         }
         codec::decode(&*self.codec, values).await
@@ -174,5 +176,15 @@ impl Inner {
             }
         }
         codec::decode(&*self.codec, values).await
+    }
+}
+
+/// Adds the values of the status in the outcome of a turn.
+fn of_committed<'a>(outcome: &'a mut Outcome, to: &mut Values<'a>) {
+    if let Outcome::Committed {
+        status: Some(status), ..
+    } = outcome
+    {
+        values::of_status(status, to);
     }
 }

@@ -148,6 +148,8 @@ impl Memory {
                 self.note_events(turn.key, turn.execution, &turn.events);
             }
             (Write::Message(message), Outcome::Delivered { key, .. }) => self.note(*key, &message.instance),
+            (Write::Ask(ask), Outcome::Delivered { key, .. }) => self.note(*key, &ask.message.instance),
+            (Write::StartWithMessage(both), Outcome::Delivered { key, .. }) => self.note(*key, &both.start.id),
             _ => {}
         }
     }

@@ -67,6 +67,11 @@ impl Place {
         Self::new(instance, None, format!("state:{name}"))
     }
 
+    /// Returns the place of an answer to an ask. `part` is `output` or `error`.
+    pub(crate) fn answer(instance: &Arc<str>, ask: &str, part: &str) -> Self {
+        Self::new(instance, None, format!("ask:{ask}:{part}"))
+    }
+
     pub(crate) fn mail(receiver: &Arc<str>, mailbox: &Mailbox) -> Self {
         let what = match mailbox {
             Mailbox::Event(name) => format!("event:{name}"),

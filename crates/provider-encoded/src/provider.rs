@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, AnswerListener, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
-    Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AnswerListener, AskName, AskState, ChangeListener, CheckRequest, Checked,
+    CommitDone, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
+    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
+    Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
+    TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -139,8 +139,8 @@ impl Provider for Encoded {
                                 for (write, outcome) in batch.iter().zip(&*outcomes) {
                                     inner.memory.note_outcome(write, outcome);
                                 }
-                                // The batch is written. A status that cannot be decoded now stays as it is stored.
-                                drop(inner.decode_outcomes(outcomes).await);
+                                // The batch is written. A value that cannot be decoded now stays as it is stored.
+                                drop(inner.decode_outcomes(&batch, outcomes).await);
                             }
                             tell(result).await;
                         };
@@ -379,6 +379,22 @@ impl Provider for Encoded {
                 codec::decode(&*inner.codec, values).await?;
             }
             Ok(state)
+        })
+        .await
+    }
+
+    async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move {
+            let mut states = store.asks(names.clone()).await?;
+            let mut values = Values::new();
+            for (name, state) in names.iter().zip(&mut states) {
+                if let Some(state) = state {
+                    values::of_ask(name, state, &mut values);
+                }
+            }
+            codec::decode(&*inner.codec, values).await?;
+            Ok(states)
         })
         .await
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    AttemptResult, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody, Payload, Settlement,
-    StateChange,
+    Answer, AnsweredAsk, AttemptResult, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody,
+    Payload, Settlement, StateChange,
 };
 use perdure_provider::{
-    AfterTurn, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, OpenWork, StateValue, Status, StoredState,
-    Task, TurnCommit, Write,
+    AfterTurn, AskName, AskState, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, OpenWork, StateValue,
+    Status, StoredState, Task, TurnCommit, Write,
 };
 use serde_json::Value as Json;
 
@@ -393,10 +393,30 @@ pub(crate) fn of_state<'a>(id: &Arc<str>, state: &'a mut StoredState, to: &mut V
     }
 }
 
+/// Adds the answer of an ask, if it has one.
+pub(crate) fn of_ask<'a>(name: &AskName, state: &'a mut AskState, to: &mut Values<'a>) {
+    if let AskState::Answered(answer) = state {
+        of_answer(&name.instance.as_str().into(), &name.ask, answer, to);
+    }
+}
+
+fn of_answer<'a>(id: &Arc<str>, ask: &str, answer: &'a mut Answer, to: &mut Values<'a>) {
+    let (part, payload) = match answer {
+        Answer::Value(value) => ("output", value),
+        Answer::Error(error) => ("error", error),
+    };
+    add(to, Place::answer(id, ask, part), payload);
+}
+
 pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<'a>) {
     match write {
         Write::Start(start) => of_start(start, names, to),
         Write::Message(message) => of_message(message, names, to),
+        Write::StartWithMessage(both) => {
+            of_start(&mut both.start, names, to);
+            of_message(&mut both.message, names, to);
+        }
+        Write::Ask(ask) => of_message(&mut ask.message, names, to),
         Write::Terminate(terminate) => {
             let id: Arc<str> = terminate.id.as_str().into();
             add(to, Place::termination(&id), &mut terminate.reason);
@@ -459,6 +479,9 @@ fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut 
         if let StateChange::Set { name, value } = change {
             add(to, Place::state(id, name), value);
         }
+    }
+    for AnsweredAsk { ask, answer } in &mut turn.answers {
+        of_answer(id, ask, answer, to);
     }
     if let Some(others) = &mut turn.cross_instance {
         for start in &mut others.starts {

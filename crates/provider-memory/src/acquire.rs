@@ -122,8 +122,9 @@ pub(crate) fn load(tables: &Tables, request: &Load, one: LoadOne) -> Loaded {
     let own = of_execution(key, execution);
     let heartbeats = tables.heartbeats.range(own.clone());
     let tasks = tables.tasks.range(own);
+    let read = || history::read(tables, key, execution, EventId::FIRST, request.history_page);
     Loaded {
-        history: history::read(tables, key, execution, EventId::FIRST, request.history_page),
+        history: if one.history { read() } else { Vec::new() },
         messages: inbox::of_instance(tables, key, None, request.message_page),
         heartbeats: heartbeats
             .map(|((_, _, scheduled), kept)| (*scheduled, kept.details.clone()))

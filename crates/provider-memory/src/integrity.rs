@@ -135,6 +135,7 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
         tables.heartbeats.iter().map(|((key, ..), _)| *key).collect(),
     );
     find("takeovers", tables.takeovers.iter().map(|(key, _)| *key).collect());
+    find("asks", tables.asks.iter().map(|((key, _), _)| *key).collect());
     find("state", tables.state.iter().map(|((key, _), _)| *key).collect());
     find("logs", tables.logs.iter().map(|((key, _), _)| *key).collect());
 }

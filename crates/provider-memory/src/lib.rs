@@ -17,6 +17,7 @@
 
 mod acquire;
 mod activity_sessions;
+mod asks;
 mod callbacks;
 mod change_notifier;
 mod deletion;

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
-    Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
-    StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AskName, AskState, Change, ChangeListener, CheckRequest, Checked, CommitDone,
+    Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
+    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
+    Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
+    StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -22,8 +22,8 @@ use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
-    acquire, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, state, stats, status,
-    suspicion, takeovers, tasks, texts, worker, write,
+    acquire, asks, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, state, stats,
+    status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -270,6 +270,10 @@ impl Provider for MemoryProvider {
 
     async fn open_work(&self, id: String) -> Result<Option<OpenWork>, ProviderError> {
         self.call(|tables| open_work::of(tables, &id))
+    }
+
+    async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
+        self.call(|tables| names.iter().map(|name| asks::read(tables, name)).collect())
     }
 
     async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {

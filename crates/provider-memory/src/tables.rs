@@ -8,6 +8,7 @@ use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq}
 use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, StateValue, Takeover, WorkerId};
 
 use crate::activity_sessions::SessionKey;
+use crate::asks::{AskKey, AskRow};
 use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
 use crate::state::ValueKey;
@@ -33,6 +34,7 @@ pub(crate) struct Tables {
     /// Sessions of activities that workers hold, by queue and name.
     pub(crate) sessions: Table<SessionKey, SessionRow>,
     pub(crate) state: Table<ValueKey, StateValue>,
+    pub(crate) asks: Table<AskKey, AskRow>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     /// The last takeovers of each instance that lived through any.
     pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
@@ -64,7 +66,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 13] = [
+        let tables: [&mut dyn Journal; 14] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -73,6 +75,7 @@ impl Tables {
             &mut self.tasks,
             &mut self.sessions,
             &mut self.state,
+            &mut self.asks,
             &mut self.logs,
             &mut self.takeovers,
             &mut self.workers,
@@ -158,6 +161,7 @@ impl Tables {
         self.heartbeats.remove_range(of_instance(key));
         self.tasks.remove_range(of_instance(key));
         crate::state::remove(self, key);
+        crate::asks::remove(self, key);
         crate::logs::remove(self, key);
         self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");

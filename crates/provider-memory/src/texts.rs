@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use perdure_engine::{EventId, EventKind, ExecutionId, MessageSeq};
+use perdure_engine::{Answer, EventId, EventKind, ExecutionId, MessageSeq};
 use perdure_provider::{
     InstanceKey, StoredMessage, StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable,
 };
@@ -50,6 +50,7 @@ fn rows<'t>(tables: &'t Tables, request: &'t TextRequest) -> Box<dyn Iterator<It
         TextTable::Messages => Box::new(messages(tables, request)),
         TextTable::Heartbeats => Box::new(heartbeats(tables, request)),
         TextTable::State => Box::new(state(tables, request)),
+        TextTable::Asks => Box::new(asks(tables, request)),
         TextTable::Instances => Box::new(instances(tables, request)),
         TextTable::History => Box::new(history(tables, request)),
     }
@@ -153,6 +154,29 @@ fn state<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item
     })
 }
 
+fn asks<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let after = (request.after.key, request.after.name.clone());
+    let rows = tables.asks.range((Bound::Excluded(after), Bound::Unbounded));
+    rows.map(move |((key, id), kept)| {
+        let row = TextRow {
+            name: id.clone(),
+            ..TextRow::of(*key)
+        };
+        let answer = kept.answer.as_ref().map(|(_, answer)| answer);
+        let kind = answer.map(|answer| match answer {
+            Answer::Value(_) => "Value".to_owned(),
+            Answer::Error(_) => "Error".to_owned(),
+        });
+        let found = row_without_texts(tables, &row).map(|found| StoredText {
+            kind,
+            name: Some(id.clone()),
+            text: wanted(request, answer.and_then(|answer| answer.payload().as_deref())),
+            ..found
+        });
+        (row, found)
+    })
+}
+
 fn history<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
     let rows = tables.history.range(range_of_events(request));
     rows.map(move |(at, event)| {
@@ -233,7 +257,15 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
             let at = (key, change.row.name.clone());
             tables.state.edit(&at, |kept| put(&mut kept.value)) == Some(true)
         }
-        (TextTable::Messages | TextTable::Heartbeats | TextTable::State, TextField::Other) => false,
+        (TextTable::Asks, TextField::Text) => {
+            let at = (key, change.row.name.clone());
+            let changed = tables.asks.edit(&at, |kept| match &mut kept.answer {
+                Some((_, Answer::Value(payload) | Answer::Error(payload))) => put(payload),
+                None => false,
+            });
+            changed == Some(true)
+        }
+        (TextTable::Messages | TextTable::Heartbeats | TextTable::State | TextTable::Asks, TextField::Other) => false,
         (TextTable::Instances, field) => {
             tables.instance(key).is_some()
                 && tables.edit(key, |row| match field {

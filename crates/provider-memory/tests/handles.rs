@@ -52,11 +52,13 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         heartbeats_over: Vec::new(),
         custom_status: None,
         state: Vec::new(),
+        answers: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,
         after: AfterTurn::Hold,
         tell_status: false,
+        wakes: false,
         time_ms: NOW_MS,
     }
 }

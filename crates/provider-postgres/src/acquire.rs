@@ -282,10 +282,13 @@ async fn read_rows(connection: &Connection, request: &Load) -> Result<LoadedRows
     let executions: Vec<i64> = request.instances.iter().map(|one| integer(one.execution.0)).collect();
     let limit = |limit: usize| P::Int(integer(limit as u64));
     let (history_page, message_page) = (request.history_page, request.message_page);
+    let wanted = || request.instances.iter().filter(|one| one.history);
+    let wanted_keys: Vec<i64> = wanted().map(|one| one.key.0).collect();
+    let wanted_executions: Vec<i64> = wanted().map(|one| integer(one.execution.0)).collect();
     let events = query!(
         HISTORY,
         { rows: limit(history_page.rows), bytes: limit(history_page.bytes) },
-        a { key: P::Ints(&keys), execution: P::Ints(&executions) }
+        a { key: P::Ints(&wanted_keys), execution: P::Ints(&wanted_executions) }
     );
     let messages = query!(
         MESSAGES,
@@ -394,6 +397,9 @@ fn rows_of<'r>(found: &HashMap<i64, Vec<&'r Row>>, one: &LoadOne) -> Vec<&'r Row
 }
 
 fn read_events(one: &LoadOne, rows: &[&Row], page: PageLimit) -> Result<Vec<EventRecord>, Failure> {
+    if !one.history {
+        return Ok(Vec::new());
+    }
     let mut events = Vec::with_capacity(rows.len());
     for row in rows {
         history::push_event(row, 1, one.key, EventId::FIRST, &mut events)?;

@@ -20,7 +20,9 @@ use crate::text::encode;
 macro_rules! remove_records {
     ($keys:literal) => {
         concat!(
-            "state AS (DELETE FROM {schema}.state WHERE instance_key IN (",
+            "asks AS (DELETE FROM {schema}.asks WHERE instance_key IN (",
+            $keys,
+            ")), state AS (DELETE FROM {schema}.state WHERE instance_key IN (",
             $keys,
             ")), logs AS (DELETE FROM {schema}.logs WHERE instance_key IN (",
             $keys,

@@ -184,13 +184,20 @@ impl Hosts {
         }
     }
 
-    /// Returns true if the connections go over a network without encryption.
-    pub(crate) fn is_open_to_all(&self) -> bool {
+    /// Returns a warning for the user if the connections go over a network without encryption.
+    pub(crate) fn warning(&self, location: &str) -> Option<String> {
         let state = self.state.lock();
-        state.current.as_ref().is_some_and(|server| match &server.address {
+        let is_open_to_all = state.current.as_ref().is_some_and(|server| match &server.address {
             Address::Tcp { ip, .. } => !ip.is_loopback() && !server.is_encrypted,
             #[cfg(unix)]
             Address::Unix { .. } => false,
+        });
+        is_open_to_all.then(|| {
+            format!(
+                "The Postgres store '{location}' is on another machine and its connections are not encrypted: others \
+                 on the network can read and change the data, and read passwords. Set sslmode=verify-full in the URL, \
+                 or `tls: true`."
+            )
         })
     }
 

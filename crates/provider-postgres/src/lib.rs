@@ -19,6 +19,7 @@
 mod acquire;
 mod activity_sessions;
 mod addresses;
+mod asks;
 mod auth;
 mod auth_stream;
 mod change_notifier;

@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, AnswerListener, Change, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
-    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
-    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
-    OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
-    StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AnswerListener, AskName, AskState, Change, ChangeListener, CheckRequest, Checked,
+    CommitDone, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
+    InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
+    Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
+    StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage,
+    TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -28,7 +28,7 @@ use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs, marks,
+    acquire, asks, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs, marks,
     open_work, overdue, schema, state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
@@ -89,14 +89,7 @@ impl PostgresProvider {
 
     /// Returns a warning for the user if the server is another machine and the connection is not encrypted.
     pub fn warning(&self) -> Option<String> {
-        self.connections.hosts.is_open_to_all().then(|| {
-            format!(
-                "The Postgres store '{}' is on another machine and its connections are not encrypted: others on the \
-                 network can read and change the data, and read passwords. Set sslmode=verify-full in the URL, or \
-                 `tls: true`.",
-                self.connections.location
-            )
-        })
+        self.connections.hosts.warning(&self.connections.location)
     }
 
     fn runtime(&self) -> &Runtime {
@@ -462,6 +455,11 @@ impl Provider for PostgresProvider {
 
     async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
         self.read_moment(move |connection| Box::pin(async move { state::read(connection, &request).await }))
+            .await
+    }
+
+    async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
+        self.read(move |connection| Box::pin(async move { asks::states(connection, &names).await }))
             .await
     }
 

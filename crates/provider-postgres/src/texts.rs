@@ -76,6 +76,15 @@ const STATE: &str = page!(
     "false",
     "NULL"
 );
+const ASKS: &str = page!(
+    "SELECT instance_key AS key, 0::bigint AS execution, 0::bigint AS number, id AS at, outcome AS kind, id AS name,
+     NULL::bigint AS of_execution,
+       NULL::bigint AS ref_id, answer AS text, NULL::text AS other
+     FROM {schema}.asks WHERE (instance_key, id) > ($key, $name COLLATE \"C\") AND $execution = 0 AND $number = 0
+     ORDER BY instance_key, id LIMIT $rows",
+    "false",
+    "NULL"
+);
 const INSTANCES: &str = page!(
     "SELECT key, 0::bigint AS execution, 0::bigint AS number, '' AS at, NULL::text AS kind, NULL::text AS name,
      NULL::bigint AS of_execution,
@@ -106,6 +115,7 @@ pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Resu
         TextTable::Messages => sql_with!(MESSAGES, PageParams),
         TextTable::Heartbeats => sql_with!(HEARTBEATS, PageParams),
         TextTable::State => sql_with!(STATE, PageParams),
+        TextTable::Asks => sql_with!(ASKS, PageParams),
         TextTable::Instances => sql_with!(INSTANCES, PageParams),
         TextTable::History => sql_with!(HISTORY, PageParams),
     };
@@ -181,7 +191,7 @@ macro_rules! replace {
     };
 }
 
-const REPLACE: [(TextTable, TextField, &str); 7] = [
+const REPLACE: [(TextTable, TextField, &str); 8] = [
     (
         TextTable::Messages,
         TextField::Text,
@@ -200,6 +210,11 @@ const REPLACE: [(TextTable, TextField, &str); 7] = [
         TextTable::State,
         TextField::Text,
         replace!("state", "value", "t.instance_key = c.key AND t.name = c.name"),
+    ),
+    (
+        TextTable::Asks,
+        TextField::Text,
+        replace!("asks", "answer", "t.instance_key = c.key AND t.id = c.name"),
     ),
     (
         TextTable::Instances,
@@ -232,7 +247,7 @@ const REPLACE: [(TextTable, TextField, &str); 7] = [
 ];
 
 /// The texts of the statements in [`REPLACE`].
-static REPLACE_SQL: LazyLock<[String; 7]> =
+static REPLACE_SQL: LazyLock<[String; 8]> =
     LazyLock::new(|| REPLACE.map(|(_, _, sql)| SqlBuilder::new('$', sql).arrays("c", Changes::COLUMNS).build()));
 
 /// Changes of one column as columns.

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::Ordering;
 
 use perdure_engine::MessageSeq;
-use perdure_provider::{Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
+use perdure_provider::{AfterTurn, Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
 
 use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
 
@@ -222,5 +222,58 @@ async fn transactions_are_written_once_or_fail_as_retryable() {
         "{outcomes:?}"
     );
     assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 4);
+    store.provider.close().await;
+}
+
+#[tokio::test]
+async fn wakes_are_written_once_or_fail_as_retryable() {
+    let store = Store::open().await;
+    // The first one prepares the statement, so that a cut loses the statement itself.
+    for (id, cut) in [
+        ("first", None),
+        ("lost", Some(Cut::Before)),
+        ("unheard", Some(Cut::After)),
+    ] {
+        let key = store.started(id).await;
+        let sleeps = TurnCommit {
+            events: Vec::new(),
+            after: AfterTurn::Release { wake_at_ms: None },
+            ..store.turn(key, 2)
+        };
+        assert_eq!(store.batch(turns([sleeps])).await, Ok(vec![COMMITTED]));
+        let wakes = |turn| TurnCommit {
+            epoch: Epoch(2),
+            wakes: true,
+            ..turn
+        };
+        let batch = turns([wakes(store.end(key, 2))]);
+        let written = match cut {
+            None => store.batch(batch).await,
+            Some(cut) => store.cut(cut, batch).await,
+        };
+        match written {
+            Ok(outcomes) => {
+                assert_ne!(cut, Some(Cut::Before));
+                let [
+                    Outcome::Committed {
+                        status: Some(status), ..
+                    },
+                ] = &outcomes[..]
+                else {
+                    panic!("it is written, with the status, not {outcomes:?}");
+                };
+                assert_eq!((status.status, &*status.id), (Status::Completed, id));
+            }
+            Err(error) => {
+                assert!(error.retryable(), "{error}");
+                assert_eq!(cut, Some(Cut::Before));
+                let again = store.batch(turns([wakes(store.turn(key, 2))])).await;
+                assert_eq!(again, Ok(vec![COMMITTED]), "nothing was written");
+            }
+        }
+        let second = store.batch(turns([wakes(store.turn(key, 2))])).await;
+        assert_eq!(second, Ok(vec![Outcome::Fenced]));
+    }
+    assert_eq!(store.events().await, 3 * 2);
     store.provider.close().await;
 }

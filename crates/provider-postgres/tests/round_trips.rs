@@ -135,11 +135,13 @@ impl Store {
             heartbeats_over: Vec::new(),
             custom_status: None,
             state: Vec::new(),
+            answers: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,
             after,
             tell_status: false,
+            wakes: false,
             time_ms: 2,
         };
         for execution in 1..executions {

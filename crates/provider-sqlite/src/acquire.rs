@@ -312,22 +312,32 @@ pub(crate) fn load(connection: &Connection, request: &Load) -> Result<Vec<Result
     Ok(loaded)
 }
 
-fn load_one(connection: &Connection, request: &Load, one: LoadOne) -> Result<Loaded, Failure> {
-    let LoadOne {
-        key,
-        execution,
-        next_event_id,
-    } = one;
-    let page = request.history_page;
-    let history = history::read(connection, key, execution, EventId::FIRST, page)?;
-    let recorded = next_event_id.0.saturating_sub(1);
+/// Reads the first page of a history, which must be whole.
+fn first_page(connection: &Connection, one: LoadOne, page: PageLimit) -> Result<Vec<EventRecord>, Failure> {
+    let history = history::read(connection, one.key, one.execution, EventId::FIRST, page)?;
+    let recorded = one.next_event_id.0.saturating_sub(1);
     let bytes = history.iter().map(EventRecord::bytes).sum();
     if recorded == 0 || !page.is_reached(history.len(), bytes) && (history.len() as u64) < recorded {
         return Err(Failure::corrupt(format!(
             "instance {} has {recorded} events, and some of them are missing",
-            key.0
+            one.key.0
         )));
     }
+    Ok(history)
+}
+
+fn load_one(connection: &Connection, request: &Load, one: LoadOne) -> Result<Loaded, Failure> {
+    let LoadOne {
+        key,
+        execution,
+        history,
+        ..
+    } = one;
+    let history = if history {
+        first_page(connection, one, request.history_page)?
+    } else {
+        Vec::new()
+    };
     let of_execution = params![key.0, integer(execution.0)];
     let heartbeats = connection
         .prepare_cached(

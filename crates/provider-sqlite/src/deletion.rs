@@ -38,6 +38,7 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
 
 /// Removes the rows that stay after the end of an instance, but its history.
 pub(crate) fn remove_records(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+    session.execute("DELETE FROM asks WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM state WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM logs WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM takeovers WHERE instance_key = ?1", params![key.0])?;

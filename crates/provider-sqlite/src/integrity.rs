@@ -233,12 +233,13 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 7] = [
+const ORPHANS: [(&str, &str); 8] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
     orphans!("heartbeats"),
     orphans!("takeovers"),
+    orphans!("asks"),
     orphans!("state"),
     orphans!("logs"),
 ];

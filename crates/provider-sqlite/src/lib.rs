@@ -1,18 +1,20 @@
 //! Perdure's store in a SQLite file or in memory: `perdure_provider::Provider` over `rusqlite`.
 //!
 //! Owns the tables (`migrations/`), the connections with their settings and the threads that use them. This crate knows
-//! neither orchestrations nor napi. The invariants P1 to P18 that comments cite are those of `perdure_provider`.
+//! neither orchestrations nor napi. The invariants P1 to P21 that comments cite are those of `perdure_provider`.
 //!
 //! - One thread writes. All jobs that wait become one `BEGIN IMMEDIATE` transaction and are answered when it is durable
 //!   (`writer.rs`). SQLite allows one writer only, and one writer makes the order of messages (P5) and the fences (P2)
 //!   simple.
 //! - Two threads read, each on a connection of its own. A store in memory is read by the writer.
 //! - Two processes may share a file. The provider waits for locks, and users see a lock only if it lasts for seconds.
-//!   Commits of the other process are noticed by `PRAGMA data_version`.
+//!   Commits of the other process are noticed by `PRAGMA data_version`, which an idle writer reads when the log was
+//!   written (`log_watch.rs`), and at intervals.
 //! - Times are compared with the store's clock alone (P9).
 
 mod acquire;
 mod activity_sessions;
+mod asks;
 mod backup;
 mod connection;
 mod deletion;
@@ -26,6 +28,7 @@ mod job;
 mod listeners;
 mod listing;
 mod locks;
+mod log_watch;
 mod logs;
 mod open_work;
 mod options;

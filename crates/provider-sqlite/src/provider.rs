@@ -9,13 +9,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredTasks, ChangeListener, CheckRequest, Checked, CommitDone, Epoch, ExecutionSummary,
-    ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
-    Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, OverdueRequest,
-    OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats,
-    StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
-    Write,
+    Acquire, Acquired, AcquiredTasks, AskName, AskState, ChangeListener, CheckRequest, Checked, CommitDone, Epoch,
+    ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
+    ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
+    OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
+    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
+    StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -31,8 +31,8 @@ use crate::session::Session;
 use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
-    acquire, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work, overdue,
-    state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
+    acquire, asks, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work,
+    overdue, state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -376,6 +376,10 @@ impl Provider for SqliteProvider {
 
     async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
         self.read(move |connection| state::read(connection, &request)).await
+    }
+
+    async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
+        self.read(move |connection| asks::states(connection, &names)).await
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {

@@ -26,6 +26,8 @@ pub(crate) enum Received<T> {
     Items(Vec<T>),
     /// No item in the given time.
     Idle,
+    /// No item, and a [`nudge`](Queue::nudge).
+    Nudged,
     /// No item, and none will come.
     Closed,
 }
@@ -54,7 +56,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Wakes the taking thread as if its time were up.
+    /// Wakes the taking thread if it waits for items.
     pub(crate) fn nudge(&self) {
         self.state.lock().nudged = true;
         self.ready.notify_all();
@@ -86,7 +88,7 @@ impl<T> Queue<T> {
                 return Received::Closed;
             }
             if std::mem::take(&mut state.nudged) {
-                return Received::Idle;
+                return Received::Nudged;
             }
             match max_wait {
                 None => self.ready.wait(&mut state),

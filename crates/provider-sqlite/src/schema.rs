@@ -63,6 +63,8 @@ const PROBES: &[&str] = &[
     "SELECT * FROM heartbeats ORDER BY instance_key, execution, event_id LIMIT 1",
     "SELECT * FROM takeovers INDEXED BY takeovers_instance ORDER BY instance_key LIMIT 1",
     "SELECT * FROM state ORDER BY instance_key, name LIMIT 1",
+    "SELECT * FROM asks ORDER BY instance_key, id LIMIT 1",
+    "SELECT number FROM asks INDEXED BY asks_answered WHERE number IS NOT NULL ORDER BY instance_key LIMIT 1",
     "SELECT * FROM logs ORDER BY instance_key, execution, event_id, line LIMIT 1",
     "SELECT time FROM logs INDEXED BY logs_time ORDER BY time LIMIT 1",
 ];

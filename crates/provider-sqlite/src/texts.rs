@@ -70,6 +70,16 @@ const STATE: &str = page!(
      WHERE (s.instance_key, s.name) > (?1, ?7) AND ?2 = 0 AND ?3 = 0",
     "s.instance_key, s.name"
 );
+const ASKS: &str = page!(
+    "a.instance_key, 0, 0",
+    "a.outcome, a.id, NULL, NULL",
+    "NULL",
+    "a.answer",
+    "NULL",
+    "asks a LEFT JOIN instances i ON i.key = a.instance_key
+     WHERE (a.instance_key, a.id) > (?1, ?7) AND ?2 = 0 AND ?3 = 0",
+    "a.instance_key, a.id"
+);
 const INSTANCES: &str = page!(
     "i.key, 0, 0",
     "NULL, NULL, NULL, NULL",
@@ -97,6 +107,7 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
         TextTable::Messages => MESSAGES,
         TextTable::Heartbeats => HEARTBEATS,
         TextTable::State => STATE,
+        TextTable::Asks => ASKS,
         TextTable::Instances => INSTANCES,
         TextTable::History => HISTORY,
     })?;
@@ -139,7 +150,7 @@ fn row(table: TextTable, found: &Row<'_>) -> rusqlite::Result<TextRow> {
         execution: number(found, 1)?,
         number: number(found, 2)?,
         name: match table {
-            TextTable::State => found.get(5)?,
+            TextTable::State | TextTable::Asks => found.get(5)?,
             _ => String::new(),
         },
     })
@@ -186,7 +197,12 @@ pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Resu
             (TextTable::State, TextField::Text) => {
                 "UPDATE state SET value = ?5 WHERE instance_key = ?1 AND ?2 = 0 AND ?3 = 0 AND value = ?4 AND name = ?6"
             }
-            (TextTable::Messages | TextTable::Heartbeats | TextTable::State, TextField::Other) => continue,
+            (TextTable::Asks, TextField::Text) => {
+                "UPDATE asks SET answer = ?5 WHERE instance_key = ?1 AND ?2 = 0 AND ?3 = 0 AND answer = ?4 AND id = ?6"
+            }
+            (TextTable::Messages | TextTable::Heartbeats | TextTable::State | TextTable::Asks, TextField::Other) => {
+                continue;
+            }
             (TextTable::Instances, TextField::Text) => {
                 "UPDATE instances SET custom_status = ?5 WHERE key = ?1 AND ?2 = 0 AND ?3 = 0 AND custom_status = ?4
                  AND ?6 = ''"

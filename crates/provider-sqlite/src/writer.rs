@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use perdure_provider::{Clock, ProviderError, ProviderErrorKind};
 use rusqlite::Connection;
@@ -19,9 +20,10 @@ use crate::connection::{BusyLimit, WriterConnection, log_of};
 use crate::error::Failure;
 use crate::job::Job;
 use crate::listeners::Listeners;
+use crate::log_watch::LogWatch;
 use crate::options::{
-    CHECKPOINT_TRIES_MAX, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX, TRANSACTION_WRITES_MAX, WAL_BYTES_MAX,
-    WAL_CHECK_EVERY,
+    CHECKPOINT_TRIES_MAX, COMMIT_EXPECTED_EVERY, COMMIT_EXPECTED_TRIES, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX,
+    TRANSACTION_WRITES_MAX, WAL_BYTES_MAX, WAL_CHECK_EVERY, WATCH_AFTER,
 };
 use crate::queue::{Queue, Received};
 use crate::readers::Readers;
@@ -40,7 +42,7 @@ pub(crate) struct Shared {
 }
 
 /// Runs the writer thread. It ends when the queue is closed and empty; the readers end with it.
-pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc<Readers>>) {
+pub(crate) fn run(writer: WriterConnection, shared: &Arc<Shared>, readers: Option<Arc<Readers>>) {
     let WriterConnection {
         connection,
         busy_limit,
@@ -53,6 +55,10 @@ pub(crate) fn run(writer: WriterConnection, shared: &Shared, readers: Option<Arc
             busy_limit,
             shared,
             log: Log::of(shared),
+            log_watch: shared
+                .file
+                .as_ref()
+                .and_then(|file| LogWatch::new(log_of(file), shared)),
         }
         .serve(),
         Err(failure) => refuse_all(shared, &failure.named(&shared.location)),
@@ -88,25 +94,91 @@ struct Writer<'c> {
     busy_limit: BusyLimit,
     shared: &'c Shared,
     log: Option<Log>,
+    /// `None` if the store is in memory, or the system watches no files.
+    log_watch: Option<LogWatch>,
+}
+
+/// The next event that an idle writer expects.
+///
+/// | from | on | to |
+/// |---|---|---|
+/// | any | own jobs | `Own` |
+/// | `Own` | idle for [`WATCH_AFTER`] | `Watching`: the watch is set, and then the writer looks |
+/// | `Watching` | idle for [`FOREIGN_CHANGE_EVERY`] | `Watching`, likewise |
+/// | `Watching` | a write to the log | `Commit` |
+/// | `Commit` | looked, and there is a commit | `Own` |
+/// | `Commit` | looked in vain [`COMMIT_EXPECTED_TRIES`] times | `Watching` |
+#[derive(Clone, Copy)]
+enum Expected {
+    /// More jobs: each looks for foreign commits itself.
+    Own,
+    /// A write to the log.
+    Watching,
+    /// A commit, after a write to the log. So many looks are left.
+    Commit(u32),
+}
+
+impl Expected {
+    /// Returns the time without jobs after which the writer looks for foreign commits.
+    const fn look_after(self) -> Duration {
+        match self {
+            Self::Own => WATCH_AFTER,
+            Self::Watching => FOREIGN_CHANGE_EVERY,
+            Self::Commit(_) => COMMIT_EXPECTED_EVERY,
+        }
+    }
+
+    /// Returns the expectation after a nudge. One that comes after own jobs was caused by them.
+    const fn nudged(self) -> Self {
+        match self {
+            Self::Watching => Self::Commit(COMMIT_EXPECTED_TRIES),
+            Self::Own | Self::Commit(_) => self,
+        }
+    }
 }
 
 impl Writer<'_> {
     fn serve(&mut self) {
+        let mut expected = Expected::Own;
         loop {
             let watching = self.shared.file.is_some() && self.shared.listeners.any();
             let (mut jobs, mut writes) = (0, 0);
-            let received = self.shared.queue.take(watching.then_some(FOREIGN_CHANGE_EVERY), |job| {
-                let fits = jobs < TRANSACTION_JOBS_MAX && writes < TRANSACTION_WRITES_MAX;
-                jobs += 1;
-                writes += job.writes();
-                fits
-            });
+            let received = self
+                .shared
+                .queue
+                .take(watching.then_some(expected.look_after()), |job| {
+                    let fits = jobs < TRANSACTION_JOBS_MAX && writes < TRANSACTION_WRITES_MAX;
+                    jobs += 1;
+                    writes += job.writes();
+                    fits
+                });
             match received {
-                Received::Items(group) => self.write(group),
-                Received::Idle => self.check_foreign_changes(),
+                Received::Items(group) => {
+                    self.write(group);
+                    expected = Expected::Own;
+                }
+                Received::Idle => expected = self.look(expected),
+                Received::Nudged => expected = expected.nudged(),
                 Received::Closed => return,
             }
         }
+    }
+
+    /// Looks for commits of other processes. The watch is set before that, so that no commit is missed.
+    fn look(&mut self, expected: Expected) -> Expected {
+        if let Expected::Commit(left @ 1..) = expected {
+            let has_come = self.check_foreign_changes();
+            return if has_come {
+                Expected::Own
+            } else {
+                Expected::Commit(left - 1)
+            };
+        }
+        if let Some(watch) = &mut self.log_watch {
+            watch.set();
+        }
+        self.check_foreign_changes();
+        Expected::Watching
     }
 
     fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
@@ -182,11 +254,13 @@ impl Writer<'_> {
     /// Asks whether another process wrote. The writer's own connection is asked, because SQLite counts only the commits
     /// of other connections there. No foreign commit is missed while this thread writes, because then the thread holds
     /// the lock.
-    fn check_foreign_changes(&mut self) {
+    fn check_foreign_changes(&mut self) -> bool {
         // An error comes again with the next write, and is reported there.
-        if self.session.foreign_commit().unwrap_or(true) {
+        let has_come = self.session.foreign_commit().unwrap_or(true);
+        if has_come {
             self.tell_listeners();
         }
+        has_come
     }
 
     fn tell_listeners(&self) {

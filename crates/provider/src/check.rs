@@ -1,8 +1,8 @@
 //! Checks of writes that no store may take. Such a write is refused before anything is written.
 
-use perdure_engine::{EventId, EventKind, EventRecord};
+use perdure_engine::{EventId, EventKind, EventRecord, MessageBody};
 
-use crate::{AfterTurn, InstanceKey, NewInstance, Status, TurnCommit};
+use crate::{AfterTurn, Ask, InstanceKey, NewInstance, OnConflict, StartWithMessage, Status, TurnCommit};
 
 /// A write that is a defect of its caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +26,18 @@ pub enum BadWrite {
     /// A start whose first turn is not that of the execution which it starts.
     #[error("a first turn that does not fit its start")]
     FirstTurn,
+    /// A message with a start that is not the start of its receiver, or that does more than that.
+    #[error("a message for '{receiver}' with a start that does not fit it")]
+    StartWithMessage {
+        /// Id of the receiver.
+        receiver: String,
+    },
+    /// An ask whose message is not mail for the queue of asks.
+    #[error("an ask of '{receiver}' that is no mail for its asks")]
+    Ask {
+        /// Id of the receiver.
+        receiver: String,
+    },
 }
 
 /// The result of a terminal event.
@@ -70,13 +82,52 @@ impl NewInstance {
     }
 }
 
+impl StartWithMessage {
+    /// Checks that the start is that of the receiver and has no claim, that it terminates nothing, and that the message
+    /// is mail.
+    ///
+    /// # Errors
+    ///
+    /// The start or the message does not fit, which is a defect of the caller.
+    pub fn check(&self) -> Result<(), BadWrite> {
+        let Self { start, message } = self;
+        let fits = start.id == message.instance
+            && start.claim.is_none()
+            && start.first_turn.is_none()
+            && start.on_conflict != OnConflict::TerminateAndRestart
+            && matches!(message.body, MessageBody::Mail { .. });
+        if fits {
+            return start.check();
+        }
+        Err(BadWrite::StartWithMessage {
+            receiver: message.instance.clone(),
+        })
+    }
+}
+
+impl Ask {
+    /// Checks that the message is mail for the queue of asks.
+    ///
+    /// # Errors
+    ///
+    /// The message is another one, which is a defect of the caller.
+    pub fn check(&self) -> Result<(), BadWrite> {
+        match &self.message.body {
+            MessageBody::Mail { mailbox, .. } if mailbox.holds_asks() => Ok(()),
+            _ => Err(BadWrite::Ask {
+                receiver: self.message.instance.clone(),
+            }),
+        }
+    }
+}
+
 impl TurnCommit {
     /// Checks a turn. Returns the id after its last event.
     ///
     /// # Errors
     ///
-    /// The event ids have a gap, the terminal event is not the last one, not the only one or does not fit `after`, or
-    /// the turn consumed a message that its worker has not seen.
+    /// The event ids have a gap, the terminal event is not the last one, not the only one or does not fit `after`, the
+    /// turn consumed a message that its worker has not seen, or it wakes its instance and consumed a message.
     pub fn check(&self) -> Result<EventId, BadWrite> {
         let refuse = |what: String| Err(BadWrite::Turn { key: self.key, what });
         let mut next = self.next_event_id;
@@ -111,6 +162,9 @@ impl TurnCommit {
         }
         if self.consumed.iter().any(|seq| *seq > self.seen) {
             return refuse("consumed a message that its worker has not seen".into());
+        }
+        if self.wakes && !self.consumed.is_empty() {
+            return refuse("wakes its instance and consumed a message, which would have woken it".into());
         }
         Ok(next)
     }

@@ -287,12 +287,14 @@ pub struct LoadOne {
     pub execution: ExecutionId,
     /// Id that the next event of the execution gets.
     pub next_event_id: EventId,
+    /// True if the first page of the history is wanted. A worker that has kept the code of the instance needs none.
+    pub history: bool,
 }
 
 /// The stored data of an instance, all of it as of some moment after the request.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// First page of the history.
+    /// First page of the history, if it is wanted.
     pub history: Vec<EventRecord>,
     /// The messages that wait for the instance, or the oldest of them.
     pub messages: MessagePage,
@@ -310,6 +312,7 @@ impl AcquiredInstance {
             key: self.key,
             execution: self.execution,
             next_event_id: self.next_event_id,
+            history: true,
         }
     }
 

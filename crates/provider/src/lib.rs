@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P19.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P22.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -55,7 +55,17 @@
 //! - **P19** The state of an instance has the values that its turns left, over all executions. A turn that changes
 //!   values raises the version of the state by one, and each value that it sets has that version. The state stays until
 //!   the instance is deleted or replaced.
+//! - **P20** A turn that [wakes](TurnCommit::wakes) its instance acquires it in the same commit, due or not: the epoch
+//!   rises by one, and what the turn does not release is its worker's. It is fenced off, and changes nothing, unless
+//!   the instance is `Running`, has no owner and no message, was acquired last in the epoch before, and the worker is
+//!   registered.
+//! - **P21** A [`StartWithMessage`] is a start, and then a message, in one commit. A start whose id is in use changes
+//!   nothing. The outcome is that of the message.
+//! - **P22** An [`Ask`] is a message, and a row that lives until its receiver is deleted or replaced, or until
+//!   [`ANSWERS_KEPT`] later asks of the receiver were answered. A second ask of its id changes nothing. The answer is
+//!   written with the turn that gives it, once. An ask without an answer has ended when its receiver has.
 
+mod ask;
 mod change;
 mod check;
 mod clock;
@@ -85,6 +95,7 @@ mod worker;
 mod wrapper;
 mod write;
 
+pub use ask::{ANSWERS_KEPT, Ask, AskName, AskState};
 pub use change::{Change, Receiving};
 pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -131,6 +142,6 @@ pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId,
 pub use wrapper::{InnerCall, ProviderWrapper};
 pub use write::{
     AfterTurn, CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart, Heartbeat,
-    NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance, Reporter, StatusChange,
-    Suspend, Terminate, TurnCommit, Write,
+    NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance, Reporter,
+    StartWithMessage, StatusChange, Suspend, Terminate, TurnCommit, Write,
 };

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox};
 
 use crate::{
-    Acquire, Acquired, AcquiredTasks, Change, CheckRequest, Checked, Epoch, ExecutionSummary, ExecutionsRequest,
-    Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest, Load, Loaded,
-    LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest, OverdueWork,
-    PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost,
-    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Acquire, Acquired, AcquiredTasks, AskName, AskState, Change, CheckRequest, Checked, Epoch, ExecutionSummary,
+    ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
+    Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
+    OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
+    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, TakenOver, Takeover,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -186,6 +186,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// Returns the state of an instance, or one value of it; `None`: there is no instance of that id.
     async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError>;
+
+    /// Returns the state of each ask, in the order given; `None` where there is no such ask. The answer covers only the
+    /// first asks, but at least one, if the answers of more would exceed [`LIST_BYTES_MAX`](crate::LIST_BYTES_MAX)
+    /// bytes. The caller is to ask again for the others.
+    async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError>;
 
     /// Returns lines that the code of an instance logged, in order; `None`: there is no instance of that id.
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError>;

@@ -11,6 +11,8 @@ pub enum TextTable {
     Heartbeats,
     /// Values of the states of instances.
     State,
+    /// Answers of asks.
+    Asks,
     /// Custom statuses, and reports of suspensions, which may hold a given reason.
     Instances,
     /// Payloads of events, and the `meta` of the first event of an execution, which may hold a custom status and a
@@ -20,10 +22,11 @@ pub enum TextTable {
 
 impl TextTable {
     /// Every table, in the order in which values move from one to the next.
-    pub const ALL: [TextTable; 5] = [
+    pub const ALL: [TextTable; 6] = [
         Self::Messages,
         Self::Heartbeats,
         Self::State,
+        Self::Asks,
         Self::Instances,
         Self::History,
     ];
@@ -35,6 +38,7 @@ impl TextTable {
             Self::Messages => "messages",
             Self::Heartbeats => "heartbeats",
             Self::State => "state",
+            Self::Asks => "asks",
             Self::Instances => "instances",
             Self::History => "history",
         }
@@ -56,7 +60,7 @@ pub struct TextRow {
     pub execution: u64,
     /// Id of an event, schedule of a heartbeat, or number of a message; otherwise 0.
     pub number: u64,
-    /// Name of a value of a state; otherwise empty.
+    /// Name of a value of a state, or id of an ask; otherwise empty.
     pub name: String,
 }
 
@@ -100,7 +104,7 @@ pub struct StoredText {
     pub row: TextRow,
     /// Id of the instance. Rows of deleted instances are passed over.
     pub instance: String,
-    /// Kind of the event or of the message.
+    /// Kind of the event or of the message, or of an answer: `Value` or `Error`.
     pub kind: Option<String>,
     /// Name of the event, of the message or of the value.
     pub name: Option<String>,
@@ -110,7 +114,7 @@ pub struct StoredText {
     pub ref_id: Option<u64>,
     /// The `meta` of the event that scheduled the child, if the event or message is the end of a child.
     pub scheduled: Option<String>,
-    /// The payload, the details or the custom status, if it is wanted.
+    /// The payload, the details, the answer or the custom status, if it is wanted.
     pub text: Option<String>,
     /// The `meta` of an event, or the report of a suspension.
     pub other: Option<String>,

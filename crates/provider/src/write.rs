@@ -1,9 +1,10 @@
 //! The writes to a store on the hot path, and their outcomes.
 
-use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload, StateChange};
+use perdure_engine::{AnsweredAsk, EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload, StateChange};
 
 use crate::{
-    Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, TurnLogs, WorkerId,
+    Ask, AskState, Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, TurnLogs,
+    WorkerId,
 };
 
 /// One write. It is atomic by itself.
@@ -13,6 +14,10 @@ pub enum Write {
     Start(Box<NewInstance>),
     /// Puts a message into an instance's mailbox.
     Message(NewMessage),
+    /// Puts a message into the mailbox of an instance, and starts the instance before if it is absent (P21).
+    StartWithMessage(Box<StartWithMessage>),
+    /// Puts an ask into the mailbox of an instance, unless the instance has an ask of that id (P22).
+    Ask(Box<Ask>),
     /// Ends an instance at once, with any owner or none.
     Terminate(Terminate),
     /// Holds an instance until it is resumed, with any owner or none.
@@ -49,12 +54,10 @@ impl Write {
     #[must_use]
     pub fn payload_bytes(&self) -> usize {
         match self {
-            Write::Start(instance) => {
-                instance.first_event.bytes()
-                    + len(&instance.tags)
-                    + instance.first_turn.as_deref().map_or(0, TurnCommit::payload_bytes)
-            }
+            Write::Start(instance) => instance.payload_bytes(),
             Write::Message(message) => message.body.bytes(),
+            Write::StartWithMessage(both) => both.start.payload_bytes() + both.message.body.bytes(),
+            Write::Ask(ask) => ask.message.body.bytes(),
             Write::Suspend(suspend) => suspend.report.len(),
             Write::Terminate(terminate) => len(&terminate.reason),
             Write::Resume { .. } | Write::Delete { .. } => 0,
@@ -97,6 +100,11 @@ pub struct NewInstance {
 }
 
 impl NewInstance {
+    fn payload_bytes(&self) -> usize {
+        let first_turn = self.first_turn.as_deref().map_or(0, TurnCommit::payload_bytes);
+        self.first_event.bytes() + len(&self.tags) + first_turn
+    }
+
     /// Returns the termination of the instance that the start replaces.
     #[must_use]
     pub fn termination(&self) -> Terminate {
@@ -147,6 +155,15 @@ pub struct NewMessage {
     pub unread_max: Option<u64>,
     /// Now, ms since 1970.
     pub time_ms: i64,
+}
+
+/// A message, with the start of its receiver. The outcome is that of the message.
+#[derive(Clone, Debug)]
+pub struct StartWithMessage {
+    /// The start. It has no claim and no first turn, and never terminates an instance.
+    pub start: NewInstance,
+    /// Mail for the instance of the same id.
+    pub message: NewMessage,
 }
 
 /// A request of a worker to release an instance that it does not run.
@@ -211,6 +228,8 @@ pub struct TurnCommit {
     pub custom_status: Option<StatusChange>,
     /// Values of the state that changed, each name once.
     pub state: Vec<StateChange>,
+    /// Asks that the turn answers, each once (P22).
+    pub answers: Vec<AnsweredAsk>,
     /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is
     /// none. A turn that suspends the instance leaves the text of the turn before it.
     pub open_work: Option<String>,
@@ -222,6 +241,9 @@ pub struct TurnCommit {
     pub after: AfterTurn,
     /// True if a client waits for the result of the turn: the answer then holds the status after it.
     pub tell_status: bool,
+    /// True if the turn acquires its instance, which sleeps in the store (P20). `epoch` is the one after that of its
+    /// last acquisition, and the turn consumes no message of the store.
+    pub wakes: bool,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
@@ -232,6 +254,7 @@ impl TurnCommit {
     pub const fn changes_status(&self) -> bool {
         self.custom_status.is_some()
             || !self.state.is_empty()
+            || !self.answers.is_empty()
             || matches!(self.after, AfterTurn::End { .. } | AfterTurn::Suspend { .. })
     }
 
@@ -245,9 +268,10 @@ impl TurnCommit {
         // Effects on other instances are also in the events, and are written a second time.
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
         let state: usize = self.state.iter().map(StateChange::bytes).sum();
+        let answers: usize = self.answers.iter().map(AnsweredAsk::bytes).sum();
         let open_work = self.open_work.as_ref().map_or(0, String::len);
         let logs = self.logs.as_ref().map_or(0, |logs| logs.bytes());
-        after + status + state + open_work + logs + events * if self.cross_instance.is_some() { 2 } else { 1 }
+        after + status + state + answers + open_work + logs + events * if self.cross_instance.is_some() { 2 } else { 1 }
     }
 }
 
@@ -393,6 +417,11 @@ pub enum Outcome {
         seq: MessageSeq,
         /// Owner of the instance; `None`: the instance is due now, for the first worker that acquires it.
         owner: Option<WorkerId>,
+    },
+    /// The instance has an ask of that id. Nothing changed.
+    Asked {
+        /// State of that ask.
+        state: AskState,
     },
     /// The mailbox holds as many messages as the sender allows. Nothing changed.
     MailboxFull {

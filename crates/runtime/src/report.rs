@@ -46,7 +46,11 @@ impl Report {
             let message = report["message"].as_str().unwrap_or_default();
             report["message"] = format!("{message}\n{source}").into();
         }
-        Self::other(report)
+        let is_mismatch = report["code"] == "NONDETERMINISM";
+        Self {
+            error: report,
+            is_mismatch,
+        }
     }
 
     /// Reports another problem that keeps the instance from going on: its code cannot be run, or its history cannot be

@@ -251,7 +251,7 @@ impl Shared {
         );
         self.log_for(&poison_pill, Level::Error, message);
         self.metrics.ended(&poison_pill.name, Status::Suspended, None);
-        self.store.watch.mark_changed(&poison_pill.id);
+        self.store.mark_changed(&poison_pill.id);
         if self.reports_ends.load(Ordering::Relaxed) {
             let ended = EndedInstance {
                 instance_id: poison_pill.id,

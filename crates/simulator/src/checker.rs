@@ -7,17 +7,19 @@ mod rows;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use perdure_engine::{
-    CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq, StateValues,
-    TerminationEvent,
+    Answer, CommandEvent, DeliveryEvent, Event, EventId, EventKind, EventRecord, ExecutionId, Mailbox, MessageSeq,
+    StateValues, TerminationEvent,
 };
-use perdure_provider::{InstanceKey, InstanceStatus, PageLimit, Provider, StateRequest, Status, StoredState};
+use perdure_provider::{
+    AskName, AskState, InstanceKey, InstanceStatus, PageLimit, Provider, StateRequest, Status, StoredState,
+};
 #[cfg(test)]
 pub(crate) use replay::OnEngine;
 use replay::{Replayed, replay};
 pub(crate) use rows::{leftovers, rows};
 
 use crate::cleanup;
-use crate::code::program_of;
+use crate::code::{instance_of, is_refused, program_of};
 use crate::fibers::Rules;
 use crate::plan::Plan;
 use crate::program::{Kind, Origin, PlannedMessage, Program, output};
@@ -103,6 +105,45 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
     // Stores number instances as they like.
     records.sort_by(|one, other| one.status.id.cmp(&other.status.id));
     records
+}
+
+/// S30: what a client was told of its ask stands in the store, and each accepted ask has its answer.
+pub(crate) async fn asks(provider: &dyn Provider, requests: &Requests, witness: &Witness, records: &[Record]) {
+    let read = async |instance: &str, ask: i64| {
+        let name = AskName {
+            instance: instance.to_owned(),
+            ask: ask.to_string(),
+        };
+        let states = provider.asks(vec![name]).await;
+        states.expect("the store answers").pop().flatten()
+    };
+    for (ask, (program, told)) in &requests.told {
+        let stored = read(&instance_of(*program), *ask).await;
+        if stored.as_ref() != Some(told) {
+            witness.report(format!(
+                "S30: ask {ask} was answered {told:?}, and {stored:?} is stored"
+            ));
+        }
+    }
+    for record in records {
+        let id = &record.status.id;
+        for ask in record.histories.iter().flatten().filter_map(accepted_ask) {
+            let stored = read(id, ask).await;
+            if is_refused(ask) || !matches!(stored, Some(AskState::Answered(Answer::Value(_)))) {
+                witness.report(format!("S30: {id} has accepted ask {ask}, and {stored:?} is stored"));
+            }
+        }
+    }
+}
+
+/// Returns the ask that an event records.
+fn accepted_ask(event: &EventRecord) -> Option<i64> {
+    match event.clone().into_event() {
+        Ok(Event::Delivery(DeliveryEvent::MessageReceived { mailbox, payload })) if mailbox.holds_asks() => {
+            payload?.parse().ok()
+        }
+        _ => None,
+    }
 }
 
 /// Checks the invariants of the module. Violations are reported to the witness.

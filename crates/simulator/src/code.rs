@@ -1,12 +1,15 @@
 //! The code of one execution: a program, interpreted as the driver runs a generator.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{
-    ActivityOptions, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Payload, Refusal,
-    RetryPolicy, StartConflict, StateChange,
+    ActivityOptions, Answer, Awaited, Command, Delivery, EventId, InstanceStart, Mailbox, Outcome as End, Payload,
+    Refusal, RetryPolicy, StartConflict, StateChange,
 };
+
+use perdure_runtime::RuntimeError;
 
 use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
 use crate::program::{
@@ -40,6 +43,14 @@ const TIMEOUT_MS: u64 = 700;
 const HEARTBEAT_MS: u64 = 5_000;
 /// The number of times that a message is sent to an instance that does not exist.
 const SENDS_MAX: u32 = 300;
+
+/// The error of an ask that is refused.
+pub(crate) const REFUSED: &str = "refused";
+
+/// True if every program refuses an ask.
+pub(crate) const fn is_refused(ask: i64) -> bool {
+    ask % 3 == 0
+}
 
 /// The facts about an execution.
 #[derive(Clone, Debug)]
@@ -83,6 +94,9 @@ pub(crate) fn mailbox_of(feed: &PlannedMessage) -> Mailbox {
 pub(crate) struct Code {
     fibers: Fibers,
     facts: Rc<ExecutionFacts>,
+    calls: Rc<dyn Calls>,
+    /// Number of asks that the execution has accepted.
+    accepted: Cell<u32>,
 }
 
 #[derive(Clone)]
@@ -104,11 +118,16 @@ impl Code {
         let fibers = fibers_of(&facts, &calls);
         let context = Context {
             facts: Rc::clone(&facts),
-            calls,
+            calls: Rc::clone(&calls),
             fibers: fibers.clone(),
         };
         fibers.spawn(context.program());
-        Self { fibers, facts }
+        Self {
+            fibers,
+            facts,
+            calls,
+            accepted: Cell::new(0),
+        }
     }
 
     /// Runs until all fibers wait, or the code has ended. Returns the end.
@@ -145,7 +164,30 @@ impl Code {
     }
 
     pub(crate) fn deliver(&self, delivery: Delivery) -> Result<(), Stop> {
-        self.fibers.deliver(delivery)
+        match delivery {
+            Delivery::Asked { payload } => self.asked(number_in(payload)).map_err(refused),
+            Delivery::Message { mailbox, payload } if mailbox.holds_asks() => {
+                self.answer(number_in(payload)).map_err(refused)
+            }
+            delivery => self.fibers.deliver(delivery),
+        }
+    }
+
+    /// Accepts an ask, and answers it, or refuses it.
+    fn asked(&self, ask: i64) -> Result<(), RuntimeError> {
+        if is_refused(ask) {
+            return self.calls.refuse_ask(ask.to_string(), Some(REFUSED.into()));
+        }
+        self.calls.accept_ask()?;
+        self.answer(ask)
+    }
+
+    /// Answers an accepted ask. The answer depends on the asks before it, so that it is another one if it is given a
+    /// second time in another order.
+    fn answer(&self, ask: i64) -> Result<(), RuntimeError> {
+        self.accepted.set(self.accepted.get() + 1);
+        let answer = format!("{ask} is {} of {}", self.accepted.get(), self.facts.round);
+        self.calls.answer_ask(ask.to_string(), Answer::Value(Some(answer)))
     }
 
     /// The rules of its fibers, unless they have made no difference.

@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use perdure_engine::{Awaited, Bug, Command, Delivery, EventId, Mailbox, Payload, StateChange, is_planted};
+use perdure_engine::{Answer, Awaited, Bug, Command, Delivery, EventId, Mailbox, Payload, StateChange, is_planted};
 use perdure_runtime::RuntimeError;
 use state::{Fiber, State};
 
@@ -65,6 +65,9 @@ pub(crate) trait Calls {
     fn set_status(&self, value: Payload) -> Result<(), RuntimeError>;
     fn change_state(&self, change: &StateChange) -> Result<(), RuntimeError>;
     fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError>;
+    fn accept_ask(&self) -> Result<(), RuntimeError>;
+    fn refuse_ask(&self, ask: String, error: Payload) -> Result<(), RuntimeError>;
+    fn answer_ask(&self, ask: String, answer: Answer) -> Result<(), RuntimeError>;
     fn trace(&self, line: String) -> Result<(), RuntimeError>;
 }
 
@@ -214,6 +217,7 @@ impl Fibers {
                 state.empty.insert(mailbox);
                 return Ok(());
             }
+            Delivery::Asked { .. } => unreachable!("the code deals with it"),
             Delivery::Cancel { .. } => unreachable!("dealt with above"),
         };
         let before = state.settled.insert(operation, outcome);

@@ -7,7 +7,7 @@ use perdure_provider::ProviderErrorKind;
 
 use crate::code::Edition;
 use crate::guards;
-use crate::program::{Origin, PlannedMessage, Programs, programs};
+use crate::program::{Kind, Origin, PlannedMessage, Programs, programs};
 
 /// The chance of each fault, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(crate) enum Request {
     PlannedMessage(PlannedMessage),
     /// A message that no code waits for.
     Noise(usize, i64),
+    /// An ask, with its id.
+    Ask(usize, i64),
     Cancel(usize),
     Terminate(usize),
     Suspend(usize),
@@ -159,6 +161,11 @@ const GUARDS: u64 = 0x0151_af61;
 /// places.
 const PLACES: u64 = 0x0009_1cce;
 
+/// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
+const ASKS: u64 = 0x01d0_609d;
+/// The number of the first ask. No message has such a high one.
+const FIRST_ASK: i64 = 1_000_000_000_000;
+
 impl Plan {
     /// The plan of a seed.
     pub(crate) fn of(seed: u64) -> Self {
@@ -185,6 +192,7 @@ impl Plan {
         }
         plan.guards(&mut Rng::with_seed(seed ^ GUARDS));
         plan.places(&mut Rng::with_seed(seed ^ PLACES));
+        plan.asks(&mut Rng::with_seed(seed ^ ASKS));
         plan.acts.sort_by_key(|(at, _)| *at);
         plan
     }
@@ -197,6 +205,24 @@ impl Plan {
         for slot in &mut self.slots {
             if rng.u8(..3) > 0 {
                 slot.orchestration_concurrency = rng.usize(1..=FEW_PLACES_MAX);
+            }
+        }
+    }
+
+    /// Adds clients that ask the programs which they start, to half of the plans.
+    fn asks(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            return;
+        }
+        let mut ask = FIRST_ASK;
+        for (place, program) in self.programs.all.iter().enumerate() {
+            if program.origin != Origin::Client || program.kind == Kind::Poison {
+                continue;
+            }
+            for _ in 0..rng.usize(0..=4) {
+                let at = rng.u64(..self.quiet_ms);
+                self.acts.push((at, Act::Request(Request::Ask(place, ask))));
+                ask += 1;
             }
         }
     }
@@ -223,6 +249,7 @@ impl Plan {
             Act::Request(
                 Request::Start(program)
                 | Request::Noise(program, _)
+                | Request::Ask(program, _)
                 | Request::Cancel(program)
                 | Request::Terminate(program)
                 | Request::Suspend(program)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use perdure_engine::{Command, EventId, Mailbox, Payload, StateChange};
+use perdure_engine::{Answer, Command, EventId, Mailbox, Payload, StateChange};
 use perdure_runtime::{
     ActivityJob, ActivityToken, Job, LaneId, Level, LineFields, Runtime, RuntimeError, Store, Token,
 };
@@ -178,6 +178,19 @@ impl Calls for OnRuntime {
 
     fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError> {
         self.runtime.set_polled(self.token, mailbox, is_polled)
+    }
+
+    fn accept_ask(&self) -> Result<(), RuntimeError> {
+        self.time_ms.set(self.runtime.accept_ask(self.token)?);
+        Ok(())
+    }
+
+    fn refuse_ask(&self, ask: String, error: Payload) -> Result<(), RuntimeError> {
+        self.runtime.refuse_ask(self.token, ask, error)
+    }
+
+    fn answer_ask(&self, ask: String, answer: Answer) -> Result<(), RuntimeError> {
+        self.runtime.answer_ask(self.token, ask, answer)
     }
 
     fn patched(&self, patch: &str) -> Result<bool, RuntimeError> {

@@ -66,6 +66,8 @@ struct WitnessState {
     /// Messages that clients sent, by the number in their payload.
     messages: BTreeMap<i64, MessageId>,
     consumed: BTreeSet<MessageId>,
+    /// Ids of the instances that messages of clients have started.
+    started_by_message: BTreeSet<String>,
     figures: Figures,
 }
 
@@ -76,6 +78,8 @@ pub struct Figures {
     pub turns: u64,
     /// Events in them. While this rises, something gets on.
     pub events: u64,
+    /// Turns that woke their instances.
+    pub wakes: u64,
     /// Attempts of activities that began.
     pub attempts: u64,
     /// Attempts that began more than once, because of a fault.
@@ -94,6 +98,7 @@ impl AddAssign for Figures {
     fn add_assign(&mut self, other: Self) {
         self.turns += other.turns;
         self.events += other.events;
+        self.wakes += other.wakes;
         self.attempts += other.attempts;
         self.repeated += other.repeated;
         self.stale += other.stale;
@@ -151,6 +156,11 @@ impl Witness {
     /// A message of a client as the store names it.
     pub(crate) fn message(&self, number: i64) -> Option<MessageId> {
         self.0.lock().messages.get(&number).copied()
+    }
+
+    /// True if a message of a client has started an instance.
+    pub(crate) fn was_started_by_message(&self, id: &str) -> bool {
+        self.0.lock().started_by_message.contains(id)
     }
 
     /// True if a message was consumed.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use perdure_provider::{Epoch, InstanceKey};
+use perdure_provider::{AskState, Epoch, InstanceKey};
 use perdure_runtime::{LaneId, RuntimeError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,8 +44,8 @@ pub(crate) enum Signal {
     Started(Pid, bool),
     /// A process has shut down.
     Left(Pid),
-    /// A client's request was answered.
-    Answered(Pid, usize, Result<(), RuntimeError>),
+    /// A client's request was answered: an ask with its state.
+    Answered(Pid, usize, Result<Option<AskState>, RuntimeError>),
 }
 
 /// The signals that the world has not received yet.
@@ -131,7 +131,7 @@ pub(crate) struct World<'a> {
     /// Names of the processes among them that shut down in the end, when nothing was in their way.
     pub(crate) left_in_order: BTreeSet<String>,
     /// Answers that arrived to stopped processes.
-    held_answers: Vec<(Pid, usize, Result<(), RuntimeError>)>,
+    held_answers: Vec<(Pid, usize, Result<Option<AskState>, RuntimeError>)>,
 }
 
 impl<'a> World<'a> {

@@ -1,5 +1,6 @@
 //! The engine past its history: it records completions from outside and delivers them.
 
+use super::asks::OfferedAsk;
 use super::{Engine, Phase, StopReason, Turn};
 use crate::inbox::Arrival;
 use crate::limits::{ExecutionSize, Growth};
@@ -15,6 +16,8 @@ enum Recordable {
     Delivery(DeliveryEvent),
     /// The code does not see it: the engine goes on with the event after it.
     Note(NoteEvent),
+    /// It is recorded once the driver has accepted it.
+    Ask(OfferedAsk),
 }
 
 impl Engine {
@@ -45,12 +48,13 @@ impl Engine {
                     self.apply_note(id, note);
                 }
                 Recordable::Delivery(delivery) => return self.deliver(delivery, now_ms),
+                Recordable::Ask(ask) => return Ok(self.offer_ask(ask)),
             }
         }
         Ok(Step::Wait)
     }
 
-    fn deliver(&mut self, event: DeliveryEvent, now_ms: i64) -> Result<Step, LimitReached> {
+    pub(super) fn deliver(&mut self, event: DeliveryEvent, now_ms: i64) -> Result<Step, LimitReached> {
         // A request to cancel always comes through.
         if !matches!(event, DeliveryEvent::CancelRequested { .. }) {
             self.check_limits(Growth::by_value(event.payload()))?;
@@ -151,6 +155,9 @@ impl Engine {
                     (execution == self.execution)
                         .then(|| self.event_of_settlement(scheduled, settlement, now_ms))
                         .flatten()
+                }
+                Arrival::Mail { seq, mailbox, payload } if mailbox.holds_asks() => {
+                    Some(Recordable::Ask(OfferedAsk { seq, payload }))
                 }
                 Arrival::Mail { seq, mailbox, payload } => {
                     self.turn.consumed.push(seq);

@@ -189,7 +189,7 @@ impl Engine {
 
     fn is_awaited(&self, delivery: &DeliveryEvent) -> bool {
         match delivery {
-            DeliveryEvent::MessageReceived { mailbox, .. } => self.inbox.awaited().contains(mailbox),
+            DeliveryEvent::MessageReceived { mailbox, .. } => self.inbox.awaits(mailbox),
             DeliveryEvent::MailboxEmpty { mailbox } => self.inbox.is_polled(mailbox),
             DeliveryEvent::TimerFired { timer } => self.operations.awaits_timer(*timer),
             DeliveryEvent::OperationConfirmed { scheduled } => self.operations.awaits_sent(*scheduled),

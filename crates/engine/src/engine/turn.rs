@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::mem;
 
+use super::asks::AsksOfTurn;
 use super::{Engine, Phase};
 use crate::open_work;
 use crate::{
@@ -44,6 +45,7 @@ const LATE_MS: u64 = 1_000;
 pub(super) struct Turn {
     pub(super) events: Vec<EventRecord>,
     pub(super) consumed: Vec<MessageSeq>,
+    pub(super) asks: Option<Box<AsksOfTurn>>,
     pub(super) cross_instance: CrossInstanceEffects,
     /// Children that this turn has both scheduled and given up.
     pub(super) never_started: BTreeSet<EventId>,
@@ -113,6 +115,7 @@ impl Engine {
         let Turn {
             events,
             consumed,
+            asks,
             mut cross_instance,
             never_started,
             failed_attempts,
@@ -150,6 +153,7 @@ impl Engine {
             consumed,
             custom_status,
             state: self.state.take_changes(),
+            answers: asks.map(|asks| asks.answers).unwrap_or_default(),
             cross_instance: (!cross_instance.is_empty()).then(|| Box::new(cross_instance)),
             effects,
             failed_attempts,

@@ -1,6 +1,7 @@
 //! The surroundings of the execution: the waits of its code, and the completions that come from outside.
 
 use super::{Engine, Phase};
+use crate::ask::ASKS_MAILBOX;
 use crate::{Completion, DeliveryEvent, EventId, Mailbox, Waits};
 
 impl Engine {
@@ -28,27 +29,31 @@ impl Engine {
         self.was_cancelled || self.inbox.has_cancel()
     }
 
-    /// Mailboxes that fibers wait on, in order.
+    /// Mailboxes whose messages are delivered as they come, in order: those that fibers wait on, and the asks.
     pub fn awaited_mailboxes(&self) -> impl Iterator<Item = &Mailbox> {
-        self.inbox.awaited().iter()
+        let asks: &Mailbox = &ASKS_MAILBOX;
+        let before = self.inbox.awaited().iter().filter(move |mailbox| *mailbox < asks);
+        let after = self.inbox.awaited().iter().filter(move |mailbox| *mailbox > asks);
+        let asks = self.inbox.awaits(asks).then_some(asks);
+        before.chain(asks).chain(after)
     }
 
-    /// Number of mailboxes that fibers wait on.
+    /// Highest possible number of such mailboxes.
     #[must_use]
     pub fn awaited_mailboxes_len(&self) -> usize {
-        self.inbox.awaited().len()
+        self.inbox.awaited().len() + 1
     }
 
-    /// Returns true if a fiber waits on this mailbox.
+    /// Returns true if the messages of this mailbox are delivered as they come.
     #[must_use]
     pub fn awaits_mailbox(&self, mailbox: &Mailbox) -> bool {
-        self.inbox.awaited().contains(mailbox)
+        self.inbox.awaits(mailbox)
     }
 
-    /// True if the engine is live, fibers wait on mailboxes and the engine holds no message of these mailboxes.
+    /// True if the engine is live and holds no message of the mailboxes whose messages are delivered as they come.
     #[must_use]
     pub fn lacks_message(&self) -> bool {
-        matches!(self.phase, Phase::Live) && !self.inbox.awaited().is_empty() && !self.inbox.has_awaited_mail()
+        matches!(self.phase, Phase::Live) && !self.inbox.has_awaited_mail()
     }
 
     /// Number of mailbox messages that the engine holds.

@@ -1,5 +1,6 @@
 //! The writes of a batch, each in a file of its own. An error in one write rolls the whole batch back (P1).
 
+mod ask;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -12,6 +13,7 @@ mod probation;
 mod release;
 mod resume;
 mod start;
+mod start_with_message;
 mod suspend;
 mod task_done;
 mod terminate;
@@ -29,6 +31,8 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
         Write::Turn(turn) => return turn::commit(tables, turn, turn.key, turn.epoch),
         Write::Start(instance) => return start::start(tables, instance),
         Write::Message(message) => message::send(tables, message),
+        Write::StartWithMessage(both) => return start_with_message::send(tables, both),
+        Write::Ask(ask) => return ask::send(tables, ask),
         Write::Terminate(termination) => terminate::terminate(tables, termination),
         Write::Suspend(suspension) => suspend::suspend(tables, suspension),
         Write::Resume { id, time_ms } => resume::resume(tables, id, *time_ms),

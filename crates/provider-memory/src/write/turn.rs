@@ -10,7 +10,7 @@ use super::{cross_instance, mailbox};
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
-use crate::{history, logs, state, status};
+use crate::{asks, history, logs, state, status, worker};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -21,6 +21,9 @@ pub(super) fn commit(
     epoch: Epoch,
 ) -> Result<Outcome, ProviderError> {
     let next = turn.check().map_err(internal)?;
+    if turn.wakes && !wake(tables, turn) {
+        return Ok(Outcome::Fenced);
+    }
     let Some(row) = tables.instance(key).filter(|row| is_of(turn, epoch, row)) else {
         return Ok(Outcome::Fenced);
     };
@@ -53,6 +56,7 @@ pub(super) fn commit(
         tables.heartbeats.remove(&(key, turn.execution, *scheduled));
     }
     state::change(tables, key, &turn.state);
+    asks::answer(tables, key, &turn.answers);
     if let Some(logs) = &turn.logs {
         logs::add(tables, key, logs);
     }
@@ -64,6 +68,26 @@ pub(super) fn commit(
         wake_at_ms,
         others,
     })
+}
+
+/// Acquires the instance of a turn that wakes it (P20). Returns false if the turn is fenced off.
+fn wake(tables: &mut Tables, turn: &TurnCommit) -> bool {
+    let is_asleep = |row: &InstanceRow| {
+        row.status == Status::Running
+            && row.owner.is_none()
+            && (row.unread == 0 || is_planted(Bug::WakePastMessage))
+            && row.epoch.0 + 1 == turn.epoch.0
+            && (row.execution, row.next_event_id) == (turn.execution, turn.next_event_id)
+    };
+    let can_wake = tables.instance(turn.key).is_some_and(is_asleep) && worker::is_registered(tables, &turn.worker);
+    if can_wake {
+        tables.edit(turn.key, |row| {
+            row.owner = Some(turn.worker.clone());
+            row.epoch = turn.epoch;
+            row.wake_at_ms = None;
+        });
+    }
+    can_wake
 }
 
 /// Returns true if a turn is that of the instance's owner and starts at the instance's next event (P2). An instance

@@ -136,6 +136,18 @@ CREATE TABLE {schema}.state (
   PRIMARY KEY (instance_key, name)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
+-- Asks: messages that get an answer. An ask without an outcome waits for its answer, unless its instance has ended. A
+-- turn deletes the first answers of its instance when these are too many.
+CREATE TABLE {schema}.asks (
+  instance_key bigint NOT NULL,
+  id text COLLATE "C" NOT NULL,                         -- the asker's name of the ask
+  outcome text,                                         -- Value, Error; NULL: there is no answer
+  answer text,                                          -- the value or the error; NULL: undefined, or there is no answer
+  number bigint,                                        -- of the answer among those of the instance, from 1
+  PRIMARY KEY (instance_key, id)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE UNIQUE INDEX asks_answered ON {schema}.asks (instance_key, number) WHERE number IS NOT NULL;
+
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
 CREATE TABLE {schema}.logs (
   instance_key bigint NOT NULL,

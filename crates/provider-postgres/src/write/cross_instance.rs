@@ -1,7 +1,7 @@
 //! Effects of turns on other instances than their own (P11): they start instances, send messages, cancel children, tell
 //! parents and offer tasks. They are carried out for all turns of a layer at once, each kind with one statement.
 
-use perdure_engine::{EventId, MessageBody, Refusal, Settlement, StateChange};
+use perdure_engine::{AnsweredAsk, EventId, MessageBody, Refusal, Settlement, StateChange};
 use perdure_provider::{
     Affected, AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage,
     OnConflict, Outcome, TurnCommit, TurnLogs, settlement,
@@ -9,16 +9,17 @@ use perdure_provider::{
 
 use super::found::{Origin, Parent};
 use super::insert::{self, AllInserted, NewInstances};
-use super::mailbox::{Messages, Sent, SuspendedCancel, add_receiver};
+use super::mailbox::{Messages, Outgoing, Sent, SuspendedCancel, add_receiver};
 use super::{cancel, offer};
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer, number};
 use crate::session::Session;
 use crate::statement::named;
-use crate::{logs, state};
+use crate::{asks, logs, state};
 
-/// The effects of a turn on others, the lines that it logged and the values of the state that it changed.
+/// The effects of a turn on others, the lines that it logged, the values of the state that it changed and the asks that
+/// it answered.
 pub(super) struct TurnEffects<'w> {
     /// Place of the turn's outcome.
     place: usize,
@@ -26,6 +27,7 @@ pub(super) struct TurnEffects<'w> {
     effects: Option<&'w CrossInstanceEffects>,
     logs: Option<&'w TurnLogs>,
     state: &'w [StateChange],
+    answers: &'w [AnsweredAsk],
     /// The parent that is to be told of the end of the instance, and the message.
     ends: Option<(Parent, MessageBody)>,
     outcome: CrossInstanceOutcome,
@@ -33,7 +35,7 @@ pub(super) struct TurnEffects<'w> {
 }
 
 impl<'w> TurnEffects<'w> {
-    /// `None`: the turn has no effect on others, logged nothing and did not change the state.
+    /// `None`: the turn has no effect on others, logged nothing, did not change the state and answered no ask.
     pub(super) fn of(place: usize, turn: &'w TurnCommit, key: InstanceKey, parent: Option<Parent>) -> Option<Self> {
         let ends = match (&turn.after, parent) {
             (AfterTurn::End { status }, Some(parent)) => {
@@ -44,13 +46,15 @@ impl<'w> TurnEffects<'w> {
         };
         let effects = turn.cross_instance.as_deref();
         let logs = turn.logs.as_deref();
-        let is_needed = effects.is_some() || ends.is_some() || logs.is_some() || !turn.state.is_empty();
+        let writes_more = logs.is_some() || !turn.state.is_empty() || !turn.answers.is_empty();
+        let is_needed = effects.is_some() || ends.is_some() || writes_more;
         is_needed.then(|| Self {
             place,
             origin: Origin::of(turn, key),
             effects,
             logs,
             state: &turn.state,
+            answers: &turn.answers,
             ends,
             outcome: CrossInstanceOutcome::default(),
             refused: Vec::new(),
@@ -62,8 +66,8 @@ impl<'w> TurnEffects<'w> {
     }
 }
 
-/// Writes the lines of turns and the values that they changed. Carries out their effects on others, and notes these
-/// in the outcomes of the turns.
+/// Writes the lines of turns, the values that they changed and their answers. Carries out their effects on others, and
+/// notes these in the outcomes of the turns.
 pub(super) async fn carry_out(
     session: &Session<'_>,
     mut turns: Vec<TurnEffects<'_>>,
@@ -78,6 +82,11 @@ pub(super) async fn carry_out(
         .map(|turn| (turn.origin.key, turn.state))
         .collect();
     state::change(session, &changed).await?;
+    let answered: Vec<_> = (turns.iter())
+        .filter(|turn| !turn.answers.is_empty())
+        .map(|turn| (turn.origin.key, turn.answers))
+        .collect();
+    asks::answer(session, &answered).await?;
     turns.retain(|turn| turn.effects.is_some() || turn.ends.is_some());
     if turns.is_empty() {
         return Ok(());
@@ -172,7 +181,7 @@ async fn send_all(session: &Session<'_>, turns: &mut [TurnEffects<'_>]) -> Resul
                 .map(|other| (n, other.scheduled, &other.message)),
         );
     }
-    let messages = Messages::to_ids(asked.iter().map(|(_, _, message)| *message));
+    let messages = Messages::to_ids(asked.iter().map(|(_, _, message)| Outgoing::of(message)));
     for ((n, scheduled, message), sent) in asked.into_iter().zip(messages.send(session).await?) {
         let turn = &mut turns[n];
         let refusal = match sent {

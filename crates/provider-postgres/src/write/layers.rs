@@ -2,14 +2,20 @@
 
 use std::collections::HashMap;
 
-use perdure_provider::{InstanceKey, NewInstance, NewMessage, OnConflict, TurnCommit, Write};
+use perdure_provider::{Ask, InstanceKey, NewInstance, OnConflict, StartWithMessage, TurnCommit, Write};
+
+use super::mailbox::Outgoing;
 
 /// Writes with their places in the batch. In a layer, turns come first, then starts, messages and the others.
 #[derive(Default)]
 pub(super) struct Layer<'w> {
     pub(super) turns: Vec<(usize, &'w TurnCommit)>,
     pub(super) starts: Vec<(usize, &'w NewInstance)>,
-    pub(super) messages: Vec<(usize, &'w NewMessage)>,
+    pub(super) messages: Vec<(usize, Outgoing<'w>)>,
+    /// Asks. Each is also among the messages.
+    pub(super) asks: Vec<&'w Ask>,
+    /// Messages that start their receivers. Each is also among the starts and among the messages.
+    pub(super) starting: Vec<(usize, &'w StartWithMessage)>,
     pub(super) singles: Vec<(usize, &'w Write)>,
 }
 
@@ -17,6 +23,7 @@ pub(super) struct Layer<'w> {
 enum Stage {
     Turn,
     Start,
+    StartWithMessage,
     Message,
     Single,
 }
@@ -41,7 +48,9 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
             || stages.get(&name).is_some_and(|(before, max_before)| match stage {
                 Stage::Turn | Stage::Start => *before >= stage,
                 // The waiting messages of an instance are counted against one limit for all messages of a layer.
-                Stage::Message => *before > stage || (*before == stage && *max_before != unread_max),
+                Stage::StartWithMessage | Stage::Message => {
+                    *before > stage || (*before > Stage::Start && *max_before != unread_max)
+                }
                 Stage::Single => false,
             });
         if mixes {
@@ -53,7 +62,17 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
         match (stage, write) {
             (Stage::Turn, Write::Turn(turn)) => layer.turns.push((place, turn)),
             (Stage::Start, Write::Start(instance)) => layer.starts.push((place, instance)),
-            (Stage::Message, Write::Message(message)) => layer.messages.push((place, message)),
+            (Stage::Message, Write::Message(message)) => layer.messages.push((place, Outgoing::of(message))),
+            (Stage::Message, Write::Ask(ask)) => {
+                let (message, id) = (&ask.message, Some(&*ask.id));
+                layer.messages.push((place, Outgoing { message, ask: id }));
+                layer.asks.push(ask);
+            }
+            (Stage::StartWithMessage, Write::StartWithMessage(both)) => {
+                layer.starts.push((place, &both.start));
+                layer.messages.push((place, Outgoing::of(&both.message)));
+                layer.starting.push((place, both));
+            }
             _ => layer.singles.push((place, write)),
         }
     }
@@ -81,6 +100,15 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
         Write::Start(new) if new.on_conflict == OnConflict::Keep => (Stage::Start, Name::Id(&new.id), None),
         Write::Start(new) => (Stage::Single, Name::Id(&new.id), None),
         Write::Message(message) => (Stage::Message, Name::Id(&message.instance), message.unread_max),
+        Write::Ask(ask) => (Stage::Message, Name::Id(&ask.message.instance), ask.message.unread_max),
+        Write::StartWithMessage(both) => {
+            let StartWithMessage { start, message } = &**both;
+            let stage = match start.on_conflict {
+                OnConflict::Keep => Stage::StartWithMessage,
+                _ => Stage::Single,
+            };
+            (stage, Name::Id(&start.id), message.unread_max)
+        }
         Write::Terminate(end) => (Stage::Single, Name::Id(&end.id), None),
         Write::Resume { id, .. } => (Stage::Single, Name::Id(id), None),
         Write::Suspend(suspension) => (Stage::Single, Name::Id(&suspension.id), None),
@@ -96,6 +124,7 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use perdure_engine::MessageBody;
+    use perdure_provider::NewMessage;
 
     use super::*;
 

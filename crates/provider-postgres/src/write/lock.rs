@@ -46,20 +46,25 @@ impl<'w> Lock<'w> {
                 lock.ending.push(turn.key.0);
             }
         }
-        lock.ids
-            .extend(layer.messages.iter().map(|(_, message)| encode(&message.instance)));
+        lock.ids.extend(
+            layer
+                .messages
+                .iter()
+                .map(|(_, outgoing)| encode(&outgoing.message.instance)),
+        );
         for (_, write) in &layer.singles {
             match write {
                 Write::Terminate(end) => lock.ids.push(encode(&end.id)),
                 Write::Suspend(suspension) => lock.ids.push(encode(&suspension.id)),
                 Write::Resume { id, .. } | Write::Delete { id } => lock.ids.push(encode(id)),
                 Write::Start(new) => lock.ids.push(encode(&new.id)),
+                Write::StartWithMessage(both) => lock.ids.push(encode(&both.start.id)),
                 Write::Heartbeat(heartbeat) => lock.keys.push(heartbeat.key.0),
                 Write::Probation(probation) => lock.keys.push(probation.key.0),
                 Write::ReleaseInstance(release) => lock.keys.push(release.key.0),
                 Write::ReleaseTask(release) => lock.keys.push(release.task.key.0),
                 Write::TaskDone(done) => lock.keys.push(done.task.key.0),
-                Write::Turn(_) | Write::Message(_) => {}
+                Write::Turn(_) | Write::Message(_) | Write::Ask(_) => {}
             }
         }
         let first_turns = layer.starts.iter().filter_map(|(_, new)| new.first_turn.as_deref());
@@ -87,6 +92,15 @@ impl<'w> Lock<'w> {
             }
         }
         lock
+    }
+
+    /// Collects the receivers that their messages may have started.
+    pub(super) fn of_started(layer: &Layer<'w>) -> Self {
+        let ids = layer.starting.iter().map(|(_, both)| encode(&both.start.id));
+        Self {
+            ids: ids.collect(),
+            ..Self::default()
+        }
     }
 
     /// Collects the receivers of messages.

@@ -24,6 +24,8 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
     SELECT m.*, i.key, i.status, i.owner, i.message_seq,
       i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated')
         AND coalesce(m.to_execution = i.execution, true)
+        AND (m.ask IS NULL OR row_number() OVER (PARTITION BY i.key, m.ask ORDER BY m.n) = 1
+          AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = i.key AND d.id = m.ask))
         AND coalesce(i.unread + row_number() OVER (PARTITION BY i.key ORDER BY m.n) <= m.unread_max, true) AS accepted
     FROM {m}
     JOIN {schema}.instances i ON i.key = coalesce(m.to_key, (SELECT key FROM {schema}.instances WHERE id = m.to_id))
@@ -31,6 +33,8 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
 ), put AS (
   INSERT INTO {schema}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
   SELECT key, seq, kind, name, payload, time, execution, ref_id FROM numbered WHERE accepted
+), asked AS (
+  INSERT INTO {schema}.asks (instance_key, id) SELECT key, ask FROM numbered WHERE accepted AND ask IS NOT NULL
 ), told AS (
   UPDATE {schema}.instances i SET unread = i.unread + c.count, message_seq = i.message_seq + c.count,
     wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($now, {now}))
@@ -38,6 +42,21 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
   FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = c.key
 )
 SELECT n, key, status, owner, CASE WHEN accepted THEN seq END FROM numbered";
+
+/// A message to send.
+#[derive(Clone, Copy)]
+pub(super) struct Outgoing<'w> {
+    pub(super) message: &'w NewMessage,
+    /// Id of the ask, if the message is one. It is refused if the receiver has an ask of that id.
+    pub(super) ask: Option<&'w str>,
+}
+
+impl<'w> Outgoing<'w> {
+    /// Returns a message that is no ask.
+    pub(super) const fn of(message: &'w NewMessage) -> Self {
+        Self { message, ask: None }
+    }
+}
 
 /// Messages as columns.
 #[derive(Default)]
@@ -53,13 +72,15 @@ pub(super) struct Messages<'w> {
     ref_id: Vec<Option<i64>>,
     time: Vec<i64>,
     unread_max: Vec<Option<i64>>,
+    ask: Vec<Option<Cow<'w, str>>>,
 }
 
 impl<'w> Messages<'w> {
     /// Returns messages to instances by the ids that the user gave them.
-    pub(super) fn to_ids(messages: impl IntoIterator<Item = &'w NewMessage>) -> Self {
+    pub(super) fn to_ids(messages: impl IntoIterator<Item = Outgoing<'w>>) -> Self {
         let mut columns = Self::default();
-        for message in messages {
+        for Outgoing { message, ask } in messages {
+            columns.ask.push(ask.map(encode));
             columns.to_id.push(Some(encode(&message.instance)));
             columns.to_key.push(None);
             columns.to_execution.push(None);
@@ -80,6 +101,7 @@ impl<'w> Messages<'w> {
     }
 
     fn to(&mut self, key: InstanceKey, execution: Option<i64>, body: &'w MessageBody, time_ms: i64) {
+        self.ask.push(None);
         self.to_id.push(None);
         self.to_key.push(Some(key.0));
         self.to_execution.push(execution);
@@ -114,6 +136,7 @@ impl<'w> Messages<'w> {
         ref_id: MaybeInts,
         time: Ints,
         unread_max: MaybeInts,
+        ask: MaybeTexts,
     }
 
     /// Returns the statement. `None`: there are no messages.

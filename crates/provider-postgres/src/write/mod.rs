@@ -5,6 +5,7 @@
 //! batch. Writes of different instances may come in any order: they are from different callers, and none of these was
 //! answered yet.
 
+mod ask;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -23,6 +24,7 @@ mod release;
 mod resume;
 pub(crate) mod single_statement;
 mod start;
+mod start_with_message;
 mod suspend;
 mod task_done;
 mod terminate;
@@ -49,21 +51,31 @@ pub(crate) async fn run(session: &Session<'_>, writes: &[&Write]) -> Result<Vec<
 }
 
 async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Option<Outcome>]) -> Result<(), Failure> {
-    let lock = lock::Lock::of(layer);
+    let (lock, lock_started) = (lock::Lock::of(layer), lock::Lock::of_started(layer));
+    for ask in &layer.asks {
+        ask.check().map_err(Failure::internal)?;
+    }
+    for (_, both) in &layer.starting {
+        both.check().map_err(Failure::internal)?;
+    }
     let turns = turn::Turns::of(&layer.turns)?;
     let keys = session.connection().keys(layer.starts.len()).await?;
     let starts = insert::NewInstances::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
-    let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, message)| *message));
+    let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, outgoing)| *outgoing));
     let (lock, turns, starts) = (lock.query(), turns.query(session.now()), starts.query(session));
-    let messages = messages.query(session);
-    let queries: Vec<&Query<'_>> = [&lock, &turns, &starts, &messages].into_iter().flatten().collect();
+    let (lock_started, messages) = (lock_started.query(), messages.query(session));
+    let queries: Vec<&Query<'_>> = [&lock, &turns, &starts, &lock_started, &messages]
+        .into_iter()
+        .flatten()
+        .collect();
     session.connection().prepare(&queries).await?;
     // Sent in this order, without waiting for the answers in between.
-    let (_, turned, started, sent) = tokio::try_join!(
+    let (_, turned, started, _, sent) = tokio::try_join!(
         biased;
         session.run(lock.as_ref()),
         session.run(turns.as_ref()),
         session.run(starts.as_ref()),
+        session.run(lock_started.as_ref()),
         session.run(messages.as_ref()),
     )?;
     let mut effects = Vec::new();
@@ -72,8 +84,17 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     for ((place, instance), key) in layer.starts.iter().zip(&keys) {
         outcomes[*place] = Some(start::outcome(*place, instance, inserted.get(*key), None, &mut effects));
     }
-    for ((place, message), sent) in layer.messages.iter().zip(mailbox::sent(&sent, layer.messages.len())?) {
-        outcomes[*place] = Some(message::outcome(session, message, sent).await?);
+    for ((place, outgoing), sent) in layer.messages.iter().zip(mailbox::sent(&sent, layer.messages.len())?) {
+        outcomes[*place] = Some(match outgoing.ask {
+            Some(id) => ask::outcome(session, id, *outgoing, sent).await?,
+            None => message::outcome(session, outgoing.message, sent).await?,
+        });
+    }
+    for (place, both) in &layer.starting {
+        // The start was refused, and the instance that had the id was deleted before it was locked.
+        if outcomes[*place] == Some(Outcome::NotFound) {
+            outcomes[*place] = Some(start_with_message::send(session, both).await?);
+        }
     }
     cross_instance::carry_out(session, effects, outcomes).await?;
     turn::tell_status(session, layer, outcomes).await?;
@@ -93,8 +114,11 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::ReleaseInstance(request) => release::release(session, request).await,
         Write::ReleaseTask(request) => tasks::release_one(session, request).await,
         Write::Start(instance) => start::restart(session, instance).await,
+        Write::StartWithMessage(both) => start_with_message::send(session, both).await,
         Write::Suspend(suspension) => suspend::suspend(session, suspension).await,
         Write::Delete { id } => deletion::delete(session, id).await,
-        Write::Turn(_) | Write::Message(_) => Err(Failure::internal("it is written with others of its sort")),
+        Write::Turn(_) | Write::Message(_) | Write::Ask(_) => {
+            Err(Failure::internal("it is written with others of its sort"))
+        }
     }
 }

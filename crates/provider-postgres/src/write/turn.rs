@@ -21,17 +21,27 @@ use crate::session::Session;
 use crate::statement::{columns, query};
 use crate::status;
 
+/// The condition of a turn whose worker owns the instance.
+macro_rules! owned {
+    () => {
+        "(i.owner = t.owner) IS TRUE AND i.epoch = t.epoch"
+    };
+}
+
 macro_rules! moved {
-    ($more:literal) => {
+    ($fence:expr, $before:literal, $more:expr) => {
         concat!(
-            "WITH moved AS (
+            "WITH ",
+            $before,
+            "moved AS (
   UPDATE {schema}.instances i SET
+    epoch = t.epoch,
     next_event_id = t.next,
     execution = t.next_execution,
     version = coalesce(t.version, i.version),
     turns = CASE WHEN t.begins THEN 0 ELSE i.turns + t.counts END,
     status = t.status,
-    owner = CASE WHEN t.keeps THEN i.owner END,
+    owner = CASE WHEN t.keeps THEN t.owner END,
     wake_at =
       CASE WHEN t.sleeps AND i.unread > t.consumed AND i.message_seq > t.seen
         THEN least(coalesce($now, {now}), t.wake_at)
@@ -49,8 +59,9 @@ macro_rules! moved {
     updated_at = t.time,
     completed_at = CASE WHEN t.ends THEN t.time END
   FROM {t}
-  WHERE i.key = t.key AND (i.owner = t.owner) IS TRUE AND i.epoch = t.epoch AND i.execution = t.execution
-  AND i.next_event_id = t.fence
+  WHERE i.key = t.key AND ",
+            $fence,
+            " AND i.execution = t.execution AND i.next_event_id = t.fence
   RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event
 ), appended AS (
   INSERT INTO {schema}.history ({e.columns})
@@ -61,13 +72,9 @@ macro_rules! moved {
     };
 }
 
-/// Turns that only append events and move their instances on.
-const PLAIN: &str = moved!(" SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved");
-
-/// Turns of which some consume messages, forget heartbeats, or end their instances. The result has a row for each
-/// consumed message, too.
-const WHOLE: &str = moved!(
-    ", consumed AS (
+macro_rules! whole {
+    () => {
+        ", consumed AS (
   DELETE FROM {schema}.messages d USING {c}
   WHERE d.instance_key = c.key AND d.seq = c.seq AND (c.key IN (SELECT key FROM moved)) IS TRUE RETURNING d.instance_key
 ), dropped AS (
@@ -80,6 +87,32 @@ const WHOLE: &str = moved!(
 )
 SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved
 UNION ALL SELECT instance_key, true, NULL, NULL, NULL, NULL FROM consumed"
+    };
+}
+
+/// Turns that only append events and move their instances on.
+const PLAIN: &str = moved!(
+    owned!(),
+    "",
+    " SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved"
+);
+
+/// Turns of which some consume messages, forget heartbeats, or end their instances. The result has a row for each
+/// consumed message, too.
+const WHOLE: &str = moved!(owned!(), "", whole!());
+
+/// Turns of which some wake their instances (P20). Their workers are locked against their removal.
+const WAKING: &str = moved!(
+    concat!(
+        "(NOT t.wakes AND ",
+        owned!(),
+        " OR t.wakes AND i.owner IS NULL AND i.status = 'Running' AND i.unread = 0 AND i.epoch = t.epoch - 1
+    AND t.owner IN (SELECT id FROM registered))"
+    ),
+    "registered AS MATERIALIZED (
+  SELECT id FROM {schema}.workers WHERE id = ANY ($waking::text[]) FOR KEY SHARE
+), ",
+    whole!()
 );
 
 /// Turns as columns.
@@ -108,6 +141,9 @@ pub(super) struct Turns<'w> {
     begins: Vec<bool>,
     has_status: Vec<bool>,
     has_state: Vec<bool>,
+    wakes: Vec<bool>,
+    /// Workers of the turns that wake their instances.
+    waking: Vec<Cow<'w, str>>,
     wake_at: Vec<Option<i64>>,
     events: Events<'w>,
     /// Instance and number of each consumed message.
@@ -156,6 +192,10 @@ impl<'w> Turns<'w> {
         self.begins.push(next.begins);
         self.has_status.push(turn.custom_status.is_some());
         self.has_state.push(!turn.state.is_empty());
+        self.wakes.push(turn.wakes);
+        if turn.wakes {
+            self.waking.push(Cow::Borrowed(&turn.worker.0));
+        }
         self.wake_at.push(next.wake_at_ms);
         self.events.push_turn(turn.key, turn);
         if next.ends {
@@ -199,6 +239,7 @@ impl<'w> Turns<'w> {
         begins: Bools,
         has_status: Bools,
         has_state: Bools,
+        wakes: Bools,
         wake_at: MaybeInts,
     }
 
@@ -207,21 +248,32 @@ impl<'w> Turns<'w> {
         if self.key.is_empty() {
             return None;
         }
-        let is_plain = self.gone[0].is_empty() && self.over[0].is_empty() && self.ended.is_empty();
+        let wakes = !self.waking.is_empty();
+        let is_plain = !wakes && self.gone[0].is_empty() && self.over[0].is_empty() && self.ended.is_empty();
         if is_plain {
             return Some(query!(PLAIN, { now: now }; t: Turns = self; e: Events = self.events));
         }
         let [key, seq] = &self.gone;
         let [activity_key, execution, scheduled] = &self.over;
-        Some(query!(
-            WHOLE,
-            { now: now },
-            c { key: P::Ints(key), seq: P::Ints(seq) },
-            ended { key: P::Ints(&self.ended) },
-            h { key: P::Ints(activity_key), execution: P::Ints(execution), event_id: P::Ints(scheduled) };
-            t: Turns = self;
-            e: Events = self.events
-        ))
+        // The two texts differ in a parameter.
+        macro_rules! whole_query {
+            ($sql:expr, $($waking:tt)*) => {
+                query!(
+                    $sql,
+                    { now: now, $($waking)* },
+                    c { key: P::Ints(key), seq: P::Ints(seq) },
+                    ended { key: P::Ints(&self.ended) },
+                    h { key: P::Ints(activity_key), execution: P::Ints(execution), event_id: P::Ints(scheduled) };
+                    t: Turns = self;
+                    e: Events = self.events
+                )
+            };
+        }
+        Some(if wakes {
+            whole_query!(WAKING, waking: P::Texts(&self.waking))
+        } else {
+            whole_query!(WHOLE,)
+        })
     }
 }
 

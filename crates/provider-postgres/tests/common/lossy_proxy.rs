@@ -309,11 +309,13 @@ impl Store {
             heartbeats_over: Vec::new(),
             custom_status: None,
             state: Vec::new(),
+            answers: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,
             after: AfterTurn::Hold,
             tell_status: false,
+            wakes: false,
             time_ms: 2,
         }
     }

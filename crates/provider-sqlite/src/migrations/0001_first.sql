@@ -121,6 +121,18 @@ CREATE TABLE state (
   PRIMARY KEY (instance_key, name)
 ) STRICT, WITHOUT ROWID;
 
+-- Asks: messages that get an answer. An ask without an outcome waits for its answer, unless its instance has ended. A
+-- turn deletes the first answers of its instance when these are too many.
+CREATE TABLE asks (
+  instance_key INTEGER NOT NULL,
+  id TEXT NOT NULL,                               -- the asker's name of the ask
+  outcome TEXT,                                   -- Value, Error; NULL: there is no answer
+  answer TEXT,                                    -- the value or the error; NULL: undefined, or there is no answer
+  number INTEGER,                                 -- of the answer among those of the instance, from 1
+  PRIMARY KEY (instance_key, id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX asks_answered ON asks (instance_key, number) WHERE number IS NOT NULL;
+
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
 CREATE TABLE logs (
   instance_key INTEGER NOT NULL,

@@ -1,6 +1,7 @@
 //! The writes of a batch, each in a file of its own. They run inside the writer's transaction. An error in one write
 //! rolls the whole batch back (P1).
 
+mod ask;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -14,6 +15,7 @@ mod probation;
 mod release;
 mod resume;
 mod start;
+mod start_with_message;
 mod suspend;
 mod task_done;
 mod terminate;
@@ -32,6 +34,8 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Turn(turn) => turn::commit(session, turn, turn.key, turn.epoch),
         Write::Start(instance) => start::start(session, instance),
         Write::Message(message) => message::send(session, message),
+        Write::StartWithMessage(both) => start_with_message::send(session, both),
+        Write::Ask(ask) => ask::send(session, ask),
         Write::Terminate(termination) => terminate::terminate(session, termination),
         Write::Suspend(suspension) => suspend::suspend(session, suspension),
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms),

@@ -13,8 +13,8 @@ use super::{heartbeat, mailbox};
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
-use crate::statement::{Fence, fenced};
-use crate::{logs, state, status};
+use crate::statement::{Fence, fenced, named};
+use crate::{asks, logs, state, status};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -25,6 +25,9 @@ pub(super) fn commit(
     epoch: Epoch,
 ) -> Result<Outcome, Failure> {
     let next = turn.check().map_err(Failure::internal)?;
+    if turn.wakes && !wake(session, turn)? {
+        return Ok(Outcome::Fenced);
+    }
     let Some(Advanced { wake_at_ms, parent }) = advance(session, turn, key, epoch, next)? else {
         return Ok(Outcome::Fenced);
     };
@@ -51,6 +54,7 @@ pub(super) fn commit(
         )?;
     }
     state::change(session, key, &turn.state)?;
+    asks::answer(session, key, &turn.answers)?;
     if let Some(lines) = &turn.logs {
         logs::add(session, key, lines)?;
     }
@@ -64,6 +68,25 @@ pub(super) fn commit(
         wake_at_ms,
         others,
     })
+}
+
+/// Acquires the instance of a turn that wakes it (P20). Returns false if the turn is fenced off.
+fn wake(session: &Session<'_>, turn: &TurnCommit) -> Result<bool, Failure> {
+    let acquired = named!(
+        session.execute,
+        "UPDATE instances SET owner = $owner, epoch = $epoch, wake_at = NULL
+         WHERE key = $key AND owner IS NULL AND status = 'Running' AND unread = 0 AND epoch = $epoch - 1
+           AND execution = $execution AND next_event_id = $first
+           AND EXISTS (SELECT 1 FROM workers WHERE id = $owner)",
+        {
+            key: turn.key.0,
+            owner: &*turn.worker.0,
+            epoch: integer(turn.epoch.0),
+            execution: integer(turn.execution.0),
+            first: integer(turn.next_event_id.0),
+        }
+    )?;
+    Ok(acquired == 1)
 }
 
 /// Carries out the effects of the turn on other instances, and tells the parent of the end.

@@ -19,7 +19,7 @@ impl Store {
         let this = Arc::clone(self);
         self.write(Write::Delete { id: id.clone() }, move |outcome| match outcome {
             Ok(Outcome::Deleted) => {
-                this.watch.mark_changed(&id);
+                this.mark_changed(&id);
                 let tokio = this.tokio.clone();
                 tokio.spawn(async move { reply(this.sweep().await) });
             }

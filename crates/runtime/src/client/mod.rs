@@ -4,9 +4,12 @@
 //! instance. A worker attaches itself to the store, which tells it through a trait about changes that concern it.
 
 pub(crate) mod abandoning;
+pub(crate) mod asking;
 pub(crate) mod housekeeping;
+pub(crate) mod pending_wake;
 pub(crate) mod reading;
 pub(crate) mod recoding;
+pub(crate) mod sending;
 pub(crate) mod store;
 pub(crate) mod suspension;
 pub(crate) mod watch;

@@ -1,21 +1,22 @@
-//! A store as one process uses it: its committer, its waits, and the operations of clients that start, send, wait and
-//! terminate. The other operations are in `suspension.rs`, `reading.rs` and `housekeeping.rs`.
+//! A store as one process uses it: its committer, its waits, and the operations of clients that start, wait and
+//! terminate. The other operations are in `sending.rs`, `suspension.rs`, `reading.rs` and `housekeeping.rs`.
 
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    Bug, EventId, EventRecord, ExecutionStarted, MessageBody, Payload, StartConflict, StateValues, TraceContext,
-    is_planted,
+    Bug, EventId, EventRecord, ExecutionStarted, Mailbox, Payload, StartConflict, StateValues, TraceContext, is_planted,
 };
 use perdure_provider::{
-    AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, NewMessage, OPEN_VERSION,
-    OnConflict, Outcome, Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
+    AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, OPEN_VERSION, OnConflict, Outcome,
+    Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
 use crate::client::abandoning::Deletions;
-use crate::client::watch::{Awaiting, WaitId, Watch};
+use crate::client::pending_wake::PendingWake;
+use crate::client::sending::MessagesUnderWay;
+use crate::client::watch::{Asks, Awaiting, Instances, WaitId, Watch};
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
 use crate::platform::machine::{Machine, new_start};
@@ -67,6 +68,10 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn highest_version(&self, name: &str) -> Option<String>;
     /// Starts an instance, which is this worker's from the first moment. `done` receives the outcome.
     fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone);
+    /// Returns true if a message for a mailbox may be handed to an instance that sleeps in the store.
+    fn can_wake(&self, id: &str, mailbox: &Mailbox) -> bool;
+    /// Hands a message to a sleeping instance. The wake is given up if the instance cannot be woken any more.
+    fn wake(self: Arc<Self>, id: &str, wake: PendingWake);
     /// Returns true if the worker's thread is held up. All workers of a store share that thread.
     fn is_held_up(&self) -> bool;
     /// Returns true if an instance is among the worker's own.
@@ -91,21 +96,30 @@ pub struct Store {
     pub(crate) clock: Arc<StoreClock>,
     pub(crate) tokio: Handle,
     pub(crate) committer: Arc<Committer>,
-    pub(crate) watch: Arc<Watch>,
+    /// Waits for instances.
+    pub(crate) watch: Arc<Watch<Instances>>,
+    /// Waits for answers to asks.
+    pub(crate) asks: Arc<Watch<Asks>>,
     pub(crate) deletions: Arc<Deletions>,
+    pub(crate) messages: MessagesUnderWay,
     workers: Mutex<Vec<Weak<dyn LocalWorker>>>,
-    watching: tokio::task::JoinHandle<()>,
+    watching: [tokio::task::JoinHandle<()>; 2],
 }
 
 impl Store {
     /// Uses an opened provider on a machine. The work of the store runs in tasks of `tokio`.
     pub fn new(provider: Arc<dyn Provider>, machine: Arc<dyn Machine>, tokio: Handle) -> Arc<Self> {
-        let watch = Arc::new(Watch::default());
+        let (watch, asks) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
         let store = Arc::new(Self {
             committer: Committer::new(Arc::clone(&provider), tokio.clone()),
-            watching: tokio.spawn(Arc::clone(&watch).run(Arc::clone(&provider))),
+            watching: [
+                tokio.spawn(Arc::clone(&watch).run(Arc::clone(&provider))),
+                tokio.spawn(Arc::clone(&asks).run(Arc::clone(&provider))),
+            ],
             watch,
+            asks,
             deletions: Arc::default(),
+            messages: MessagesUnderWay::default(),
             workers: Mutex::default(),
             provider,
             clock: Arc::new(StoreClock::new(machine.clone())),
@@ -130,7 +144,7 @@ impl Store {
     /// Tells the watch and the workers what another process has changed in the store.
     fn changed(&self, change: &Change) {
         if change.statuses {
-            self.watch.mark_all_changed();
+            self.mark_all_changed();
         }
         for worker in self.workers() {
             if change.is_for(worker.worker()) {
@@ -158,7 +172,7 @@ impl Store {
             .retain(|w| w.upgrade().is_some_and(|w| w.worker() != worker));
     }
 
-    fn workers(&self) -> Vec<Arc<dyn LocalWorker>> {
+    pub(crate) fn workers(&self) -> Vec<Arc<dyn LocalWorker>> {
         self.workers.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -181,52 +195,18 @@ impl Store {
     /// Starts an instance. If a runtime of this process can run the instance, the instance is that runtime's from the
     /// first moment.
     pub fn start(self: &Arc<Self>, request: StartRequest, reply: Reply<()>) {
-        let StartRequest {
-            id,
-            name,
-            version,
-            input,
-            tags,
-            priority,
-            trace,
-            conflict,
-        } = request;
         let reply = if is_planted(Bug::AnswerBeforeCommit) {
             reply(Ok(()));
             Box::new(|_| {})
         } else {
             reply
         };
-        let version = version.unwrap_or_else(|| self.version_to_start(&name));
+        let (id, conflict) = (request.id.clone(), request.conflict);
+        let new = self.new_instance(request);
         // A worker may still run the instance that is replaced, and learns of that after the commit.
         let may_terminate = conflict == StartConflict::TerminateAndRestart;
         let mut workers = self.workers().into_iter().filter(|_| !may_terminate);
-        let worker = workers.find(|worker| worker.can_take(&name, &version));
-        let (seed, incarnation) = new_start(&*self.machine);
-        let started = ExecutionStarted {
-            name: name.clone(),
-            version: version.clone(),
-            input,
-            seed,
-            incarnation: Some(incarnation),
-            parent: None,
-            custom_status: None,
-            state: StateValues::new(),
-            trace,
-        };
-        let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
-        let new = Box::new(NewInstance {
-            id: id.clone(),
-            name,
-            version,
-            first_event,
-            parent_id: None,
-            tags,
-            priority,
-            claim: None,
-            first_turn: None,
-            on_conflict: of_store(conflict),
-        });
+        let worker = workers.find(|worker| worker.can_take(&new.name, &new.version));
         let this = Arc::clone(self);
         let done: WriteDone = Box::new(move |answer| match answer {
             Ok(started @ Outcome::Started { .. }) => {
@@ -241,6 +221,46 @@ impl Store {
             Some(worker) => worker.start(new, done),
             None => self.committer.submit(Write::Start(new), Patience::Limited, done),
         }
+    }
+
+    /// Returns the instance that a request starts.
+    pub(crate) fn new_instance(&self, request: StartRequest) -> Box<NewInstance> {
+        let StartRequest {
+            id,
+            name,
+            version,
+            input,
+            tags,
+            priority,
+            trace,
+            conflict,
+        } = request;
+        let version = version.unwrap_or_else(|| self.version_to_start(&name));
+        let (seed, incarnation) = new_start(&*self.machine);
+        let started = ExecutionStarted {
+            name: name.clone(),
+            version: version.clone(),
+            input,
+            seed,
+            incarnation: Some(incarnation),
+            parent: None,
+            custom_status: None,
+            state: StateValues::new(),
+            trace,
+        };
+        let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
+        Box::new(NewInstance {
+            id,
+            name,
+            version,
+            first_event,
+            parent_id: None,
+            tags,
+            priority,
+            claim: None,
+            first_turn: None,
+            on_conflict: of_store(conflict),
+        })
     }
 
     /// Follows up on a start: gives up the instance that it has replaced, and tells workers of the new one.
@@ -267,35 +287,6 @@ impl Store {
         let workers = self.workers();
         let highest = workers.iter().find_map(|worker| worker.highest_version(name));
         highest.unwrap_or_else(|| OPEN_VERSION.to_owned())
-    }
-
-    /// Sends a message to an instance, for which no more than `unread_max` messages wait then; `None`: any number. A
-    /// request to cancel is always taken. A request to cancel an instance that has ended is no error, because nothing
-    /// is left to cancel. A suspended instance that is cancelled ends at once, because none of its code can run.
-    pub fn send(self: &Arc<Self>, id: String, body: MessageBody, unread_max: Option<u64>, reply: Reply<()>) {
-        let is_cancel = matches!(body, MessageBody::Cancel { .. });
-        let message = NewMessage {
-            instance: id.clone(),
-            body,
-            unread_max: unread_max.filter(|_| !is_cancel),
-            time_ms: self.clock.now_ms(),
-        };
-        let this = Arc::clone(self);
-        self.write(Write::Message(message), move |outcome| match outcome {
-            Ok(Outcome::Delivered { owner, .. }) => {
-                this.notify_receivers(&[owner]);
-                reply(Ok(()));
-            }
-            Ok(Outcome::Terminated { receivers, stopped, .. }) => {
-                this.ended_from_outside(&receivers, !stopped.is_empty());
-                reply(Ok(()));
-            }
-            Ok(Outcome::MailboxFull { max }) => reply(Err(RuntimeError::MailboxFull { id, max })),
-            Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
-            Ok(Outcome::Ended { .. }) if is_cancel => reply(Ok(())),
-            Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),
-            other => reply(Err(unexpected(other))),
-        });
     }
 
     /// Ends an instance at once, regardless of its owner. An instance that has ended already stays as it is.
@@ -325,13 +316,25 @@ impl Store {
 
     /// Tells workers and waiters that a client has ended an instance. `stops` is true if other workers run attempts
     /// that no instance waits for any more.
-    fn ended_from_outside(&self, receivers: &[Option<WorkerId>], stops: bool) {
+    pub(crate) fn ended_from_outside(&self, receivers: &[Option<WorkerId>], stops: bool) {
         self.notify_receivers(receivers);
         if stops {
             self.look_at_tasks();
         }
         // Suspended children ended with the instance.
+        self.mark_all_changed();
+    }
+
+    /// Marks an instance, and its asks, that clients of this process may wait for: it may have changed.
+    pub(crate) fn mark_changed(&self, id: &String) {
+        self.watch.mark_changed(id);
+        self.asks.mark_asks_of(id);
+    }
+
+    /// Marks all instances and asks that clients of this process wait for.
+    pub(crate) fn mark_all_changed(&self) {
         self.watch.mark_all_changed();
+        self.asks.mark_all_changed();
     }
 
     /// Waits until an instance has ended, or its custom status or state has changed. Replies with the status, or with
@@ -339,11 +342,7 @@ impl Store {
     pub fn wait(&self, wait: WaitId, id: String, awaiting: Awaiting, reply: Reply<InstanceStatus>) {
         let not_found = RuntimeError::InstanceNotFound { id: id.clone() };
         let done = Box::new(move |answer: Result<Option<InstanceStatus>, _>| {
-            reply(
-                answer
-                    .map_err(RuntimeError::from)
-                    .and_then(|status| status.ok_or(not_found)),
-            );
+            reply(answer.and_then(|status| status.ok_or(not_found)));
         });
         self.watch.add(wait, id.clone(), awaiting, done);
         // The end of an instance that runs here will be told. Each step that takes the instance away from here makes
@@ -357,6 +356,7 @@ impl Store {
     /// Forgets a wait, whose reply never comes, or ends a deletion before its next step.
     pub fn abandon(&self, wait: WaitId) {
         self.watch.remove(wait);
+        self.asks.remove(wait);
         self.deletions.abandon(wait);
     }
 
@@ -377,7 +377,7 @@ impl Store {
         self.tokio.spawn(async move {
             this.provider.close().await;
             // The remaining waits are told that the store is closed.
-            this.watch.mark_all_changed();
+            this.mark_all_changed();
             reply(Ok(()));
         });
     }
@@ -451,7 +451,9 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.watching.abort();
+        for watching in &self.watching {
+            watching.abort();
+        }
     }
 }
 

@@ -1,15 +1,18 @@
-//! Waits for the end of an instance, or for a change of its custom status or its state.
+//! Waits for a change in the store: the end of an instance or a change of its custom status or its state, or the answer
+//! to an ask.
 //!
 //! If the change happens in this process, the commit that brings it tells the waits. Otherwise the store's sign of a
 //! foreign change makes them look. One query serves all waits.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_provider::{InstanceStatus, Provider, ProviderError, ProviderErrorKind, Status};
+use perdure_provider::{AskName, AskState, InstanceStatus, Provider, ProviderError, ProviderErrorKind, Status};
 use tokio::sync::Notify;
 
+use crate::error::RuntimeError;
 use crate::options::{RETRY_DELAYS, STATUS_PAGE};
 use crate::platform::retry::is_final;
 
@@ -26,110 +29,250 @@ pub enum Awaiting {
     StateAfter(u64),
 }
 
-/// The callback that receives the status that ended a wait; `None` if there is no such instance.
-pub(crate) type WaitDone = Box<dyn FnOnce(Result<Option<InstanceStatus>, ProviderError>) + Send>;
+/// What waits look at.
+pub(crate) trait Watched: 'static {
+    /// Name of it.
+    type Key: Ord + Clone + Send + Sync;
+    /// The state of it.
+    type Value: Clone + Send + Sync;
+    /// The condition that ends a wait.
+    type Awaiting: Copy + Send;
+
+    /// Reads the states of some, in order; `None` where there is none. The answer may cover only the first of them.
+    fn read(
+        provider: Arc<dyn Provider>,
+        keys: Vec<Self::Key>,
+    ) -> impl Future<Output = Result<Vec<Option<Self::Value>>, ProviderError>> + Send;
+
+    /// Returns true if a state ends a wait.
+    fn is_over(awaiting: Self::Awaiting, value: Option<&Self::Value>) -> bool;
+}
+
+/// Instances, by id.
+pub(crate) struct Instances;
+
+impl Watched for Instances {
+    type Key = String;
+    type Value = InstanceStatus;
+    type Awaiting = Awaiting;
+
+    async fn read(
+        provider: Arc<dyn Provider>,
+        keys: Vec<String>,
+    ) -> Result<Vec<Option<InstanceStatus>>, ProviderError> {
+        provider.statuses(keys).await
+    }
+
+    fn is_over(awaiting: Awaiting, status: Option<&InstanceStatus>) -> bool {
+        let Some(status) = status else { return true };
+        status.status.is_terminal()
+            || match awaiting {
+                Awaiting::End => false,
+                Awaiting::EndOrSuspension => status.status == Status::Suspended,
+                Awaiting::StatusAfter(version) => status.custom_status_version > version,
+                Awaiting::StateAfter(version) => status.state_version > version,
+            }
+    }
+}
+
+/// The condition that ends a wait for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AwaitingAnswer {
+    /// The ask is on its way to the store, so it may not be there yet.
+    Unwritten,
+    /// The ask is not open, or gone.
+    Written,
+}
+
+/// Asks. A wait ends when its ask is no longer open.
+pub(crate) struct Asks;
+
+impl Watched for Asks {
+    type Key = AskName;
+    type Value = AskState;
+    type Awaiting = AwaitingAnswer;
+
+    async fn read(provider: Arc<dyn Provider>, keys: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
+        provider.asks(keys).await
+    }
+
+    fn is_over(awaiting: AwaitingAnswer, state: Option<&AskState>) -> bool {
+        match state {
+            Some(state) => *state != AskState::Open,
+            None => awaiting == AwaitingAnswer::Written,
+        }
+    }
+}
+
+impl Watch<Asks> {
+    /// Marks the asks of an instance, which may have ended.
+    pub(crate) fn mark_asks_of(&self, instance: &str) {
+        let first = AskName {
+            instance: instance.to_owned(),
+            ask: String::new(),
+        };
+        let mut state = self.state.lock();
+        let State { waiters, dirty, .. } = &mut *state;
+        let asks = waiters.range(first..).map(|(name, _)| name);
+        let mut marked = asks.take_while(|name| name.instance == instance).cloned().peekable();
+        if marked.peek().is_some() {
+            dirty.extend(marked);
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// The callback that receives the state that ended a wait; `None` if there is nothing of that name.
+pub(crate) type WaitDone<T> = Box<dyn FnOnce(Result<Option<T>, RuntimeError>) + Send>;
 
 /// Name of a wait, given by the caller: the caller's number, and the number of the wait there.
 pub type WaitId = (u32, u64);
 
-struct Waiter {
+struct Waiter<W: Watched> {
     id: WaitId,
     /// Position among all waits. A read that began before this wait came says nothing about it.
     number: u64,
-    awaiting: Awaiting,
-    done: WaitDone,
+    awaiting: W::Awaiting,
+    /// Position of its condition. A read that began before it, and found nothing, says nothing about it.
+    awaiting_since: u64,
+    /// True if a read found nothing of that name, which did not end the wait.
+    was_absent: bool,
+    done: WaitDone<W::Value>,
 }
 
-#[derive(Default)]
-struct State {
-    waiters: HashMap<String, Vec<Waiter>>,
-    instance_of: HashMap<WaitId, String>,
-    dirty: BTreeSet<String>,
-    /// Instances whose statuses could not be read together. Each of them is read by itself.
-    suspects: Vec<String>,
-    /// Number of waits that were ever added.
+struct State<W: Watched> {
+    waiters: BTreeMap<W::Key, Vec<Waiter<W>>>,
+    key_of: HashMap<WaitId, W::Key>,
+    dirty: BTreeSet<W::Key>,
+    /// Those whose states could not be read together. Each of them is read by itself.
+    suspects: Vec<W::Key>,
+    /// Number of waits and conditions that were ever added.
     added: u64,
 }
 
-impl State {
-    fn take_page(&mut self) -> Vec<String> {
+impl<W: Watched> State<W> {
+    fn take_page(&mut self) -> Vec<W::Key> {
         if let Some(suspect) = self.suspects.pop() {
             return vec![suspect];
         }
-        // Instances whose waits were told meanwhile have no waits left.
+        // Those whose waits were told meanwhile have no waits left.
         let State { waiters, dirty, .. } = self;
-        dirty.retain(|id| waiters.contains_key(id));
-        let page: Vec<String> = self.dirty.iter().take(STATUS_PAGE).cloned().collect();
-        for id in &page {
-            self.dirty.remove(id);
+        dirty.retain(|key| waiters.contains_key(key));
+        let page: Vec<W::Key> = self.dirty.iter().take(STATUS_PAGE).cloned().collect();
+        for key in &page {
+            self.dirty.remove(key);
         }
         page
     }
 }
 
 /// The waits of one process on one store.
-#[derive(Default)]
-pub(crate) struct Watch {
-    state: Mutex<State>,
+pub(crate) struct Watch<W: Watched> {
+    state: Mutex<State<W>>,
     changed: Notify,
 }
 
-impl Watch {
+impl<W: Watched> Default for Watch<W> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                waiters: BTreeMap::new(),
+                key_of: HashMap::new(),
+                dirty: BTreeSet::new(),
+                suspects: Vec::new(),
+                added: 0,
+            }),
+            changed: Notify::new(),
+        }
+    }
+}
+
+impl<W: Watched> Watch<W> {
     /// Adds a wait. A [`mark_changed`](Self::mark_changed) must follow, unless it is known that nothing can have
     /// happened yet.
-    pub(crate) fn add(&self, id: WaitId, instance: String, awaiting: Awaiting, done: WaitDone) {
+    pub(crate) fn add(&self, id: WaitId, key: W::Key, awaiting: W::Awaiting, done: WaitDone<W::Value>) {
         let mut state = self.state.lock();
         let number = state.added;
         state.added += 1;
-        state.instance_of.insert(id, instance.clone());
-        state.waiters.entry(instance).or_default().push(Waiter {
+        state.key_of.insert(id, key.clone());
+        state.waiters.entry(key).or_default().push(Waiter {
             id,
             number,
             awaiting,
+            awaiting_since: number,
+            was_absent: false,
             done,
         });
     }
 
     /// Forgets a wait. Its `done` is never called.
     pub(crate) fn remove(&self, id: WaitId) {
+        drop(self.take(id));
+    }
+
+    /// Replaces the condition of a wait.
+    pub(crate) fn set_awaiting(&self, id: WaitId, awaiting: W::Awaiting) {
         let mut state = self.state.lock();
-        let Some(instance) = state.instance_of.remove(&id) else {
+        let State {
+            waiters,
+            key_of,
+            dirty,
+            added,
+            ..
+        } = &mut *state;
+        let Some(key) = key_of.get(&id) else { return };
+        let waiters = waiters.get_mut(key).into_iter().flatten();
+        let Some(waiter) = waiters.into_iter().find(|waiter| waiter.id == id) else {
             return;
         };
-        if let Some(waiters) = state.waiters.get_mut(&instance) {
-            waiters.retain(|w| w.id != id);
-            if waiters.is_empty() {
-                state.waiters.remove(&instance);
-            }
-        }
-    }
-
-    /// Returns true if an instance has waits.
-    pub(crate) fn awaits(&self, instance: &str) -> bool {
-        self.state.lock().waiters.contains_key(instance)
-    }
-
-    /// Tells the waits of an instance its status after a change.
-    pub(crate) fn changed(&self, status: InstanceStatus) {
-        let id = status.id.clone();
-        self.settle(
-            &id,
-            u64::MAX,
-            |awaiting| is_over(awaiting, Some(&status)),
-            &Ok(Some(status.clone())),
-        );
-    }
-
-    /// Marks an instance that may have ended, or changed its custom status or its state.
-    pub(crate) fn mark_changed(&self, instance: &str) {
-        let mut state = self.state.lock();
-        if state.waiters.contains_key(instance) && state.dirty.insert(instance.to_owned()) {
+        (waiter.awaiting, waiter.awaiting_since) = (awaiting, *added);
+        *added += 1;
+        // The new condition may have been met since.
+        if waiter.was_absent && dirty.insert(key.clone()) {
             drop(state);
             self.changed.notify_one();
         }
     }
 
-    /// Marks all instances that have waits, because any of them may have changed.
+    /// Ends a wait with an error.
+    pub(crate) fn fail(&self, id: WaitId, error: RuntimeError) {
+        if let Some(waiter) = self.take(id) {
+            (waiter.done)(Err(error));
+        }
+    }
+
+    fn take(&self, id: WaitId) -> Option<Waiter<W>> {
+        let mut state = self.state.lock();
+        let key = state.key_of.remove(&id)?;
+        let waiters = state.waiters.get_mut(&key)?;
+        let taken = waiters.extract_if(.., |waiter| waiter.id == id).next();
+        if waiters.is_empty() {
+            state.waiters.remove(&key);
+        }
+        taken
+    }
+
+    /// Returns true if something has waits.
+    pub(crate) fn awaits(&self, key: &W::Key) -> bool {
+        self.state.lock().waiters.contains_key(key)
+    }
+
+    /// Tells the waits the state after a change.
+    pub(crate) fn changed(&self, key: &W::Key, value: W::Value) {
+        self.settle(key, u64::MAX, &Ok(Some(value)));
+    }
+
+    /// Marks one that may have changed.
+    pub(crate) fn mark_changed(&self, key: &W::Key) {
+        let mut state = self.state.lock();
+        if state.waiters.contains_key(key) && state.dirty.insert(key.clone()) {
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Marks everything that has waits, because any of it may have changed.
     pub(crate) fn mark_all_changed(&self) {
         let mut state = self.state.lock();
         if state.waiters.is_empty() {
@@ -153,19 +296,14 @@ impl Watch {
                 self.changed.notified().await;
                 continue;
             }
-            match provider.statuses(page.clone()).await {
-                Ok(statuses) => {
+            match W::read(Arc::clone(&provider), page.clone()).await {
+                Ok(values) => {
                     delay = RETRY_DELAYS.0;
-                    // The answer may cover only the first ids, if more statuses would be too large for one answer.
-                    let untold = page.iter().skip(statuses.len()).cloned();
+                    // The answer may cover only the first ones, if more would be too large for one answer.
+                    let untold = page.iter().skip(values.len()).cloned();
                     self.state.lock().dirty.extend(untold);
-                    for (id, status) in page.iter().zip(statuses) {
-                        self.settle(
-                            id,
-                            asked,
-                            |awaiting| is_over(awaiting, status.as_ref()),
-                            &Ok(status.clone()),
-                        );
+                    for (key, value) in page.iter().zip(values) {
+                        self.settle(key, asked, &Ok(value));
                     }
                 }
                 Err(error) if !is_final(&error) => {
@@ -173,40 +311,48 @@ impl Watch {
                     crate::platform::time::sleep(delay).await;
                     delay = (delay * 2).min(RETRY_DELAYS.1);
                 }
-                // One status that cannot be read must not end the waits for the others.
+                // One state that cannot be read must not end the waits for the others.
                 Err(error) if page.len() > 1 && error.kind != ProviderErrorKind::Closed => {
                     self.state.lock().suspects.extend(page);
                 }
                 Err(error) => {
-                    for id in &page {
-                        self.settle(id, asked, |_| true, &Err(error.clone()));
+                    for key in &page {
+                        self.settle(key, asked, &Err(error.clone().into()));
                     }
                 }
             }
         }
     }
 
-    /// Ends the waits for an instance that are over, among the first `asked` waits.
-    fn settle(
-        &self,
-        instance: &str,
-        asked: u64,
-        is_over: impl Fn(Awaiting) -> bool,
-        answer: &Result<Option<InstanceStatus>, ProviderError>,
-    ) {
+    /// Ends the waits that are over by an answer, among the first `asked` waits. An error ends all of them.
+    fn settle(&self, key: &W::Key, asked: u64, answer: &Result<Option<W::Value>, RuntimeError>) {
+        let is_over = |awaiting| {
+            let value = answer.as_ref().map(Option::as_ref);
+            value.map_or(true, |value| W::is_over(awaiting, value))
+        };
         let settled = {
             let mut state = self.state.lock();
-            let Some(waiters) = state.waiters.get_mut(instance) else {
+            let Some(waiters) = state.waiters.get_mut(key) else {
                 return;
             };
-            let settled: Vec<Waiter> = waiters
-                .extract_if(.., |w| w.number < asked && is_over(w.awaiting))
-                .collect();
+            let is_absent = matches!(answer, Ok(None));
+            let counts = |waiter: &Waiter<W>| {
+                waiter.number < asked && (!is_absent || waiter.awaiting_since < asked) && is_over(waiter.awaiting)
+            };
+            let settled: Vec<Waiter<W>> = waiters.extract_if(.., |waiter| counts(waiter)).collect();
+            // Nothing may be there by now, or the wait may be over.
+            let looks_again = is_absent && waiters.iter().any(|waiter| is_over(waiter.awaiting));
+            if is_absent {
+                waiters.iter_mut().for_each(|waiter| waiter.was_absent = true);
+            }
             if waiters.is_empty() {
-                state.waiters.remove(instance);
+                state.waiters.remove(key);
+            }
+            if looks_again {
+                state.dirty.insert(key.clone());
             }
             for waiter in &settled {
-                state.instance_of.remove(&waiter.id);
+                state.key_of.remove(&waiter.id);
             }
             settled
         };
@@ -218,17 +364,98 @@ impl Watch {
     /// Returns the number of waits and of the entries kept for them.
     pub(crate) fn len(&self) -> usize {
         let state = self.state.lock();
-        state.waiters.len() + state.instance_of.len() + state.dirty.len() + state.suspects.len()
+        state.waiters.len() + state.key_of.len() + state.dirty.len() + state.suspects.len()
     }
 }
 
-fn is_over(awaiting: Awaiting, status: Option<&InstanceStatus>) -> bool {
-    let Some(status) = status else { return true };
-    status.status.is_terminal()
-        || match awaiting {
-            Awaiting::End => false,
-            Awaiting::EndOrSuspension => status.status == Status::Suspended,
-            Awaiting::StatusAfter(version) => status.custom_status_version > version,
-            Awaiting::StateAfter(version) => status.state_version > version,
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use perdure_engine::Answer;
+
+    use super::*;
+
+    type Told = Receiver<Result<Option<AskState>, RuntimeError>>;
+
+    fn name() -> AskName {
+        AskName {
+            instance: "i".into(),
+            ask: "a".into(),
         }
+    }
+
+    /// Adds a wait for an ask that is on its way to the store.
+    fn asking(watch: &Watch<Asks>, id: WaitId) -> Told {
+        let (tell, told) = channel();
+        let done = Box::new(move |answer| tell.send(answer).expect("the test waits for it"));
+        watch.add(id, name(), AwaitingAnswer::Unwritten, done);
+        told
+    }
+
+    /// Begins a read. Returns what is passed with its result.
+    fn read(watch: &Watch<Asks>) -> u64 {
+        let mut state = watch.state.lock();
+        state.take_page();
+        state.added
+    }
+
+    fn is_marked(watch: &Watch<Asks>) -> bool {
+        !watch.state.lock().dirty.is_empty()
+    }
+
+    #[test]
+    fn an_ask_that_is_on_its_way_is_not_missing() {
+        let watch = Watch::<Asks>::default();
+        let told = asking(&watch, (0, 1));
+        let asked = read(&watch);
+        watch.settle(&name(), asked, &Ok(None));
+        assert!(told.try_recv().is_err() && !is_marked(&watch));
+        // What came meanwhile may have been missed.
+        watch.set_awaiting((0, 1), AwaitingAnswer::Written);
+        assert!(is_marked(&watch));
+        let asked = read(&watch);
+        watch.settle(&name(), asked, &Ok(None));
+        assert_eq!(told.try_recv(), Ok(Ok(None)));
+        assert_eq!(watch.len(), 0);
+    }
+
+    #[test]
+    fn a_read_from_before_an_ask_was_written_does_not_miss_it() {
+        let watch = Watch::<Asks>::default();
+        let told = asking(&watch, (0, 1));
+        let asked = read(&watch);
+        watch.set_awaiting((0, 1), AwaitingAnswer::Written);
+        watch.settle(&name(), asked, &Ok(None));
+        assert!(told.try_recv().is_err() && is_marked(&watch));
+        let asked = read(&watch);
+        watch.settle(&name(), asked, &Ok(Some(AskState::Open)));
+        assert!(told.try_recv().is_err() && !is_marked(&watch));
+        let answered = AskState::Answered(Answer::Value(None));
+        watch.changed(&name(), answered.clone());
+        assert_eq!(told.try_recv(), Ok(Ok(Some(answered))));
+    }
+
+    #[test]
+    fn a_read_from_before_an_ask_was_written_may_find_its_answer() {
+        let watch = Watch::<Asks>::default();
+        let told = asking(&watch, (0, 1));
+        let asked = read(&watch);
+        watch.set_awaiting((0, 1), AwaitingAnswer::Written);
+        watch.settle(&name(), asked, &Ok(Some(AskState::Ended)));
+        assert_eq!(told.try_recv(), Ok(Ok(Some(AskState::Ended))));
+    }
+
+    #[test]
+    fn the_asks_of_an_instance_are_marked_together() {
+        let watch = Watch::<Asks>::default();
+        let _told = asking(&watch, (0, 1));
+        watch.mark_asks_of("h");
+        assert!(!is_marked(&watch));
+        watch.mark_asks_of("i");
+        assert!(is_marked(&watch));
+        watch.remove((0, 1));
+        read(&watch);
+        assert_eq!(watch.len(), 0);
+    }
 }

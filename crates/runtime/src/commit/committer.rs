@@ -86,6 +86,8 @@ impl<'w> Subject<'w> {
         match write {
             Write::Start(new) => Subject::Id(&new.id),
             Write::Message(message) => Subject::Id(&message.instance),
+            Write::Ask(ask) => Subject::Id(&ask.message.instance),
+            Write::StartWithMessage(both) => Subject::Id(&both.start.id),
             Write::Terminate(Terminate { id, .. })
             | Write::Suspend(Suspend { id, .. })
             | Write::Resume { id, .. }

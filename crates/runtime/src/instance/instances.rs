@@ -139,10 +139,13 @@ impl Instances {
                 // A known instance with an earlier epoch was suspended from elsewhere and resumed, and this worker has
                 // not heard of that. It may be at a turn that will be fenced off when it is stored, or at one that was
                 // stored before and is not answered yet: the activities that this turn asked for belong to the acquired
-                // instance.
+                // instance. The turn of an instance that is waking will be fenced off, too.
                 None => table
                     .get(acquired.key)
-                    .filter(|owned| owned.lock().epoch < acquired.epoch)
+                    .filter(|owned| {
+                        let core = owned.lock();
+                        core.epoch < acquired.epoch || core.is_waking
+                    })
                     .cloned(),
             }
         };
@@ -319,11 +322,13 @@ impl Instances {
         // This comes first: a turn that begins meanwhile either sees that, or has entered the table that is cleaned
         // next.
         instance.stop(&self.services);
+        let wake = instance.lock().wake.take();
         self.table.lock().remove(instance);
         self.places.freed();
+        drop(wake);
         self.activities.abort_all(instance, reason);
         self.probation_over(instance);
-        self.shared.store.watch.mark_changed(&instance.id);
+        self.shared.store.mark_changed(&instance.id);
         self.worker.draining.tell();
     }
 
@@ -374,6 +379,8 @@ impl Instances {
         let all = self.table.lock().clear();
         for instance in all {
             instance.stop(&self.services);
+            let wake = instance.lock().wake.take();
+            drop(wake);
         }
         self.end_starts();
         self.probations.lock().clear(&self.services.alarms);

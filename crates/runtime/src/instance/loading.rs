@@ -129,6 +129,7 @@ impl Instances {
                 key: instance.key(),
                 execution: instance.execution,
                 next_event_id: core.next_event_id,
+                history: core.engine.is_none(),
             });
         }
         let request = Load {
@@ -138,6 +139,7 @@ impl Instances {
         };
         let provider = &self.shared.store.provider;
         let is_alone = instances.len() == 1;
+        let with_history: Vec<bool> = request.instances.iter().map(|one| one.history).collect();
         let load = || provider.load(request.clone());
         let loaded = if is_alone {
             reading(load, NO_MEMORY_PATIENCE).await
@@ -158,8 +160,12 @@ impl Instances {
             }
             Err(error) => return instances.iter().for_each(|instance| self.unreadable(instance, &error)),
         };
-        for (((instance, loaded), held), left) in instances.into_iter().zip(loaded).zip(held).zip(left) {
+        let read = with_history.into_iter().zip(loaded);
+        for (((instance, (has_history, loaded)), held), left) in instances.into_iter().zip(read).zip(held).zip(left) {
+            // The instance has lost its code since the read began.
+            let lacks_history = !has_history && instance.lock().engine.is_none();
             match loaded {
+                Ok(_) if lacks_history => self.load_one(instance),
                 Ok(loaded) => self.take_stored(&instance, loaded, held, left),
                 Err(error) => self.unreadable(&instance, &error),
             }

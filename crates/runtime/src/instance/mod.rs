@@ -13,3 +13,4 @@ pub(crate) mod starts;
 pub(crate) mod suspects;
 pub(crate) mod suspending;
 pub(crate) mod table;
+pub(crate) mod waking;

@@ -122,7 +122,7 @@ impl Instances {
         (true, turn)
     }
 
-    fn tell(&self, logs: Vec<LogRecord>) {
+    pub(crate) fn tell(&self, logs: Vec<LogRecord>) {
         for record in logs {
             self.shared.push(Class::First, Queued::Log(record));
         }

@@ -36,6 +36,10 @@ impl Instances {
         if let Some(start) = start {
             return self.suspend_start(instance, start, report);
         }
+        if instance.lock().is_waking {
+            // The instance is not this worker's. The worker that acquires it will see if the problem remains.
+            return self.give_up_wake(instance);
+        }
         if self.worker.has_ended() {
             // The problem may come from the end of the session. Another worker will see if it remains.
             return;
@@ -71,6 +75,7 @@ impl Instances {
             heartbeats_over: Vec::new(),
             custom_status: None,
             state: Vec::new(),
+            answers: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,
@@ -79,6 +84,7 @@ impl Instances {
                 mismatched_code,
             },
             tell_status: false,
+            wakes: false,
             time_ms: self.now_ms(),
         }
     }
@@ -99,13 +105,13 @@ impl Instances {
         match answer {
             Ok(Outcome::Committed { .. }) => {
                 self.shared.ended(instance, Status::Suspended, None);
-                self.shared.store.watch.mark_changed(&instance.id);
+                self.shared.store.mark_changed(&instance.id);
             }
             // The instance is another worker's by now, or the store has lost a write that it had acknowledged.
             Ok(_) => {
                 self.worker
                     .release_instance(suspension.commit.key, suspension.commit.epoch);
-                self.shared.store.watch.mark_changed(&instance.id);
+                self.shared.store.mark_changed(&instance.id);
             }
             Err(error) if error.kind == ProviderErrorKind::Closed => {}
             Err(error) => self.suspend_again(suspension, &error),

@@ -20,9 +20,11 @@ use crate::state::{Instance, Token, TurnNeed};
 pub(crate) struct Table {
     pub(crate) owned: Directory<InstanceKey, Instance, FxBuildHasher>,
     /// The owned instances by id.
-    ids: HashSet<ById>,
+    ids: Ids,
     /// Released instances whose generator was kept, with the epoch and next event id at which they were released.
     released: FxHashMap<InstanceKey, (Arc<Instance>, Epoch, EventId)>,
+    /// The released instances by id.
+    released_ids: Ids,
     /// Owned and released instances with a generator, least recently used first, and the time of each one's last use,
     /// ms since 1970.
     hot: LinkedHashMap<Token, (Arc<Instance>, i64)>,
@@ -51,6 +53,28 @@ impl Eq for ById {}
 impl Hash for ById {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.id.hash(state);
+    }
+}
+
+/// Instances by id.
+#[derive(Default)]
+struct Ids(HashSet<ById>);
+
+impl Ids {
+    fn get(&self, id: &str) -> Option<&Arc<Instance>> {
+        self.0.get(id).map(|ById(instance)| instance)
+    }
+
+    /// Adds an instance, in the place of another one with its id.
+    fn put(&mut self, instance: Arc<Instance>) {
+        self.0.replace(ById(instance));
+    }
+
+    /// Removes this very instance, and not a later one with its id.
+    fn remove(&mut self, instance: &Instance) {
+        if self.get(&instance.id).is_some_and(|of| of.token == instance.token) {
+            self.0.remove(&*instance.id);
+        }
     }
 }
 
@@ -83,7 +107,7 @@ impl Table {
     /// Adds an instance that is owned from now on. Returns `true` if messages came for the instance before.
     pub(crate) fn insert(&mut self, instance: Arc<Instance>) -> bool {
         let key = instance.key();
-        self.ids.replace(ById(Arc::clone(&instance)));
+        self.ids.put(Arc::clone(&instance));
         // A replaced instance was released and does not know that yet. Messages that came since may have gone to it.
         let replaced = self.owned.insert(key, instance).is_some();
         self.early.keys.remove(&key) || self.early.any || replaced
@@ -124,20 +148,14 @@ impl Table {
 
     /// Returns true if the instance with this id is owned.
     pub(crate) fn owns_id(&self, id: &str) -> bool {
-        self.ids.contains(id)
+        self.ids.get(id).is_some()
     }
 
     fn disown(&mut self, instance: &Instance) {
         if self.owns(instance) {
             self.owned.remove(&instance.key());
         }
-        if self
-            .ids
-            .get(&*instance.id)
-            .is_some_and(|ById(i)| i.token == instance.token)
-        {
-            self.ids.remove(&*instance.id);
-        }
+        self.ids.remove(instance);
     }
 
     /// Forgets an instance altogether.
@@ -149,6 +167,7 @@ impl Table {
             .is_some_and(|(i, _, _)| i.token == instance.token)
         {
             self.released.remove(&instance.key());
+            self.released_ids.remove(instance);
         }
         self.hot.remove(&instance.token);
     }
@@ -156,6 +175,7 @@ impl Table {
     /// Releases an instance that keeps its generator.
     pub(crate) fn keep_released(&mut self, instance: Arc<Instance>, epoch: Epoch, next_event_id: EventId) {
         self.disown(&instance);
+        self.released_ids.put(Arc::clone(&instance));
         self.released.insert(instance.key(), (instance, epoch, next_event_id));
     }
 
@@ -169,8 +189,23 @@ impl Table {
         next_event_id: EventId,
     ) -> Option<(Arc<Instance>, bool)> {
         let (instance, kept_epoch, kept_next) = self.released.remove(&key)?;
+        self.released_ids.remove(&instance);
         let valid = kept_epoch.0 + 1 == epoch.0 && kept_next == next_event_id;
         Some((instance, valid))
+    }
+
+    /// Returns the released instance with this id, whose generator was kept, if no message has come for it since.
+    pub(crate) fn sleeper(&self, id: &str) -> Option<&Arc<Instance>> {
+        let instance = self.released_ids.get(id)?;
+        let is_early = self.early.any || self.early.keys.contains(&instance.key());
+        (!is_early).then_some(instance)
+    }
+
+    /// Takes out a released instance that is woken. Returns the epoch of its next acquisition.
+    pub(crate) fn take_sleeper(&mut self, instance: &Instance) -> Option<Epoch> {
+        let (_, epoch, _) = self.released.remove(&instance.key())?;
+        self.released_ids.remove(instance);
+        Some(Epoch(epoch.0 + 1))
     }
 
     /// Notes that an instance has a generator and is used now. Returns `true` if the caller must see to it that a task
@@ -245,7 +280,8 @@ impl Table {
     /// Forgets everything. Returns all instances that were loaded.
     pub(crate) fn clear(&mut self) -> Vec<Arc<Instance>> {
         self.hot.clear();
-        self.ids.clear();
+        self.ids = Ids::default();
+        self.released_ids = Ids::default();
         let mut all: Vec<_> = self.owned.drain().collect();
         all.extend(self.released.drain().map(|(_, (i, _, _))| i));
         all

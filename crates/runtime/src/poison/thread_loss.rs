@@ -31,8 +31,11 @@ pub(crate) fn give_up_lane(instances: &Arc<Instances>, lane: LaneId) {
             continue;
         }
         // The locks are taken one after the other: together they would be taken in the wrong order.
-        let epoch = instance.lock().epoch;
-        let is_owned = instances.table.lock().owns(&instance);
+        let (epoch, is_waking) = {
+            let core = instance.lock();
+            (core.epoch, core.is_waking)
+        };
+        let is_owned = !is_waking && instances.table.lock().owns(&instance);
         instances.forget(&instance, AbortReason::LeaseLost);
         if is_owned {
             instances.worker.release_instance(instance.key(), epoch);

@@ -173,6 +173,7 @@ impl Watchdog {
         if self.lane == MAIN {
             instances.release_starts();
         }
+        instances.release_wakes();
         let open = Request::open(instances);
         let ReleasePlan {
             kept,

@@ -44,10 +44,13 @@ impl Runtime {
             internal: false,
             error: None,
         };
-        match &mut core.start {
+        let core = &mut *core;
+        match (&mut core.start, &mut core.wake) {
             // The start may still be refused, so there may be no such instance.
-            Some(start) => start.logs.push(record),
-            None => self.shared.push(Class::First, Queued::Log(record)),
+            (Some(start), _) => start.logs.push(record),
+            // The turn may be fenced off, and then comes again.
+            (None, Some(wake)) => wake.logs.push(record),
+            (None, None) => self.shared.push(Class::First, Queued::Log(record)),
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The calls of code that runs in a turn. Calls find the instance through the map of turns.
 
-use perdure_engine::{Command, EventId, Mailbox, Outcome, Payload, StateValues, TraceContext, Waits};
+use perdure_engine::{Answer, Command, EventId, Mailbox, Outcome, Payload, StateValues, TraceContext, Waits};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
@@ -92,6 +92,47 @@ impl Runtime {
     /// too much; [`RuntimeError::State`] outside a turn.
     pub fn next(&self, token: Token, waits: impl Into<Waits>) -> Result<Option<Delivered>, RuntimeError> {
         turn::next(&self.turn(token)?, waits.into())
+    }
+
+    /// Accepts the ask that was delivered last. Returns the deterministic time from here on, ms since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::Limit`] when the history would grow too much; [`RuntimeError::State`] outside a turn.
+    pub fn accept_ask(&self, token: Token) -> Result<i64, RuntimeError> {
+        let turn = self.turn(token)?;
+        let now_ms = turn.instances.now_ms();
+        turn.with_engine(|engine| {
+            engine.accept_ask(now_ms)?;
+            Ok(engine.time_ms())
+        })?
+    }
+
+    /// Refuses the ask that was delivered last, with an error as its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn refuse_ask(&self, token: Token, ask: String, error: Payload) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.refuse_ask(ask, error))
+    }
+
+    /// Answers an accepted ask. The answer is stored with the turn, unless the code is replaying.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn answer_ask(&self, token: Token, ask: String, answer: Answer) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.answer_ask(ask, answer))
+    }
+
+    /// Takes no more asks: the code is about to end.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn close_asks(&self, token: Token) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(perdure_engine::Engine::close_asks)
     }
 
     /// Ends a turn whose code waits. The turn is on its way to the store. `fibers` is JSON that says what the fibers

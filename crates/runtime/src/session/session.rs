@@ -5,11 +5,13 @@
 
 use std::sync::{Arc, Weak};
 
+use perdure_engine::Mailbox;
 use perdure_provider::{Epoch, InstanceKey, NewInstance, WorkerId};
 use tokio::time::Instant;
 
 use crate::activity::activities::Activities;
 use crate::activity::tasks;
+use crate::client::pending_wake::PendingWake;
 use crate::client::store::LocalWorker;
 use crate::commit::committer::WriteDone;
 use crate::instance::cache;
@@ -53,7 +55,7 @@ impl Session {
         self.drain();
         self.activities.end(reason);
         self.instances.end();
-        self.shared.store.watch.mark_all_changed();
+        self.shared.store.mark_all_changed();
         // This comes last: the next session begins when nothing of this one can be found any more.
         self.worker.tell_over();
     }
@@ -130,6 +132,14 @@ impl LocalWorker for Session {
 
     fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone) {
         self.instances.start_here(new, done);
+    }
+
+    fn can_wake(&self, id: &str, mailbox: &Mailbox) -> bool {
+        self.instances.can_wake(id, mailbox)
+    }
+
+    fn wake(self: Arc<Self>, id: &str, wake: PendingWake) {
+        self.instances.wake_here(id, wake);
     }
 
     fn is_held_up(&self) -> bool {

@@ -12,6 +12,7 @@ use perdure_engine::{
 use perdure_provider::{AcquiredInstance, Epoch, InstanceKey, Loaded, MessagePage, Suspicion};
 use perdure_scheduler::{Control, LaneId, NextAction};
 
+use crate::client::pending_wake::PendingWake;
 use crate::options::{MESSAGE_BYTES_HELD_MAX, MESSAGES_HELD_MAX, RuntimeOptions};
 use crate::platform::alarms::AlarmId;
 use crate::platform::byte_budget::Reservation;
@@ -99,6 +100,10 @@ pub(crate) struct Core {
     pub(crate) remote_activities: RemoteActivities,
     /// The start of the instance, which is written with its first turn.
     pub(crate) start: Option<PendingStart>,
+    /// The message that wakes the instance, which is written with its turn.
+    pub(crate) wake: Option<PendingWake>,
+    /// True while it is not known whether the turn of a wake is written. Until then the instance is not this worker's.
+    pub(crate) is_waking: bool,
     /// Lines that the turn in progress has logged and that are to be stored with it.
     pub(crate) lines: TurnLines,
     /// True if nothing of the instance was ever committed.
@@ -231,6 +236,8 @@ impl Core {
             heartbeats: Heartbeats::stored(acquired.heartbeats),
             remote_activities: RemoteActivities::of(acquired.tasks),
             start: None,
+            wake: None,
+            is_waking: false,
             lines: TurnLines::default(),
             is_new: acquired.fresh && acquired.execution == ExecutionId::FIRST,
             was_started_here: false,
@@ -351,6 +358,25 @@ impl Core {
         self.epoch = acquired.epoch;
         self.is_read = false;
         (self.suspicion, self.on_probation) = (acquired.suspicion, false);
+    }
+
+    /// Returns true if a message for a mailbox can be handed to the instance, which sleeps in the store: its code waits
+    /// for the message, and neither the store nor the instance has an earlier one, as far as is known here.
+    pub(crate) fn can_wake(&self, mailbox: &Mailbox) -> bool {
+        let is_known = !self.rereads && !self.left_settled && !self.backlog.exists();
+        let is_clear = is_known && self.held_messages() == 0 && self.remote_activities.offered() == 0;
+        let waits = |engine: &Engine| engine.lacks_message() && engine.awaits_mailbox(mailbox);
+        is_clear && !self.suspicion.is_suspect() && self.engine.as_ref().is_some_and(waits)
+    }
+
+    /// Takes in the message of a wake. It has no number of its own: no other message is here, and it is never written.
+    pub(crate) fn take_wake(&mut self, wake: PendingWake, epoch: Epoch) {
+        self.control.renew();
+        self.epoch = epoch;
+        let body = wake.body();
+        self.pending_bytes += body.bytes();
+        self.control.put(Completion::Message(Message { seq: self.seen, body }));
+        (self.wake, self.is_waking) = (Some(wake), true);
     }
 
     /// Takes in the stored data of the instance besides its history. All messages are taken, also those below `seen`: a

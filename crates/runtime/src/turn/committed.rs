@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use perdure_engine::{Effect, Engine, EventId, TurnOutput, Waiting};
-use perdure_provider::{AfterTurn, CrossInstanceOutcome, InstanceStatus, Outcome, ProviderError, ProviderErrorKind};
+use perdure_engine::{AnsweredAsk, Effect, Engine, EventId, TurnOutput, Waiting};
+use perdure_provider::{
+    AfterTurn, AskName, AskState, CrossInstanceOutcome, InstanceStatus, Outcome, ProviderError, ProviderErrorKind,
+};
 use perdure_scheduler::{NextAction, Process, State};
 
+use crate::client::pending_wake::{Done, WakeEnd};
 use crate::commit::committer::WriteDone;
 use crate::instance::instances::Instances;
 use crate::instance::places::ReservedPlaces;
@@ -26,6 +29,8 @@ pub(super) struct AfterCommit {
     pub(super) next_event_id: EventId,
     /// True if clients may wait for a change that the turn makes.
     pub(super) changes_status: bool,
+    /// The asks that the turn answers.
+    pub(super) answers: Vec<AnsweredAsk>,
     /// The instances that the turn started and claimed.
     pub(super) claimed: Claimed,
     /// The places of these instances. They are free again when this is dropped, after the instances have come.
@@ -46,6 +51,7 @@ impl AfterCommit {
                 || !output.state.is_empty()
                 || matches!(after, AfterTurn::End { .. }),
             turn: after,
+            answers: output.answers.clone(),
             claimed: Claimed::new(),
             places: None,
             has_offered: false,
@@ -77,6 +83,24 @@ pub(super) fn first_turn_answered(
         }
         _ => {}
     }
+}
+
+/// Handles the answer to a turn that wakes its instance.
+pub(super) fn wake_answered(
+    instances: &Arc<Instances>,
+    instance: &Arc<Instance>,
+    after: AfterCommit,
+    (done, logs): (Done, Vec<LogRecord>),
+    answer: Result<Outcome, ProviderError>,
+) {
+    let end = instances.woken(instance, logs, &answer);
+    if let WakeEnd::Written = end {
+        answered(instances, instance, after, answer);
+    } else {
+        instances.worker.draining.tell();
+    }
+    // This comes last: the next message of the sender then finds the instance asleep, if it is.
+    done(end);
 }
 
 /// Handles the answer to a commit. The provider's answer calls this.
@@ -115,8 +139,8 @@ fn committed(
     mut status: Option<Box<InstanceStatus>>,
     cross_instance: Option<Box<CrossInstanceOutcome>>,
 ) {
-    let store = &instances.shared.store;
-    let changes_status = after.changes_status;
+    let (store, changes_status) = (&instances.shared.store, after.changes_status);
+    tell_answers(instances, instance, &mut after);
     if let Some(outcome) = cross_instance {
         instance.lock().rereads |= outcome.refused;
         cross_instance::written(instances, std::mem::take(&mut after.claimed), *outcome);
@@ -150,7 +174,7 @@ fn committed(
             instances.shared.ended(instance, end, error.as_deref());
             // This comes before the instance is forgotten, which makes those waits look that were not told.
             if let Some(status) = status.take() {
-                store.watch.changed(*status);
+                store.watch.changed(&instance.id, *status);
             }
             instances.forget(instance, AbortReason::Cancelled);
         }
@@ -172,9 +196,21 @@ fn committed(
     }
     instances.shared.metrics.turns.add(1);
     match status {
-        Some(status) => store.watch.changed(*status),
+        Some(status) => store.watch.changed(&instance.id, *status),
         None if changes_status => store.watch.mark_changed(&instance.id),
         None => {}
+    }
+}
+
+/// Tells the clients of this process the answers to their asks, or that these have ended with the instance.
+pub(super) fn tell_answers(instances: &Instances, instance: &Instance, after: &mut AfterCommit) {
+    let asks = &instances.shared.store.asks;
+    for AnsweredAsk { ask, answer } in std::mem::take(&mut after.answers) {
+        let instance = instance.id.clone();
+        asks.changed(&AskName { instance, ask }, AskState::Answered(answer));
+    }
+    if matches!(after.turn, AfterTurn::End { .. }) {
+        asks.mark_asks_of(&instance.id);
     }
 }
 

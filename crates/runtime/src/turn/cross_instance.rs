@@ -171,7 +171,7 @@ pub(crate) fn written(instances: &Arc<Instances>, claimed: Claimed, others: Cros
     }
     store.notify_receivers(&others.receivers);
     if others.ended {
-        store.watch.mark_all_changed();
+        store.mark_all_changed();
     }
     if !others.stopped.is_empty() {
         store.look_at_tasks();

@@ -10,11 +10,12 @@ use perdure_provider::{AfterTurn, NextExecution, Status, StatusChange, TurnCommi
 use perdure_scheduler::NextAction;
 
 use crate::activity::tasks::{self, TaskChanges};
+use crate::client::pending_wake::PendingWake;
 use crate::commit::committer::Patience;
 use crate::instance::instances::Instances;
 use crate::state::pending_start::PendingStart;
 use crate::state::{Core, Instance};
-use crate::turn::committed::{AfterCommit, answered, first_turn_answered, go_on};
+use crate::turn::committed::{AfterCommit, answered, first_turn_answered, go_on, tell_answers, wake_answered};
 use crate::turn::cross_instance;
 use crate::turn::in_progress::Turn;
 
@@ -96,6 +97,12 @@ pub(crate) fn end(turn: Turn, fibers: Option<&str>) -> bool {
     let Some(mut end) = collect(&instances, &instance, &mut core, now) else {
         return false;
     };
+    if core.wake.is_some() && end.output.consumed.len() != 1 {
+        // The code was not at the wait for the message, or another message came first.
+        drop(core);
+        instances.give_up_wake(&instance);
+        return false;
+    }
     let hold_ms = match instances.places.are_wanted() {
         true => 0,
         false => i64::try_from(instances.shared.options.hold_timer.as_millis()).unwrap_or(i64::MAX),
@@ -179,6 +186,8 @@ struct Prepared {
     commit: TurnCommit,
     /// The start of the instance, if it is written with the turn.
     start: Option<PendingStart>,
+    /// The message that wakes the instance, if the turn consumes one that is not written.
+    wake: Option<PendingWake>,
     after: AfterCommit,
 }
 
@@ -196,6 +205,9 @@ fn prepare(
         let effects = after.effects.clone();
         instances.activities.carry_out(instance, &core.heartbeats, effects);
     }
+    if is_planted(Bug::AnswerToldEarly) {
+        tell_answers(instances, instance, &mut after);
+    }
     let cross_instance = output.cross_instance.take();
     let ends = matches!(after.turn, AfterTurn::End { .. } | AfterTurn::ContinueAsNew(_));
     let mut heartbeats_over = core.heartbeats.over(&output.events, ends, &instances.services.alarms);
@@ -209,6 +221,10 @@ fn prepare(
     let keep = instances.shared.options.keep_logs.as_ref();
     commit.logs = keep.and_then(|keep| core.lines.take(keep));
     let start = core.start.take();
+    let wake = core.wake.take();
+    if wake.is_some() {
+        (commit.wakes, commit.consumed) = (true, Vec::new());
+    }
     drop(core);
     after.has_offered = !tasks.offers.is_empty();
     if cross_instance.is_some() || after.has_offered || !tasks.withdrawn.is_empty() {
@@ -220,13 +236,35 @@ fn prepare(
         commit.cross_instance = Some(effects);
         after.claimed = claimed;
     }
-    Prepared { commit, start, after }
+    Prepared {
+        commit,
+        start,
+        wake,
+        after,
+    }
 }
 
 /// Hands a turn to the committer, with the start of its instance if that is not written yet.
 fn submit(instances: Arc<Instances>, instance: Arc<Instance>, prepared: Prepared) {
-    let Prepared { commit, start, after } = prepared;
+    let Prepared {
+        commit,
+        start,
+        wake,
+        after,
+    } = prepared;
     let store = Arc::clone(&instances.shared.store);
+    if let Some(wake) = wake {
+        let (wake_done, logs) = wake.take();
+        let claim = instances.worker.claim();
+        let done = Box::new(move |answer| {
+            let answered = || wake_answered(&instances, &instance, after, (wake_done, logs), answer);
+            instances.worker.run_answer(answered);
+            drop(claim);
+        });
+        return store
+            .committer
+            .submit(Write::Turn(Box::new(commit)), Patience::Limited, done);
+    }
     let Some(start) = start else {
         let claims = after.claimed.iter().any(Option::is_some);
         let claim = claims.then(|| instances.worker.claim());
@@ -292,9 +330,11 @@ fn commit_of(
         heartbeats_over: Vec::new(),
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         state: output.state,
+        answers: output.answers,
         open_work: None,
         logs: None,
         cross_instance: None,
+        wakes: false,
         // A client that started the instance here waits for its end, or is about to.
         tell_status: after.changes_status
             && (instances.shared.store.watch.awaits(&instance.id)

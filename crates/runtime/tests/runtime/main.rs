@@ -26,5 +26,6 @@ mod support;
 mod suspension;
 mod tasks;
 mod turns;
+mod waking;
 mod watch;
 mod watchdog;

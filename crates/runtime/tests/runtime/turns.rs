@@ -230,7 +230,12 @@ async fn an_instance_terminated_in_the_middle_of_its_turn_stores_nothing() {
 /// turn was fenced off with a warning.
 #[tokio::test(start_paused = true)]
 async fn an_instance_terminated_while_it_is_acquired_does_not_run() {
-    let mut f = Fixture::started(RuntimeOptions::default(), &[Op::Event("go"), Op::Activity("a")]).await;
+    // The instance is acquired, and not woken: its generator is not kept.
+    let options = RuntimeOptions {
+        cached_instances_max: 0,
+        ..RuntimeOptions::default()
+    };
+    let mut f = Fixture::started(options, &[Op::Event("go"), Op::Activity("a")]).await;
     f.start("i").await;
     f.memory.hold(Call::Acquire);
     f.event("i", "go").await;

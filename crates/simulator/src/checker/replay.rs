@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use perdure_engine::{
-    Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, Payload, Start,
-    StateChange, StateValues, Step,
+    Answer, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, Payload,
+    Start, StateChange, StateValues, Step,
 };
 use perdure_runtime::RuntimeError;
 
@@ -119,6 +119,21 @@ impl Calls for OnEngine {
 
     fn set_polled(&self, mailbox: Mailbox, is_polled: bool) -> Result<(), RuntimeError> {
         self.engine.borrow_mut().set_polled(mailbox, is_polled);
+        Ok(())
+    }
+
+    fn accept_ask(&self) -> Result<(), RuntimeError> {
+        let accepted = self.engine.borrow_mut().accept_ask(self.time_ms.get());
+        accepted.map(drop).map_err(RuntimeError::from)
+    }
+
+    fn refuse_ask(&self, ask: String, error: Payload) -> Result<(), RuntimeError> {
+        self.engine.borrow_mut().refuse_ask(ask, error);
+        Ok(())
+    }
+
+    fn answer_ask(&self, ask: String, answer: Answer) -> Result<(), RuntimeError> {
+        self.engine.borrow_mut().answer_ask(ask, answer);
         Ok(())
     }
 

@@ -99,6 +99,18 @@ impl Calls for Timers {
         Ok(())
     }
 
+    fn accept_ask(&self) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    fn refuse_ask(&self, _ask: String, _error: Payload) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
+    fn answer_ask(&self, _ask: String, _answer: Answer) -> Result<(), RuntimeError> {
+        Ok(())
+    }
+
     fn patched(&self, _patch: &str) -> Result<bool, RuntimeError> {
         Ok(true)
     }

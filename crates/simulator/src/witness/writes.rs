@@ -1,9 +1,12 @@
 //! The writes that the store has carried out, and the instances that it has handed out.
 
-use perdure_engine::{EventId, ExecutionId, MessageBody};
-use perdure_provider::{Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, Outcome, TurnCommit, WorkerId, Write};
+use perdure_engine::{DeliveryEvent, Event, EventId, ExecutionId, MessageBody, MessageSeq};
+use perdure_provider::{
+    Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, StartWithMessage, TurnCommit, WorkerId,
+    Write,
+};
 
-use super::{InstanceState, KnownInstance, Witness, WitnessState};
+use super::{InstanceState, KnownInstance, MessageId, Witness, WitnessState};
 use crate::checker::is_completion;
 use crate::log::Log;
 
@@ -18,13 +21,22 @@ impl Witness {
             (Write::Start(new), outcome) => known.started(log, who, new, outcome),
             (Write::Message(new), Outcome::Delivered { key, seq, .. }) => {
                 log.say(who, format_args!("message {seq} for {} ({:?})", new.instance, new.body));
-                if let MessageBody::Mail {
-                    payload: Some(number), ..
-                } = &new.body
-                {
-                    let number = number.parse().expect("every message here holds a number");
-                    known.messages.insert(number, (*key, *seq));
+                known.delivered(new, (*key, *seq));
+            }
+            (Write::Ask(ask), Outcome::Delivered { key, seq, .. }) => {
+                let (id, instance) = (&ask.id, &ask.message.instance);
+                log.say(who, format_args!("message {seq} asks {instance} ({id})"));
+                known.delivered(&ask.message, (*key, *seq));
+            }
+            (Write::StartWithMessage(both), Outcome::Delivered { key, seq, .. }) => {
+                let StartWithMessage { start, message } = &**both;
+                log.say(who, format_args!("message {seq} and start for {}", start.id));
+                // A start whose id is in use changes nothing.
+                if known.keys.get(&start.id) != Some(key) {
+                    known.insert(*key, start, None);
+                    known.started_by_message.insert(start.id.clone());
                 }
+                known.delivered(message, (*key, *seq));
             }
             (Write::Message(new), Outcome::Terminated { key, .. }) => {
                 log.say(who, format_args!("cancel {}, which is suspended", new.instance));
@@ -98,6 +110,16 @@ impl Witness {
 }
 
 impl WitnessState {
+    fn delivered(&mut self, new: &NewMessage, id: MessageId) {
+        if let MessageBody::Mail {
+            payload: Some(number), ..
+        } = &new.body
+        {
+            let number = number.parse().expect("every message here holds a number");
+            self.messages.insert(number, id);
+        }
+    }
+
     fn started(&mut self, log: &Log, who: &str, new: &NewInstance, outcome: &Outcome) {
         log.say(who, format_args!("start {} {}", new.id, short_of(outcome)));
         let Outcome::Started { key, claimed, turn, .. } = outcome else {
@@ -153,7 +175,11 @@ impl WitnessState {
         let Outcome::Committed { others, .. } = outcome else {
             return;
         };
-        self.check_fence(&seen, turn);
+        if turn.wakes {
+            self.woken(&seen, turn);
+        } else {
+            self.check_fence(&seen, turn);
+        }
         self.check_events(&seen.id, turn);
         self.figures.turns += 1;
         self.figures.events += turn.events.len() as u64;
@@ -163,6 +189,35 @@ impl WitnessState {
                 self.started(log, who, &start.instance, outcome);
             }
         }
+    }
+
+    /// S8, S9: the turn acquires an instance that no worker owned. Notes the message that it was handed.
+    fn woken(&mut self, seen: &KnownInstance, turn: &TurnCommit) {
+        if seen.owner.is_some() || turn.epoch.0 != seen.epoch.0 + 1 {
+            self.violations.push(format!(
+                "S9: {} was woken in epoch {}, but {:?} owned it in {}",
+                seen.id, turn.epoch.0, seen.owner, seen.epoch.0
+            ));
+        }
+        let acquired = KnownInstance {
+            epoch: turn.epoch,
+            owner: Some(turn.worker.clone()),
+            ..seen.clone()
+        };
+        self.check_fence(&acquired, turn);
+        // The message has no number in the store. It comes after those that were sent to the instance before.
+        let before = self.messages.values().filter(|(key, _)| *key == turn.key);
+        let last = before.map(|(_, seq)| *seq).max().unwrap_or(MessageSeq(0));
+        for event in &turn.events {
+            if let Ok(Event::Delivery(DeliveryEvent::MessageReceived { payload, .. })) = event.clone().into_event()
+                && let Some(number) = payload.and_then(|number| number.parse().ok())
+            {
+                self.messages.insert(number, (turn.key, last));
+                self.consumed.insert((turn.key, last));
+            }
+        }
+        self.figures.wakes += 1;
+        self.instances.insert(turn.key, acquired);
     }
 
     /// S3, S7, S8: the turn is that of the owner, and follows the last one.

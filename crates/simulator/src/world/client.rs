@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use perdure_engine::{Mailbox, MessageBody, StartConflict};
-use perdure_provider::Clock;
-use perdure_runtime::{Reply, RuntimeError, StartRequest};
+use perdure_provider::{AskName, AskState, Clock};
+use perdure_runtime::{Reply, RuntimeError, StartRequest, WaitId};
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
 use crate::link::ProcessState;
 use crate::plan::Request;
 use crate::process::Pid;
-use crate::program::Kind;
+use crate::program::{Kind, Origin, PlannedMessage, Program};
 use crate::witness::InstanceState;
 use crate::world::{Signal, World, WorldEvent};
 
@@ -39,6 +39,8 @@ pub(crate) struct Requests {
     pub(crate) cancelled: BTreeMap<usize, i64>,
     /// Programs whose start was acknowledged.
     pub(crate) started: BTreeSet<usize>,
+    /// The states of asks that clients were told, by id, with the program that was asked.
+    pub(crate) told: BTreeMap<i64, (usize, AskState)>,
     /// Programs whose cancellation or termination was asked for.
     pub(crate) given_up: BTreeSet<usize>,
 }
@@ -69,15 +71,18 @@ impl Requests {
 /// The number of tries after which a client gives up on an instance that does not exist and that no unfinished instance
 /// can start.
 const TRIES_MAX: u32 = 500;
+/// The time after which a client asks again, ms.
+const ASKS_AGAIN_MS: u64 = 5_000;
 /// The longest time that a request of a dead process may still be on its way, ms.
 pub(crate) const LATE_MS: u64 = 30_000;
 
 impl World<'_> {
     pub(crate) fn send(&mut self, number: usize) {
         let asked = &self.requests.asked[number];
-        if asked.is_over || asked.via.is_some() {
+        if asked.is_over || (asked.via.is_some() && !self.gives_up(number)) {
             return;
         }
+        let asked = &self.requests.asked[number];
         // A worker that is asked to start an instance runs its first turn at once, and does not live to store a
         // poisonous one.
         let only_clients =
@@ -108,22 +113,18 @@ impl World<'_> {
             format_args!("asks {} for {request:?}", self.processes[pid as usize].name),
         );
         let signals = Arc::clone(&self.signals);
-        let reply: Reply<()> = Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer)));
+        if let Request::Ask(program, ask) = request {
+            return self.ask(pid, number, program, ask);
+        }
+        let reply: Reply<()> =
+            Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer.map(|()| None))));
         let store = &self.processes[pid as usize].store;
         match request {
-            Request::Start(program) => store.start(
-                StartRequest {
-                    id: instance_of(program),
-                    name: name_of(program),
-                    version: Some(VERSION.into()),
-                    input: Some("0".into()),
-                    tags: None,
-                    priority: 0,
-                    trace: None,
-                    conflict: StartConflict::Error,
-                },
-                reply,
-            ),
+            Request::Start(program) => store.start(start_of(program), reply),
+            Request::PlannedMessage(feed) if self.starts_its_receiver(&feed) => {
+                let payload = Some(feed.number.to_string());
+                store.send_with_start(start_of(feed.to), mailbox_of(&feed), payload, u64::MAX, reply);
+            }
             Request::PlannedMessage(feed) => {
                 let mailbox = mailbox_of(&feed);
                 store.send(instance_of(feed.to), mail(mailbox, feed.number), None, reply);
@@ -132,6 +133,7 @@ impl World<'_> {
                 let mailbox = Mailbox::Queue("noise".into());
                 store.send(instance_of(program), mail(mailbox, number), None, reply);
             }
+            Request::Ask(..) => unreachable!("dealt with above"),
             Request::Cancel(program) => {
                 let body = MessageBody::Cancel { reason: None };
                 store.send(instance_of(program), body, None, reply);
@@ -142,6 +144,60 @@ impl World<'_> {
         }
     }
 
+    /// Asks an instance, and asks again after a while if no answer has come.
+    fn ask(&mut self, pid: Pid, number: usize, program: usize, ask: i64) {
+        let signals = Arc::clone(&self.signals);
+        let reply: Reply<AskState> =
+            Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer.map(Some))));
+        let name = AskName {
+            instance: instance_of(program),
+            ask: ask.to_string(),
+        };
+        let wait = self.wait_of(number);
+        let store = &self.processes[pid as usize].store;
+        store.ask(wait, name, Some(ask.to_string()), u64::MAX, reply);
+        self.after(ASKS_AGAIN_MS, WorldEvent::Request(number));
+    }
+
+    /// The wait for the last try of an ask.
+    fn wait_of(&self, number: usize) -> WaitId {
+        (self.requests.asked[number].tries, number as u64)
+    }
+
+    /// Gives up the wait for an answer, to ask again. Returns false for a request that is no ask.
+    fn gives_up(&mut self, number: usize) -> bool {
+        let RequestState { request, via, .. } = self.requests.asked[number];
+        let (Request::Ask(..), Some(pid)) = (request, via) else {
+            return false;
+        };
+        let process = &self.processes[pid as usize];
+        // A process that stands still gives up nothing.
+        if process.state == ProcessState::Stopped {
+            self.after(ASKS_AGAIN_MS, WorldEvent::Request(number));
+            return false;
+        }
+        process.store.abandon(self.wait_of(number));
+        self.requests.asked[number].via = None;
+        true
+    }
+
+    /// Notes the state of an ask. Whoever asks is told the same.
+    fn told(&mut self, program: usize, ask: i64, state: AskState) {
+        let before = self.requests.told.insert(ask, (program, state.clone()));
+        if let Some((_, before)) = before
+            && before != state
+        {
+            self.witness
+                .report(format!("S30: ask {ask} was answered {before:?}, and then {state:?}"));
+        }
+    }
+
+    /// True if a message is sent with the start of its receiver: every second one to a program that a client starts.
+    fn starts_its_receiver(&self, feed: &PlannedMessage) -> bool {
+        let Program { origin, kind, .. } = &self.plan.programs.all[feed.to];
+        feed.number % 2 == 0 && *origin == Origin::Client && *kind != Kind::Poison
+    }
+
     /// True if a request without an answer was carried out.
     fn has_come_to_pass(&self, request: Request) -> bool {
         match request {
@@ -149,11 +205,15 @@ impl World<'_> {
             Request::PlannedMessage(feed) => self.witness.has_message(feed.number),
             Request::Noise(_, number) => self.witness.has_message(number),
             // Asking again does no harm.
-            Request::Cancel(_) | Request::Terminate(_) | Request::Suspend(_) | Request::Resume(_) => false,
+            Request::Ask(..)
+            | Request::Cancel(_)
+            | Request::Terminate(_)
+            | Request::Suspend(_)
+            | Request::Resume(_) => false,
         }
     }
 
-    pub(crate) fn answered(&mut self, pid: Pid, number: usize, answer: Result<(), RuntimeError>) {
+    pub(crate) fn answered(&mut self, pid: Pid, number: usize, answer: Result<Option<AskState>, RuntimeError>) {
         let asked = self.requests.asked.get_mut(number);
         let Some(asked) = asked.filter(|asked| !asked.is_over && asked.via == Some(pid)) else {
             return;
@@ -164,7 +224,11 @@ impl World<'_> {
             .say("client", format_args!("is answered on {request:?}: {answer:?}"));
         let asked = &mut self.requests.asked[number];
         match (request, answer) {
-            (Request::Start(program), Ok(())) => {
+            (Request::Ask(program, ask), Ok(Some(state))) => {
+                asked.is_over = true;
+                self.told(program, ask, state);
+            }
+            (Request::Start(program), Ok(_)) => {
                 asked.is_over = true;
                 self.requests.started.insert(program);
                 if self.witness.find(&instance_of(program)).is_none() {
@@ -175,29 +239,29 @@ impl World<'_> {
             }
             (Request::Start(program), Err(RuntimeError::InstanceExists { .. })) => {
                 asked.is_over = true;
-                if tries == 1 {
+                if tries == 1 && !self.witness.was_started_by_message(&instance_of(program)) {
                     self.witness
                         .report(format!("S17: program {program} was there before it was started"));
                 }
             }
-            (Request::PlannedMessage(feed), Ok(())) => {
+            (Request::PlannedMessage(feed), Ok(_)) => {
                 asked.is_over = true;
                 self.requests.acknowledged.insert(feed.number);
             }
-            (Request::Cancel(program), Ok(())) => {
+            (Request::Cancel(program), Ok(_)) => {
                 asked.is_over = true;
                 let seen = self.witness.find(&instance_of(program));
                 if seen.is_some_and(|(_, seen)| seen.state != InstanceState::Ended) {
                     self.requests.cancelled.insert(program, self.right_clock.now_ms());
                 }
             }
-            (Request::Noise(_, noise), Ok(())) => {
+            (Request::Noise(_, noise), Ok(_)) => {
                 asked.is_over = true;
                 self.requests.acknowledged.insert(noise);
             }
             (
                 _,
-                Ok(())
+                Ok(_)
                 | Err(
                     RuntimeError::InstanceEnded { .. }
                     | RuntimeError::NotSuspended { .. }
@@ -240,6 +304,19 @@ impl World<'_> {
             self.log.say("client", format_args!("resumes {id}"));
             process.store.resume(id.to_owned(), Box::new(|_| {}));
         }
+    }
+}
+
+fn start_of(program: usize) -> StartRequest {
+    StartRequest {
+        id: instance_of(program),
+        name: name_of(program),
+        version: Some(VERSION.into()),
+        input: Some("0".into()),
+        tags: None,
+        priority: 0,
+        trace: None,
+        conflict: StartConflict::Error,
     }
 }
 

@@ -414,6 +414,7 @@ impl<'a> Code<'a> {
                 let text = format!("{} gives {}", mailbox_name(&mailbox), shown(&payload));
                 (text, Some(Target::Mailbox(mailbox)), payload, false)
             }
+            Delivery::Asked { .. } => panic!("no script takes asks"),
             Delivery::MailboxEmpty { mailbox } => panic!("no script polls {}", mailbox_name(&mailbox)),
             Delivery::Cancel { reason } => {
                 log.push(Line {

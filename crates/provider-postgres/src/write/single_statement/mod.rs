@@ -2,6 +2,7 @@
 //!
 //! - [`hold_turns`]: ordinary turns, any number of them.
 //! - [`turn`]: one such turn, or one that ends its instance.
+//! - [`wake`]: one turn that wakes its instance.
 //! - [`start`]: one start.
 //! - [`message`]: one message of a client.
 //!
@@ -16,6 +17,7 @@ mod plain_turn;
 mod start;
 mod turn;
 mod values;
+mod wake;
 
 use perdure_engine::MessageBody;
 use perdure_provider::{Outcome, TurnCommit, Write};
@@ -28,6 +30,7 @@ pub(crate) use lost_ack::find_committed;
 
 use message::Message;
 use start::Start;
+use wake::Wake;
 
 /// A batch that is one statement.
 pub(crate) enum SingleStatement<'w> {
@@ -40,6 +43,7 @@ pub(crate) enum SingleStatement<'w> {
 pub(crate) enum Marked<'w> {
     Start(Start<'w>),
     Message(Message<'w>),
+    Wake(Wake<'w>),
 }
 
 impl Marked<'_> {
@@ -49,6 +53,7 @@ impl Marked<'_> {
         match self {
             Self::Start(start) => start.write(connection, mark).await,
             Self::Message(message) => message.write(connection, mark).await,
+            Self::Wake(wake) => wake.write(connection, mark).await,
         }
     }
 
@@ -58,6 +63,7 @@ impl Marked<'_> {
         match self {
             Self::Start(start) => start.recover_outcome(),
             Self::Message(message) => message.recover_outcome(connection).await,
+            Self::Wake(wake) => wake.recover_outcome(connection).await,
         }
     }
 }
@@ -66,6 +72,7 @@ impl Marked<'_> {
 pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<SingleStatement<'w>> {
     match writes {
         [Write::Turn(turn)] if turn::fits(turn) => Some(SingleStatement::Turns(vec![(0, &**turn)])),
+        [Write::Turn(turn)] if turn.wakes => Wake::of(turn).map(|wake| SingleStatement::Marked(Marked::Wake(wake))),
         [Write::Start(instance)] => Start::of(instance).map(|start| SingleStatement::Marked(Marked::Start(start))),
         // A request to cancel ends a suspended instance, with all that follows from that, which one statement cannot
         // do.

@@ -17,6 +17,11 @@ use crate::statement::params;
 use crate::text::encode;
 use crate::write::next_state::custom_status;
 
+/// The columns of an instance of which [`status_after`] makes a status.
+pub(super) const STATUS_COLUMNS: &str =
+    "id, name, version, custom_status, custom_status_version, created_at, parent_id,
+  tags, priority, state_version, ";
+
 /// The properties of a turn that decide the text of its statement.
 #[derive(Clone, Copy)]
 struct Shape {
@@ -73,12 +78,7 @@ impl Shape {
         } else {
             ("", "")
         };
-        let columns = if self.has_status {
-            "id, name, version, custom_status, custom_status_version, created_at, parent_id, tags, priority,
-  state_version, "
-        } else {
-            ""
-        };
+        let columns = if self.has_status { STATUS_COLUMNS } else { "" };
         let rows = values::rows(self.events);
         let sql = format!(
             "WITH moved AS (
@@ -154,7 +154,7 @@ pub(super) async fn write(connection: &Connection, turn: &TurnCommit) -> Result<
 }
 
 /// Returns the status after the turn.
-fn status_after(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, Failure> {
+pub(super) fn status_after(row: &Row, turn: &TurnCommit, status: Status) -> Result<InstanceStatus, Failure> {
     let ends = status.is_terminal();
     Ok(InstanceStatus {
         key: turn.key,

@@ -41,6 +41,7 @@ impl Totals {
         let Figures {
             turns,
             events,
+            wakes,
             attempts,
             repeated,
             stale,
@@ -49,8 +50,8 @@ impl Totals {
             flat,
         } = self.figures;
         println!(
-            "{instances} instances, {turns} turns, {events} events, {attempts} attempts ({repeated} again, {unaware} \
-             unaware), {stale} stale writes rejected"
+            "{instances} instances, {turns} turns ({wakes} wakes), {events} events, {attempts} attempts ({repeated} \
+             again, {unaware} unaware), {stale} stale writes rejected"
         );
         println!("{cleanups} blocks cleaned up, {flat} executions with the flat rules of an old edition");
         for (fault, times) in &self.fired {

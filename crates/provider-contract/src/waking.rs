@@ -1,0 +1,218 @@
+//! Turns that acquire their sleeping instances (P20).
+
+use perdure_engine::MessageSeq;
+use perdure_provider::{
+    AcquiredInstance, AfterTurn, Epoch, InstanceKey, Outcome, ProviderErrorKind, Status, TurnCommit, WorkerId, Write,
+};
+
+use crate::continue_as_new::continued;
+use crate::store::{Handle, START_MS, Store, end, event, instance, release, scheduled, suspend, turn};
+
+/// Returns an instance that sleeps in the store, as its last worker knew it.
+async fn asleep(store: &Handle<'_>, id: &str, worker: &WorkerId) -> AcquiredInstance {
+    let owned = store.owned(id, worker).await;
+    store.commit(release(&owned, worker, None)).await;
+    owned
+}
+
+/// Makes a turn wake its instance.
+fn waking(turn: TurnCommit) -> TurnCommit {
+    TurnCommit {
+        epoch: Epoch(turn.epoch.0 + 1),
+        wakes: true,
+        ..turn
+    }
+}
+
+/// A waking turn with one event, after which its worker keeps the instance.
+fn step(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit {
+    let turn = waking(turn(instance, worker));
+    TurnCommit {
+        events: vec![scheduled(turn.next_event_id.0)],
+        ..turn
+    }
+}
+
+async fn is_fenced(store: &Handle<'_>, turn: TurnCommit) -> bool {
+    store.turn(turn).await == Outcome::Fenced
+}
+
+/// The worker keeps it, in the next epoch.
+pub async fn acquires_its_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    assert_eq!(store.commit(step(&sleeping, &worker)).await, None);
+    let owned = store.provider.owned_by(&worker, InstanceKey(i64::MIN), 10).await;
+    assert_eq!(owned, Ok(vec![(sleeping.key, Epoch(sleeping.epoch.0 + 1))]));
+    assert_eq!(store.history(sleeping.key).await.len(), 2);
+    store.clock.advance(i64::from(i32::MAX));
+    store.assert_nothing_due(&worker).await;
+    // The next turn is an ordinary one.
+    let next = AcquiredInstance {
+        epoch: Epoch(sleeping.epoch.0 + 1),
+        next_event_id: sleeping.next_event_id.next(),
+        ..sleeping
+    };
+    store.commit(end(&next, &worker, None)).await;
+    assert_eq!(store.status("a").await.status, Status::Completed);
+}
+
+/// The instance sleeps in the next epoch, until the time that the turn names.
+pub async fn may_put_its_instance_to_sleep_again(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let due = Some(START_MS + 50);
+    let turn = TurnCommit {
+        after: AfterTurn::Release { wake_at_ms: due },
+        ..step(&sleeping, &worker)
+    };
+    assert_eq!(store.commit(turn).await, due);
+    store.assert_nothing_due(&worker).await;
+    store.clock.advance(50);
+    let woken = store.acquire_one(&worker).await;
+    assert_eq!(woken.epoch, Epoch(sleeping.epoch.0 + 2));
+}
+
+/// The answer has the status, as that of any turn.
+pub async fn may_end_its_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let output = Some("\"done\"".to_owned());
+    let turn = TurnCommit {
+        tell_status: true,
+        ..waking(end(&sleeping, &worker, output.clone()))
+    };
+    let Outcome::Committed {
+        status: Some(status), ..
+    } = store.turn(turn).await
+    else {
+        panic!("it is committed, with the status");
+    };
+    assert_eq!((status.status, status.result), (Status::Completed, output));
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
+}
+
+/// The worker keeps the next execution.
+pub async fn may_continue_its_instance_as_new(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let turn = waking(continued(&sleeping, &worker, None, true));
+    assert_eq!(store.commit(turn).await, None);
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(1));
+}
+
+/// A time that has come makes no difference while no worker has acquired the instance.
+pub async fn wakes_an_instance_that_is_due(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    store.commit(release(&owned, &worker, Some(START_MS))).await;
+    assert_eq!(store.commit(step(&owned, &worker)).await, None);
+    store.assert_nothing_due(&worker).await;
+}
+
+/// The message comes first, so the worker has to acquire the instance with it.
+pub async fn is_fenced_off_by_a_message(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let seq = store.deliver("a", event("go", "1")).await;
+    assert!(is_fenced(&store, step(&sleeping, &worker)).await);
+    // It is of no use that the worker has seen the message.
+    let seen = TurnCommit {
+        seen: MessageSeq(seq.0 + 1),
+        ..step(&sleeping, &worker)
+    };
+    assert!(is_fenced(&store, seen).await);
+    assert_eq!(store.acquire_one(&worker).await.messages.messages[0].seq, seq);
+}
+
+/// By its own worker, too: the turn is not that of the acquired instance.
+pub async fn is_fenced_off_by_an_acquisition(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    for owner in [&worker, &other] {
+        let id = &*owner.0;
+        let owned = store.owned(id, &worker).await;
+        store.commit(release(&owned, &worker, Some(START_MS))).await;
+        let acquired = store.acquire_one(owner).await;
+        assert!(is_fenced(&store, step(&owned, &worker)).await, "{id} owns it");
+        store.commit(release(&acquired, owner, None)).await;
+        assert!(is_fenced(&store, step(&owned, &worker)).await, "{id} has released it");
+        let as_released = TurnCommit {
+            next_event_id: acquired.next_event_id.next(),
+            ..waking(turn(&acquired, &worker))
+        };
+        assert!(is_fenced(&store, as_released).await, "another event is the next");
+    }
+}
+
+/// A suspended instance, one that has ended and one that has not begun cannot be woken.
+pub async fn is_fenced_off_by_the_status(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("suspended", &worker).await;
+    store.commit(suspend(&owned, &worker, "{}")).await;
+    assert!(is_fenced(&store, step(&owned, &worker)).await);
+    let owned = store.owned("ended", &worker).await;
+    store.commit(end(&owned, &worker, None)).await;
+    let after = TurnCommit {
+        next_event_id: owned.next_event_id.next(),
+        ..waking(turn(&owned, &worker))
+    };
+    assert!(is_fenced(&store, after).await);
+    let key = store.start(instance("new")).await;
+    let new = AcquiredInstance {
+        key,
+        epoch: Epoch(0),
+        ..owned
+    };
+    assert!(is_fenced(&store, step(&new, &worker)).await, "it has not begun");
+}
+
+/// No worker would ever take the instance over.
+pub async fn needs_a_registered_worker(store: &Store) {
+    let store = store.first();
+    let (worker, other) = (store.worker("w").await, store.worker("other").await);
+    let sleeping = asleep(&store, "a", &worker).await;
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(0));
+    assert!(is_fenced(&store, step(&sleeping, &worker)).await);
+    store.commit(step(&sleeping, &other)).await;
+}
+
+/// One of them is fenced off, and the others are written.
+pub async fn goes_with_other_turns_in_a_batch(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let mut sleeping = Vec::new();
+    for id in ["a", "b", "c"] {
+        sleeping.push(asleep(&store, id, &worker).await);
+    }
+    let owned = store.owned("d", &worker).await;
+    store.deliver("b", event("go", "1")).await;
+    let mut turns: Vec<TurnCommit> = sleeping.iter().map(|one| step(one, &worker)).collect();
+    turns.push(turn(&owned, &worker));
+    let turns = turns.into_iter().map(|turn| Write::Turn(Box::new(turn)));
+    let outcomes = store.batch(turns.collect()).await;
+    let fenced: Vec<bool> = outcomes.iter().map(|outcome| *outcome == Outcome::Fenced).collect();
+    assert_eq!(fenced, [false, true, false, false]);
+    assert_eq!(store.provider.release_worker(&worker).await, Ok(3));
+}
+
+/// Such a turn is a defect of its caller.
+pub async fn consumes_no_stored_message(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let sleeping = asleep(&store, "a", &worker).await;
+    let turn = TurnCommit {
+        consumed: vec![MessageSeq(1)],
+        seen: MessageSeq(1),
+        ..step(&sleeping, &worker)
+    };
+    let refused = store.try_batch(vec![Write::Turn(Box::new(turn))]).await;
+    assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);
+}

@@ -1,0 +1,68 @@
+//! Asks of clients: messages that get an answer (P22).
+//!
+//! The wait for the answer begins before the ask is written, so an answer of a worker of this process tells it without
+//! a read.
+
+use std::sync::Arc;
+
+use perdure_engine::{ASKS, Mailbox, MessageBody, Payload};
+use perdure_provider::{Ask, AskName, AskState, Clock, NewMessage, Outcome, Write};
+
+use crate::client::store::{Reply, Store, unexpected};
+use crate::client::watch::{AwaitingAnswer, WaitId};
+use crate::error::RuntimeError;
+
+impl Store {
+    /// Asks an instance, and replies with the answer, or with [`AskState::Ended`]. An ask of that name which is there
+    /// already is the same ask. The ask is sent only if no more than `unread_max` messages wait for the instance then.
+    /// A wait that is [abandoned](Self::abandon) has no reply, and the ask stays.
+    pub fn ask(
+        self: &Arc<Self>,
+        wait: WaitId,
+        name: AskName,
+        payload: Payload,
+        unread_max: u64,
+        reply: Reply<AskState>,
+    ) {
+        let not_found = RuntimeError::InstanceNotFound {
+            id: name.instance.clone(),
+        };
+        let done = Box::new(move |answer: Result<Option<AskState>, _>| {
+            reply(answer.and_then(|state| state.ok_or(not_found)));
+        });
+        self.asks.add(wait, name.clone(), AwaitingAnswer::Unwritten, done);
+        let mailbox = Mailbox::Queue(ASKS.to_owned());
+        let write = Write::Ask(Box::new(Ask {
+            id: name.ask.clone(),
+            message: NewMessage {
+                instance: name.instance.clone(),
+                body: MessageBody::Mail { mailbox, payload },
+                unread_max: Some(unread_max),
+                time_ms: self.clock.now_ms(),
+            },
+        }));
+        let this = Arc::clone(self);
+        self.write(write, move |outcome| this.asked(wait, name, outcome));
+    }
+
+    /// Follows up on an ask that was written or refused.
+    fn asked(&self, wait: WaitId, name: AskName, outcome: Result<Outcome, RuntimeError>) {
+        let id = name.instance.clone();
+        let error = match outcome {
+            Ok(Outcome::Delivered { owner, .. }) => {
+                self.asks.set_awaiting(wait, AwaitingAnswer::Written);
+                return self.notify_receivers(&[owner]);
+            }
+            Ok(Outcome::Asked { state: AskState::Open }) => {
+                self.asks.set_awaiting(wait, AwaitingAnswer::Written);
+                return self.asks.mark_changed(&name);
+            }
+            Ok(Outcome::Asked { state }) => return self.asks.changed(&name, state),
+            Ok(Outcome::MailboxFull { max }) => RuntimeError::MailboxFull { id, max },
+            Ok(Outcome::NotFound) => RuntimeError::InstanceNotFound { id },
+            Ok(Outcome::Ended { status }) => RuntimeError::InstanceEnded { id, status },
+            other => unexpected(other),
+        };
+        self.asks.fail(wait, error);
+    }
+}
