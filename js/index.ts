@@ -47,6 +47,7 @@ export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store
 export type { StoreClient } from './client/store-client.ts';
 export type { Takeover } from './client/takeovers.ts';
 export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
+export type { UpdateOptions } from './client/updating.ts';
 export type {
   StatusChange,
   StatusChangeOptions,
@@ -124,6 +125,20 @@ export {
 } from './orchestration/messages.ts';
 export type { ContinueAsNewOptions, OrchestrationContext } from './orchestration/orchestration-context.ts';
 export type { MapOptions, OrchestrationPatterns, Undo } from './orchestration/patterns.ts';
+export type {
+  ReceiverConflict,
+  ReceiverDefinition,
+  ReceiverOptions,
+  ReceiverStart,
+  SendArguments,
+  SendOptions,
+} from './orchestration/send-options.ts';
+export {
+  defineUpdate,
+  type UpdateDefinition,
+  type UpdateHandler,
+  type UpdateHandlerOptions,
+} from './orchestration/updates.ts';
 export type { InstanceEvent } from './runtime/lane.ts';
 export type { RuntimeEvents } from './runtime/main-host.ts';
 export { Runtime } from './runtime/runtime.ts';

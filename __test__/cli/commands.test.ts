@@ -271,6 +271,41 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   });
 
+  it('a message starts its receiver if there is none', async () => {
+    const [id, other] = [store.id(), store.id()];
+    const options = ['--start', 'order', '--input', '7', '--tag', 'team=billing', '--priority', '2'];
+    for (const data of ['1', '2'])
+      expect(await on('enqueue', id, 'notes', data, ...options)).toMatchObject({ code: 0 });
+    expect(await on('raise', other, 'delivered', '3', '--start', 'order')).toMatchObject({ code: 0 });
+    expect(await store.client.getStatus(id, { input: true })).toMatchObject({ input: 7, tags: { team: 'billing' } });
+    expect((await store.client.facts(id)).unread.messages).toBe(2);
+    expect(await on('raise', other, 'delivered', '--input', '7')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('need --start'),
+    });
+  });
+
+  it('an update prints its answer', async () => {
+    await store.start((runtime) => {
+      runtime.registerOrchestration('greets', function* (ctx) {
+        ctx.onUpdate('greet', function* (name: string) {
+          if (name === '') throw new RangeError('nobody to greet');
+          return { hello: name };
+        });
+        yield* ctx.waitForEvent('end');
+      });
+    });
+    const id = store.id();
+    await store.client.startOrchestration(id, 'greets');
+    const once = ['--update-id', 'once', '--timeout', '20s'];
+    expect(await on('update', id, 'greet', '"ann"', ...once)).toMatchObject({ code: 0, out: "{ hello: 'ann' }\n" });
+    const again = await on('update', id, 'greet', '"bob"', '--json', ...once);
+    expect(JSON.parse(again.out)).toEqual({ answer: { hello: 'ann' } });
+    expect(await on('update', id, 'greet', '""')).toMatchObject({ code: 4, err: expect.stringContaining('nobody') });
+    expect(await on('update', id, 'gret', '""')).toMatchObject({ err: expect.stringContaining("'greet'") });
+    expect(await on('update', 'nobody', 'greet')).toMatchObject({ code: 3 });
+  });
+
   it('histories are exported and replayed', async () => {
     await store.start(register);
     const ids = [await waiting(), await waiting()] as [string, string];

@@ -142,6 +142,24 @@ function registerMail(runtime) {
   });
 }
 
+// Adds items by updates, each with a step. Continues as new after 20 of them.
+function registerCarts(runtime) {
+  runtime.registerOrchestration('cart', function* (ctx, items) {
+    const isFull = ctx.deferred();
+    let added = 0;
+    ctx.onUpdate('add', function* (item) {
+      yield ctx.scheduleActivity('step', { step: item, value: 0 });
+      added += 1;
+      if (added === 20) isFull.resolve();
+      return items.push(item);
+    });
+    const first = yield ctx.race(isFull, ctx.waitForEvent('check out'));
+    yield ctx.finishUpdates();
+    if (first.index === 0) yield ctx.continueAsNew(items);
+    return items;
+  });
+}
+
 // An activity that takes `stepMs` and leaves its effects.
 async function paused(ctx, step) {
   effect('begin', ctx, step);
@@ -235,6 +253,7 @@ register(runtime);
 registerLogs(runtime);
 registerFamily(runtime);
 registerMail(runtime);
+registerCarts(runtime);
 registerQueued(runtime);
 registerSessions(runtime);
 registerNaps(runtime);

@@ -16,6 +16,7 @@ import {
 } from '../../js/driver/command.ts';
 import {
   ACTIVITY_FAILED,
+  ASKED,
   CANCEL,
   CHILD_FAILED,
   type Delivery,
@@ -25,11 +26,11 @@ import {
   SUCCEEDED,
 } from '../../js/driver/delivery.ts';
 import type { EnginePort } from '../../js/driver/engine.ts';
-import type { Mailbox, WaitChanges } from '../../js/driver/waits.ts';
+import { ASKS, type Mailbox, type WaitChanges } from '../../js/driver/waits.ts';
 import { NondeterminismError } from '../../js/errors/errors.ts';
 import type { TraceLevel } from '../../js/logging/fields.ts';
 import type { OrchestrationFunction, RunnableOrchestration } from '../../js/orchestration/definition.ts';
-import type { OrchestrationHost } from '../../js/orchestration/fiber-context.ts';
+import type { OrchestrationHost } from '../../js/orchestration/orchestration-host.ts';
 import { Instance, type TurnEnd } from '../../js/runtime/instance.ts';
 import { DEFAULT_LIMITS } from '../../js/values/limits.ts';
 import { toErrorPayload, toPayload } from '../../js/values/payload.ts';
@@ -67,6 +68,13 @@ export class ScriptedEngine implements EnginePort {
   private lastOperation = 1;
   private randoms = 0;
   private uuids = -1;
+  /** The answers to asks, by id: `=` and the text of a value, or `!` and the message of an error. */
+  readonly answers = new Map<string, string>();
+  /** The ids of the asks that were accepted, in order. */
+  readonly accepted: string[] = [];
+  areAsksClosed = false;
+  private readonly asks: { id: string; value: string | null }[] = [];
+  private offered: string | null = null;
   private readonly deliveries: Delivery[] = [];
   private readonly mail: { mailbox: string; payload: string | null }[] = [];
   private readonly dueTimers = new Set<number>();
@@ -117,6 +125,17 @@ export class ScriptedEngine implements EnginePort {
     this.mail.push({ mailbox, payload: toPayload(value, 'value', DEFAULT_LIMITS, NO_TYPES) });
   }
 
+  /** Asks the code: the ask is offered once there is nothing else to deliver. */
+  ask(id: string, name: string, input?: unknown): void {
+    this.asks.push({ id, value: toPayload({ id, name, input }, 'ask', DEFAULT_LIMITS, NO_TYPES) });
+  }
+
+  /** Delivers an ask that history holds. */
+  recordedAsk(id: string, name: string, input?: unknown): void {
+    const value = toPayload({ id, name, input }, 'ask', DEFAULT_LIMITS, NO_TYPES);
+    this.deliveries.push({ ...NOTHING, kind: MESSAGE, mailbox: { kind: 'queue', name: ASKS }, value });
+  }
+
   /** Makes a timer due. It fires when it is awaited. */
   due(operation: number): void {
     this.dueTimers.add(operation);
@@ -147,6 +166,7 @@ export class ScriptedEngine implements EnginePort {
   }
 
   next(changes: WaitChanges | null): Delivery | null {
+    if (this.offered !== null) throw new Error(`ask ${this.offered} was neither accepted nor refused`);
     const { events, queues, operations, eventsGone, queuesGone, operationsGone } = changes ?? NO_CHANGES;
     for (const list of Object.values(changes ?? {})) this.told += list?.length ?? 0;
     change(this.awaitedMailboxes, namesOf(events, queues), namesOf(eventsGone, queuesGone));
@@ -157,6 +177,32 @@ export class ScriptedEngine implements EnginePort {
     if (delivery === null) return null;
     this.timeMs += 1;
     return { ...delivery, timeMs: this.timeMs };
+  }
+
+  acceptAsk(): number {
+    this.accepted.push(this.takeOffered());
+    return this.timeMs;
+  }
+
+  refuseAsk(ask: string, error: string): void {
+    this.takeOffered();
+    this.answerAsk(ask, true, error);
+  }
+
+  answerAsk(ask: string, isError: boolean, text: string | null): void {
+    if (this.answers.has(ask)) throw new Error(`ask ${ask} was answered twice`);
+    this.answers.set(ask, isError ? `!${JSON.parse(text as string).message}` : `=${text}`);
+  }
+
+  closeAsks(): void {
+    this.areAsksClosed = true;
+  }
+
+  private takeOffered(): string {
+    const { offered } = this;
+    if (offered === null) throw new Error('no ask is offered');
+    this.offered = null;
+    return offered;
   }
 
   rest(fibers: string | null): boolean {
@@ -264,6 +310,11 @@ export class ScriptedEngine implements EnginePort {
     const empty = i < 0 ? mailboxes?.find((mailbox) => this.polled.has(mailbox)) : undefined;
     if (empty !== undefined) return { ...NOTHING, kind: MAILBOX_EMPTY, mailbox: mailboxOf(empty) };
     const operation = timers?.find((timer) => this.dueTimers.delete(timer));
+    const ask = operation === undefined && !this.areAsksClosed ? this.asks.shift() : undefined;
+    if (ask !== undefined) {
+      this.offered = ask.id;
+      return { ...NOTHING, kind: ASKED, value: ask.value };
+    }
     return operation === undefined ? null : { ...NOTHING, kind: SUCCEEDED, operation };
   }
 }

@@ -113,7 +113,10 @@ describe('the histories', () => {
     const isUsed = (name: string) => new RegExp(`ctx\\.${name}\\b|'${name}'`).test(source);
     const isUsedFreely = (name: string) =>
       new RegExp(`free\\.${name}\\b|const \\{[^}]*\\b${name}\\b[^}]*\\} = free`).test(source);
-    const operations = Object.getOwnPropertyNames(FiberContext.prototype).filter((name) => name !== 'constructor');
+    const classes = [FiberContext, Object.getPrototypeOf(FiberContext)];
+    const operations = classes
+      .flatMap(({ prototype }) => Object.getOwnPropertyNames(prototype))
+      .filter((name) => name !== 'constructor');
     expect(operations.filter((name) => !isUsed(name))).toEqual([]);
     expect(Object.keys(free).filter((name) => name !== 'CLOSED' && !isUsedFreely(name))).toEqual([]);
   });

@@ -6,7 +6,9 @@ import * as free from '../../js/orchestration/free.ts';
 import type { OrchestrationContext } from '../../js/orchestration/orchestration-context.ts';
 import { outputOf, Script } from '../driver/scripted-engine.ts';
 
-const members = Object.entries(Object.getOwnPropertyDescriptors(FiberContext.prototype));
+const members = [FiberContext, Object.getPrototypeOf(FiberContext)].flatMap(({ prototype }) =>
+  Object.entries(Object.getOwnPropertyDescriptors(prototype)),
+);
 const methods = members
   .filter(([name, { value }]) => typeof value === 'function' && name !== 'constructor')
   .map(([name]) => name);

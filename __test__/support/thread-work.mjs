@@ -65,6 +65,13 @@ export const child = defineOrchestration('child', function* (ctx, n) {
   return (yield ctx.scheduleActivity('double', n)) + 1;
 });
 
+/** Publishes its thread, reads the values of another instance, and returns them with its thread. */
+export const reads = defineOrchestration('reads', function* (ctx, other) {
+  ctx.state.set('thread', threadId);
+  if (other === undefined) return threadId;
+  return { read: yield* ctx.readState(other, 'thread'), thread: threadId };
+});
+
 export const stops = defineOrchestration('stops', function* (ctx) {
   yield ctx.scheduleActivity('waits');
 });

@@ -24,6 +24,11 @@ interface Approval {
   by: string;
 }
 
+const counted = defineOrchestration('counted', function* (_ctx, from: number) {
+  return from;
+});
+const bare = defineOrchestration('bare', function* () {});
+
 const approved = defineEvent<Approval>('approved');
 const stop = defineEvent('stop');
 const late = defineEvent<number | undefined>('late');
@@ -59,6 +64,13 @@ describe('a definition of messages', () => {
     void client.raiseEvent('id', 'approved');
     void client.raiseEvent('id', 'approved', 5);
     void client.handle('id').enqueueEvent('tasks', { any: 'thing' });
+    void client.raiseEvent('id', approved, { by: 'Ada' }, { start: { definition: counted, input: 5 } });
+    void client.raiseEvent('id', stop, undefined, { start: { definition: bare, onConflict: 'restartIfTerminal' } });
+    void client.handle('id').enqueueEvent('tasks', 1, { start: { name: 'counted', version: '2.0.0', input: 'any' } });
+    // @ts-expect-error the input of the receiver is of another type
+    void client.raiseEvent('id', approved, { by: 'Ada' }, { start: { definition: counted, input: 'five' } });
+    // @ts-expect-error the input of the receiver is missing
+    void client.raiseEvent('id', approved, { by: 'Ada' }, { start: { definition: counted } });
     // @ts-expect-error the data is of another type
     void client.raiseEvent('id', approved, { by: 5 });
     // @ts-expect-error the data is missing

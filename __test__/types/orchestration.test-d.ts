@@ -64,6 +64,9 @@ describe('other instances', () => {
       expectTypeOf(ctx.scheduleSubOrchestration<number>('any', 1)).toEqualTypeOf<Future<number>>();
       expectTypeOf(yield* ctx.startOrchestration('any', 'id')).toEqualTypeOf<string>();
       expectTypeOf(ctx.raiseEvent('id', 'name', 1)).toEqualTypeOf<Future<void>>();
+      expectTypeOf(ctx.readState('id', 'a')).toEqualTypeOf<Future<unknown>>();
+      expectTypeOf(ctx.readState<number>('id', 'a')).toEqualTypeOf<Future<number | undefined>>();
+      expectTypeOf(yield* free.readState('id')).toEqualTypeOf<ReadonlyMap<string, unknown>>();
       // @ts-expect-error the input is missing
       ctx.callOrchestration(payment);
       // @ts-expect-error an input of another type

@@ -33,6 +33,9 @@ export const FUTURE_METHODS: ReadonlySet<string> = new Set([
   'tryDequeue',
   'drainQueue',
   'dequeueBatch',
+  'readState',
+  'update',
+  'finishUpdates',
 ]);
 
 /** Methods whose work goes on whether or not the code waits. `send` is that of a channel. */
@@ -59,7 +62,7 @@ export const COMBINATORS: ReadonlySet<string> = new Set([
 ]);
 
 /** Methods that take functions, or values that stay in memory. */
-export const IN_MEMORY: ReadonlySet<string> = new Set(['spawn', 'uncancellable', 'map', 'saga']);
+export const IN_MEMORY: ReadonlySet<string> = new Set(['spawn', 'uncancellable', 'map', 'saga', 'onUpdate']);
 
 /** Members of a future that code may use without waiting. */
 export const FUTURE_MEMBERS: ReadonlySet<string> = new Set(['cancel', 'interrupt', 'resolve', 'reject', 'isSettled']);

@@ -33,6 +33,11 @@ export interface TurnCalls {
   interrupt(instance: number): string | null;
   /** Ends the code with the outcome in the frame, whose texts are `text`. */
   finish(instance: number, text: string): void;
+  /** Accepts the ask that was delivered last. Returns the deterministic time from here on, in ms since 1970. */
+  acceptAsk(instance: number): number;
+  refuseAsk(instance: number, ask: string, error: string): void;
+  answerAsk(instance: number, ask: string, isError: boolean, text: string | null): void;
+  closeAsks(instance: number): void;
   ofFiber(instance: number, fiber: number): void;
   /** Says if the code polls a mailbox that it waits for. `kind` is the number of the mailbox's kind. */
   setPolled(instance: number, kind: number, name: string, isPolled: boolean): void;
@@ -96,6 +101,10 @@ const TURN_CALLS = [
   'rest',
   'interrupt',
   'finish',
+  'acceptAsk',
+  'refuseAsk',
+  'answerAsk',
+  'closeAsks',
   'ofFiber',
   'setPolled',
   'graceTimer',

@@ -16,6 +16,7 @@ import {
 } from '../driver/command.ts';
 import {
   ACTIVITY_FAILED,
+  ASKED,
   CANCEL,
   CHILD_FAILED,
   CHILD_TERMINATED,
@@ -26,7 +27,7 @@ import {
   SUCCEEDED,
 } from '../driver/delivery.ts';
 import type { EnginePort } from '../driver/engine.ts';
-import type { Mailbox, WaitChanges } from '../driver/waits.ts';
+import { ASKS, type Mailbox, type WaitChanges } from '../driver/waits.ts';
 import type { TraceLevel } from '../logging/fields.ts';
 import { Place, statePath } from '../values/codec-context.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
@@ -104,6 +105,22 @@ export class NativeEngine implements EnginePort {
     return text === null ? null : this.decoded(decodeDelivery(text, this.frame));
   }
 
+  acceptAsk(): number {
+    return this.calls.acceptAsk(this.token);
+  }
+
+  refuseAsk(ask: string, error: string): void {
+    this.calls.refuseAsk(this.token, ask, this.storedAnswer(ask, true, error) as string);
+  }
+
+  answerAsk(ask: string, isError: boolean, text: string | null): void {
+    this.calls.answerAsk(this.token, ask, isError, this.storedAnswer(ask, isError, text));
+  }
+
+  closeAsks(): void {
+    this.calls.closeAsks(this.token);
+  }
+
   rest(fibers: string | null): boolean {
     return this.calls.rest(this.token, fibers);
   }
@@ -170,6 +187,12 @@ export class NativeEngine implements EnginePort {
   /** See {@link TurnCalls.recordedPayload}. */
   recordedPayload(): string | null {
     return this.calls.recordedPayload(this.token);
+  }
+
+  private storedAnswer(ask: string, isError: boolean, text: string | null): string | null {
+    if (!this.texts.hasCodec || text === null) return text;
+    const place = Place.ofAsk(this.instanceId, ask, isError ? 'error' : 'output');
+    return isError ? this.texts.writeError(text, place) : this.texts.write(text, 'answer', place);
   }
 
   private readState(state: InstanceDescription['state']): InstanceDescription['state'] {
@@ -253,6 +276,8 @@ export class NativeEngine implements EnginePort {
         return Place.end(this.takeChild(operation) ?? '', detail === CHILD_TERMINATED ? 'termination' : 'error');
       case MESSAGE:
         return Place.mail(this.instanceId, mailbox ?? { kind: 'event', name: '' });
+      case ASKED:
+        return Place.mail(this.instanceId, { kind: 'queue', name: ASKS });
       case CANCEL:
       case REFUSED:
       case MAILBOX_EMPTY:

@@ -8,25 +8,38 @@ import { Frame } from './frame.ts';
 import type { NativeCodec, NativeStore } from './native-classes.ts';
 import { guard, guarded } from './native-error.ts';
 
+/** A request to start an instance. */
+export interface StartRequest {
+  readonly kind: 'start';
+  readonly id: string;
+  readonly name: string;
+  /** `null`: the store chooses the version. */
+  readonly version: string | null;
+  /** JSON of an object of strings. */
+  readonly tags: string | null;
+  readonly priority: number;
+  readonly onConflict: OnConflict;
+  readonly trace: TraceContext | null;
+}
+
 /** A request to a store. `crates/node/src/request.rs` says what each replies. */
 export type StoreRequest =
-  | {
-      readonly kind: 'start';
-      readonly id: string;
-      readonly name: string;
-      /** `null`: the store chooses the version. */
-      readonly version: string | null;
-      /** JSON of an object of strings. */
-      readonly tags: string | null;
-      readonly priority: number;
-      readonly onConflict: OnConflict;
-      readonly trace: TraceContext | null;
-    }
+  | StartRequest
   | {
       readonly kind: 'send';
       readonly id: string;
       readonly mailbox: 'event' | 'queue';
       readonly name: string;
+      /** The most messages that may wait for the instance, this one among them. */
+      readonly unreadMax: number;
+      /** The start of the receiver, and its input. `null`: the message starts no instance. */
+      readonly start: { readonly request: Omit<StartRequest, 'kind'>; readonly input: string | null } | null;
+    }
+  | {
+      readonly kind: 'ask';
+      readonly id: string;
+      /** Id of the ask, unique in the instance. */
+      readonly ask: string;
       /** The most messages that may wait for the instance, this one among them. */
       readonly unreadMax: number;
     }

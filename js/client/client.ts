@@ -3,20 +3,12 @@
 import { consoleLogger } from '../logging/logger.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
-import {
-  type EventDefinition,
-  type MessageArguments,
-  mailboxOf,
-  type QueueDefinition,
-  type TypedMailbox,
-} from '../orchestration/messages.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import { markCopy } from '../util/copy.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
-import { Place } from '../values/codec-context.ts';
 import { inStoredForm } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
 import { addressed, checkRuns } from './addressed.ts';
@@ -31,15 +23,16 @@ import {
 import { EndWaits } from './end-waits.ts';
 import { type InstanceFacts, readFacts } from './facts.ts';
 import { InstanceHandle } from './handle.ts';
-import { HistoryClient } from './history-client.ts';
 import { STATUS_OPTIONS, type StatusOptions, withInput } from './inputs.ts';
 import { describeInstance, type InstanceDescription } from './instance-description.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
+import { MessageClient } from './message-client.ts';
 import { Requests } from './requests.ts';
 import {
   readState,
   readStateValue,
+  readStateVersion,
   type StateChange,
   type StateValue,
   WATCH_STATE_OPTIONS,
@@ -82,7 +75,7 @@ import { WorkerWatch } from './worker-watch.ts';
  * const { status, output } = await client.waitForOrchestration('order-1', '30s');
  * ```
  */
-export class Client extends HistoryClient {
+export class Client extends MessageClient {
   readonly #port: StorePort;
   readonly #requests: Requests;
   readonly #waits: EndWaits;
@@ -90,11 +83,12 @@ export class Client extends HistoryClient {
   /** @throws TypeError when `provider` is not a provider, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
     const port = Provider.portOf(provider, 'new Client');
-    super(port);
-    this.#port = port;
     const given = checkOptions(options, CLIENT_OPTIONS, 'new Client') ?? {};
     const { logger = consoleLogger, logLevel = 'info' } = given;
-    this.#requests = new Requests(this.#port, given);
+    const requests = new Requests(port, given);
+    super(port, requests);
+    this.#port = port;
+    this.#requests = requests;
     this.#waits = new EndWaits(this.#port, this.#requests, WorkerWatch.of(this.#port, logger, logLevel));
   }
 
@@ -374,43 +368,6 @@ export class Client extends HistoryClient {
   }
 
   /**
-   * Raises an event for `ctx.waitForEvent(event)`. The event is kept until the instance waits for it.
-   *
-   * @param event - a name, or a result of `defineEvent`, which types and checks the data
-   * @throws InstanceNotFoundError when there is no instance of that id
-   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
-   *   stored then
-   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the event
-   */
-  async raiseEvent<I>(
-    id: string,
-    event: string | EventDefinition<I, unknown>,
-    ...data: MessageArguments<NoInfer<I>>
-  ): Promise<void> {
-    checkName(id, 'instance id');
-    await this.#send('raise', id, mailboxOf('event', event), data[0]);
-  }
-
-  /**
-   * Puts a message into a queue for `ctx.dequeueEvent(queue)`: first in, first out, each message to exactly one
-   * dequeue.
-   *
-   * @param queue - a name, or a result of `defineQueue`, which types and checks the data
-   * @throws InstanceNotFoundError when there is no instance of that id
-   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
-   *   stored then
-   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the queue
-   */
-  async enqueueEvent<I>(
-    id: string,
-    queue: string | QueueDefinition<I, unknown>,
-    ...data: MessageArguments<NoInfer<I>>
-  ): Promise<void> {
-    checkName(id, 'instance id');
-    await this.#send('enqueue', id, mailboxOf('queue', queue), data[0]);
-  }
-
-  /**
    * Requests the cancellation of an instance: its pending `yield` throws `CancelledError`, which the orchestration may
    * catch to clean up. Nothing happens when the instance has ended or its cancellation was requested before: cleanup is
    * not interrupted.
@@ -569,21 +526,15 @@ export class Client extends HistoryClient {
     return inStoredForm(value, client.#port.texts.types);
   }
 
-  async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
-    const payload = this.#requests.valueText(input, 'input', Place.input(id, 1));
-    const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
-    const tagText = tags === undefined ? null : JSON.stringify(tags);
-    const request = { kind: 'start', id, name, version, tags: tagText, priority, onConflict, trace: null } as const;
-    await this.#requests.command('start', request, payload, name);
-    for (const listener of this.#port.startListeners) listener(name, version);
+  /** @internal */
+  static stateVersion(client: Client, id: string): Promise<number | null> {
+    return readStateVersion(client.#port, id);
   }
 
-  /** Sends a message to a mailbox of an instance: an event of a name, or a queue. */
-  async #send(operation: string, id: string, { kind, name, schema }: TypedMailbox, data: unknown): Promise<void> {
-    if (schema !== undefined) await parse(schema, data, 'event');
-    const payload = this.#requests.valueText(data, 'event', Place.mail(id, { kind, name }));
-    const { mailboxMessages: unreadMax } = this.#requests.limits;
-    await this.#requests.command(operation, { kind: 'send', id, mailbox: kind, name, unreadMax }, payload, name);
+  async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
+    const start = this.#requests.start(id, name, input, options ?? {});
+    await this.#requests.command('start', { kind: 'start', ...start.request }, start.input, name);
+    this.#port.tellStart(name, start.request.version);
   }
 }
 

@@ -1,8 +1,11 @@
 // A client's handle of one instance.
 
 import { CancelledError, SuspendedError } from '../errors/errors.ts';
+import type { InputArguments } from '../orchestration/call-options.ts';
 import type { OrchestrationDefinition } from '../orchestration/definition.ts';
-import type { EventDefinition, MessageArguments, QueueDefinition } from '../orchestration/messages.ts';
+import type { EventDefinition, QueueDefinition } from '../orchestration/messages.ts';
+import type { SendArguments } from '../orchestration/send-options.ts';
+import type { UpdateDefinition } from '../orchestration/updates.ts';
 import { untilAborted } from '../util/abort.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, type OptionTable, oneOf } from '../util/options.ts';
@@ -11,6 +14,7 @@ import type { Client } from './client.ts';
 import type { EndWaits } from './end-waits.ts';
 import type { StatusOptions } from './inputs.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
+import type { UpdateOptions } from './updating.ts';
 import { suspensionReason } from './wait-reason.ts';
 import {
   STATUS_CHANGES_OPTIONS,
@@ -135,13 +139,27 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   }
 
   /** See {@link Client.raiseEvent}. */
-  raiseEvent<I>(event: string | EventDefinition<I, unknown>, ...data: MessageArguments<NoInfer<I>>): Promise<void> {
-    return this.#client.raiseEvent(this.id, event, ...data);
+  raiseEvent<I, R = undefined>(
+    event: string | EventDefinition<I, unknown>,
+    ...data: SendArguments<NoInfer<I>, R>
+  ): Promise<void> {
+    return this.#client.raiseEvent<I, R>(this.id, event, ...data);
   }
 
   /** See {@link Client.enqueueEvent}. */
-  enqueueEvent<I>(queue: string | QueueDefinition<I, unknown>, ...data: MessageArguments<NoInfer<I>>): Promise<void> {
-    return this.#client.enqueueEvent(this.id, queue, ...data);
+  enqueueEvent<I, R = undefined>(
+    queue: string | QueueDefinition<I, unknown>,
+    ...data: SendArguments<NoInfer<I>, R>
+  ): Promise<void> {
+    return this.#client.enqueueEvent<I, R>(this.id, queue, ...data);
+  }
+
+  /** See {@link Client.update}. */
+  update<I, O>(
+    update: string | UpdateDefinition<I, O, any>,
+    ...args: InputArguments<NoInfer<I>, UpdateOptions>
+  ): Promise<O> {
+    return this.#client.update<I, O>(this.id, update, ...args);
   }
 
   /** See {@link Client.cancelInstance}. */

@@ -73,7 +73,7 @@ export const RECODE_OPTIONS: OptionTable = {
 };
 
 /** The tables, in the order in which values move from one to the next. */
-const TABLES = ['messages', 'heartbeats', 'state', 'instances', 'history'] as const;
+const TABLES = ['messages', 'heartbeats', 'state', 'asks', 'instances', 'history'] as const;
 type Table = (typeof TABLES)[number];
 
 /** Most failures that are kept. */
@@ -270,6 +270,8 @@ function placeOf(table: Table, data: TextData): Place {
       return Place.activity(instance, execution, number, 'heartbeat');
     case 'state':
       return Place.ofState(instance, name ?? '');
+    case 'asks':
+      return Place.ofAsk(instance, name ?? '', kind === 'Error' ? 'error' : 'output');
     case 'instances':
       return Place.ofInstance(instance, 'status');
     case 'history': {

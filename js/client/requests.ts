@@ -1,13 +1,13 @@
 // The requests of one client to its store: traced, and with values as the store has them.
 
-import type { StoreRequest } from '../binding/store.ts';
+import type { StartRequest, StoreRequest } from '../binding/store.ts';
 import type { StorePort } from '../store/providers.ts';
 import type { ClientCall, Telemetry, TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName } from '../util/options.ts';
 import { Place } from '../values/codec-context.ts';
 import { type ClientLimits, limitsOver } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
-import type { ClientOptions } from './client-options.ts';
+import type { ClientOptions, StartOptions } from './client-options.ts';
 import { type InstanceStatus, type StatusData, statusOf } from './instance-status.ts';
 
 export class Requests {
@@ -32,8 +32,27 @@ export class Requests {
     target?: string,
   ): Promise<string | null> {
     return this.#traced(producer(operation, request.id, target), (trace) =>
-      this.#port.request(request.kind === 'start' ? { ...request, trace } : request, value),
+      this.#port.request(traced(request, trace), value),
     );
+  }
+
+  /** Returns the request to start an instance, without its kind, and the input as the store keeps it. */
+  start(
+    id: string,
+    name: string,
+    input: unknown,
+    { version, tags, priority = 0, onConflict = 'error' }: StartOptions,
+  ): { request: Omit<StartRequest, 'kind'>; input: string | null } {
+    const tagText = tags === undefined ? null : JSON.stringify(tags);
+    return {
+      request: { id, name, version: version ?? null, tags: tagText, priority, onConflict, trace: null },
+      input: this.valueText(input, 'input', Place.input(id, 1)),
+    };
+  }
+
+  /** Makes a request that an instance answers, traced as a producer. */
+  asking<T>(instanceId: string, target: string, run: () => Promise<T>): Promise<T> {
+    return this.#traced(producer('update', instanceId, target), run);
   }
 
   /** Issues a request that only reads, or that changes only ended instances. */
@@ -101,6 +120,13 @@ export class Requests {
   valueText(value: unknown, path: string, place: Place): string | null {
     return this.#port.texts.write(toPayload(value, path, this.limits, this.#port.texts.types), path, place);
   }
+}
+
+/** Returns a request in which the instance that it starts goes on with a trace. */
+function traced(request: StoreRequest, trace: TraceContext | null): StoreRequest {
+  if (request.kind === 'start') return { ...request, trace };
+  if (request.kind !== 'send' || request.start === null) return request;
+  return { ...request, start: { ...request.start, request: { ...request.start.request, trace } } };
 }
 
 function producer(operation: string, instanceId: string, target: string | undefined): ClientCall {

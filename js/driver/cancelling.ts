@@ -49,6 +49,7 @@ interface ToCancel {
 export interface SchedulerForCancelling extends SchedulerForFibers, SchedulerForOperations {
   readonly port: EnginePort;
   readonly main: Fiber<unknown>;
+  readonly asks: { readonly awaited: readonly Fiber<unknown>[]; close(): void };
   /** The fibers that have not ended, in order of creation. */
   readonly liveFibers: Fiber<unknown>[];
 }
@@ -231,10 +232,17 @@ export class Cancelling {
 
   /**
    * Returns the fibers that a fiber owns and has to wait for before it settles: as one that was told to cancel, or as
-   * the main fiber.
+   * the main fiber, which also waits for the handlers of asks.
    */
   unfinished(fiber: Fiber<unknown>): Fiber<unknown>[] {
-    const onEnd = fiber.id === 0 ? this.onEnd : 'drop';
+    if (fiber.id !== 0) return this.unfinishedOwned(fiber, 'drop');
+    const { asks } = this.scheduler;
+    const unfinished = [...new Set([...this.unfinishedOwned(fiber, this.onEnd), ...asks.awaited])];
+    if (unfinished.length > 0) asks.close();
+    return unfinished;
+  }
+
+  private unfinishedOwned(fiber: Fiber<unknown>, onEnd: OnEnd): Fiber<unknown>[] {
     if (!fiber.isTold && onEnd === 'drop') return [];
     if (onEnd === 'cancel') {
       for (const owned of reach(fiber, isShielded))

@@ -10,6 +10,7 @@ export const CANCEL = 3;
 export const CHILD_FAILED = 4;
 export const REFUSED = 5;
 export const MAILBOX_EMPTY = 6;
+export const ASKED = 7;
 
 /** The detail of a {@link Delivery} of kind `CHILD_FAILED`. */
 export const CHILD_THREW = 0;
@@ -32,8 +33,9 @@ export interface Delivery {
     | typeof CANCEL
     | typeof CHILD_FAILED
     | typeof REFUSED
-    | typeof MAILBOX_EMPTY;
-  /** The operation that settled; without meaning for a message, the answer of a poll, or a cancellation. */
+    | typeof MAILBOX_EMPTY
+    | typeof ASKED;
+  /** The operation that settled; without meaning for a message, an ask, the answer of a poll, or a cancellation. */
   readonly operation: number;
   /**
    * Codec text of the value, or of the reason of a cancellation or termination. For a failure: JSON of an `ErrorData`.

@@ -37,6 +37,20 @@ export interface EnginePort {
    */
   next(changes: WaitChanges | null): Delivery | null;
   /**
+   * Accepts the ask that was delivered last, which is recorded. Returns the deterministic time from here on, in ms
+   * since 1970.
+   */
+  acceptAsk(): number;
+  /** Refuses the ask that was delivered last. `error` is its answer, JSON of an `ErrorData`. Nothing is recorded. */
+  refuseAsk(ask: string, error: string): void;
+  /**
+   * Answers an accepted ask, with codec text of a value or JSON of an `ErrorData`. Stored with the turn, unless this is
+   * a replay.
+   */
+  answerAsk(ask: string, isError: boolean, text: string | null): void;
+  /** Takes no more asks: those that wait are left to the next execution. */
+  closeAsks(): void;
+  /**
    * Ends the turn of code that waits. `fibers` is the text of `FiberWaits`, or `null`. Returns true if the worker
    * releases the instance, which sleeps in the store from then on.
    */

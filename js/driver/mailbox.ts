@@ -11,7 +11,7 @@ import { currentFiber } from './current.ts';
 import { BaseFuture, FAILED, OK, type SchedulerForFutures } from './future.ts';
 import type { SourceMark } from './source.ts';
 import type { AskedFor, Unawaited } from './unawaited.ts';
-import { describeMessage, type Mailbox, type WaitChanges } from './waits.ts';
+import { ASKS, describeMessage, type Mailbox, type WaitChanges } from './waits.ts';
 
 /** The part of the scheduler that waits for messages use. */
 export interface SchedulerForMailboxes extends SchedulerForFutures {
@@ -127,9 +127,17 @@ class AwaitedNames {
 export class AwaitedMailboxes {
   private readonly events = new AwaitedNames();
   private readonly queues = new AwaitedNames();
+  private awaitsAsks = false;
 
   get isEmpty(): boolean {
-    return this.events.isEmpty && this.queues.isEmpty;
+    return this.events.isEmpty && this.queues.isEmpty && !this.awaitsAsks;
+  }
+
+  /** Says if the code has handlers of asks, which wait without a future. */
+  setAwaitsAsks(awaitsAsks: boolean): void {
+    this.awaitsAsks = awaitsAsks;
+    if (awaitsAsks) this.queues.changes.add(ASKS);
+    else this.queues.changes.remove(ASKS);
   }
 
   add(future: MailboxFuture<unknown>): void {

@@ -88,7 +88,8 @@ export class ActivityFuture<T> extends OperationFuture<T> {
 
   override deliver(delivery: Delivery): void {
     if (delivery.kind === ACTIVITY_FAILED) {
-      this.settle(FAILED, this.failure(delivery));
+      const cause = fromErrorPayload(delivery.value, this.scheduler.types);
+      this.settle(FAILED, this.failure(cause, delivery.detail));
       return;
     }
     this.settleStored(delivery.value, `output of activity '${this.name}'`);
@@ -102,9 +103,8 @@ export class ActivityFuture<T> extends OperationFuture<T> {
     return `activity '${this.name}'`;
   }
 
-  private failure(delivery: Delivery): ActivityError {
-    const { detail: attempt } = delivery;
-    const cause = fromErrorPayload(delivery.value, this.scheduler.types);
+  /** Returns the error that the code gets for that of the last attempt. */
+  protected failure(cause: Error, attempt: number): Error {
     const times = attempt === 1 ? 'at its first attempt' : `after ${attempt} attempts`;
     const error = new ActivityError(`activity '${this.name}' failed ${times}: ${cause.message}`, {
       activityName: this.name,

@@ -36,12 +36,14 @@ import { isUnreadable } from '../values/codec.ts';
 import { CANCEL_GRACE, INTERRUPT_EVERY, type RuntimeLimits } from '../values/limits.ts';
 import { fromPayload } from '../values/payload.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
+import { Asks } from './asks.ts';
 import { byAge, Cancelling, type SchedulerForCancelling } from './cancelling.ts';
 import { CANCEL_OPERATION, type Command, type Issued } from './command.ts';
 import type { Continuation, SchedulerForContinuations } from './continuation.ts';
 import { currentFiber } from './current.ts';
 import {
   ACTIVITY_FAILED,
+  ASKED,
   CANCEL,
   CHILD_FAILED,
   type Delivery,
@@ -58,7 +60,7 @@ import { AwaitedMailboxes, type SchedulerForMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
 import { sourceHere } from './source.ts';
 import { Unawaited } from './unawaited.ts';
-import type { Mailbox } from './waits.ts';
+import { ASKS, type Mailbox } from './waits.ts';
 
 /** A refusal of the engine to go on. */
 export interface Refusal {
@@ -100,6 +102,7 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   /** Set once a call into the engine was refused: the instance is to be suspended. */
   refusal: Refusal | null = null;
   readonly cancelling: Cancelling = new Cancelling(this);
+  readonly asks: Asks = new Asks(this);
   /** The continuation that follows this execution, if there is one. */
   continuation: Continuation | null = null;
   channelsMade = 0;
@@ -345,7 +348,10 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
         if (!future.isUsed && future.isReported) this.unawaited.keepNote(future);
         return;
       }
+      case ASKED:
+        return this.asks.offered(delivery.value);
       case MESSAGE: {
+        if (isOfAsks(delivery.mailbox)) return this.asks.recorded(delivery.value);
         const future = delivery.mailbox === null ? undefined : this.mailboxes.first(delivery.mailbox);
         if (future === undefined) return;
         const asker = future.fiber?.id ?? 0;
@@ -367,6 +373,10 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
         delivery.kind satisfies never;
     }
   }
+}
+
+function isOfAsks(mailbox: Mailbox | null): boolean {
+  return mailbox?.name === ASKS && mailbox.kind === 'queue';
 }
 
 function isRefusal(error: unknown): error is Refusal['error'] {

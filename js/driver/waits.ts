@@ -6,6 +6,9 @@ export interface Mailbox {
   readonly name: string;
 }
 
+/** Name of the queue of asks. Part of the format. */
+export const ASKS = 'perdure.asks';
+
 /** Describes a message of a mailbox for people: `event 'approve'`. */
 export function describeMessage({ kind, name }: Mailbox): string {
   return `${kind === 'event' ? 'event' : 'a message of queue'} '${name}'`;

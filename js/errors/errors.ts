@@ -74,10 +74,12 @@ export class WrongDefinitionError extends PerdureError {
   }
 }
 
-/** A name was used that no runtime here has registered. */
+/**
+ * A name was used that no runtime here has registered, or an update of a name that the orchestration does not handle.
+ */
 export class NotRegisteredError extends PerdureError {
   /** The kind of definition that is missing. */
-  readonly kind: 'activity' | 'orchestration';
+  readonly kind: 'activity' | 'orchestration' | 'update';
   /** The name that is not registered. */
   readonly missing: string;
   /** The version that was asked for; absent when any version would have done. */
@@ -85,7 +87,7 @@ export class NotRegisteredError extends PerdureError {
 
   constructor(
     message: string,
-    fields: { kind: 'activity' | 'orchestration'; missing: string; version?: string } & PerdureErrorOptions,
+    fields: { kind: 'activity' | 'orchestration' | 'update'; missing: string; version?: string } & PerdureErrorOptions,
   ) {
     super(message, 'NOT_REGISTERED', fields);
     this.kind = fields.kind;

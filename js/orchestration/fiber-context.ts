@@ -46,15 +46,11 @@ import type { FiberScheduler } from '../driver/scheduler.ts';
 import { captureSource, type SourceMark } from '../driver/source.ts';
 import { getCustomStatus, setCustomStatus } from '../driver/status.ts';
 import { withTimeout } from '../driver/time-limit.ts';
-import type { TraceFields, TraceLevel } from '../logging/fields.ts';
-import { type TraceOrigin, trace } from '../tracing/trace.ts';
 import { type Duration, type IsoTime, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, named, type OptionTable } from '../util/options.ts';
-import { DRAINED, type RuntimeLimits } from '../values/limits.ts';
+import { DRAINED } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
-
 import { parseSync, type StandardSchema } from '../values/schema.ts';
-import type { TypeRegistry } from '../values/value-types.ts';
 import {
   checkBlock,
   checkBody,
@@ -65,7 +61,6 @@ import {
   checkStarted,
   timeOf,
 } from './call-arguments.ts';
-
 import {
   type ChildOptions,
   DETACHED_OPTIONS,
@@ -75,37 +70,18 @@ import {
   type TypedDetachedOptions,
 } from './call-options.ts';
 import { type InputOf, isOrchestration, type OrchestrationDefinition, type OutputOf } from './definition.ts';
+import { ExecutionContext } from './execution-context.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
+import type { OrchestrationFacts, OrchestrationHost } from './orchestration-host.ts';
 import type { Undo } from './patterns.ts';
 import { ExecutionState, type PublishedState } from './published-state.ts';
-
-/** Facts of an execution, the same in every replay. */
-export interface OrchestrationFacts {
-  readonly instanceId: string;
-  readonly executionId: number;
-  readonly name: string;
-  readonly version: string;
-  readonly parentId: string | undefined;
-}
-
-/** The part of the runtime that a context needs. */
-export interface OrchestrationHost {
-  /**
-   * Returns the JSON to record with a schedule: the options of the call over those of the activity's registration here,
-   * or over `defined` if the activity is not registered here.
-   */
-  recordedOptions(
-    name: string,
-    called: ActivityOptions | undefined,
-    defined: ActivityOptions | undefined,
-  ): string | null;
-  /** True if futures remember the line that made them. */
-  readonly sourceStacks: boolean;
-  readonly limits: Required<RuntimeLimits>;
-  /** The classes whose instances values may hold. */
-  readonly types: TypeRegistry;
-}
+import { READ_STATE, READ_STATE_OPTIONS, type StateRead, StateReadFuture } from './read-state.ts';
+import { detachedOptions, receiverStart, SEND_OPTIONS } from './receiver-start.ts';
+import type { SendArguments } from './send-options.ts';
+import { SentUpdateFuture, UPDATE, UPDATE_OPTIONS, type UpdateRequest } from './sent-update.ts';
+import { updateHandler } from './update-handler.ts';
+import { type UpdateDefinition, type UpdateHandlerOptions, updateOf } from './updates.ts';
 
 const CONTINUE_OPTIONS: OptionTable = { version: named };
 
@@ -115,60 +91,18 @@ const CONTINUE_OPTIONS: OptionTable = { version: named };
  */
 const SOURCES_MAX = 10_000;
 
-/**
- * The number of events from which an execution is advised to continue as new. Part of the format: replays decide by it.
- */
-const LONG_HISTORY = 10_000;
-
 /** Issues each command to the engine at once, and makes the future that its delivery settles. */
-export class FiberContext implements OrchestrationContext {
+export class FiberContext extends ExecutionContext implements OrchestrationContext {
   readonly #scheduler: FiberScheduler;
-  readonly #facts: OrchestrationFacts;
   readonly #host: OrchestrationHost;
-  readonly #origin: TraceOrigin;
   readonly state: PublishedState;
 
   constructor(scheduler: FiberScheduler, facts: OrchestrationFacts, host: OrchestrationHost) {
+    super(scheduler, facts);
     this.#scheduler = scheduler;
-    this.#facts = facts;
     this.#host = host;
     this.state = new ExecutionState(scheduler, host);
     scheduler.context = this;
-    this.#origin = { instanceId: facts.instanceId, executionId: facts.executionId, orchestrationName: facts.name };
-  }
-
-  get instanceId(): string {
-    return this.#facts.instanceId;
-  }
-
-  get executionId(): number {
-    return this.#facts.executionId;
-  }
-
-  get name(): string {
-    return this.#facts.name;
-  }
-
-  get version(): string {
-    return this.#facts.version;
-  }
-
-  get parentId(): string | undefined {
-    return this.#facts.parentId;
-  }
-
-  get historyLength(): number {
-    this.#scheduler.assertRunning('historyLength');
-    return this.#scheduler.port.historyLength();
-  }
-
-  get continueAsNewSuggested(): boolean {
-    return this.historyLength >= LONG_HISTORY;
-  }
-
-  get isReplaying(): boolean {
-    this.#scheduler.assertRunning('isReplaying');
-    return this.#scheduler.port.isReplaying();
   }
 
   scheduleActivity<T = unknown>(name: string, input?: unknown, options?: ActivityOptions): Future<T> {
@@ -202,6 +136,17 @@ export class FiberContext implements OrchestrationContext {
     const checked = options === undefined ? options : checkInlineOptions(options, `activity '${name}'`);
     const issued = this.#schedule(name, null, recordedInline(checked));
     const future = new InlineFuture<O>(scheduler, issued, name, fn);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+  }
+
+  readState(id: string, name?: string): Future<any> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('readState');
+    checkName(id, 'instance id');
+    if (name !== undefined) checkName(name, 'name of the value');
+    const read: StateRead = name === undefined ? { id } : { id, name };
+    const issued = this.#schedule(READ_STATE, this.#payload(read, 'input'), READ_STATE_OPTIONS);
+    const future = new StateReadFuture<unknown>(scheduler, issued, id);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -252,15 +197,15 @@ export class FiberContext implements OrchestrationContext {
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  raiseEvent(id: string, event: string | EventDefinition, data?: unknown): Future<void> {
+  raiseEvent(id: string, event: string | EventDefinition, ...args: SendArguments<unknown>): Future<void> {
     this.#scheduler.assertRunning('raiseEvent');
-    const future = this.#send(id, mailboxOf('event', event), data);
+    const future = this.#send(id, mailboxOf('event', event), args, 'ctx.raiseEvent');
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
-  enqueueEvent(id: string, queue: string | QueueDefinition, data?: unknown): Future<void> {
+  enqueueEvent(id: string, queue: string | QueueDefinition, ...args: SendArguments<unknown>): Future<void> {
     this.#scheduler.assertRunning('enqueueEvent');
-    const future = this.#send(id, mailboxOf('queue', queue), data);
+    const future = this.#send(id, mailboxOf('queue', queue), args, 'ctx.enqueueEvent');
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -409,6 +354,29 @@ export class FiberContext implements OrchestrationContext {
     return new Continuation(this.#scheduler, this.#payload(input, 'input'), version);
   }
 
+  update(id: string, given: string | UpdateDefinition, input?: unknown): Future<any> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('update');
+    checkName(id, 'instance id');
+    const { name, input: schema } = updateOf(given);
+    if (schema !== undefined) parseSync(schema, input, 'input', `update '${name}'`);
+    const request: UpdateRequest = { id, update: name, updateId: scheduler.port.randomUuid(), input };
+    const issued = this.#schedule(UPDATE, this.#payload(request, 'update'), UPDATE_OPTIONS);
+    const future = new SentUpdateFuture<unknown>(scheduler, issued, request);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+  }
+
+  onUpdate(update: string | UpdateDefinition, handler: unknown, options?: UpdateHandlerOptions): void {
+    this.#scheduler.assertRunning('onUpdate');
+    const checked = updateOf(update);
+    this.#scheduler.asks.handle(checked.name, updateHandler(checked, handler, options));
+  }
+
+  finishUpdates(): Future<void> {
+    this.#scheduler.assertRunning('finishUpdates');
+    return this.#scheduler.asks.finish();
+  }
+
   setCustomStatus(value: unknown): void {
     this.#scheduler.assertRunning('setCustomStatus');
     this.#setCustomStatus(this.#payload(value, 'status'));
@@ -422,43 +390,6 @@ export class FiberContext implements OrchestrationContext {
   getCustomStatus<T = unknown>(): T | undefined {
     this.#scheduler.assertRunning('getCustomStatus');
     return getCustomStatus(this.#scheduler, this.#host.types) as T | undefined;
-  }
-
-  traceDebug(message: string, fields?: TraceFields): void {
-    this.#trace('debug', message, fields);
-  }
-
-  traceInfo(message: string, fields?: TraceFields): void {
-    this.#trace('info', message, fields);
-  }
-
-  traceWarn(message: string, fields?: TraceFields): void {
-    this.#trace('warn', message, fields);
-  }
-
-  traceError(message: string, fields?: TraceFields): void {
-    this.#trace('error', message, fields);
-  }
-
-  now(): number {
-    this.#scheduler.assertRunning('now');
-    return this.#scheduler.now;
-  }
-
-  random(): number {
-    this.#scheduler.assertRunning('random');
-    return this.#scheduler.port.random();
-  }
-
-  randomUUID(): string {
-    this.#scheduler.assertRunning('randomUUID');
-    return this.#scheduler.port.randomUuid();
-  }
-
-  patched(id: string): boolean {
-    this.#scheduler.assertRunning('patched');
-    checkName(id, 'patch id');
-    return this.#scheduler.port.patched(id);
   }
 
   #setCustomStatus(text: string | null): void {
@@ -557,11 +488,24 @@ export class FiberContext implements OrchestrationContext {
     });
   }
 
-  #send(id: string, { kind, name, schema }: TypedMailbox, data: unknown): SentFuture<void> {
+  #send(
+    id: string,
+    { kind, name, schema }: TypedMailbox,
+    [data, options]: SendArguments<unknown>,
+    where: string,
+  ): SentFuture<void> {
     const scheduler = this.#scheduler;
     checkName(id, 'instance id');
+    const start = receiverStart(checkOptions(options, SEND_OPTIONS, where), where);
     if (schema !== undefined) parseSync(schema, data, 'data', `${kind} '${name}'`);
     const payload = this.#payload(data, 'data');
+    if (start !== undefined) {
+      if (start.definition !== undefined) checkStarted(start.definition, start.input, where);
+      // The starts of a turn go before its messages, in the same commit.
+      const input = this.#payload(start.input, 'input');
+      const started = this.#startInstance(START_INSTANCE, start.name, id, input, detachedOptions(start));
+      new SentFuture(scheduler, started, id, id);
+    }
     const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox: { kind, name }, payload });
     return new SentFuture<void>(scheduler, issued, id, undefined);
   }
@@ -587,11 +531,5 @@ export class FiberContext implements OrchestrationContext {
   #timerIn(delayMs: number): TimerFuture {
     const scheduler = this.#scheduler;
     return new TimerFuture(scheduler, scheduler.issue({ kind: CREATE_TIMER, delayMs }));
-  }
-
-  #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {
-    const scheduler = this.#scheduler;
-    scheduler.assertRunning(`trace${level[0]?.toUpperCase()}${level.slice(1)}`);
-    trace(scheduler, scheduler.port, this.#origin, level, message, fields);
   }
 }

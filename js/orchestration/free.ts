@@ -435,6 +435,50 @@ export const state: PublishedState = {
 };
 
 /**
+ * Reads a value, or all values, of another instance. Same as {@link OrchestrationContext#readState}.
+ *
+ * @example
+ * ```ts
+ * const progress = yield* readState<Progress>('order-1', 'progress');
+ * ```
+ */
+export const readState = free('readState');
+
+/**
+ * Handles the updates of a name. Synchronous. Same as {@link OrchestrationContext.onUpdate}.
+ *
+ * @example
+ * ```ts
+ * onUpdate(addItem, function* (item) {
+ *   yield* call(reserve, item);
+ *   return items.push(item);
+ * });
+ * ```
+ */
+export const onUpdate = free('onUpdate');
+
+/**
+ * Takes no more updates, and waits for the handlers that run. Same as {@link OrchestrationContext.finishUpdates}.
+ *
+ * @example
+ * ```ts
+ * yield* finishUpdates();
+ * return items.length;
+ * ```
+ */
+export const finishUpdates = free('finishUpdates');
+
+/**
+ * Sends an update to another instance. Same as {@link OrchestrationContext.update}.
+ *
+ * @example
+ * ```ts
+ * const count = yield* update('cart-7', addItem, { sku: 'tea' });
+ * ```
+ */
+export const update = free('update');
+
+/**
  * Logs a line at level debug. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceDebug}.
  *
  * @example

@@ -1,16 +1,19 @@
-// The methods of a context for messages: events and queues, of this instance and of others.
+// The methods of a context for messages: events, queues and updates, of this instance and of others.
 
 import type { Future } from '../driver/future.ts';
 import type { Duration } from '../util/duration.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
 import type { EventDefinition, MessageArguments, QueueDefinition } from './messages.ts';
+import type { SendArguments } from './send-options.ts';
+import type { UpdateDefinition, UpdateHandler, UpdateHandlerOptions } from './updates.ts';
 
-/** Methods of {@link OrchestrationContext} that send and receive messages. */
+/** Methods of {@link OrchestrationContext} that send and receive messages and updates. */
 export interface OrchestrationMessages {
   /**
    * Raises an event in another instance, once, as `client.raiseEvent` does.
    *
    * @param event - a name, or a result of `defineEvent`, which types and checks the data
+   * @param data - the data, and `SendOptions`: `start` starts the instance if there is none of that id
    * @returns a future that settles when the event is durable; it fails with `InstanceNotFoundError`, or with
    *   `RuntimeStateError` when that instance has ended. The event is sent whether or not a fiber waits
    * @throws PayloadError when the data cannot be stored, or does not fit the schema of the event
@@ -21,10 +24,10 @@ export interface OrchestrationMessages {
    * yield ctx.raiseEvent(order.customer, 'shipped', { order: ctx.instanceId });
    * ```
    */
-  raiseEvent<I>(
+  raiseEvent<I, R = undefined>(
     id: string,
     event: string | EventDefinition<I, unknown>,
-    ...data: MessageArguments<NoInfer<I>>
+    ...data: SendArguments<NoInfer<I>, R>
   ): Future<void>;
 
   /**
@@ -38,10 +41,10 @@ export interface OrchestrationMessages {
    * yield ctx.enqueueEvent('printer', 'jobs', { page: 1 });
    * ```
    */
-  enqueueEvent<I>(
+  enqueueEvent<I, R = undefined>(
     id: string,
     queue: string | QueueDefinition<I, unknown>,
-    ...data: MessageArguments<NoInfer<I>>
+    ...data: SendArguments<NoInfer<I>, R>
   ): Future<void>;
 
   /**
@@ -165,4 +168,65 @@ export interface OrchestrationMessages {
    * ```
    */
   dequeueBatch<T = unknown>(queue: string | QueueDefinition<any, T>, max: number, within: Duration): Future<T[]>;
+
+  /**
+   * Handles the updates of a name from now on, in the place of a former handler. Synchronous. Each update runs the
+   * handler in a fiber of its own, several at a time, and gets its result, or the error that it throws, as the answer.
+   *
+   * An update is taken while all fibers wait, so handlers that are set before the first `yield` miss none. An update of
+   * a name without a handler is answered with `NotRegisteredError`. Once the function has ended, no more updates are
+   * taken: those that came too late go to the next execution, if there is one.
+   *
+   * @param update - a name, or a result of `defineUpdate`
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * ctx.onUpdate(addItem, function* (item) {
+   *   yield* ctx.call(reserve, item);
+   *   return items.push(item);
+   * }, { validate: () => { if (items.length >= 100) throw new Error('the cart is full'); } });
+   * ```
+   */
+  onUpdate<P, O>(
+    update: string | UpdateDefinition<any, O, P>,
+    handler: UpdateHandler<P, NoInfer<O>>,
+    options?: UpdateHandlerOptions<NoInfer<P>>,
+  ): void;
+
+  /**
+   * Takes no more updates from now on, and waits until the handlers that run have ended. Call it before you compute
+   * what the handlers may still change: the output, or the input of the next execution. Updates that come later go to
+   * that execution.
+   *
+   * @returns a future that settles when no handler runs
+   *
+   * @example
+   * ```ts
+   * yield* ctx.finishUpdates();
+   * return yield* ctx.continueAsNew(items);
+   * ```
+   */
+  finishUpdates(): Future<void>;
+
+  /**
+   * Sends an update to another instance. The future settles with the answer that its handler gives. Each update of this
+   * execution is one update, over any number of replays and attempts to send it. The request is an inline activity, so
+   * this history records the answer.
+   *
+   * @param update - a name, or a result of `defineUpdate`, which types and checks the input and types the answer
+   * @returns a future of the answer; it fails with the errors of `client.update`
+   * @throws PayloadError when the input cannot be stored, or does not fit the schema of the update
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const count = yield* ctx.update('cart-7', addItem, { sku: 'tea' });
+   * ```
+   */
+  update<I, O>(
+    id: string,
+    update: string | UpdateDefinition<I, O, any>,
+    ...input: MessageArguments<NoInfer<I>>
+  ): Future<O>;
 }

@@ -3,7 +3,7 @@
 // A message is checked by its sender and stored as it was handed over. It is checked again where it is received, and
 // the code gets the output of the schema.
 
-import type { Mailbox } from '../driver/waits.ts';
+import { ASKS, type Mailbox } from '../driver/waits.ts';
 import { checkName } from '../util/options.ts';
 import { property, show } from '../util/show.ts';
 import { checkSchema, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
@@ -100,6 +100,7 @@ export interface TypedMailbox extends Mailbox {
 export function mailboxOf(kind: Mailbox['kind'], given: unknown, schema?: unknown): TypedMailbox {
   const name = typeof given === 'string' ? given : definedName(kind, given);
   checkName(name, `${kind} name`);
+  if (kind === 'queue' && name === ASKS) throw new TypeError(`the queue '${ASKS}' is Perdure's own: use updates`);
   const used = schema === undefined && typeof given !== 'string' ? property(given, 'schema') : schema;
   if (used !== undefined) checkSchema(used, `${kind} '${name}': the schema`);
   return { kind, name, schema: used as StandardSchema | undefined };

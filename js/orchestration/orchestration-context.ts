@@ -481,6 +481,30 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
   /** Values that the instance publishes under names, for clients to read and to watch. */
   readonly state: PublishedState;
 
+  /**
+   * Reads a value that another instance publishes with its `ctx.state`: that of its last turn that is stored. The read
+   * is an inline activity, so this history records what it found, and a replay finds the same.
+   *
+   * @param id - the other instance, which may have ended
+   * @param name - 1 to 256 characters
+   * @returns a future of the value; `undefined` when the instance has no value of that name. It fails with
+   *   `InstanceNotFoundError` when there is no instance of that id, with `PayloadError` when the value cannot be read,
+   *   and with `ProviderError` when the store has failed for good or in ten attempts
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const progress = yield* ctx.readState<Progress>('order-1', 'progress');
+   * ```
+   */
+  readState<T = unknown>(id: string, name: string): Future<T | undefined>;
+
+  /**
+   * Reads all values of another instance, by their names. Together they are one result, which takes at most
+   * `limits.payloadBytes`: with more, the future fails with `PayloadError`.
+   */
+  readState(id: string): Future<ReadonlyMap<string, unknown>>;
+
   /** Logs a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
   traceDebug(message: string, fields?: TraceFields): void;
 

@@ -19,9 +19,10 @@ import { FiberScheduler } from '../driver/scheduler.ts';
 import { sourceLines } from '../driver/source.ts';
 import { forgetState, inheritState } from '../driver/state.ts';
 import { forgetCustomStatus, inheritCustomStatus } from '../driver/status.ts';
-import { CancelledError, LimitError, PayloadError, type PerdureError } from '../errors/errors.ts';
+import { CancelledError, LimitError, NondeterminismError, PayloadError, type PerdureError } from '../errors/errors.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
-import { FiberContext, type OrchestrationFacts, type OrchestrationHost } from '../orchestration/fiber-context.ts';
+import { FiberContext } from '../orchestration/fiber-context.ts';
+import type { OrchestrationFacts, OrchestrationHost } from '../orchestration/orchestration-host.ts';
 import { forgetTrace } from '../tracing/trace.ts';
 import { toErrorPayload, toPayload } from '../values/payload.ts';
 import { warnOfUnawaited } from './unawaited-line.ts';
@@ -119,6 +120,7 @@ export class Instance {
   private finish(): TurnEnd {
     const { port, scheduler } = this;
     const { main, continuation, cancelling } = scheduler;
+    scheduler.asks.rejectRunning();
     if (cancelling.overdue !== null) return this.fail(cancelling.overdue);
     if (continuation !== null && main.state === OK) {
       // A cancellation that the code has not seen yet must not be lost with this execution.
@@ -176,10 +178,11 @@ export class Instance {
 }
 
 /**
- * Returns the reason for a suspension as JSON, from which `client.getStatus` makes an error. `null`: the engine has a
- * better one.
+ * Returns the reason for a suspension as JSON, from which `client.getStatus` makes an error. A mismatch that the engine
+ * has found is told by the engine. `null`: there is no other reason.
  */
 export function reportOf(error: unknown): string | null {
+  if (error instanceof NondeterminismError) return report(error, { report: error.report });
   if (error instanceof LimitError) return report(error, { limit: error.limit, max: error.max });
   // The cause is left out: it may quote values that must not be stored unencoded.
   if (error instanceof PayloadError) return report(error, { path: error.path });

@@ -33,7 +33,7 @@ import {
 import type { NativeLane } from '../binding/lane.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
-import type { OrchestrationHost } from '../orchestration/fiber-context.ts';
+import type { OrchestrationHost } from '../orchestration/orchestration-host.ts';
 import type { TestDoubles } from '../store/test-doubles.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { NODE_TIMERS, type Timers } from '../util/timers.ts';

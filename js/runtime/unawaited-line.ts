@@ -4,7 +4,7 @@ import type { FiberScheduler } from '../driver/scheduler.ts';
 import { sourceLines } from '../driver/source.ts';
 import type { AskedFor } from '../driver/unawaited.ts';
 import { LineLimit } from '../logging/line-limit.ts';
-import type { OrchestrationFacts } from '../orchestration/fiber-context.ts';
+import type { OrchestrationFacts } from '../orchestration/orchestration-host.ts';
 import { trace } from '../tracing/trace.ts';
 
 /** The number of futures that a line names. */

@@ -84,6 +84,11 @@ export class StorePort {
     );
   }
 
+  /** Tells the listeners that a client has started an orchestration; `version: null`: the newest. */
+  tellStart(name: string, version: string | null): void {
+    for (const listener of this.startListeners) listener(name, version);
+  }
+
   /** Makes a request that the caller can abandon. */
   open(question: StoreRequest, value: string | null = null): PendingReply {
     return this.call((request) => this.store.ask(request, JSON.stringify(question), value));

@@ -214,6 +214,7 @@ const TARGETS: Readonly<Record<string, string>> = {
   start: 'perdure.orchestration.name',
   raise: 'perdure.event.name',
   enqueue: 'perdure.queue.name',
+  update: 'perdure.update.name',
 };
 
 class OpenSegment implements Segment {

@@ -10,7 +10,7 @@ import type { ExportedEvent, HistoryEventKind, HistoryExport } from '../client/h
 import { NondeterminismError, NotRegisteredError, PerdureError } from '../errors/errors.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import { acquireGuard, releaseGuard, withoutGuard } from '../orchestration/determinism.ts';
-import type { OrchestrationHost } from '../orchestration/fiber-context.ts';
+import type { OrchestrationHost } from '../orchestration/orchestration-host.ts';
 import { Instance } from '../runtime/instance.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromNative } from '../values/error-data.ts';

@@ -13,7 +13,7 @@ export interface ActivityCall<I = any, O = any> {
   readonly executionId: number;
   /** From 1. */
   readonly attempt: number;
-  /** The input before the schema of the activity, if it has one; `undefined` for an inline activity. */
+  /** The input before the schema of the activity, if it has one; `undefined` for an activity of `ctx.run`. */
   readonly input: I;
   /** Time of the call, by the clock of the test. */
   readonly time: Date;

@@ -19,8 +19,9 @@ export interface CodecContext {
   /**
    * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'` (a value of
    * `ctx.state`), `'cancellation'`, `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`,
-   * `'queue:<name>'`. For the activity that event `<n>` of the execution has scheduled: `'activity:<n>:input'`,
-   * `'activity:<n>:output'`, `'activity:<n>:error'` and `'activity:<n>:heartbeat'`.
+   * `'queue:<name>'`, `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an update). For the activity that event
+   * `<n>` of the execution has scheduled: `'activity:<n>:input'`, `'activity:<n>:output'`, `'activity:<n>:error'` and
+   * `'activity:<n>:heartbeat'`.
    */
   readonly place: string;
   /**
@@ -41,7 +42,7 @@ export function statePath(name: string): string {
   return `state '${name}'`;
 }
 
-const IS_ERROR = /^(activity:\d+:)?error$/;
+const IS_ERROR = /^(activity:\d+:|ask:.*:)?error$/s;
 
 /** The owner and the place of a text. */
 export class Place implements DecodeContext {
@@ -77,6 +78,11 @@ export class Place implements DecodeContext {
   /** Returns the place of a value of the state. */
   static ofState(instance: string, name: string): Place {
     return new Place(instance, null, `state:${name}`);
+  }
+
+  /** Returns the place of the answer to an ask. */
+  static ofAsk(instance: string, ask: string, what: 'output' | 'error'): Place {
+    return new Place(instance, null, `ask:${ask}:${what}`);
   }
 
   /** Returns the place of a message: an event or a queue message of a name. */

@@ -1,11 +1,25 @@
 // The values that instances publish: `ctx.state`, `client.getState` and `client.watchState`.
 
-import { Client, InstanceNotFoundError, LimitError, type OrchestrationContext, PayloadError } from 'perdure';
-import { state } from 'perdure/orchestration';
+import { threadId } from 'node:worker_threads';
+import {
+  Client,
+  defineOrchestration,
+  InstanceNotFoundError,
+  LimitError,
+  type OrchestrationContext,
+  PayloadError,
+  ProviderError,
+  type Runtime,
+} from 'perdure';
+import { readState, state } from 'perdure/orchestration';
+import { replay, TestRuntime } from 'perdure/testing';
 import { describe, expect, it } from 'vitest';
 
+import { rejection } from '../../support/async.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
+
+const WORK = new URL('../../support/thread-work.mjs', import.meta.url);
 
 /** Changes its values as the events `next` say. */
 function* follows(ctx: OrchestrationContext): Generator<any, any, any> {
@@ -156,6 +170,95 @@ describe.each(STORES)('on $name', (kind) => {
     });
   });
 
+  describe('a read by another instance', () => {
+    it('is recorded: a replay finds the value of then', async () => {
+      const read = (runtime: Runtime): unknown =>
+        runtime.registerOrchestration('reads', function* (ctx, other: string) {
+          const found = [yield* ctx.readState(other, 'a'), yield* readState(other, 'none'), yield* readState(other)];
+          ctx.setCustomStatus(found);
+          yield* ctx.waitForEvent('go');
+          return [found, yield* ctx.readState<number>(other, 'a')];
+        });
+      const { id: other, next } = await started();
+      await next({ a: [new Date(0)], b: undefined });
+      const id = store.id();
+      const first = await store.start(read);
+      await store.client.startOrchestration(id, 'reads', other);
+      const found = [
+        [new Date(0)],
+        undefined,
+        new Map<string, unknown>([
+          ['a', [new Date(0)]],
+          ['b', undefined],
+        ]),
+      ];
+      expect(await store.client.waitForStatusChange(id, 0, { timeout: SOON })).toMatchObject({ customStatus: found });
+      await next({ a: 2, b: 'gone' });
+      await first.shutdown();
+      await store.start(read);
+      await store.client.raiseEvent(id, 'go');
+      expect((await store.client.waitForOrchestration(id, SOON)).output).toEqual([found, 2]);
+      const scheduled = (await store.client.getHistory(id)).filter(({ kind }) => kind === 'ActivityScheduled');
+      expect(scheduled.map(({ name, payload }) => [name, payload])).toEqual([
+        ['perdure.readState', { id: other, name: 'a' }],
+        ['perdure.readState', { id: other, name: 'none' }],
+        ['perdure.readState', { id: other }],
+        ['perdure.readState', { id: other, name: 'a' }],
+      ]);
+    });
+
+    it('fails with the class of its error, at once unless the error may pass', async () => {
+      const errors: any[] = [];
+      await store.start(
+        (runtime) =>
+          runtime.registerOrchestration('reads', function* (ctx) {
+            for (const args of [['nobody', 'a'], ['nobody']] as [string, string][]) {
+              try {
+                yield* ctx.readState(...args);
+              } catch (error) {
+                errors.push(error);
+              }
+            }
+            yield* ctx.waitForEvent('go');
+            return errors.length;
+          }),
+        { cachedInstancesMax: 0 },
+      );
+      const id = store.id();
+      await store.client.startOrchestration(id, 'reads');
+      await store.client.raiseEvent(id, 'go');
+      await store.client.waitForOrchestration(id, SOON);
+      expect(errors.length).toBeGreaterThanOrEqual(2);
+      for (const error of errors) {
+        expect(error).toBeInstanceOf(InstanceNotFoundError);
+        expect(error).toMatchObject({ message: "there is no instance 'nobody'", instanceId: 'nobody' });
+        expect(error.stack).toContain('state.test.ts');
+      }
+      const kinds = (await store.client.getHistory(id)).map(({ kind }) => kind);
+      expect(kinds.filter((kind) => kind.startsWith('Activity'))).toEqual([
+        'ActivityScheduled',
+        'ActivityFailed',
+        'ActivityScheduled',
+        'ActivityFailed',
+      ]);
+    });
+
+    it('works on each thread', async () => {
+      await store.start(() => {}, { threads: 2, modules: [WORK] });
+      const other = store.id();
+      await store.client.startOrchestration(other, 'reads');
+      const { output: read } = await store.client.waitForOrchestration(other, SOON);
+      // The first free thread runs an instance: sooner or later that is another thread than this one.
+      for (let thread = threadId; thread === threadId; ) {
+        const id = store.id();
+        await store.client.startOrchestration(id, 'reads', other);
+        const { output } = await store.client.waitForOrchestration<any>(id, SOON);
+        expect(output).toEqual({ read, thread: expect.any(Number) });
+        thread = output.thread;
+      }
+    });
+  });
+
   describe('a watch', () => {
     it('gives the latest value, deletions too, until the instance ends', async () => {
       const { id, next } = await started();
@@ -210,5 +313,37 @@ describe.each(STORES)('on $name', (kind) => {
       await expect(store.client.watchState('nobody', 'a').next()).rejects.toBeInstanceOf(InstanceNotFoundError);
       await store.client.terminateInstance(id);
     });
+  });
+});
+
+describe('a read in a test runtime', () => {
+  const published = defineOrchestration('published', function* (ctx) {
+    ctx.state.set('a', 1);
+  });
+  const reads = defineOrchestration('reads', function* (ctx, other: string) {
+    return yield* ctx.readState<number>(other, 'a');
+  });
+
+  it('is retried while the store may serve again, ten times at most, and is replayed without a store', async () => {
+    await using test = (await TestRuntime.create({ logLevel: 'silent' })).register(published, reads);
+    const other = await test.start(published);
+    await other.result();
+    const fail = (times: number) =>
+      test.failNext('perdure.readState', new ProviderError('not now', { retryable: true }), { times });
+    fail(9);
+    const handle = await test.start(reads, other.id);
+    expect(await handle.result()).toBe(1);
+    expect(replay(await test.client.exportHistory(handle.id), reads).executions).toMatchObject([
+      { outcome: 'completed' },
+    ]);
+    expect(test.calls('perdure.readState').at(-1)).toMatchObject({
+      attempt: 10,
+      input: { id: other.id, name: 'a' },
+      output: 1,
+    });
+    fail(10);
+    const error = await rejection((await test.start(reads, other.id)).result());
+    expect(error).toBeInstanceOf(ProviderError);
+    expect(error).toMatchObject({ message: 'not now', retryable: true });
   });
 });

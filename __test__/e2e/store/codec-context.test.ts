@@ -67,11 +67,12 @@ const parent = defineOrchestration('parent', function* (ctx, round: number) {
     { retry: { maxAttempts: 2, initialInterval: 1 } },
   );
   const message = yield* ctx.dequeueEvent<string>('queue');
+  const read = yield* ctx.readState(ctx.instanceId, 'a/"b"');
   const settled = yield* ctx.allSettled(children);
   const ends = settled.map((end) =>
     end.status === 'fulfilled' ? end.value : (end.reason.cause ?? end.reason).message,
   );
-  return { errors, beaten, message, ends, status: ctx.getCustomStatus(), published: ctx.state.get('a/"b"') };
+  return { errors, beaten, message, ends, read, status: ctx.getCustomStatus(), published: ctx.state.get('a/"b"') };
 });
 
 /** Exchanges the payloads of two rows. */
@@ -133,6 +134,7 @@ describe.each(SHARED_STORES)('a codec on $name', (kind) => {
       beaten: 'beat',
       message: 'message',
       ends: ['ends answer to again', 'answer to fails', 'cancelled: terminated: long enough'],
+      read: 'published',
       status: 'status',
       published: 'published',
     };

@@ -29,6 +29,7 @@ const COLUMNS = [
   'custom_status FROM instances',
   'report FROM instances',
   'value FROM state',
+  'answer FROM asks',
   'details FROM heartbeats',
 ];
 
@@ -91,6 +92,14 @@ const everywhere = defineOrchestration('everywhere', function* (ctx, round: numb
   return ended;
 });
 
+const asked = defineOrchestration('asked', function* (ctx) {
+  ctx.onUpdate('greet', function* (name: string) {
+    if (name === '') throw new RangeError('nobody');
+    return `hello ${yield* ctx.call(echo, name)}`;
+  });
+  yield* ctx.waitForEvent('end');
+});
+
 const SITES = SHARED_STORES.flatMap((kind) => WAYS.map((way) => ({ ...way, name: kind.name, kind })));
 
 describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ kind, of }) => {
@@ -136,9 +145,37 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     ]);
   }
 
+  it('are those of updates and their answers, too', async () => {
+    const codec = { ...keyRing('old'), required: true };
+    const first = await deploy(codec, asked);
+    const { id } = await first.client.start(asked, undefined, { id: 'asked' });
+    const call = async (client: Client, name: string, updateId: string): Promise<unknown> =>
+      client.update(id, 'greet', name, { updateId }).catch((error: Error) => error);
+    const greeted = 'hello ann back';
+    expect(await call(first.client, 'ann', 'a')).toBe(greeted);
+    expect(await call(first.client, '', 'b')).toMatchObject({ name: 'RangeError', message: 'nobody' });
+    await first.stop();
+    const waits = call((await provide(codec)).client, 'bob', 'c');
+    await expect.poll(() => textsOf(site.address, 'old')['payload FROM messages']).toBe(1);
+    expect(textsOf(site.address, 'old')).toMatchObject({ 'answer FROM asks': 2 });
+
+    const both = { ...keyRing('new', 'old'), required: true };
+    const { client } = await provide(both);
+    expect(await client.recode()).toMatchObject({ unreadable: 0 });
+    expect(textsOf(site.address, 'old')).toEqual({});
+    expect(textsOf(site.address, 'new')).toMatchObject({ 'answer FROM asks': 2, 'payload FROM messages': 1 });
+    const second = await deploy(both, asked);
+    expect(await call(second.client, 'bob', 'c')).toBe('hello bob back');
+    expect(await call(second.client, 'nobody', 'a')).toBe(greeted);
+    expect(await call(second.client, 'nobody', 'b')).toMatchObject({ name: 'RangeError', message: 'nobody' });
+    // The other client lacks the new key.
+    expect(await waits).toMatchObject({ code: 'PAYLOAD' });
+  });
+
   it('are encoded anew in every column, once', async () => {
-    const first = await deploy(keyRing('old'), everywhere, child, waiting);
+    const first = await deploy(keyRing('old'), everywhere, child, waiting, asked);
     await first.client.start(everywhere, 1, { id: 'e' });
+    await (await first.client.start(asked, undefined, { id: 'asked' })).update('greet', 'ann');
     for (const id of ['w', 'held', 'over'])
       await (await first.client.start(waiting, id, { id })).waitForStatusChange(0, undefined, SOON);
     await first.client.raiseEvent('over', 'go', 'event');
@@ -166,7 +203,7 @@ describe.each(SITES)('the texts of $name behind a codec that answers $way', ({ k
     expect(textsOf(site.address, 'new')).toEqual(before);
     expect(await client.recode()).toMatchObject({ recoded: 0 });
 
-    const second = await deploy({ ...keyRing('new'), required: true }, everywhere, child, waiting);
+    const second = await deploy({ ...keyRing('new'), required: true }, everywhere, child, waiting, asked);
     expect((await second.client.waitForOrchestration('w', SOON)).output).toEqual(['w back', 'unread']);
     expect((await second.client.getStatus('held'))?.error?.message).toBe('held by client.suspend: for a reason');
     await second.client.resume('held');

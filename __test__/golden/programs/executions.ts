@@ -3,7 +3,7 @@ import * as free from 'perdure/orchestration';
 
 import type { Program } from '../stage.ts';
 
-import { echo, ended } from './shared.ts';
+import { echo, ended, outcome } from './shared.ts';
 
 export const again: Program = {
   name: 'again',
@@ -60,6 +60,35 @@ export const publishes: Program = {
     await stage.start([...publishes.code, echo]);
     await stage.client.startOrchestration('publishes', 'publishes', 1);
     await stage.end('publishes');
+  },
+};
+
+const published = defineOrchestration('published', function* (ctx) {
+  ctx.state.set('rich', new Map([['date', new Date(0)]]));
+  ctx.state.set('nothing', undefined);
+});
+
+export const reads: Program = {
+  name: 'reads',
+  code: [
+    defineOrchestration('reads', function* (ctx, other: string) {
+      return [
+        yield* ctx.readState(other, 'rich'),
+        yield* ctx.readState(other, 'nothing'),
+        yield* free.readState(other, 'none'),
+        yield* free.readState(other),
+        yield* outcome(ctx.readState('reads-nobody', 'rich')),
+        yield* outcome(ctx.readState('reads-nobody')),
+      ];
+    }),
+  ],
+  instances: { reads: ended },
+  async record(stage) {
+    await stage.start([...reads.code, published]);
+    await stage.client.startOrchestration('reads-published', 'published');
+    await stage.end('reads-published');
+    await stage.client.startOrchestration('reads', 'reads', 'reads-published');
+    await stage.end('reads');
   },
 };
 

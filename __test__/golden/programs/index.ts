@@ -16,14 +16,15 @@ import type { Program } from '../stage.ts';
 import { activities, failures, retrying, retryPolicies } from './activities.ts';
 import { checked, facts, freely } from './context.ts';
 import { cancelled, terminated } from './ends-from-outside.ts';
-import { again, patched, publishes } from './executions.ts';
+import { again, patched, publishes, reads } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
 import { messages } from './messages.ts';
-import { childRetries, children, full, others, starts } from './other-instances.ts';
+import { childRetries, children, full, others, startedReceivers, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
 import { late, timers } from './timers.ts';
 import { unbegun, waiting } from './unended.ts';
+import { updates } from './updates.ts';
 import { names, unstorable, values } from './values.ts';
 
 export const PROGRAMS: readonly Program[] = [
@@ -64,4 +65,7 @@ export const PROGRAMS: readonly Program[] = [
   starts,
   childRetries,
   retryPolicies,
+  reads,
+  startedReceivers,
+  updates,
 ];

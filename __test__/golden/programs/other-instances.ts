@@ -180,3 +180,29 @@ export const starts: Program = {
     for (const id of ['starts', 'starts-one', 'starts-two']) await stage.end(id);
   },
 };
+
+const receiver = defineOrchestration('receiver', function* (ctx, from: string) {
+  return [from, yield* ctx.waitForEvent('go'), yield* ctx.dequeueEvent('jobs')];
+});
+
+export const startedReceivers: Program = {
+  name: 'started-receivers',
+  code: [
+    defineOrchestration('started-receivers', function* (ctx) {
+      yield* ctx.raiseEvent('started-receivers-one', 'go', 1, {
+        start: { definition: receiver, input: 'the context' },
+      });
+      const start = { name: 'receiver', input: 'the function', tags: { by: 'message' }, priority: 1 };
+      yield* free.enqueueEvent('started-receivers-one', 'jobs', 2, { start });
+      yield* free.enqueueEvent('started-receivers-two', 'jobs', 2, { start });
+      yield* ctx.raiseEvent('started-receivers-two', 'go', 1);
+    }),
+    receiver,
+  ],
+  instances: { 'started-receivers': ended, 'started-receivers-one': ended, 'started-receivers-two': ended },
+  async record(stage) {
+    await stage.start(startedReceivers.code);
+    await stage.client.startOrchestration('started-receivers', 'started-receivers');
+    for (const id of ['started-receivers', 'started-receivers-one', 'started-receivers-two']) await stage.end(id);
+  },
+};

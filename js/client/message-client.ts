@@ -1,0 +1,96 @@
+// The part of a client that sends messages and updates to instances.
+
+import type { InputArguments } from '../orchestration/call-options.ts';
+import { type EventDefinition, mailboxOf, type QueueDefinition } from '../orchestration/messages.ts';
+import type { SendArguments } from '../orchestration/send-options.ts';
+import type { UpdateDefinition } from '../orchestration/updates.ts';
+import type { StorePort } from '../store/providers.ts';
+import { checkName } from '../util/options.ts';
+import { HistoryClient } from './history-client.ts';
+import type { Requests } from './requests.ts';
+import { send } from './sending.ts';
+import { update as sendUpdate, type UpdateOptions } from './updating.ts';
+
+/** The methods of a {@link Client} that send to instances. It has no constructor of its own: make a `Client`. */
+export abstract class MessageClient extends HistoryClient {
+  readonly #port: StorePort;
+  readonly #requests: Requests;
+
+  /** @internal */
+  protected constructor(port: StorePort, requests: Requests) {
+    super(port);
+    this.#port = port;
+    this.#requests = requests;
+  }
+
+  /**
+   * Raises an event for `ctx.waitForEvent(event)`. The event is kept until the instance waits for it. With the option
+   * `start`, the event starts the instance if there is none of that id: both are one commit.
+   *
+   * @param event - a name, or a result of `defineEvent`, which types and checks the data
+   * @throws InstanceNotFoundError when there is no instance of that id, and the event does not start it
+   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
+   *   stored then
+   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the event
+   */
+  async raiseEvent<I, R = undefined>(
+    id: string,
+    event: string | EventDefinition<I, unknown>,
+    ...data: SendArguments<NoInfer<I>, R>
+  ): Promise<void> {
+    checkName(id, 'instance id');
+    await send(this.#port, this.#requests, id, mailboxOf('event', event), data);
+  }
+
+  /**
+   * Puts a message into a queue for `ctx.dequeueEvent(queue)`: first in, first out, each message to exactly one
+   * dequeue. It may start the instance, as in {@link raiseEvent}.
+   *
+   * @param queue - a name, or a result of `defineQueue`, which types and checks the data
+   * @throws InstanceNotFoundError when there is no instance of that id, and the message does not start it
+   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`); nothing is
+   *   stored then
+   * @throws PayloadError when the data cannot be stored, or does not fit the schema of the queue
+   */
+  async enqueueEvent<I, R = undefined>(
+    id: string,
+    queue: string | QueueDefinition<I, unknown>,
+    ...data: SendArguments<NoInfer<I>, R>
+  ): Promise<void> {
+    checkName(id, 'instance id');
+    await send(this.#port, this.#requests, id, mailboxOf('queue', queue), data);
+  }
+
+  /**
+   * Sends an update to an instance, and resolves with what the handler of its `ctx.onUpdate` returned. The answer is
+   * stored with the turn of the instance that gave it. A call that ends early, by its timeout, its signal or the end of
+   * its process, takes nothing back: a call with the same `updateId` gets the same answer.
+   *
+   * While the instance is suspended, its updates wait.
+   *
+   * @param update - a name, or a result of `defineUpdate`, which types and checks the input and types the answer
+   * @returns what the handler returned
+   * @throws the error that the handler, or its `validate`, threw
+   * @throws NotRegisteredError when the orchestration has no handler of that name at its first wait, or later
+   * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws RuntimeStateError when the instance has ended, or ends without an answer
+   * @throws TimeoutError when there is no answer in time
+   * @throws the signal's reason when `signal` is aborted
+   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`)
+   * @throws PayloadError when the input cannot be stored, or does not fit the schema of the update
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const count = await client.update('cart-7', addItem, { sku: 'tea' }, { timeout: '5s' });
+   * ```
+   */
+  async update<I, O>(
+    id: string,
+    update: string | UpdateDefinition<I, O, any>,
+    ...args: InputArguments<NoInfer<I>, UpdateOptions>
+  ): Promise<O> {
+    checkName(id, 'instance id');
+    return (await sendUpdate(this.#port, this.#requests, id, update, args)) as O;
+  }
+}

@@ -1,0 +1,64 @@
+// The start of an instance by a message that is sent to it, checked.
+
+import { named, nested, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
+import { show } from '../util/show.ts';
+import type { OnConflict } from '../values/conflicts.ts';
+import type { DetachedOptions } from './call-options.ts';
+import { isOrchestration } from './definition.ts';
+import type { ReceiverConflict, ReceiverDefinition, ReceiverOptions, SendOptions } from './send-options.ts';
+
+/** The same behaviours as those of a start that accepts an instance which goes on. */
+export const RECEIVER_CONFLICTS = {
+  error: 'return',
+  restartIfTerminal: 'returnOrRestart',
+  restartIfFailed: 'restartIfFailed',
+} as const satisfies Record<ReceiverConflict, OnConflict>;
+
+/** The checks of {@link SendOptions}. */
+export const SEND_OPTIONS: OptionTable = {
+  start: nested({
+    definition: (value, path) => {
+      if (!isOrchestration(value))
+        throw new TypeError(`${path} must be what defineOrchestration returned, got ${show(value)}`);
+    },
+    name: named,
+    version: named,
+    input: () => {},
+    priority,
+    tags: textsByName,
+    onConflict: oneOf(...Object.keys(RECEIVER_CONFLICTS)),
+  }),
+};
+
+/** The start of a receiver, checked. */
+export interface CheckedReceiverStart extends ReceiverOptions {
+  /** The definition that it is started by, if it is not started by name. */
+  readonly definition?: ReceiverDefinition;
+  readonly name: string;
+  readonly version?: string;
+  readonly input: unknown;
+}
+
+/**
+ * Returns the start in the options of a message, which are {@link SEND_OPTIONS}, with the name and the version of its
+ * definition. `undefined`: there is none.
+ *
+ * @param where - the call, for the error: `client.raiseEvent`
+ * @throws TypeError when it names both a definition and a name or a version, or neither
+ */
+export function receiverStart(options: SendOptions | undefined, where: string): CheckedReceiverStart | undefined {
+  const start = options?.start as Partial<CheckedReceiverStart> | undefined;
+  if (start === undefined) return undefined;
+  const { definition, name, version, input } = start;
+  if (definition !== undefined && (name !== undefined || version !== undefined))
+    throw new TypeError(`${where}: start takes a definition, or a name and maybe a version, not both`);
+  const { name: started, version: inVersion } = definition ?? { name, version };
+  if (started === undefined) throw new TypeError(`${where}: start must have a definition or a name`);
+  return { ...start, name: started, ...(inVersion === undefined ? {} : { version: inVersion }), input };
+}
+
+/** Returns the options of the detached start that goes before the message of an orchestration. */
+export function detachedOptions({ version, priority, tags, onConflict = 'error' }: CheckedReceiverStart) {
+  const options = { version, priority, tags, onConflict: RECEIVER_CONFLICTS[onConflict] };
+  return options as DetachedOptions;
+}
