@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
 use perdure_provider::{AskName, CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
-use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store};
+use perdure_runtime::{
+    AskRequest, Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -153,6 +155,8 @@ pub(crate) struct Ask {
     ask: String,
     /// Most messages that may wait for the instance, this one among them.
     unread_max: u64,
+    /// The start of the instance, if the ask starts it.
+    start: Option<ReceiverStart>,
 }
 
 /// The start of the receiver of a message.
@@ -401,7 +405,7 @@ impl Send {
         let mailbox = self.mailbox.named(self.name);
         match self.start {
             Some(start) => {
-                store.send_with_start(start.request.with(start.input), mailbox, value, self.unread_max, reply);
+                store.send_with_start(start.into_request(), mailbox, value, self.unread_max, reply);
             }
             None => {
                 let body = MessageBody::Mail {
@@ -416,15 +420,22 @@ impl Send {
 
 impl Ask {
     fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) {
-        let Self { id, ask, unread_max } = self;
-        let name = AskName { instance: id, ask };
-        store.ask(
-            caller.wait_id(),
-            name,
-            value,
-            unread_max,
-            caller.text(listing::answer_text),
-        );
+        let request = AskRequest {
+            name: AskName {
+                instance: self.id,
+                ask: self.ask,
+            },
+            payload: value,
+            unread_max: self.unread_max,
+            start: self.start.map(ReceiverStart::into_request),
+        };
+        store.ask(caller.wait_id(), request, caller.text(listing::answer_text));
+    }
+}
+
+impl ReceiverStart {
+    fn into_request(self) -> StartRequest {
+        self.request.with(self.input)
     }
 }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use perdure_engine::{ASKS, Answer, AnsweredAsk, EventId, MessageBody};
 use perdure_provider::{
-    ANSWERS_KEPT, AcquiredInstance, Ask, AskName, AskState, Change, NewMessage, Outcome, ProviderErrorKind, Status,
-    StatusChange, TurnCommit, WorkerId, Write,
+    ANSWERS_KEPT, AcquiredInstance, Ask, AskName, AskState, Change, NewInstance, NewMessage, OnConflict, Outcome,
+    ProviderErrorKind, StartWithMessage, Status, StatusChange, TurnCommit, WorkerId, Write,
 };
 
 use tokio::sync::Notify;
 
 use crate::continue_as_new::continued;
-use crate::store::{Handle, START_MS, Store, end, event, queued, release, scheduled, turn, within};
+use crate::store::{Handle, START_MS, Store, end, event, instance, queued, release, scheduled, turn, within};
 
 /// An id or a value with characters that a store may handle in its own way.
 const TEXT: &str = "a\0\u{1F600}'\\ text";
@@ -25,6 +25,19 @@ pub(crate) fn ask(id: &str) -> Write {
             unread_max: Some(2_000),
             time_ms: START_MS,
         },
+    }))
+}
+
+/// An ask that starts its receiver.
+fn starting(id: &str, on_conflict: OnConflict) -> Write {
+    let Write::Ask(ask) = ask(id) else { unreachable!() };
+    Write::StartWithMessage(Box::new(StartWithMessage {
+        start: NewInstance {
+            on_conflict,
+            ..instance("a")
+        },
+        message: ask.message,
+        ask: Some(ask.id),
     }))
 }
 
@@ -252,9 +265,14 @@ pub async fn that_are_no_asks_are_refused(store: &Store) {
         let Write::Ask(mut wrong) = ask("1") else {
             unreachable!()
         };
-        wrong.message.body = body;
-        let refused = store.try_batch(vec![ask("2"), Write::Ask(wrong)]).await;
-        assert_eq!(refused.map_err(|error| error.kind), Err(ProviderErrorKind::Internal));
+        let Write::StartWithMessage(mut wrong_start) = starting("1", OnConflict::Keep) else {
+            unreachable!()
+        };
+        (wrong.message.body, wrong_start.message.body) = (body.clone(), body);
+        for wrong in [Write::Ask(wrong), Write::StartWithMessage(wrong_start)] {
+            let refused = store.try_batch(vec![ask("2"), wrong]).await;
+            assert_eq!(refused.map_err(|error| error.kind), Err(ProviderErrorKind::Internal));
+        }
     }
     assert_eq!(store.asks(["1", "2"]).await, [None, None]);
 }
@@ -392,4 +410,51 @@ pub async fn are_answered_with_the_rest_of_a_turn(store: &Store) {
     };
     assert_eq!(status.custom_status, Some("s".into()));
     assert_eq!(store.ask_state("1").await, with_value("1"));
+}
+
+/// It is one of them, and others come after it, also in its batch.
+pub async fn may_start_their_receiver(store: &Store) {
+    let store = store.first();
+    let start = |id: &str| starting(id, OnConflict::Keep);
+    let outcomes = store
+        .batch(vec![ask("0"), start("1"), start("2"), start("1"), ask("2"), ask("3")])
+        .await;
+    assert_eq!(outcomes[0], Outcome::NotFound);
+    let asked = Outcome::Asked { state: AskState::Open };
+    assert_eq!((&outcomes[3], &outcomes[4]), (&asked, &asked));
+    let open = Some(AskState::Open);
+    assert_eq!(
+        store.asks(["0", "1", "2", "3"]).await,
+        [None, open.clone(), open.clone(), open]
+    );
+    let worker = store.worker("w").await;
+    let acquired = store.acquire_one(&worker).await;
+    let bodies = acquired.messages.messages.into_iter().map(|message| message.body);
+    assert_eq!(bodies.collect::<Vec<_>>(), ["1", "2", "3"].map(|id| queued(ASKS, id)));
+}
+
+/// The same ask starts nothing, even if its receiver has ended. A new ask may replace that receiver.
+pub async fn that_start_their_receiver_do_so_once(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let start = |id: &str| starting(id, OnConflict::RestartIfTerminal);
+    store.batch(vec![start("1"), start("2")]).await;
+    let owned = store.acquire_one(&worker).await;
+    let ends = TurnCommit {
+        answers: vec![answered("1")],
+        ..end(&owned, &worker, None)
+    };
+    store.commit(ends).await;
+    let known = [AskState::Answered(answered("1").answer), AskState::Ended];
+    for (id, state) in ["1", "2"].into_iter().zip(known) {
+        assert_eq!(store.write(start(id)).await, Outcome::Asked { state });
+    }
+    assert_eq!(store.status("a").await.status, Status::Completed);
+    let outcome = store.write(starting("3", OnConflict::Keep)).await;
+    let status = Status::Completed;
+    assert_eq!(outcome, Outcome::Ended { status });
+    let outcome = store.write(start("3")).await;
+    let is_new = matches!(&outcome, Outcome::Delivered { key, .. } if *key != owned.key);
+    assert!(is_new, "{outcome:?}");
+    assert_eq!(store.asks(["1", "2", "3"]).await, [None, None, Some(AskState::Open)]);
 }

@@ -273,6 +273,8 @@ macro_rules! behaviour {
                 go_with_their_receiver,
                 keep_their_last_answers,
                 are_answered_with_the_rest_of_a_turn,
+                may_start_their_receiver,
+                that_start_their_receiver_do_so_once,
             }
             state {
                 has_what_its_turns_left,

@@ -18,6 +18,7 @@ fn both(instance: NewInstance, number: u32) -> StartWithMessage {
     StartWithMessage {
         start: instance,
         message,
+        ask: None,
     }
 }
 

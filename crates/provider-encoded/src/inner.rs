@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use perdure_engine::{EventRecord, ExecutionId};
 use perdure_provider::{
-    AskName, ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, Provider,
-    ProviderError, Write,
+    ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, Provider, ProviderError, Write,
 };
 
 use crate::codec::{self, TextCodec};
@@ -39,16 +38,14 @@ impl Inner {
     pub(crate) async fn decode_outcomes(&self, batch: &[Write], outcomes: &mut [Outcome]) -> Result<(), ProviderError> {
         let mut values = Values::new();
         for (write, outcome) in batch.iter().zip(outcomes) {
-            match (write, outcome) {
-                (Write::Ask(ask), Outcome::Asked { state }) => {
-                    let name = AskName {
-                        instance: ask.message.instance.clone(),
-                        ask: ask.id.clone(),
-                    };
-                    values::of_ask(&name, state, &mut values);
+            match outcome {
+                Outcome::Asked { state } => {
+                    if let Some(name) = write.ask_name() {
+                        values::of_ask(&name, state, &mut values);
+                    }
                 }
-                (_, Outcome::Started { turn: Some(turn), .. }) => of_committed(turn, &mut values),
-                (_, outcome) => of_committed(outcome, &mut values),
+                Outcome::Started { turn: Some(turn), .. } => of_committed(turn, &mut values),
+                outcome => of_committed(outcome, &mut values),
             }
         }
         codec::decode(&*self.codec, values).await

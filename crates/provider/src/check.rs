@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, EventKind, EventRecord, MessageBody};
 
-use crate::{AfterTurn, Ask, InstanceKey, NewInstance, OnConflict, StartWithMessage, Status, TurnCommit};
+use crate::{AfterTurn, Ask, InstanceKey, NewInstance, NewMessage, OnConflict, StartWithMessage, Status, TurnCommit};
 
 /// A write that is a defect of its caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,24 +84,27 @@ impl NewInstance {
 
 impl StartWithMessage {
     /// Checks that the start is that of the receiver and has no claim, that it terminates nothing, and that the message
-    /// is mail.
+    /// is mail: for the queue of asks, if it is an ask.
     ///
     /// # Errors
     ///
     /// The start or the message does not fit, which is a defect of the caller.
     pub fn check(&self) -> Result<(), BadWrite> {
-        let Self { start, message } = self;
+        let Self { start, message, ask } = self;
         let fits = start.id == message.instance
             && start.claim.is_none()
             && start.first_turn.is_none()
             && start.on_conflict != OnConflict::TerminateAndRestart
             && matches!(message.body, MessageBody::Mail { .. });
-        if fits {
-            return start.check();
+        if !fits {
+            return Err(BadWrite::StartWithMessage {
+                receiver: message.instance.clone(),
+            });
         }
-        Err(BadWrite::StartWithMessage {
-            receiver: message.instance.clone(),
-        })
+        if ask.is_some() {
+            check_ask(message)?;
+        }
+        start.check()
     }
 }
 
@@ -112,12 +115,16 @@ impl Ask {
     ///
     /// The message is another one, which is a defect of the caller.
     pub fn check(&self) -> Result<(), BadWrite> {
-        match &self.message.body {
-            MessageBody::Mail { mailbox, .. } if mailbox.holds_asks() => Ok(()),
-            _ => Err(BadWrite::Ask {
-                receiver: self.message.instance.clone(),
-            }),
-        }
+        check_ask(&self.message)
+    }
+}
+
+fn check_ask(message: &NewMessage) -> Result<(), BadWrite> {
+    match &message.body {
+        MessageBody::Mail { mailbox, .. } if mailbox.holds_asks() => Ok(()),
+        _ => Err(BadWrite::Ask {
+            receiver: message.instance.clone(),
+        }),
     }
 }
 

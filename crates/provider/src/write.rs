@@ -3,8 +3,8 @@
 use perdure_engine::{AnsweredAsk, EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload, StateChange};
 
 use crate::{
-    Ask, AskState, Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer, TurnLogs,
-    WorkerId,
+    Ask, AskName, AskState, Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer,
+    TurnLogs, WorkerId,
 };
 
 /// One write. It is atomic by itself.
@@ -66,6 +66,20 @@ impl Write {
             Write::Heartbeat(heartbeat) => len(&heartbeat.details),
             Write::TaskDone(done) => len(done.result.payload()),
         }
+    }
+
+    /// Returns the name of the ask that the write sends.
+    #[must_use]
+    pub fn ask_name(&self) -> Option<AskName> {
+        let (ask, message) = match self {
+            Write::Ask(ask) => (&ask.id, &ask.message),
+            Write::StartWithMessage(both) => (both.ask.as_ref()?, &both.message),
+            _ => return None,
+        };
+        Some(AskName {
+            instance: message.instance.clone(),
+            ask: ask.clone(),
+        })
     }
 }
 
@@ -164,6 +178,8 @@ pub struct StartWithMessage {
     pub start: NewInstance,
     /// Mail for the instance of the same id.
     pub message: NewMessage,
+    /// Id of the ask, if the message is one (P22). An ask that the receiver has already starts nothing.
+    pub ask: Option<String>,
 }
 
 /// A request of a worker to release an instance that it does not run.

@@ -26,6 +26,7 @@ mod state;
 mod turn;
 mod worker;
 
+pub use client::asking::AskRequest;
 pub use client::reading::{ExecutionsPage, ExecutionsQuery, HistoryPage, HistoryRequest};
 pub use client::store::{Reply, StartRequest, Store};
 pub use client::watch::{Awaiting, WaitId};

@@ -2,13 +2,20 @@
 
 use perdure_provider::{Outcome, ProviderError, StartWithMessage};
 
-use super::{message, start};
+use super::{ask, message, start};
 use crate::error::internal;
 use crate::tables::Tables;
 
 /// Starts the receiver unless its id is in use, and sends the message. Returns the outcome of the message.
 pub(super) fn send(tables: &mut Tables, both: &StartWithMessage) -> Result<Outcome, ProviderError> {
     both.check().map_err(internal)?;
+    let Some(id) = &both.ask else {
+        start::start(tables, &both.start)?;
+        return Ok(message::send(tables, &both.message));
+    };
+    if let Some(state) = ask::known(tables, id, &both.message) {
+        return Ok(Outcome::Asked { state });
+    }
     start::start(tables, &both.start)?;
-    Ok(message::send(tables, &both.message))
+    Ok(ask::insert(tables, id, &both.message))
 }

@@ -70,7 +70,7 @@ pub(super) fn of<'w>(writes: &[&'w Write]) -> Vec<Layer<'w>> {
             }
             (Stage::StartWithMessage, Write::StartWithMessage(both)) => {
                 layer.starts.push((place, &both.start));
-                layer.messages.push((place, Outgoing::of(&both.message)));
+                layer.messages.push((place, Outgoing::starting(both)));
                 layer.starting.push((place, both));
             }
             _ => layer.singles.push((place, write)),
@@ -102,7 +102,7 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
         Write::Message(message) => (Stage::Message, Name::Id(&message.instance), message.unread_max),
         Write::Ask(ask) => (Stage::Message, Name::Id(&ask.message.instance), ask.message.unread_max),
         Write::StartWithMessage(both) => {
-            let StartWithMessage { start, message } = &**both;
+            let StartWithMessage { start, message, .. } = &**both;
             let stage = match start.on_conflict {
                 OnConflict::Keep => Stage::StartWithMessage,
                 _ => Stage::Single,

@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use perdure_engine::{MessageBody, MessageSeq, Payload};
-use perdure_provider::{InstanceKey, NewMessage, Outcome, Receivers, Status, StoredMessage, WorkerId};
+use perdure_provider::{
+    InstanceKey, NewMessage, Outcome, Receivers, StartWithMessage, Status, StoredMessage, WorkerId,
+};
 use tokio_postgres::Row;
 
 use super::found::Parent;
@@ -55,6 +57,14 @@ impl<'w> Outgoing<'w> {
     /// Returns a message that is no ask.
     pub(super) const fn of(message: &'w NewMessage) -> Self {
         Self { message, ask: None }
+    }
+
+    /// Returns a message that starts its receiver.
+    pub(super) fn starting(both: &'w StartWithMessage) -> Self {
+        Self {
+            message: &both.message,
+            ask: both.ask.as_deref(),
+        }
     }
 }
 

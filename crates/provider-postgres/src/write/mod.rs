@@ -85,10 +85,7 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
         outcomes[*place] = Some(start::outcome(*place, instance, inserted.get(*key), None, &mut effects));
     }
     for ((place, outgoing), sent) in layer.messages.iter().zip(mailbox::sent(&sent, layer.messages.len())?) {
-        outcomes[*place] = Some(match outgoing.ask {
-            Some(id) => ask::outcome(session, id, *outgoing, sent).await?,
-            None => message::outcome(session, outgoing.message, sent).await?,
-        });
+        outcomes[*place] = Some(ask::outcome(session, *outgoing, sent).await?);
     }
     for (place, both) in &layer.starting {
         // The start was refused, and the instance that had the id was deleted before it was locked.

@@ -3,7 +3,7 @@
 use perdure_provider::{Outcome, StartWithMessage};
 
 use super::mailbox::{Messages, Outgoing};
-use super::{message, start};
+use super::{ask, start};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -14,11 +14,15 @@ const ROUNDS_MAX: u32 = 16;
 /// Starts the receiver unless its id is in use, and sends the message. Returns the outcome of the message.
 pub(super) async fn send(session: &Session<'_>, both: &StartWithMessage) -> Result<Outcome, Failure> {
     both.check().map_err(Failure::internal)?;
+    let outgoing = Outgoing::starting(both);
     for _ in 0..ROUNDS_MAX {
+        if let Some(state) = ask::known(session, outgoing).await? {
+            return Ok(Outcome::Asked { state });
+        }
         start::restart(session, &both.start).await?;
-        let sent = Messages::to_ids([Outgoing::of(&both.message)]).send(session).await?;
+        let sent = Messages::to_ids([outgoing]).send(session).await?;
         for sent in sent {
-            let outcome = message::outcome(session, &both.message, sent).await?;
+            let outcome = ask::outcome(session, outgoing, sent).await?;
             if outcome != Outcome::NotFound {
                 return Ok(outcome);
             }

@@ -1,6 +1,6 @@
 //! A message that gets an answer (P22).
 
-use perdure_provider::{Ask, AskName, Outcome};
+use perdure_provider::{Ask, AskName, AskState, NewMessage, Outcome};
 use rusqlite::params;
 
 use super::message;
@@ -11,18 +11,28 @@ use crate::session::Session;
 /// Sends an ask, unless its receiver has one of that id.
 pub(super) fn send(session: &mut Session<'_>, ask: &Ask) -> Result<Outcome, Failure> {
     ask.check().map_err(Failure::internal)?;
-    let name = AskName {
-        instance: ask.message.instance.clone(),
-        ask: ask.id.clone(),
-    };
-    if let Some(state) = asks::state(session.connection(), &name)? {
-        return Ok(Outcome::Asked { state });
+    match known(session, &ask.id, &ask.message)? {
+        Some(state) => Ok(Outcome::Asked { state }),
+        None => insert(session, &ask.id, &ask.message),
     }
-    let outcome = message::send(session, &ask.message)?;
+}
+
+/// Returns the state of an ask that its receiver has already.
+pub(super) fn known(session: &Session<'_>, id: &str, message: &NewMessage) -> Result<Option<AskState>, Failure> {
+    let name = AskName {
+        instance: message.instance.clone(),
+        ask: id.to_owned(),
+    };
+    asks::state(session.connection(), &name)
+}
+
+/// Sends an ask that its receiver does not have.
+pub(super) fn insert(session: &mut Session<'_>, id: &str, message: &NewMessage) -> Result<Outcome, Failure> {
+    let outcome = message::send(session, message)?;
     if let Outcome::Delivered { key, .. } = &outcome {
         session.execute(
             "INSERT INTO asks (instance_key, id) VALUES (?1, ?2)",
-            params![key.0, ask.id],
+            params![key.0, id],
         )?;
     }
     Ok(outcome)

@@ -2,13 +2,20 @@
 
 use perdure_provider::{Outcome, StartWithMessage};
 
-use super::{message, start};
+use super::{ask, message, start};
 use crate::error::Failure;
 use crate::session::Session;
 
 /// Starts the receiver unless its id is in use, and sends the message. Returns the outcome of the message.
 pub(super) fn send(session: &mut Session<'_>, both: &StartWithMessage) -> Result<Outcome, Failure> {
     both.check().map_err(Failure::internal)?;
+    let Some(id) = &both.ask else {
+        start::start(session, &both.start)?;
+        return message::send(session, &both.message);
+    };
+    if let Some(state) = ask::known(session, id, &both.message)? {
+        return Ok(Outcome::Asked { state });
+    }
     start::start(session, &both.start)?;
-    message::send(session, &both.message)
+    ask::insert(session, id, &both.message)
 }

@@ -6,24 +6,37 @@
 use std::sync::Arc;
 
 use perdure_engine::{ASKS, Mailbox, MessageBody, Payload};
-use perdure_provider::{Ask, AskName, AskState, Clock, NewMessage, Outcome, Write};
+use perdure_provider::{Ask, AskName, AskState, Clock, NewMessage, Outcome, StartWithMessage, Write};
 
-use crate::client::store::{Reply, Store, unexpected};
+use crate::client::store::{Reply, StartRequest, Store, unexpected};
 use crate::client::watch::{AwaitingAnswer, WaitId};
 use crate::error::RuntimeError;
 
+/// An ask of a client.
+#[derive(Debug)]
+pub struct AskRequest {
+    /// The instance and the id of the ask.
+    pub name: AskName,
+    /// The input, as the driver encoded it.
+    pub payload: Payload,
+    /// Most messages that may wait for the instance, the ask among them.
+    pub unread_max: u64,
+    /// The start of the instance, in the same commit, if there is none of that id, or if the start may replace it.
+    /// `None`: it must be there. The start never terminates an instance.
+    pub start: Option<StartRequest>,
+}
+
 impl Store {
     /// Asks an instance, and replies with the answer, or with [`AskState::Ended`]. An ask of that name which is there
-    /// already is the same ask. The ask is sent only if no more than `unread_max` messages wait for the instance then.
-    /// A wait that is [abandoned](Self::abandon) has no reply, and the ask stays.
-    pub fn ask(
-        self: &Arc<Self>,
-        wait: WaitId,
-        name: AskName,
-        payload: Payload,
-        unread_max: u64,
-        reply: Reply<AskState>,
-    ) {
+    /// already is the same ask, and starts nothing. A wait that is [abandoned](Self::abandon) has no reply, and the ask
+    /// stays.
+    pub fn ask(self: &Arc<Self>, wait: WaitId, request: AskRequest, reply: Reply<AskState>) {
+        let AskRequest {
+            name,
+            payload,
+            unread_max,
+            start,
+        } = request;
         let not_found = RuntimeError::InstanceNotFound {
             id: name.instance.clone(),
         };
@@ -32,15 +45,21 @@ impl Store {
         });
         self.asks.add(wait, name.clone(), AwaitingAnswer::Unwritten, done);
         let mailbox = Mailbox::Queue(ASKS.to_owned());
-        let write = Write::Ask(Box::new(Ask {
-            id: name.ask.clone(),
-            message: NewMessage {
-                instance: name.instance.clone(),
-                body: MessageBody::Mail { mailbox, payload },
-                unread_max: Some(unread_max),
-                time_ms: self.clock.now_ms(),
-            },
-        }));
+        let message = NewMessage {
+            instance: name.instance.clone(),
+            body: MessageBody::Mail { mailbox, payload },
+            unread_max: Some(unread_max),
+            time_ms: self.clock.now_ms(),
+        };
+        let id = name.ask.clone();
+        let write = match start {
+            Some(start) => Write::StartWithMessage(Box::new(StartWithMessage {
+                start: *self.new_instance(start),
+                message,
+                ask: Some(id),
+            })),
+            None => Write::Ask(Box::new(Ask { id, message })),
+        };
         let this = Arc::clone(self);
         self.write(write, move |outcome| this.asked(wait, name, outcome));
     }

@@ -190,7 +190,11 @@ impl Store {
         );
         let this = Arc::clone(self);
         let write = match start {
-            Some(start) => Write::StartWithMessage(Box::new(StartWithMessage { start: *start, message })),
+            Some(start) => Write::StartWithMessage(Box::new(StartWithMessage {
+                start: *start,
+                message,
+                ask: None,
+            })),
             None => Write::Message(message),
         };
         self.write(write, move |outcome| {

@@ -29,7 +29,7 @@ impl Witness {
                 known.delivered(&ask.message, (*key, *seq));
             }
             (Write::StartWithMessage(both), Outcome::Delivered { key, seq, .. }) => {
-                let StartWithMessage { start, message } = &**both;
+                let StartWithMessage { start, message, .. } = &**both;
                 log.say(who, format_args!("message {seq} and start for {}", start.id));
                 // A start whose id is in use changes nothing.
                 if known.keys.get(&start.id) != Some(key) {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use perdure_engine::{Mailbox, MessageBody, StartConflict};
 use perdure_provider::{AskName, AskState, Clock};
-use perdure_runtime::{Reply, RuntimeError, StartRequest, WaitId};
+use perdure_runtime::{AskRequest, Reply, RuntimeError, StartRequest, WaitId};
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
 use crate::link::ProcessState;
 use crate::plan::Request;
 use crate::process::Pid;
-use crate::program::{Kind, Origin, PlannedMessage, Program};
+use crate::program::{Kind, Origin, Program};
 use crate::witness::InstanceState;
 use crate::world::{Signal, World, WorldEvent};
 
@@ -121,7 +121,7 @@ impl World<'_> {
         let store = &self.processes[pid as usize].store;
         match request {
             Request::Start(program) => store.start(start_of(program), reply),
-            Request::PlannedMessage(feed) if self.starts_its_receiver(&feed) => {
+            Request::PlannedMessage(feed) if self.starts_its_receiver(feed.to, feed.number) => {
                 let payload = Some(feed.number.to_string());
                 store.send_with_start(start_of(feed.to), mailbox_of(&feed), payload, u64::MAX, reply);
             }
@@ -149,13 +149,18 @@ impl World<'_> {
         let signals = Arc::clone(&self.signals);
         let reply: Reply<AskState> =
             Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer.map(Some))));
-        let name = AskName {
-            instance: instance_of(program),
-            ask: ask.to_string(),
+        let request = AskRequest {
+            name: AskName {
+                instance: instance_of(program),
+                ask: ask.to_string(),
+            },
+            payload: Some(ask.to_string()),
+            unread_max: u64::MAX,
+            start: self.starts_its_receiver(program, ask).then(|| start_of(program)),
         };
         let wait = self.wait_of(number);
         let store = &self.processes[pid as usize].store;
-        store.ask(wait, name, Some(ask.to_string()), u64::MAX, reply);
+        store.ask(wait, request, reply);
         self.after(ASKS_AGAIN_MS, WorldEvent::Request(number));
     }
 
@@ -193,9 +198,9 @@ impl World<'_> {
     }
 
     /// True if a message is sent with the start of its receiver: every second one to a program that a client starts.
-    fn starts_its_receiver(&self, feed: &PlannedMessage) -> bool {
-        let Program { origin, kind, .. } = &self.plan.programs.all[feed.to];
-        feed.number % 2 == 0 && *origin == Origin::Client && *kind != Kind::Poison
+    fn starts_its_receiver(&self, program: usize, number: i64) -> bool {
+        let Program { origin, kind, .. } = &self.plan.programs.all[program];
+        number % 2 == 0 && *origin == Origin::Client && *kind != Kind::Poison
     }
 
     /// True if a request without an answer was carried out.
