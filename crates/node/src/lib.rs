@@ -22,6 +22,7 @@ mod replay;
 mod replies;
 mod request;
 mod runtime;
+mod sending;
 mod store;
 mod test_store;
 mod texts;

@@ -3,16 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, Payload, StartConflict};
-use perdure_provider::{AskName, CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
-use perdure_runtime::{
-    AskRequest, Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, StartRequest, Store,
-};
+use perdure_engine::{EventId, ExecutionId, MessageBody, Payload};
+use perdure_provider::{CheckRequest, InstanceKey, InstanceStatus, LogRequest, OverdueRequest, StateRequest};
+use perdure_runtime::{Awaiting, ExecutionsQuery, HistoryRequest, Reply, RuntimeError, Store};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::listing::{self, history_text, status_json};
 use crate::replies::Replies;
+use crate::sending::{Ask, Send, Start};
 use crate::texts;
 
 /// A request to a store. The value that goes with some requests crosses beside the JSON, as text: to quote it as a part
@@ -120,58 +119,6 @@ impl From<Overdue> for OverdueRequest {
             served_activities: overdue.served_activities,
         }
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Start {
-    id: String,
-    name: String,
-    version: Option<String>,
-    /// JSON of an object of strings.
-    tags: Option<String>,
-    priority: i32,
-    on_conflict: StartConflict,
-    trace: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Send {
-    id: String,
-    mailbox: MailboxKind,
-    name: String,
-    /// Most messages that may wait for the instance, this one among them.
-    unread_max: u64,
-    /// The start of the receiver, if the message starts it.
-    start: Option<ReceiverStart>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Ask {
-    id: String,
-    /// Id of the ask, unique in the instance.
-    ask: String,
-    /// Most messages that may wait for the instance, this one among them.
-    unread_max: u64,
-    /// The start of the instance, if the ask starts it.
-    start: Option<ReceiverStart>,
-}
-
-/// The start of the receiver of a message.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ReceiverStart {
-    request: Start,
-    input: Payload,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum MailboxKind {
-    Event,
-    Queue,
 }
 
 #[derive(Deserialize)]
@@ -306,7 +253,7 @@ impl Caller<'_> {
     }
 
     /// Returns the reply whose text is made of the result.
-    fn text<T>(&self, text: impl FnOnce(T) -> String + std::marker::Send + 'static) -> Reply<T> {
+    pub(crate) fn text<T>(&self, text: impl FnOnce(T) -> String + std::marker::Send + 'static) -> Reply<T> {
         self.replies.to(self.request, move |result| Some(text(result)))
     }
 
@@ -315,7 +262,7 @@ impl Caller<'_> {
         self.text(|number: T| number.to_string())
     }
 
-    const fn wait_id(&self) -> (u32, u64) {
+    pub(crate) const fn wait_id(&self) -> (u32, u64) {
         (self.store, self.request as u64)
     }
 }
@@ -400,60 +347,6 @@ impl StoreRequest {
     }
 }
 
-impl Send {
-    fn make(self, store: &Arc<Store>, value: Payload, reply: Reply<()>) {
-        let mailbox = self.mailbox.named(self.name);
-        match self.start {
-            Some(start) => {
-                store.send_with_start(start.into_request(), mailbox, value, self.unread_max, reply);
-            }
-            None => {
-                let body = MessageBody::Mail {
-                    mailbox,
-                    payload: value,
-                };
-                store.send(self.id, body, Some(self.unread_max), reply);
-            }
-        }
-    }
-}
-
-impl Ask {
-    fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) {
-        let request = AskRequest {
-            name: AskName {
-                instance: self.id,
-                ask: self.ask,
-            },
-            payload: value,
-            unread_max: self.unread_max,
-            start: self.start.map(ReceiverStart::into_request),
-        };
-        store.ask(caller.wait_id(), request, caller.text(listing::answer_text));
-    }
-}
-
-impl ReceiverStart {
-    fn into_request(self) -> StartRequest {
-        self.request.with(self.input)
-    }
-}
-
-impl Start {
-    fn with(self, input: Payload) -> StartRequest {
-        StartRequest {
-            id: self.id,
-            name: self.name,
-            version: self.version,
-            input,
-            tags: self.tags,
-            priority: self.priority,
-            trace: self.trace,
-            conflict: self.on_conflict,
-        }
-    }
-}
-
 impl EndWait {
     fn make(self, store: &Store, caller: &Caller<'_>) {
         let reply = caller.text(|status| status_json(&status).to_string());
@@ -479,15 +372,6 @@ impl PruneExecutions {
         let filter = listing::filter(&self.filter)?;
         store.prune_executions(caller.wait_id(), filter, self.keep, caller.number());
         Ok(())
-    }
-}
-
-impl MailboxKind {
-    const fn named(self, name: String) -> Mailbox {
-        match self {
-            Self::Event => Mailbox::Event(name),
-            Self::Queue => Mailbox::Queue(name),
-        }
     }
 }
 

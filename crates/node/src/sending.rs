@@ -1,0 +1,126 @@
+//! Requests that start instances, or send them messages and asks.
+
+use std::sync::Arc;
+
+use perdure_engine::{Mailbox, MessageBody, Payload, StartConflict};
+use perdure_provider::AskName;
+use perdure_runtime::{AskRequest, Reply, StartRequest, Store};
+use serde::Deserialize;
+
+use crate::listing;
+use crate::request::Caller;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Start {
+    id: String,
+    name: String,
+    version: Option<String>,
+    /// JSON of an object of strings.
+    tags: Option<String>,
+    priority: i32,
+    on_conflict: StartConflict,
+    trace: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Send {
+    id: String,
+    mailbox: MailboxKind,
+    name: String,
+    /// Most messages that may wait for the instance, this one among them.
+    unread_max: u64,
+    /// The start of the receiver, if the message starts it.
+    start: Option<ReceiverStart>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Ask {
+    id: String,
+    /// Id of the ask, unique in the instance.
+    ask: String,
+    /// Most messages that may wait for the instance, this one among them.
+    unread_max: u64,
+    /// The start of the instance, if the ask starts it.
+    start: Option<ReceiverStart>,
+}
+
+/// The start of the receiver of a message.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReceiverStart {
+    request: Start,
+    input: Payload,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum MailboxKind {
+    Event,
+    Queue,
+}
+
+impl Send {
+    pub(crate) fn make(self, store: &Arc<Store>, value: Payload, reply: Reply<()>) {
+        let mailbox = self.mailbox.named(self.name);
+        match self.start {
+            Some(start) => {
+                store.send_with_start(start.into_request(), mailbox, value, self.unread_max, reply);
+            }
+            None => {
+                let body = MessageBody::Mail {
+                    mailbox,
+                    payload: value,
+                };
+                store.send(self.id, body, Some(self.unread_max), reply);
+            }
+        }
+    }
+}
+
+impl Ask {
+    pub(crate) fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) {
+        let request = AskRequest {
+            name: AskName {
+                instance: self.id,
+                ask: self.ask,
+            },
+            payload: value,
+            unread_max: self.unread_max,
+            start: self.start.map(ReceiverStart::into_request),
+        };
+        store.ask(caller.wait_id(), request, caller.text(listing::answer_text));
+    }
+}
+
+impl ReceiverStart {
+    fn into_request(self) -> StartRequest {
+        self.request.with(self.input)
+    }
+}
+
+impl Start {
+    pub(crate) fn with(self, input: Payload) -> StartRequest {
+        StartRequest {
+            id: self.id,
+            name: self.name,
+            version: self.version,
+            input,
+            tags: self.tags,
+            priority: self.priority,
+            trace: self.trace,
+            conflict: self.on_conflict,
+        }
+    }
+}
+
+impl MailboxKind {
+    const fn named(self, name: String) -> Mailbox {
+        match self {
+            Self::Event => Mailbox::Event(name),
+            Self::Queue => Mailbox::Queue(name),
+        }
+    }
+}
