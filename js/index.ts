@@ -40,6 +40,7 @@ export type {
   PruneOptions,
 } from './client/listing.ts';
 export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
+export type { QueryOptions } from './client/querying.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
 export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
@@ -47,7 +48,7 @@ export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store
 export type { StoreClient } from './client/store-client.ts';
 export type { Takeover } from './client/takeovers.ts';
 export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
-export type { UpdateOptions } from './client/updating.ts';
+export type { UpdateOptions, UpdateWithStartOptions } from './client/updating.ts';
 export type {
   StatusChange,
   StatusChangeOptions,
@@ -125,6 +126,7 @@ export {
 } from './orchestration/messages.ts';
 export type { ContinueAsNewOptions, OrchestrationContext } from './orchestration/orchestration-context.ts';
 export type { MapOptions, OrchestrationPatterns, Undo } from './orchestration/patterns.ts';
+export { defineQuery, type QueryDefinition, type QueryHandler } from './orchestration/queries.ts';
 export type {
   ReceiverConflict,
   ReceiverDefinition,

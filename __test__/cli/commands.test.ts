@@ -285,27 +285,6 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     });
   });
 
-  it('an update prints its answer', async () => {
-    await store.start((runtime) => {
-      runtime.registerOrchestration('greets', function* (ctx) {
-        ctx.onUpdate('greet', function* (name: string) {
-          if (name === '') throw new RangeError('nobody to greet');
-          return { hello: name };
-        });
-        yield* ctx.waitForEvent('end');
-      });
-    });
-    const id = store.id();
-    await store.client.startOrchestration(id, 'greets');
-    const once = ['--update-id', 'once', '--timeout', '20s'];
-    expect(await on('update', id, 'greet', '"ann"', ...once)).toMatchObject({ code: 0, out: "{ hello: 'ann' }\n" });
-    const again = await on('update', id, 'greet', '"bob"', '--json', ...once);
-    expect(JSON.parse(again.out)).toEqual({ answer: { hello: 'ann' } });
-    expect(await on('update', id, 'greet', '""')).toMatchObject({ code: 4, err: expect.stringContaining('nobody') });
-    expect(await on('update', id, 'gret', '""')).toMatchObject({ err: expect.stringContaining("'greet'") });
-    expect(await on('update', 'nobody', 'greet')).toMatchObject({ code: 3 });
-  });
-
   it('histories are exported and replayed', async () => {
     await store.start(register);
     const ids = [await waiting(), await waiting()] as [string, string];

@@ -14,6 +14,9 @@ declare const schema: StandardSchema<{ at: string }, { at: Date }>;
 
 const add = defineUpdate<number, string>('add');
 const reset = defineUpdate('reset');
+const total = defineOrchestration('total', function* (_ctx, from: string) {
+  return from;
+});
 const book = defineUpdate('book', { input: schema });
 
 describe('an update', () => {
@@ -38,6 +41,19 @@ describe('an update', () => {
     void client.handle('id').update(book, { at: new Date() });
     // @ts-expect-error there is no such option
     void client.update('id', add, 1, { updateID: 'a' });
+  });
+
+  it('types the start of its instance', async () => {
+    const client = new Client(provider);
+    const start = { definition: total, input: 'from' };
+    expectTypeOf(await client.updateWithStart('id', add, 1, { start, timeout: '5s' })).toEqualTypeOf<string>();
+    void client.updateWithStart('id', reset, undefined, { start: { name: 'any', input: 1 } });
+    // @ts-expect-error the start is missing
+    void client.updateWithStart('id', add, 1, {});
+    // @ts-expect-error the input of the update is of another type
+    void client.updateWithStart('id', add, 'one', { start });
+    // @ts-expect-error the input of the start is of another type
+    void client.updateWithStart('id', add, 1, { start: { definition: total, input: 1 } });
   });
 
   it('types what its handler gets and returns', () => {

@@ -62,7 +62,7 @@ export const COMBINATORS: ReadonlySet<string> = new Set([
 ]);
 
 /** Methods that take functions, or values that stay in memory. */
-export const IN_MEMORY: ReadonlySet<string> = new Set(['spawn', 'uncancellable', 'map', 'saga', 'onUpdate']);
+export const IN_MEMORY: ReadonlySet<string> = new Set(['spawn', 'uncancellable', 'map', 'saga', 'onUpdate', 'onQuery']);
 
 /** Members of a future that code may use without waiting. */
 export const FUTURE_MEMBERS: ReadonlySet<string> = new Set(['cancel', 'interrupt', 'resolve', 'reject', 'isSettled']);

@@ -22,6 +22,12 @@ export interface StartRequest {
   readonly trace: TraceContext | null;
 }
 
+/** The start of the receiver of a message, and its input. */
+export interface ReceiverStartRequest {
+  readonly request: Omit<StartRequest, 'kind'>;
+  readonly input: string | null;
+}
+
 /** A request to a store. `crates/node/src/request.rs` says what each replies. */
 export type StoreRequest =
   | StartRequest
@@ -32,8 +38,8 @@ export type StoreRequest =
       readonly name: string;
       /** The most messages that may wait for the instance, this one among them. */
       readonly unreadMax: number;
-      /** The start of the receiver, and its input. `null`: the message starts no instance. */
-      readonly start: { readonly request: Omit<StartRequest, 'kind'>; readonly input: string | null } | null;
+      /** `null`: the message starts no instance. */
+      readonly start: ReceiverStartRequest | null;
     }
   | {
       readonly kind: 'ask';
@@ -42,6 +48,8 @@ export type StoreRequest =
       readonly ask: string;
       /** The most messages that may wait for the instance, this one among them. */
       readonly unreadMax: number;
+      /** `null`: the ask starts no instance. */
+      readonly start: ReceiverStartRequest | null;
     }
   | {
       readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'footprint' | 'takeovers';

@@ -11,6 +11,9 @@ import { nearest } from '../util/options.ts';
 import { show } from '../util/show.ts';
 import { usageError } from './exit.ts';
 
+/** The description of an argument that {@link valueOf} reads. */
+export const DATA = 'data as JSON, @ and the path of a JSON file, or - for standard input';
+
 /** Parses a whole number of at least `min`. */
 export function wholeNumber(min: number): (text: string) => number {
   return (digits) => {

@@ -3,6 +3,7 @@
 import { CommanderError } from 'commander';
 
 import { InstanceNotFoundError, PerdureError, TimeoutError } from '../errors/errors.ts';
+import { printable } from './text.ts';
 
 /** Exit codes, as `perdure --help` lists them. */
 export const EXIT = {
@@ -35,6 +36,11 @@ export class Exit extends Error {
 /** Returns the error for a wrong argument. */
 export function usageError(message: string): Exit {
   return new Exit(EXIT.usage, message);
+}
+
+/** Throws the error of a call. An error that code of an instance threw is a bad result. */
+export function refusal(error: unknown): never {
+  throw error instanceof PerdureError ? error : new Exit(EXIT.unwell, printable(String(error)));
 }
 
 /** Returns the exit code for any error that ended a command. */

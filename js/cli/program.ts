@@ -19,6 +19,7 @@ import { logs } from './commands/logs.ts';
 import { messages } from './commands/messages.ts';
 import { migrate } from './commands/migrate.ts';
 import { prune } from './commands/prune.ts';
+import { query } from './commands/query.ts';
 import { recoding } from './commands/recode.ts';
 import { replaying } from './commands/replay.ts';
 import { show } from './commands/show.ts';
@@ -87,6 +88,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     watch,
     start,
     messages,
+    query,
     control,
     exporting,
     replaying,

@@ -51,14 +51,14 @@ export async function openStore({ db, schema, codec: module }: StoreOptions, mig
 /** Runs `work` with the client of a store, and closes the store afterwards. */
 export async function withStore<T>(
   options: StoreOptions,
-  work: (client: Client) => Promise<T>,
+  work: (client: Client, provider: Provider) => Promise<T>,
   migrate = false,
 ): Promise<T> {
   const provider = await openStore(options, migrate);
   // The classes of the values are those of the user's program.
   Provider.portOf(provider, 'perdure').texts.withTypes(STORED_FORMS);
   try {
-    return await work(new Client(provider));
+    return await work(new Client(provider), provider);
   } finally {
     await provider.close();
   }

@@ -4,6 +4,7 @@ import { CancelledError, SuspendedError } from '../errors/errors.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import type { OrchestrationDefinition } from '../orchestration/definition.ts';
 import type { EventDefinition, QueueDefinition } from '../orchestration/messages.ts';
+import type { QueryDefinition } from '../orchestration/queries.ts';
 import type { SendArguments } from '../orchestration/send-options.ts';
 import type { UpdateDefinition } from '../orchestration/updates.ts';
 import { untilAborted } from '../util/abort.ts';
@@ -14,6 +15,7 @@ import type { Client } from './client.ts';
 import type { EndWaits } from './end-waits.ts';
 import type { StatusOptions } from './inputs.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
+import type { QueryOptions } from './querying.ts';
 import type { UpdateOptions } from './updating.ts';
 import { suspensionReason } from './wait-reason.ts';
 import {
@@ -160,6 +162,14 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
     ...args: InputArguments<NoInfer<I>, UpdateOptions>
   ): Promise<O> {
     return this.#client.update<I, O>(this.id, update, ...args);
+  }
+
+  /** See {@link Client.query}. */
+  query<I, O>(
+    query: string | QueryDefinition<I, O, any>,
+    ...args: InputArguments<NoInfer<I>, QueryOptions>
+  ): Promise<O> {
+    return this.#client.query<I, O>(this.id, query, ...args);
   }
 
   /** See {@link Client.cancelInstance}. */

@@ -1,15 +1,22 @@
-// The part of a client that sends messages and updates to instances.
+// The part of a client that sends messages, updates and queries to instances.
 
 import type { InputArguments } from '../orchestration/call-options.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition } from '../orchestration/messages.ts';
+import type { QueryDefinition } from '../orchestration/queries.ts';
 import type { SendArguments } from '../orchestration/send-options.ts';
 import type { UpdateDefinition } from '../orchestration/updates.ts';
 import type { StorePort } from '../store/providers.ts';
 import { checkName } from '../util/options.ts';
 import { HistoryClient } from './history-client.ts';
+import { query as ask, type QueryOptions } from './querying.ts';
 import type { Requests } from './requests.ts';
 import { send } from './sending.ts';
-import { update as sendUpdate, type UpdateOptions } from './updating.ts';
+import {
+  update as sendUpdate,
+  updateWithStart as startByUpdate,
+  type UpdateOptions,
+  type UpdateWithStartOptions,
+} from './updating.ts';
 
 /** The methods of a {@link Client} that send to instances. It has no constructor of its own: make a `Client`. */
 export abstract class MessageClient extends HistoryClient {
@@ -92,5 +99,73 @@ export abstract class MessageClient extends HistoryClient {
   ): Promise<O> {
     checkName(id, 'instance id');
     return (await sendUpdate(this.#port, this.#requests, id, update, args)) as O;
+  }
+
+  /**
+   * Sends an update to an instance as {@link update} does, and starts the instance if there is none of that id. Start
+   * and update are one commit, so of several callers one starts the instance, and the updates of all reach it. The
+   * instance stays when its validator refuses the update, or when it has no handler of that name.
+   *
+   * A call with the `updateId` of an update that the instance has taken starts nothing, also after the instance has
+   * ended.
+   *
+   * @param update - a name, or a result of `defineUpdate`, which types and checks the input and types the answer
+   * @param options - `start` as in {@link raiseEvent}; the others as in {@link update}
+   * @returns what the handler returned
+   * @throws the error that the handler, or its `validate`, threw
+   * @throws NotRegisteredError when the orchestration has no handler of that name at its first wait, or later
+   * @throws RuntimeStateError when the instance has ended and the start may not replace it, or ends without an answer
+   * @throws TimeoutError when there is no answer in time
+   * @throws the signal's reason when `signal` is aborted
+   * @throws LimitError when too many unread messages wait for the instance (`limits.mailboxMessages`)
+   * @throws PayloadError when an input cannot be stored, or does not fit its schema
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const count = await client.updateWithStart('cart-7', addItem, { sku: 'tea' }, { start: { definition: cart } });
+   * ```
+   */
+  async updateWithStart<I, O, R = undefined>(
+    id: string,
+    update: string | UpdateDefinition<I, O, any>,
+    input: NoInfer<I>,
+    options: UpdateWithStartOptions<R>,
+  ): Promise<O> {
+    checkName(id, 'instance id');
+    return (await startByUpdate(this.#port, this.#requests, id, update, input, options)) as O;
+  }
+
+  /**
+   * Asks the code of an instance: the handler of its `ctx.onQuery` reads variables and returns the answer. Writes
+   * nothing, takes no turn, and starts nothing.
+   *
+   * The code is taken through the stored history of the current execution, or of the last one if the instance has
+   * ended, and is asked where that history ends. So the answer is at least as new as all that was told before: answers
+   * of updates, statuses, results. It costs the reading of that history, and the time of its replay in this thread. A
+   * `Runtime` of this provider in this process must have registered the orchestration. It need not be started.
+   *
+   * @param query - a name, or a result of `defineQuery`, which types and checks the input and types the answer
+   * @returns what the handler returned, as a copy
+   * @throws the error that the handler threw; `DeterminismError` if it called a method of its context
+   * @throws NotRegisteredError when the orchestration has no handler of that name by then, or is not registered here
+   * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws NondeterminismError when the code does not fit the history
+   * @throws the signal's reason when `signal` is aborted
+   * @throws PayloadError when the input cannot be stored, or does not fit the schema of the query
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const count = await client.query('cart-7', itemCount);
+   * ```
+   */
+  async query<I, O>(
+    id: string,
+    query: string | QueryDefinition<I, O, any>,
+    ...args: InputArguments<NoInfer<I>, QueryOptions>
+  ): Promise<O> {
+    checkName(id, 'instance id');
+    return (await ask(this.#port, this.#requests, id, query, args)) as O;
   }
 }

@@ -1,7 +1,7 @@
 // The requests of one client to its store: traced, and with values as the store has them.
 
-import type { StartRequest, StoreRequest } from '../binding/store.ts';
-import type { StorePort } from '../store/providers.ts';
+import type { ReceiverStartRequest, StoreRequest } from '../binding/store.ts';
+import type { PendingReply, StorePort } from '../store/providers.ts';
 import type { ClientCall, Telemetry, TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName } from '../util/options.ts';
 import { Place } from '../values/codec-context.ts';
@@ -42,7 +42,7 @@ export class Requests {
     name: string,
     input: unknown,
     { version, tags, priority = 0, onConflict = 'error' }: StartOptions,
-  ): { request: Omit<StartRequest, 'kind'>; input: string | null } {
+  ): ReceiverStartRequest {
     const tagText = tags === undefined ? null : JSON.stringify(tags);
     return {
       request: { id, name, version: version ?? null, tags: tagText, priority, onConflict, trace: null },
@@ -50,14 +50,21 @@ export class Requests {
     };
   }
 
-  /** Makes a request that an instance answers, traced as a producer. */
-  asking<T>(instanceId: string, target: string, run: () => Promise<T>): Promise<T> {
-    return this.#traced(producer('update', instanceId, target), run);
+  /** Makes a request that an instance answers, traced as a producer. `run` waits for the reply of what it is given. */
+  asking<T>(
+    request: StoreRequest & { readonly kind: 'ask' },
+    value: string | null,
+    target: string,
+    run: (begin: () => PendingReply) => Promise<T>,
+  ): Promise<T> {
+    return this.#traced(producer('update', request.id, target), (trace) =>
+      run(() => this.#port.open(traced(request, trace), value)),
+    );
   }
 
   /** Issues a request that only reads, or that changes only ended instances. */
-  query<T>(operation: string, instanceId: string, run: () => Promise<T>): Promise<T> {
-    return this.#traced({ operation, instanceId, isProducer: false }, run);
+  query<T>(operation: string, instanceId: string, run: () => Promise<T>, target?: string): Promise<T> {
+    return this.#traced({ ...producer(operation, instanceId, target), isProducer: false }, run);
   }
 
   /**
@@ -125,7 +132,7 @@ export class Requests {
 /** Returns a request in which the instance that it starts goes on with a trace. */
 function traced(request: StoreRequest, trace: TraceContext | null): StoreRequest {
   if (request.kind === 'start') return { ...request, trace };
-  if (request.kind !== 'send' || request.start === null) return request;
+  if ((request.kind !== 'send' && request.kind !== 'ask') || request.start === null) return request;
   return { ...request, start: { ...request.start, request: { ...request.start.request, trace } } };
 }
 

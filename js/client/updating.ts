@@ -2,6 +2,8 @@
 
 import { ASKS } from '../driver/waits.ts';
 import { RuntimeStateError, TimeoutError } from '../errors/errors.ts';
+import { type CheckedReceiverStart, receiverStart, SEND_OPTIONS } from '../orchestration/receiver-start.ts';
+import type { ReceiverStart } from '../orchestration/send-options.ts';
 import { updateOf } from '../orchestration/updates.ts';
 import type { StorePort } from '../store/providers.ts';
 import { parseDuration } from '../util/duration.ts';
@@ -23,7 +25,14 @@ export interface UpdateOptions extends WaitOptions {
   updateId?: string;
 }
 
+/** Options of {@link Client.updateWithStart}. */
+export interface UpdateWithStartOptions<R = any> extends UpdateOptions {
+  /** The start of the instance, in the same commit, if there is none of that id. */
+  start: ReceiverStart<R>;
+}
+
 const UPDATE_OPTIONS = { ...WAIT_OPTIONS, updateId: named } satisfies OptionTable;
+const UPDATE_WITH_START_OPTIONS = { ...UPDATE_OPTIONS, ...SEND_OPTIONS } satisfies OptionTable;
 
 /** The answer as the store replies with it. */
 type AnswerData =
@@ -39,23 +48,66 @@ export async function update(
   given: unknown,
   [input, options]: readonly [input?: unknown, options?: UpdateOptions],
 ): Promise<unknown> {
+  const where = 'client.update';
+  const checked = checkOptions(options, UPDATE_OPTIONS, where) ?? {};
+  return await ask(port, requests, id, given, { input, options: checked, start: undefined, where });
+}
+
+/** Sends an update that starts its instance if there is none. See {@link Client.updateWithStart}. */
+export async function updateWithStart(
+  port: StorePort,
+  requests: Requests,
+  id: string,
+  given: unknown,
+  input: unknown,
+  options: UpdateWithStartOptions,
+): Promise<unknown> {
+  const where = 'client.updateWithStart';
+  const checked = checkOptions(options, UPDATE_WITH_START_OPTIONS, where);
+  const start = receiverStart(checked, where);
+  if (start === undefined) throw new TypeError(`${where}: the options must have a start`);
+  return await ask(port, requests, id, given, { input, options: checked, start, where });
+}
+
+/** The arguments of an update, checked. */
+interface Sent {
+  readonly input: unknown;
+  readonly options: UpdateOptions;
+  /** `undefined`: the update starts no instance. */
+  readonly start: CheckedReceiverStart | undefined;
+  /** The call, for errors. */
+  readonly where: string;
+}
+
+async function ask(
+  port: StorePort,
+  requests: Requests,
+  id: string,
+  given: unknown,
+  { input, options, start, where }: Sent,
+): Promise<unknown> {
   const { name, input: schema } = updateOf(given);
-  const checked = checkOptions(options, UPDATE_OPTIONS, 'client.update') ?? {};
-  const { updateId: ask = uuidv7(), timeout, signal } = checked;
-  const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, 'client.update: timeout');
+  const { updateId = uuidv7(), timeout, signal } = options;
+  const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout, `${where}: timeout`);
   if (schema !== undefined) await parse(schema, input, 'input');
   const place = Place.mail(id, { kind: 'queue', name: ASKS });
-  const payload = requests.valueText({ id: ask, name, input }, 'update', place);
+  const payload = requests.valueText({ id: updateId, name, input }, 'update', place);
+  if (start?.definition?.input !== undefined) await parse(start.definition.input, start.input, 'input');
+  const started = start === undefined ? null : requests.start(id, start.name, start.input, start);
   const { mailboxMessages: unreadMax } = requests.limits;
-  const begin = () => port.open({ kind: 'ask', id, ask, unreadMax }, payload);
   const late = async (): Promise<never> => {
     const message =
       `update '${name}' of instance '${id}' was not answered within ${timeoutMs} ms: it may still be, ` +
-      `and a call with the updateId '${ask}' waits for the same answer`;
+      `and a call with the updateId '${updateId}' waits for the same answer`;
     throw new TimeoutError(message, timeoutMs === undefined ? {} : { timeoutMs });
   };
-  const reply = await requests.asking(id, name, () => within(begin, { timeoutMs, signal }, port.timers, late));
-  return answerOf(JSON.parse(reply as string) as AnswerData, port, id, ask, name);
+  const request = { kind: 'ask', id, ask: updateId, unreadMax, start: started } as const;
+  const reply = await requests.asking(request, payload, name, (begin) => {
+    const waits = within(begin, { timeoutMs, signal }, port.timers, late);
+    if (started !== null) port.tellStart(started.request.name, started.request.version);
+    return waits;
+  });
+  return answerOf(JSON.parse(reply as string) as AnswerData, port, id, updateId, name);
 }
 
 function answerOf(answer: AnswerData, port: StorePort, id: string, ask: string, name: string): unknown {

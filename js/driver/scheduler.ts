@@ -58,6 +58,7 @@ import { join, leave, reach } from './fiber-tree.ts';
 import { type BaseFuture, PENDING } from './future.ts';
 import { AwaitedMailboxes, type SchedulerForMailboxes } from './mailbox.ts';
 import { AwaitedOperations, type OperationFuture } from './operation.ts';
+import { Queries, type SchedulerForQueries } from './queries.ts';
 import { sourceHere } from './source.ts';
 import { Unawaited } from './unawaited.ts';
 import { ASKS, type Mailbox } from './waits.ts';
@@ -77,7 +78,9 @@ export interface Runnable {
 /** The number of taken entries from which the queue is compacted, if they also make up half of it. */
 const COMPACT_AT = 1_024;
 
-export class FiberScheduler implements SchedulerForCancelling, SchedulerForContinuations, SchedulerForMailboxes {
+export class FiberScheduler
+  implements SchedulerForCancelling, SchedulerForContinuations, SchedulerForMailboxes, SchedulerForQueries
+{
   readonly port: EnginePort;
   readonly limits: Required<RuntimeLimits>;
   readonly types: TypeRegistry;
@@ -103,6 +106,9 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   refusal: Refusal | null = null;
   readonly cancelling: Cancelling = new Cancelling(this);
   readonly asks: Asks = new Asks(this);
+  readonly queries: Queries = new Queries(this);
+  /** The code that runs outside of all fibers and may only read: `the handler of query 'total'`; `null`: none. */
+  reader: string | null = null;
   /** The continuation that follows this execution, if there is one. */
   continuation: Continuation | null = null;
   channelsMade = 0;
@@ -292,11 +298,17 @@ export class FiberScheduler implements SchedulerForCancelling, SchedulerForConti
   assertRunning(method: string, of: 'ctx' | 'future' = 'ctx'): void {
     const scheduler = currentFiber()?.scheduler;
     if (scheduler === this) return;
+    const called = `${of}.${method}`;
+    if (this.reader !== null) {
+      throw new DeterminismError(`${called} was called in ${this.reader}, which only reads variables`, {
+        called,
+        instead: `call ${called} in the function* of the orchestration, and keep its result in a variable`,
+      });
+    }
     const where =
       scheduler === undefined
         ? 'while its orchestration was not running (in a promise callback, a timer or an activity?)'
         : 'from another orchestration';
-    const called = `${of}.${method}`;
     const [rule, own] =
       of === 'ctx'
         ? ['a context works only inside its own function*', 'was given this ctx']

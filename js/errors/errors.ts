@@ -75,11 +75,12 @@ export class WrongDefinitionError extends PerdureError {
 }
 
 /**
- * A name was used that no runtime here has registered, or an update of a name that the orchestration does not handle.
+ * A name was used that no runtime here has registered, or an update or a query of a name that the orchestration does
+ * not handle.
  */
 export class NotRegisteredError extends PerdureError {
   /** The kind of definition that is missing. */
-  readonly kind: 'activity' | 'orchestration' | 'update';
+  readonly kind: 'activity' | 'orchestration' | 'update' | 'query';
   /** The name that is not registered. */
   readonly missing: string;
   /** The version that was asked for; absent when any version would have done. */
@@ -87,7 +88,11 @@ export class NotRegisteredError extends PerdureError {
 
   constructor(
     message: string,
-    fields: { kind: 'activity' | 'orchestration' | 'update'; missing: string; version?: string } & PerdureErrorOptions,
+    fields: {
+      kind: 'activity' | 'orchestration' | 'update' | 'query';
+      missing: string;
+      version?: string;
+    } & PerdureErrorOptions,
   ) {
     super(message, 'NOT_REGISTERED', fields);
     this.kind = fields.kind;

@@ -76,6 +76,7 @@ import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration
 import type { OrchestrationFacts, OrchestrationHost } from './orchestration-host.ts';
 import type { Undo } from './patterns.ts';
 import { ExecutionState, type PublishedState } from './published-state.ts';
+import { type QueryDefinition, queryHandler, queryOf } from './queries.ts';
 import { READ_STATE, READ_STATE_OPTIONS, type StateRead, StateReadFuture } from './read-state.ts';
 import { detachedOptions, receiverStart, SEND_OPTIONS } from './receiver-start.ts';
 import type { SendArguments } from './send-options.ts';
@@ -370,6 +371,12 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     this.#scheduler.assertRunning('onUpdate');
     const checked = updateOf(update);
     this.#scheduler.asks.handle(checked.name, updateHandler(checked, handler, options));
+  }
+
+  onQuery(query: string | QueryDefinition, handler: unknown): void {
+    this.#scheduler.assertRunning('onQuery');
+    const checked = queryOf(query);
+    this.#scheduler.queries.handle(checked.name, queryHandler(checked, handler));
   }
 
   finishUpdates(): Future<void> {

@@ -458,6 +458,16 @@ export const readState = free('readState');
 export const onUpdate = free('onUpdate');
 
 /**
+ * Answers the queries of a name. Synchronous. Same as {@link OrchestrationContext.onQuery}.
+ *
+ * @example
+ * ```ts
+ * onQuery(count, () => items.length);
+ * ```
+ */
+export const onQuery = free('onQuery');
+
+/**
  * Takes no more updates, and waits for the handlers that run. Same as {@link OrchestrationContext.finishUpdates}.
  *
  * @example

@@ -1,9 +1,10 @@
-// The methods of a context for messages: events, queues and updates, of this instance and of others.
+// The methods of a context for messages: events, queues, updates and queries, of this instance and of others.
 
 import type { Future } from '../driver/future.ts';
 import type { Duration } from '../util/duration.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
 import type { EventDefinition, MessageArguments, QueueDefinition } from './messages.ts';
+import type { QueryDefinition, QueryHandler } from './queries.ts';
 import type { SendArguments } from './send-options.ts';
 import type { UpdateDefinition, UpdateHandler, UpdateHandlerOptions } from './updates.ts';
 
@@ -193,6 +194,21 @@ export interface OrchestrationMessages {
     handler: UpdateHandler<P, NoInfer<O>>,
     options?: UpdateHandlerOptions<NoInfer<P>>,
   ): void;
+
+  /**
+   * Answers the queries of a name from now on, in the place of a former handler. Synchronous. The handler returns the
+   * answer at once. It reads variables of the function, takes no steps and must change nothing: no method of the
+   * context works in it. A query of a name without a handler is refused with `NotRegisteredError`.
+   *
+   * @param query - a name, or a result of `defineQuery`
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * ctx.onQuery(count, () => items.length);
+   * ```
+   */
+  onQuery<P, O>(query: string | QueryDefinition<any, O, P>, handler: QueryHandler<P, NoInfer<O>>): void;
 
   /**
    * Takes no more updates from now on, and waits until the handlers that run have ended. Call it before you compute

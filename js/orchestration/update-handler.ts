@@ -5,7 +5,8 @@ import { asyncRefusal } from '../driver/generator.ts';
 import { checkOptions, func, type OptionTable, oneOf } from '../util/options.ts';
 import { parseSync } from '../values/schema.ts';
 import { checkBody } from './call-arguments.ts';
-import type { CheckedUpdate, UpdateHandlerOptions } from './updates.ts';
+import type { CheckedHandled } from './handled.ts';
+import type { UpdateHandlerOptions } from './updates.ts';
 
 const HANDLER_OPTIONS: OptionTable = { validate: func, onEnd: oneOf('wait', 'reject') };
 
@@ -15,7 +16,7 @@ const HANDLER_OPTIONS: OptionTable = { validate: func, onEnd: oneOf('wait', 'rej
  * @throws TypeError when an argument is wrong
  */
 export function updateHandler(
-  { name, input: schema }: CheckedUpdate,
+  { name, input: schema }: CheckedHandled,
   run: unknown,
   options: UpdateHandlerOptions | undefined,
 ): AskHandler {

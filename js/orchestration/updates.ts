@@ -1,9 +1,8 @@
 // Updates: asks of an orchestration, with a name, types and maybe a schema of the input.
 
 import type { Future } from '../driver/future.ts';
-import { checkName, checkOptions, type OptionTable } from '../util/options.ts';
-import { property, show } from '../util/show.ts';
-import { checkSchema, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
+import type { SchemaInput, SchemaOutput, StandardSchema } from '../values/schema.ts';
+import { type CheckedHandled, defineHandled, handledOf } from './handled.ts';
 
 /**
  * An update with its name and types, as {@link defineUpdate} returns it: `I` is sent, the handler gets `P` and returns
@@ -36,8 +35,6 @@ export interface UpdateHandlerOptions<P = any> {
   onEnd?: 'wait' | 'reject';
 }
 
-const DEFINITION_OPTIONS: OptionTable = { input: checkSchema };
-
 /**
  * Defines an update: a message to an instance that gets an answer. The orchestration handles it with `ctx.onUpdate`,
  * and `client.update` sends it and resolves with the answer.
@@ -69,32 +66,12 @@ export function defineUpdate<I = undefined, O = unknown>(
   options?: { input?: StandardSchema<I> },
 ): UpdateDefinition<I, O>;
 export function defineUpdate(name: string, options?: { input?: StandardSchema }): UpdateDefinition {
-  checkName(name, 'update name');
-  const { input } = checkOptions(options, DEFINITION_OPTIONS, `update '${name}'`) ?? {};
-  return Object.freeze(input === undefined ? { kind: 'update', name } : { kind: 'update', name, input });
-}
-
-/** An update that an argument stands for. */
-export interface CheckedUpdate {
-  readonly name: string;
-  readonly input: StandardSchema | undefined;
+  return defineHandled('update', name, options);
 }
 
 /**
- * Returns the update that an argument stands for: a name, or a definition.
+ * Returns the update that an argument stands for.
  *
- * @throws TypeError when the argument is neither
+ * @throws TypeError when it stands for none
  */
-export function updateOf(given: unknown): CheckedUpdate {
-  if (typeof given === 'string') {
-    checkName(given, 'update name');
-    return { name: given, input: undefined };
-  }
-  const name = property(given, 'name');
-  if (property(given, 'kind') !== 'update' || typeof name !== 'string')
-    throw new TypeError(`the update must be a name or a result of defineUpdate, got ${show(given)}`);
-  checkName(name, 'update name');
-  const input = property(given, 'input');
-  if (input !== undefined) checkSchema(input, `update '${name}': the schema`);
-  return { name, input: input as StandardSchema | undefined };
-}
+export const updateOf = (given: unknown): CheckedHandled => handledOf('update', given, 'defineUpdate');

@@ -4,10 +4,12 @@ import type { ActivityFunction } from '../activity/activity.ts';
 import type { ActivityOptions } from '../activity/activity-options.ts';
 import type { LogJob } from '../binding/jobs.ts';
 import type { Client } from '../client/client.ts';
+import type { QueryAnswer } from '../driver/queries.ts';
 import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { isLogged, type LogLevel } from '../logging/logger.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import { withoutGuard } from '../orchestration/determinism.ts';
+import type { QueryHost, StoredExecution } from '../store/query-host.ts';
 import type { TestDoubles } from '../store/test-doubles.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
@@ -15,6 +17,7 @@ import type { StoredTexts } from '../values/stored-text.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
 import type { InstanceEvent, LaneHost } from './lane.ts';
 import type { Registry } from './registry.ts';
+import { answerByReplay } from './replayed-query.ts';
 
 /** Options of a runtime that each of its threads follows. */
 export interface HostOptions {
@@ -30,7 +33,7 @@ export interface HostOptions {
 const LOOKS_MAX = 4;
 
 /** The runtime, seen from the lane of one thread. */
-export abstract class Host implements LaneHost {
+export abstract class Host implements LaneHost, QueryHost {
   readonly client: Client;
   readonly texts: StoredTexts;
   readonly testDoubles: TestDoubles | null;
@@ -88,6 +91,10 @@ export abstract class Host implements LaneHost {
   orchestration(name: string, version: string): RunnableOrchestration | undefined {
     const found = this.registry.orchestration(name, version);
     return found === undefined || this.isGuarded ? found : withoutGuard(found);
+  }
+
+  answer(execution: StoredExecution, query: string, input: unknown): QueryAnswer | undefined {
+    return answerByReplay(execution, this, query, input);
   }
 
   recordedOptions(

@@ -15,6 +15,7 @@ import type { EnginePort } from '../driver/engine.ts';
 import { fiberWaits } from '../driver/fiber-waits.ts';
 import { FAILED, OK, PENDING } from '../driver/future.ts';
 import { InlineFuture, OperationFuture } from '../driver/operation.ts';
+import type { QueryAnswer } from '../driver/queries.ts';
 import { FiberScheduler } from '../driver/scheduler.ts';
 import { sourceLines } from '../driver/source.ts';
 import { forgetState, inheritState } from '../driver/state.ts';
@@ -66,6 +67,11 @@ export class Instance {
       if (this.scheduler.refusal === null) throw error;
       return this.suspend();
     }
+  }
+
+  /** Answers a query of the code, between turns. */
+  query(name: string, input: unknown): QueryAnswer {
+    return this.scheduler.queries.answer(name, input);
   }
 
   /** Returns the function of an inline activity that has not settled. */

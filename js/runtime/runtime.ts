@@ -105,6 +105,7 @@ export class Runtime {
       this.#options,
       this.#port.testDoubles,
     );
+    this.#port.queryHosts.unshift(this.#host);
     this.#native = this.#createNative();
   }
 

@@ -21,6 +21,7 @@ import { type AsyncCodec, AsyncCodecTexts } from '../values/async-codec.ts';
 import { type ClientLimits, DEFAULT_LIMITS } from '../values/limits.ts';
 import { type Codec, checkCodec, StoredTexts } from '../values/stored-text.ts';
 import { checkTypes, TypeRegistry, type ValueTypes } from '../values/value-types.ts';
+import type { QueryHost } from './query-host.ts';
 import type { TestDoubles } from './test-doubles.ts';
 
 /** The waiting caller of a request. */
@@ -57,6 +58,8 @@ export class StorePort {
   private runtimes = 0;
   /** Called with the name and version (`null`: the newest) of each orchestration that a client has started. */
   readonly startListeners = new Set<(name: string, version: string | null) => void>();
+  /** The runtimes of this process, the newest first. */
+  readonly queryHosts: QueryHost[] = [];
   private state: 'open' | 'closing' | 'closed' = 'open';
   private closing: Promise<void> | undefined;
 

@@ -215,6 +215,7 @@ const TARGETS: Readonly<Record<string, string>> = {
   raise: 'perdure.event.name',
   enqueue: 'perdure.queue.name',
   update: 'perdure.update.name',
+  query: 'perdure.query.name',
 };
 
 class OpenSegment implements Segment {

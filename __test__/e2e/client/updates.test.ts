@@ -127,6 +127,47 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await store.client.update(id, add, 1, { updateId: 'once' })).toBe(answer);
   });
 
+  it('an update starts its instance once, also if it is refused', async () => {
+    await store.start(register);
+    const id = store.id('total');
+    const start = { definition: total, input: 100 };
+    const refused = await outcome(store.client.updateWithStart(id, add, -1, { start }));
+    expect(refused).toMatchObject({ name: 'RangeError', message: 'only up' });
+    const calls = [1, 2, 3].map((by) =>
+      store.client.updateWithStart(id, add, by, { start: { ...start, input: 900 }, updateId: `add ${by}` }),
+    );
+    expect(Math.max(...(await Promise.all(calls)))).toBe(106);
+    const missing = await outcome(store.client.updateWithStart(id, 'ad', 1, { start }));
+    expect(missing).toBeInstanceOf(NotRegisteredError);
+    await store.client.raiseEvent(id, 'end');
+    expect(await store.client.handle(total, id).result({ timeout: SOON })).toBe(106);
+  });
+
+  it('an update that was answered starts nothing again', async () => {
+    await store.start(register);
+    const id = store.id('total');
+    const once = { start: { name: 'total', input: 5, onConflict: 'restartIfTerminal' }, updateId: 'once' } as const;
+    expect(await store.client.updateWithStart(id, add, 1, once)).toBe(6);
+    await store.client.raiseEvent(id, 'end');
+    const ended = await store.client.waitForOrchestration(id, SOON);
+    expect(await store.client.updateWithStart(id, add, 1, once)).toBe(6);
+    expect(await store.client.getStatus(id)).toEqual(ended);
+    const other = { start: { definition: total, input: 5 }, updateId: 'other' };
+    expect(await outcome(store.client.updateWithStart(id, add, 1, other))).toBeInstanceOf(RuntimeStateError);
+    expect(await store.client.updateWithStart(id, add, 2, { ...once, updateId: 'other' })).toBe(7);
+    expect(await store.client.getStatus(id)).toMatchObject({ status: 'Running' });
+  });
+
+  it('an update with its start waits for a worker', async () => {
+    const id = store.id('total');
+    const start = { definition: total, input: 5 };
+    const late = await outcome(store.client.updateWithStart(id, add, 1, { start, updateId: 'a', timeout: '1ms' }));
+    expect(late).toBeInstanceOf(TimeoutError);
+    const answer = store.client.updateWithStart(id, add, 1, { start, updateId: 'a' });
+    await store.start(register);
+    expect(await answer).toBe(6);
+  });
+
   it('an update of an instance that is not there, or has ended, is refused', async () => {
     await store.start(register);
     expect(await outcome(store.client.update('nobody', add, 1))).toBeInstanceOf(InstanceNotFoundError);

@@ -140,6 +140,7 @@ function functions(): Record<string, Row> {
       options: 2,
     },
     defineEvent: { args: () => [name(), undefined], call: (a, b) => perdure.defineEvent(a, b) },
+    defineQuery: { args: () => [name(), {}], call: (a, b) => perdure.defineQuery(a, b), options: 1 },
     defineUpdate: { args: () => [name(), {}], call: (a, b) => perdure.defineUpdate(a, b), options: 1 },
     defineQueue: { args: () => [name(), undefined], call: (a, b) => perdure.defineQueue(a, b) },
     'SqliteProvider.open()': {
@@ -201,6 +202,11 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.raiseEvent': of('raiseEvent', ended, 'go', { secret: CANARY }, { start: { name: 'order' } }),
     'Client.enqueueEvent': of('enqueueEvent', ended, 'jobs', { secret: CANARY }, { start: { name: 'order' } }),
     'Client.update': { ...of('update', ended, 'add', { secret: CANARY }, {}), options: 3 },
+    'Client.updateWithStart': {
+      ...of('updateWithStart', ended, 'add', { secret: CANARY }, { start: { name: 'order' } }),
+      options: 3,
+    },
+    'Client.query': { ...of('query', ended, 'count', { secret: CANARY }, {}), options: 3 },
     'Client.cancelInstance': of('cancelInstance', ended, 'reason'),
     'Client.within': of('within', { query: () => {} }),
     'Client.terminateInstance': of('terminateInstance', ended, 'reason'),
@@ -275,6 +281,7 @@ function handles(client: Client, ended: string): Record<string, Row> {
     raiseEvent: of('raiseEvent', 'go', { secret: CANARY }, { start: { name: 'order' } }),
     enqueueEvent: of('enqueueEvent', 'jobs', { secret: CANARY }, { start: { name: 'order' } }),
     update: { ...of('update', 'add', { secret: CANARY }, {}), options: 2 },
+    query: { ...of('query', 'count', { secret: CANARY }, {}), options: 2 },
     cancel: of('cancel', 'reason'),
     terminate: of('terminate', 'reason'),
     suspend: of('suspend', 'reason'),

@@ -43,6 +43,7 @@ const METHODS: Record<string, Inside> = {
   raiseEvent: { args: () => ['nobody', 'go', { secret: CANARY }, { start: { name: 'order' } }] },
   enqueueEvent: { args: () => ['nobody', 'jobs', { secret: CANARY }, { start: { name: 'order' } }] },
   onUpdate: { args: () => ['add', block, {}], options: 2 },
+  onQuery: { args: () => ['count', () => 1] },
   finishUpdates: { args: () => [] },
   update: { args: () => ['nobody', 'add', { secret: CANARY }] },
   scheduleTimer: { args: () => ['1h'] },

@@ -2,16 +2,13 @@
 
 import { type Command, Option } from 'commander';
 
-import { PerdureError } from '../../errors/errors.ts';
 import { RECEIVER_CONFLICTS } from '../../orchestration/receiver-start.ts';
 import type { ReceiverConflict, SendOptions } from '../../orchestration/send-options.ts';
-import { spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
+import { DATA, spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
-import { EXIT, Exit, usageError } from '../exit.ts';
+import { refusal, usageError } from '../exit.ts';
 import { withoutUndefined } from '../filter.ts';
 import { printable } from '../text.ts';
-
-const DATA = 'data as JSON, @ and the path of a JSON file, or - for standard input';
 
 interface Flags {
   readonly start?: string;
@@ -22,7 +19,7 @@ interface Flags {
   readonly onConflict?: ReceiverConflict;
 }
 
-interface UpdateFlags {
+interface UpdateFlags extends Flags {
   readonly updateId?: string;
   readonly timeout?: number;
 }
@@ -54,29 +51,29 @@ export function messages(cli: Cli): void {
 }
 
 function update(cli: Cli): void {
-  cli
+  const command = cli
     .command('update', 'send an update to an instance and print its answer')
     .argument('<id>', 'id of the instance')
     .argument('<update>', 'name of the update')
     .argument('[input]', DATA)
     .option('--update-id <id>', 'id of the update: calls with one id are one update (default: a new UUID)')
-    .option('--timeout <duration>', 'wait at most this long (default: for ever)', spanArgument)
-    .action(
-      cli.storeAction(
-        async ({ client, terminal }, id: string, name: string, input: string | undefined, flags: UpdateFlags) => {
-          const { updateId, timeout } = flags;
-          const options = withoutUndefined({ updateId, timeout });
-          const answer = await client.update<unknown, unknown>(id, name, await valueOf(input), options).catch(refusal);
-          if (terminal.isJson) terminal.data({ answer });
-          else terminal.line(terminal.value(answer));
-        },
-      ),
-    );
-}
-
-/** Throws the error of a call, as a bad result if the handler of the update threw it. */
-function refusal(error: unknown): never {
-  throw error instanceof PerdureError ? error : new Exit(EXIT.unwell, printable(String(error)));
+    .option('--timeout <duration>', 'wait at most this long (default: for ever)', spanArgument);
+  startable(command).action(
+    cli.storeAction(
+      async ({ client, terminal }, id: string, name: string, data: string | undefined, flags: UpdateFlags) => {
+        const { updateId, timeout } = flags;
+        const options = withoutUndefined({ updateId, timeout });
+        const { start } = await sendOptions(flags);
+        const input = await valueOf(data);
+        const answer = await (start === undefined
+          ? client.update<unknown, unknown>(id, name, input, options)
+          : client.updateWithStart<unknown, unknown>(id, name, input, { ...options, start })
+        ).catch(refusal);
+        if (terminal.isJson) terminal.data({ answer });
+        else terminal.line(terminal.value(answer));
+      },
+    ),
+  );
 }
 
 /** Adds the options of a command whose message may start the instance. */

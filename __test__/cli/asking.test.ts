@@ -1,0 +1,71 @@
+// `perdure update` and `perdure query`
+
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+
+import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
+import { useStore } from '../support/store.ts';
+import { type Ended, perdure, storeFlags } from './perdure.ts';
+
+const folder = temporaryFolder();
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe.each(SHARED_STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+  const on = (...args: string[]): Promise<Ended> => perdure(...storeFlags(store.address), ...args);
+
+  it('an update prints its answer', async () => {
+    await store.start((runtime) => {
+      runtime.registerOrchestration('greets', function* (ctx) {
+        ctx.onUpdate('greet', function* (name: string) {
+          if (name === '') throw new RangeError('nobody to greet');
+          return { hello: name };
+        });
+        yield* ctx.waitForEvent('end');
+      });
+    });
+    const id = store.id();
+    await store.client.startOrchestration(id, 'greets');
+    const once = ['--update-id', 'once', '--timeout', '20s'];
+    expect(await on('update', id, 'greet', '"ann"', ...once)).toMatchObject({ code: 0, out: "{ hello: 'ann' }\n" });
+    const again = await on('update', id, 'greet', '"bob"', '--json', ...once);
+    expect(JSON.parse(again.out)).toEqual({ answer: { hello: 'ann' } });
+    expect(await on('update', id, 'greet', '""')).toMatchObject({ code: 4, err: expect.stringContaining('nobody') });
+    expect(await on('update', id, 'gret', '""')).toMatchObject({ err: expect.stringContaining("'greet'") });
+    expect(await on('update', 'nobody', 'greet')).toMatchObject({ code: 3 });
+    const started = await on('update', store.id(), 'greet', '"ann"', '--start', 'greets', '--timeout', '20s');
+    expect(started).toMatchObject({ code: 0, out: "{ hello: 'ann' }\n" });
+    expect(await on('update', id, 'greet', '"ann"', '--priority', '1')).toMatchObject({ code: 2 });
+  });
+
+  it('a query is answered by the code of a module', async () => {
+    const module = join(folder, `${store.id('counts')}.mjs`);
+    writeFileSync(
+      module,
+      `import { defineOrchestration } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
+      export const counts = defineOrchestration('counts', function* (ctx, from) {
+        let count = from;
+        ctx.onQuery('count', (more = 0) => {
+          if (more < 0) throw new RangeError('only up');
+          return count + more;
+        });
+        for (;;) count += yield* ctx.waitForEvent('more');
+      });`,
+    );
+    const { counts } = await import(pathToFileURL(module).href);
+    await store.start((runtime) => runtime.register(counts));
+    const id = store.id('counts');
+    await store.client.start(counts, 5, { id });
+    const asked = ['query', id, 'count', '--module', module];
+    expect(await on(...asked)).toMatchObject({ code: 0, out: '5\n' });
+    const more = await on('query', id, 'count', '2', '--module', module, '--json');
+    expect(JSON.parse(more.out)).toEqual({ answer: 7 });
+    const failed = await on('query', id, 'count', '-m', module, '--', '-1');
+    expect(failed).toMatchObject({ code: 4, err: expect.stringContaining('only up') });
+    expect(await on('query', id, 'cont', '-m', module)).toMatchObject({ err: expect.stringContaining("'count'") });
+    expect(await on('query', 'nobody', 'count', '-m', module)).toMatchObject({ code: 3 });
+    expect(await on('query', id, 'count')).toMatchObject({ code: 2, err: expect.stringContaining('--module') });
+  });
+});

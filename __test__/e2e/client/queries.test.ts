@@ -1,0 +1,170 @@
+// Queries: questions to the variables of an instance.
+
+import {
+  Client,
+  DeterminismError,
+  defineActivity,
+  defineOrchestration,
+  defineQuery,
+  defineUpdate,
+  InstanceNotFoundError,
+  NondeterminismError,
+  NotRegisteredError,
+  PayloadError,
+  Runtime,
+} from 'perdure';
+import { describe, expect, it } from 'vitest';
+
+import { SHARED_STORES, STORES } from '../../support/providers.ts';
+import { SOON, useStore } from '../../support/store.ts';
+
+const sum = defineQuery<undefined, number>('sum');
+const over = defineQuery<number, boolean>('over');
+const add = defineUpdate<number, number>('add');
+
+const same = defineActivity('same', async (_ctx, value: number) => value);
+
+/** A sum that updates add to. The event `end` ends it, and `again` lets it continue as new. */
+const total = defineOrchestration('total', function* (ctx, from: number): Generator<any, number, any> {
+  let value = from;
+  const list = [{ value }];
+  ctx.onQuery(sum, () => value);
+  ctx.onQuery(over, (limit) => {
+    if (limit < 0) throw new RangeError('only up');
+    return value > limit;
+  });
+  ctx.onQuery('list', () => list);
+  ctx.onQuery('schedules', () => void ctx.call(same, 1));
+  ctx.onQuery('sets', () => void ctx.state.set('a', 1));
+  ctx.onQuery('waits', () => ctx.sleep('1s'));
+  ctx.onQuery('later', () => Promise.resolve(1));
+  ctx.onQuery('fiber', function* () {});
+  ctx.onQuery('unstorable', () => () => {});
+  ctx.onUpdate(add, function* (by) {
+    value += yield* ctx.call(same, by);
+    return value;
+  });
+  const { index } = yield* ctx.race(ctx.waitForEvent('end'), ctx.waitForEvent('again'));
+  yield* ctx.finishUpdates();
+  if (index === 1) yield* ctx.continueAsNew(value);
+  value += 1_000;
+  return value;
+});
+
+function register(runtime: Runtime): void {
+  runtime.register(total, same);
+}
+
+describe.each(STORES)('on $name', (kind) => {
+  const store = useStore(kind);
+
+  async function started(from = 0): Promise<string> {
+    const { id } = await store.client.start(total, from, { id: store.id('total') });
+    return id;
+  }
+
+  async function outcome(call: Promise<unknown>): Promise<unknown> {
+    return call.then(
+      (value) => value,
+      (error: Error) => error,
+    );
+  }
+
+  it('a query is answered by the variables, as they are after each answered update', async () => {
+    await store.start(register);
+    const id = await started(5);
+    expect(await store.client.query(id, sum)).toBe(5);
+    for (let by = 1; by <= 5; by += 1) {
+      const answer = await store.client.update(id, add, by);
+      expect(await store.client.query(id, sum)).toBe(answer);
+    }
+    const handle = store.client.handle(total, id);
+    expect([await handle.query(over, 19), await handle.query(over, 20)]).toEqual([true, false]);
+  });
+
+  it('an instance that has ended, or continued as new, answers', async () => {
+    await store.start(register);
+    const id = await started(5);
+    await store.client.update(id, add, 1);
+    await store.client.raiseEvent(id, 'again');
+    expect(await store.client.update(id, add, 1)).toBe(7);
+    expect(await store.client.query(id, sum)).toBe(7);
+    await store.client.raiseEvent(id, 'end');
+    await store.client.waitForOrchestration(id, SOON);
+    expect(await store.client.query(id, sum)).toBe(1_007);
+  });
+
+  it('a query writes nothing', async () => {
+    await store.start(register);
+    const id = await started();
+    await store.client.update(id, add, 1);
+    const before = await Promise.all([store.client.getHistory(id), store.client.getStatus(id)]);
+    for (const name of ['sum', 'schedules', 'sets', 'waits', 'fiber']) await outcome(store.client.query(id, name));
+    expect(await Promise.all([store.client.getHistory(id), store.client.getStatus(id)])).toEqual(before);
+    expect(await store.client.update(id, add, 1)).toBe(2);
+  });
+
+  it('a query that acts, fails or answers later is refused', async () => {
+    await store.start(register);
+    const id = await started();
+    for (const name of ['schedules', 'sets', 'waits']) {
+      const error = await outcome(store.client.query(id, name));
+      expect(error).toBeInstanceOf(DeterminismError);
+      expect(error).toMatchObject({ message: expect.stringContaining(`in the handler of query '${name}'`) });
+    }
+    for (const name of ['later', 'fiber']) {
+      const error = await outcome(store.client.query(id, name));
+      expect(error).toMatchObject({ name: 'TypeError', message: expect.stringContaining('answers at once') });
+    }
+    expect(await outcome(store.client.query(id, 'unstorable'))).toBeInstanceOf(PayloadError);
+    const error = await outcome(store.client.query(id, over, -1));
+    expect(error).toMatchObject({ name: 'RangeError', message: 'only up' });
+  });
+
+  it('an answer is a copy', async () => {
+    await store.start(register);
+    const id = await started(1);
+    const answer = (await store.client.query(id, 'list')) as { value: number }[];
+    answer.push({ value: 2 });
+    expect(await store.client.query(id, 'list')).toEqual([{ value: 1 }]);
+  });
+
+  it('a query of an unknown name, instance or orchestration says so', async () => {
+    await store.start(register);
+    const id = await started();
+    await store.client.update(id, add, 1);
+    const unknown = await outcome(store.client.query(id, 'summ'));
+    expect(unknown).toBeInstanceOf(NotRegisteredError);
+    expect(unknown).toMatchObject({ kind: 'query', missing: 'summ', message: expect.stringContaining("'sum'") });
+    expect(await outcome(store.client.query('nobody', sum))).toBeInstanceOf(InstanceNotFoundError);
+    const other = store.id();
+    await store.client.startOrchestration(other, 'unheard of');
+    const missing = await outcome(store.client.query(other, sum));
+    expect(missing).toBeInstanceOf(NotRegisteredError);
+    expect(missing).toMatchObject({ kind: 'orchestration', missing: 'unheard of' });
+  });
+
+  it('code that no longer fits the history says so', async () => {
+    await store.start(register);
+    const id = await started();
+    await store.client.update(id, add, 1);
+    const changed = defineOrchestration('total', function* (ctx) {
+      ctx.onQuery(sum, () => 1);
+      yield* ctx.sleep('1h');
+      return 1;
+    });
+    store.runtime().register(changed);
+    expect(await outcome(store.client.query(id, sum))).toBeInstanceOf(NondeterminismError);
+  });
+
+  it.runIf(SHARED_STORES.includes(kind))('a process that runs nothing answers by its code', async () => {
+    await store.start(register);
+    const id = await started(5);
+    await store.client.update(id, add, 1);
+    const provider = await store.open();
+    const client = new Client(provider);
+    expect(await outcome(client.query(id, sum))).toBeInstanceOf(NotRegisteredError);
+    new Runtime(provider).register(total);
+    expect(await client.query(id, sum)).toBe(6);
+  });
+});
