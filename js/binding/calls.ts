@@ -90,6 +90,8 @@ export interface RawLane extends Omit<TurnCalls, keyof EachStep> {
  * `instance`.
  */
 export interface RawReplay extends Omit<TurnCalls, 'suspend'> {
+  /** Appends events. Returns `false` if the code has gone beyond the history that it had. */
+  extend(events: string): boolean;
   /** Returns JSON of the mismatch that was found, as the error of a suspension; `null` if there was none. */
   mismatch(source: string): string | null;
 }

@@ -22,6 +22,13 @@ export class ReplayEngine extends NativeEngine {
   thrown: string | null = null;
   /** Reason why the code must not go on; `null` if it may. */
   refusal: NativeErrorData | null = null;
+  /**
+   * Appends events that were written since, for the code to go on. `events` is JSON as for {@link open}. Returns
+   * `false` if the code has gone beyond the history that it had: it must be taken through all of it again.
+   *
+   * @throws PerdureError when these events do not follow
+   */
+  readonly extend: (events: string) => boolean;
   private readonly mismatch: (source: string) => string | null;
 
   /**
@@ -38,6 +45,7 @@ export class ReplayEngine extends NativeEngine {
     const native = new addon.NativeReplay(instanceId, executionId, events, frame.numbers);
     // A replay has no store in which it could be suspended, or a turn of it be kept.
     super({ calls: turnCalls(native, { suspend: () => {}, rest: () => false }), frame }, 0, texts);
+    this.extend = guard((events: string) => native.extend(events));
     this.mismatch = (source) => native.mismatch(source);
   }
 

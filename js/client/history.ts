@@ -1,6 +1,7 @@
 // Histories for clients: as events, page by page, and as the JSON that a replay test keeps.
 
 import type { StorePort } from '../store/providers.ts';
+import type { HistoryPlace } from '../store/query-host.ts';
 import { abortSignal } from '../util/abort.ts';
 import { type OptionTable, whole } from '../util/options.ts';
 import { isRecord } from '../util/show.ts';
@@ -148,11 +149,12 @@ async function* pages(
   id: string,
   executionId: number | undefined,
   signal: AbortSignal | undefined,
+  from = 1,
 ): AsyncGenerator<PageData, void> {
   let at: { key: number | null; executionId: number | null; from: number } = {
     key: null,
     executionId: executionId ?? null,
-    from: 1,
+    from,
   };
   for (;;) {
     const reply = await port.request({ kind: 'history', id, ...at, limit: null }, null, signal);
@@ -257,17 +259,55 @@ export async function exportHistory(
     places ??= placesOf(port, id, page);
     for (const event of page.events) events.push(exportedOf(event, port.texts, places));
   }
-  const [first] = events;
-  const version = versionIn(events);
   return {
     format: 1,
     instanceId: id,
-    name: first?.name ?? '',
-    version: typeof version === 'string' ? version : '',
+    ...codeOf(events),
     executionId: execution,
     hasBegun: events.length > 1 || status?.status !== 'Pending',
     events,
   };
+}
+
+/** The end of the history of a current execution. */
+export interface HistoryTail extends HistoryPlace {
+  readonly events: readonly ExportedEvent[];
+}
+
+/**
+ * Reads the history of the current execution after a place. Returns all of it if the place is of another execution, or
+ * `null`.
+ */
+export async function historyTail(
+  port: StorePort,
+  id: string,
+  after: HistoryPlace | null,
+  signal: AbortSignal | undefined,
+): Promise<HistoryTail> {
+  // A codec decodes the values of a child by the event that scheduled it, which may be any earlier one.
+  if (after !== null && !port.texts.hasCodec) {
+    const tail = await tailFrom(after.next);
+    if (tail.key === after.key && tail.executionId === after.executionId) return tail;
+  }
+  return tailFrom(1);
+
+  async function tailFrom(from: number): Promise<HistoryTail> {
+    const events: ExportedEvent[] = [];
+    let [key, executionId] = [0, 0];
+    let places: EventPlaces | null = null;
+    for await (const page of pages(port, id, undefined, signal, from)) {
+      ({ key, executionId } = page);
+      places ??= placesOf(port, id, page);
+      for (const event of page.events) events.push(exportedOf(event, port.texts, places));
+    }
+    return { key, executionId, events, next: from + events.length };
+  }
+}
+
+/** Returns the name and the version of the orchestration of an execution; an empty version: none was chosen yet. */
+export function codeOf(events: readonly ExportedEvent[]): { readonly name: string; readonly version: string } {
+  const version = versionIn(events);
+  return { name: events[0]?.name ?? '', version: typeof version === 'string' ? version : '' };
 }
 
 /** Returns the version that an execution runs: its start records it, or else its first turn does. */

@@ -142,8 +142,9 @@ export abstract class MessageClient extends HistoryClient {
    *
    * The code is taken through the stored history of the current execution, or of the last one if the instance has
    * ended, and is asked where that history ends. So the answer is at least as new as all that was told before: answers
-   * of updates, statuses, results. It costs the reading of that history, and the time of its replay in this thread. A
-   * `Runtime` of this provider in this process must have registered the orchestration. It need not be started.
+   * of updates, statuses, results. The first query costs the replay of that history, in this thread. The code of the
+   * 100 instances that were queried last is kept, and later queries go on from there. A `Runtime` of this provider in
+   * this process must have registered the orchestration. It need not be started.
    *
    * @param query - a name, or a result of `defineQuery`, which types and checks the input and types the answer
    * @returns what the handler returned, as a copy

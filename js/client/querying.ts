@@ -3,11 +3,12 @@
 import { NotRegisteredError } from '../errors/errors.ts';
 import { queryOf } from '../orchestration/queries.ts';
 import type { StorePort } from '../store/providers.ts';
+import type { HistoryPlace, MissingCode } from '../store/query-host.ts';
 import { abortSignal } from '../util/abort.ts';
 import { checkOptions, type OptionTable } from '../util/options.ts';
 import { fromErrorPayload, fromPayload, toPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
-import { exportHistory } from './history.ts';
+import { codeOf, historyTail } from './history.ts';
 import type { Requests } from './requests.ts';
 
 /** Options of {@link Client.query}. */
@@ -32,20 +33,21 @@ export async function query(
   const { types } = port.texts;
   // The handler gets a copy, as it would from another process.
   const copy = fromPayload(toPayload(input, 'query', requests.limits, types), 'query', types);
-  const { isError, text } = await requests.query('query', id, () => replayed(port, id, name, copy, signal), name);
+  const { isError, text } = await requests.query('query', id, () => answered(port, id, name, copy, signal), name);
   if (isError) throw fromErrorPayload(text, types);
   return fromPayload(text, 'answer', types);
 }
 
-/** Answers a query by a replay of the current or last execution. */
-async function replayed(port: StorePort, id: string, query: string, input: unknown, signal: AbortSignal | undefined) {
-  const exported = await exportHistory(port, id, undefined, signal);
-  const { instanceId, executionId, name, version } = exported;
-  const execution = { instanceId, executionId, name, version, events: JSON.stringify(exported.events) };
+/** Lets a runtime of this process answer. */
+async function answered(port: StorePort, id: string, query: string, input: unknown, signal: AbortSignal | undefined) {
+  const read = (after: HistoryPlace | null) => historyTail(port, id, after, signal);
+  let missing: MissingCode | undefined;
   for (const host of port.queryHosts) {
-    const answer = host.answer(execution, query, input);
-    if (answer !== undefined) return answer;
+    const found = await host.answer(id, query, input, read);
+    if ('isError' in found) return found;
+    missing = found;
   }
+  const { name, version } = missing ?? codeOf((await read(null)).events);
   throw new NotRegisteredError(
     `no runtime of this process has registered orchestration '${name}' ${version}, whose code answers query ` +
       `'${query}' of instance '${id}': register it with a Runtime of this provider, which need not be started`,

@@ -9,15 +9,15 @@ import type { TraceFields, TraceLevel } from '../logging/fields.ts';
 import { isLogged, type LogLevel } from '../logging/logger.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import { withoutGuard } from '../orchestration/determinism.ts';
-import type { QueryHost, StoredExecution } from '../store/query-host.ts';
+import type { MissingCode, QueryHost, ReadAfter } from '../store/query-host.ts';
 import type { TestDoubles } from '../store/test-doubles.ts';
 import type { Telemetry } from '../tracing/telemetry-hooks.ts';
 import { DEFAULT_LIMITS, limitsOver, type RuntimeLimits } from '../values/limits.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
 import type { InstanceEvent, LaneHost } from './lane.ts';
+import { QueryReplays } from './query-replays.ts';
 import type { Registry } from './registry.ts';
-import { answerByReplay } from './replayed-query.ts';
 
 /** Options of a runtime that each of its threads follows. */
 export interface HostOptions {
@@ -45,6 +45,7 @@ export abstract class Host implements LaneHost, QueryHost {
   readonly isGuarded: boolean;
   readonly telemetry: Telemetry | undefined;
   workerId = '';
+  private readonly replays = new QueryReplays(this);
   private readonly registry: Registry;
   private readonly logLevel: LogLevel;
 
@@ -93,8 +94,12 @@ export abstract class Host implements LaneHost, QueryHost {
     return found === undefined || this.isGuarded ? found : withoutGuard(found);
   }
 
-  answer(execution: StoredExecution, query: string, input: unknown): QueryAnswer | undefined {
-    return answerByReplay(execution, this, query, input);
+  answer(id: string, query: string, input: unknown, read: ReadAfter): Promise<QueryAnswer | MissingCode> {
+    return this.replays.answer(id, query, input, read);
+  }
+
+  forgetReplays(): void {
+    this.replays.forget();
   }
 
   recordedOptions(

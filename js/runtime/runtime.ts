@@ -205,6 +205,7 @@ export class Runtime {
    */
   async shutdown(timeout: Duration = '5s'): Promise<void> {
     const timeoutMs = parseDuration(timeout, 'runtime.shutdown: timeout');
+    this.#host.forgetReplays();
     if (this.#state === 'stopped') return;
     this.#stopping ??= this.#shutdown(timeoutMs).finally(() => {
       this.#stopping = null;

@@ -181,6 +181,7 @@ export class StorePort {
   }
 
   private async closeOnce(): Promise<void> {
+    for (const host of this.queryHosts) host.forgetReplays();
     const { reply } = this.open({ kind: 'close' });
     this.state = 'closing';
     try {

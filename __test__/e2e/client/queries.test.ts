@@ -41,7 +41,8 @@ const total = defineOrchestration('total', function* (ctx, from: number): Genera
   ctx.onQuery('fiber', function* () {});
   ctx.onQuery('unstorable', () => () => {});
   ctx.onUpdate(add, function* (by) {
-    value += yield* ctx.call(same, by);
+    const more = yield* ctx.call(same, by);
+    value += more;
     return value;
   });
   const { index } = yield* ctx.race(ctx.waitForEvent('end'), ctx.waitForEvent('again'));
@@ -142,6 +143,56 @@ describe.each(STORES)('on $name', (kind) => {
     const missing = await outcome(store.client.query(other, sum));
     expect(missing).toBeInstanceOf(NotRegisteredError);
     expect(missing).toMatchObject({ kind: 'orchestration', missing: 'unheard of' });
+  });
+
+  it('an instance that takes the id of another one answers for itself', async () => {
+    await store.start(register);
+    const id = await started(5);
+    expect(await store.client.query(id, sum)).toBe(5);
+    for (const by of [1, 2]) await store.client.update(id, add, by);
+    await store.client.terminateInstance(id);
+    expect(await store.client.query(id, sum)).toBe(8);
+    await store.client.deleteInstance(id);
+    await store.client.start(total, 70, { id });
+    expect(await store.client.query(id, sum)).toBe(70);
+  });
+
+  it('queries of more instances than are kept, side by side, are answered by each', async () => {
+    await store.start(register);
+    const ids = await Promise.all(Array.from({ length: 130 }, (_, n) => started(n)));
+    const ask = () => Promise.all([...ids, ...ids].map((id) => store.client.query(id, sum)));
+    const from = ids.map((_, n) => n);
+    expect(await ask()).toEqual([...from, ...from]);
+    await Promise.all(ids.map((id) => store.client.update(id, add, 1)));
+    expect((await ask()).slice(0, ids.length)).toEqual(from.map((n) => n + 1));
+  });
+
+  it('queries see each update that was answered before, with others on their way', async () => {
+    await store.start(register);
+    const id = await started();
+    let answered = 0;
+    const updates = Array.from({ length: 40 }, async () => {
+      answered = Math.max(answered, await store.client.update(id, add, 1));
+      const before = answered;
+      expect(await store.client.query(id, sum)).toBeGreaterThanOrEqual(before);
+    });
+    await Promise.all(updates);
+    expect(await store.client.query(id, sum)).toBe(40);
+  });
+
+  it.runIf(SHARED_STORES.includes(kind))('the values of a codec are decoded', async () => {
+    const codec = {
+      encode: (text: string) => `~${Buffer.from(text).toString('hex')}`,
+      decode: (text: string) => Buffer.from(text.slice(1), 'hex').toString(),
+    };
+    const provider = await store.open({ codec });
+    await store.start(register, {}, provider);
+    const client = new Client(provider);
+    const { id } = await client.start(total, 5, { id: store.id('total') });
+    for (const answer of [6, 7]) {
+      expect(await client.update(id, add, 1)).toBe(answer);
+      expect(await client.query(id, sum)).toBe(answer);
+    }
   });
 
   it('code that no longer fits the history says so', async () => {

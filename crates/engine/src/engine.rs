@@ -387,12 +387,18 @@ impl Engine {
     pub fn next(&mut self, waits: impl Into<Waits>, now_ms: i64) -> Result<Step, Fault> {
         match self.next_recorded(waits)? {
             Some(step) => Ok(step),
-            None => Ok(self.live_next(now_ms)?),
+            None => {
+                if self.is_replaying() {
+                    self.go_live();
+                }
+                Ok(self.live_next(now_ms)?)
+            }
         }
     }
 
     /// Returns the next step as [`next`](Self::next) does, but from history alone; `None`: the code has been through
     /// all of it. A caller that only replays an execution stops there, before anything that is due would be delivered.
+    /// It may [append](Self::extend_history) what was written since, and go on.
     ///
     /// # Errors
     ///

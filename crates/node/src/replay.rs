@@ -67,6 +67,20 @@ impl NativeReplay {
         Ok(Self { engine, facts, frame })
     }
 
+    /// Appends events that were written since. `events` is JSON as for [`new`](Self::new). Returns false if the code
+    /// has gone beyond the history that it had: it must be taken through all of it again.
+    #[napi]
+    pub fn extend(&mut self, events: String) -> napi::Result<bool> {
+        if !self.engine.is_replaying() {
+            return Ok(false);
+        }
+        let page = records(&events).map_err(argument)?;
+        self.engine
+            .extend_history(page, true)
+            .map_err(|e| argument(e.to_string()))?;
+        Ok(true)
+    }
+
     /// Returns the description from which the generator is made. Here and below `_instance` exists so that the calls
     /// are those of a lane, which has many instances.
     #[napi]
@@ -287,11 +301,14 @@ impl NativeReplay {
     }
 }
 
+fn records(events: &str) -> Result<Vec<EventRecord>, String> {
+    let events: Vec<ExportedEvent> = serde_json::from_str(events).map_err(|e| e.to_string())?;
+    events.into_iter().map(ExportedEvent::into_record).collect()
+}
+
 /// Returns the engine at the beginning of the execution, or the problem of its history.
 fn open(instance_id: String, execution: ExecutionId, events: &str) -> Result<(Engine, Facts), String> {
-    let events: Vec<ExportedEvent> = serde_json::from_str(events).map_err(|e| e.to_string())?;
-    let history = events.into_iter().map(ExportedEvent::into_record);
-    let history: Vec<EventRecord> = history.collect::<Result<_, _>>()?;
+    let history = records(events)?;
     let first = history.first().cloned().map(EventRecord::into_event);
     let start = Start {
         execution,

@@ -152,7 +152,7 @@ impl Engine {
         }
     }
 
-    /// Returns the next step that history holds; `None`: history is at its end, and the engine is live from here on.
+    /// Returns the next step that history holds; `None`: history is at its end.
     pub(super) fn replay_next(&mut self) -> Result<Option<Step>, Mismatch> {
         self.skip_notes();
         if let Phase::Replaying(queue) = &mut self.phase {
@@ -162,10 +162,7 @@ impl Engine {
             unreachable!("only called while replaying")
         };
         match queue.front() {
-            None if queue.is_complete() => {
-                self.go_live();
-                Ok(None)
-            }
+            None if queue.is_complete() => Ok(None),
             None => Ok(Some(self.stop(StopReason::NeedHistory))),
             Some(Event::Delivery(_)) if !queue.reaches_next_wait() => Ok(Some(self.stop(StopReason::NeedHistory))),
             Some(Event::Delivery(_)) if self.turn.replayed >= self.budget.replayed.max(1) || self.turn.is_long() => {

@@ -5,8 +5,8 @@
 
 use expect_test::{Expect, expect};
 use perdure_engine::{
-    Awaited, Budget, Command, CommandEvent, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted,
-    Mailbox, Start, StateValues, Step,
+    Awaited, Budget, Command, CommandEvent, DeliveryEvent, Engine, Event, EventId, EventRecord, ExecutionId,
+    ExecutionStarted, Mailbox, Start, StateValues, Step,
 };
 
 use crate::support::script::Script;
@@ -366,8 +366,8 @@ fn a_cancel_while_replaying() {
 }
 
 /// A replay alone stops where history does: a due timer and durable sent operations wait for a live engine.
-#[test]
-fn replay_alone_stops_where_history_does() {
+/// Returns an engine whose code waits for a timer and a sent message where its history ends.
+fn at_the_end_of_history() -> (Engine, EventId, Awaited) {
     let sent = || {
         Event::Command(CommandEvent::MessageSent {
             instance: "other".into(),
@@ -414,6 +414,12 @@ fn replay_alone_stops_where_history_does() {
         mailboxes: Vec::new(),
         timers: vec![timer, message],
     };
+    (engine, timer, awaited)
+}
+
+#[test]
+fn replay_alone_stops_where_history_does() {
+    let (mut engine, _, awaited) = at_the_end_of_history();
     for _ in 0..2 {
         assert_eq!(engine.next_recorded(awaited.clone()).expect("it fits"), None);
     }
@@ -421,6 +427,19 @@ fn replay_alone_stops_where_history_does() {
         engine.next(awaited, 0).expect("it fits"),
         Step::Deliver { .. }
     ));
+}
+
+#[test]
+fn replay_goes_on_with_what_was_written_since() {
+    let (mut engine, timer, awaited) = at_the_end_of_history();
+    assert_eq!(engine.next_recorded(awaited.clone()).expect("it fits"), None);
+    assert!(engine.is_replaying());
+    let fired = Event::Delivery(DeliveryEvent::TimerFired { timer });
+    let page = vec![EventRecord::new(EventId(4), 5, fired)];
+    engine.extend_history(page, true).expect("it follows");
+    let step = engine.next_recorded(awaited.clone()).expect("it fits");
+    assert!(matches!(step, Some(Step::Deliver { time_ms: 5, .. })), "{step:?}");
+    assert_eq!(engine.next_recorded(awaited).expect("it fits"), None);
 }
 
 /// Every script of every file is checked for it: the operation whose success is announced as next is the next delivery.
