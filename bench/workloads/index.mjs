@@ -7,6 +7,7 @@
 //   roles           functions that run in processes of their own, by name; JSON in, JSON out
 //   profile         the role that `--profile` looks at, and its job
 
+import { ask } from './ask.mjs';
 import { chain } from './chain.mjs';
 import { driver } from './driver.mjs';
 import { fanOut } from './fan-out.mjs';
@@ -28,6 +29,7 @@ export const workloads = [
   latency,
   start,
   wake,
+  ask,
   fanOut,
   replay,
   flatness,
