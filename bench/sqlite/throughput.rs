@@ -175,6 +175,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         after: AfterTurn::Hold,
         tell_status: false,
         wakes: false,
+        asked: None,
         time_ms: START_MS + n as i64,
     }))
 }

@@ -49,7 +49,7 @@ pub(crate) fn answered(id: &str) -> AnsweredAsk {
     }
 }
 
-fn with_value(id: &str) -> Option<AskState> {
+pub(crate) fn with_value(id: &str) -> Option<AskState> {
     Some(AskState::Answered(answered(id).answer))
 }
 

@@ -521,6 +521,9 @@ macro_rules! behaviour {
                 needs_a_registered_worker,
                 goes_with_other_turns_in_a_batch,
                 consumes_no_stored_message,
+                may_send_the_ask_that_wakes_its_instance,
+                is_fenced_off_by_an_ask_that_is_there,
+                sends_no_ask_to_an_instance_that_is_awake,
             }
             workers {
                 are_listed_with_their_leases,

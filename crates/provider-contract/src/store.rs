@@ -531,6 +531,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         after: AfterTurn::Hold,
         tell_status: false,
         wakes: false,
+        asked: None,
         time_ms: START_MS + 1,
     }
 }

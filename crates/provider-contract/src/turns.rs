@@ -350,6 +350,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             after: AfterTurn::Hold,
             tell_status: false,
             wakes: false,
+            asked: None,
             time_ms: START_MS,
         })),
         other => panic!("started and claimed, not {other:?}"),

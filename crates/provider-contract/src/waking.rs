@@ -2,9 +2,11 @@
 
 use perdure_engine::MessageSeq;
 use perdure_provider::{
-    AcquiredInstance, AfterTurn, Epoch, InstanceKey, Outcome, ProviderErrorKind, Status, TurnCommit, WorkerId, Write,
+    AcquiredInstance, AfterTurn, AskState, Epoch, InstanceKey, Outcome, ProviderErrorKind, Status, TurnCommit,
+    WorkerId, Write,
 };
 
+use crate::asks::{answered, ask, with_value};
 use crate::continue_as_new::continued;
 use crate::store::{Handle, START_MS, Store, end, event, instance, release, scheduled, suspend, turn};
 
@@ -212,6 +214,82 @@ pub async fn consumes_no_stored_message(store: &Store) {
         consumed: vec![MessageSeq(1)],
         seen: MessageSeq(1),
         ..step(&sleeping, &worker)
+    };
+    let refused = store.try_batch(vec![Write::Turn(Box::new(turn))]).await;
+    assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);
+}
+
+/// A waking turn that sends an ask.
+fn asking(instance: &AcquiredInstance, worker: &WorkerId, ask: &str) -> TurnCommit {
+    TurnCommit {
+        asked: Some(ask.into()),
+        ..step(instance, worker)
+    }
+}
+
+/// With its answer, or without one, which a later turn gives. A refused ask leaves no event.
+pub async fn may_send_the_ask_that_wakes_its_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let mut sleeping = asleep(&store, "a", &worker).await;
+    for (ask, answers, events) in [("1", true, true), ("2", true, false), ("3", false, true)] {
+        let turn = asking(&sleeping, &worker, ask);
+        let turn = TurnCommit {
+            answers: answers.then(|| answered(ask)).into_iter().collect(),
+            events: turn.events.clone().into_iter().filter(|_| events).collect(),
+            after: AfterTurn::Release { wake_at_ms: None },
+            ..turn
+        };
+        store.commit(turn).await;
+        sleeping.epoch.0 += 1;
+        sleeping.next_event_id.0 += u64::from(events);
+    }
+    let open = Some(AskState::Open);
+    assert_eq!(
+        store.asks(["1", "2", "3"]).await,
+        [with_value("1"), with_value("2"), open]
+    );
+    assert_eq!(store.messages(sleeping.key).await.len(), 0);
+    let again = store.write(ask("1")).await;
+    assert_eq!(Some(again), with_value("1").map(|state| Outcome::Asked { state }));
+    let last = TurnCommit {
+        answers: vec![answered("3")],
+        ..step(&sleeping, &worker)
+    };
+    store.commit(last).await;
+    assert_eq!(store.asks(["3"]).await, [with_value("3")]);
+}
+
+/// The handler must not run again.
+pub async fn is_fenced_off_by_an_ask_that_is_there(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let mut sleeping = asleep(&store, "a", &worker).await;
+    let asleep_again = |turn: TurnCommit| TurnCommit {
+        after: AfterTurn::Release { wake_at_ms: None },
+        ..turn
+    };
+    let first = TurnCommit {
+        answers: vec![answered("1")],
+        ..asking(&sleeping, &worker, "1")
+    };
+    store.commit(asleep_again(first)).await;
+    sleeping.epoch.0 += 1;
+    sleeping.next_event_id = sleeping.next_event_id.next();
+    assert!(is_fenced(&store, asking(&sleeping, &worker, "1")).await);
+    assert_eq!(store.history(sleeping.key).await.len(), 2);
+    store.commit(asleep_again(asking(&sleeping, &worker, "2"))).await;
+    assert_eq!(store.asks(["1", "2"]).await, [with_value("1"), Some(AskState::Open)]);
+}
+
+/// Such a turn is a defect of its caller.
+pub async fn sends_no_ask_to_an_instance_that_is_awake(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let owned = store.owned("a", &worker).await;
+    let turn = TurnCommit {
+        asked: Some("1".into()),
+        ..turn(&owned, &worker)
     };
     let refused = store.try_batch(vec![Write::Turn(Box::new(turn))]).await;
     assert_eq!(refused.expect_err("it is refused").kind, ProviderErrorKind::Internal);

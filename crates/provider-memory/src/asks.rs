@@ -46,6 +46,16 @@ pub(crate) fn answer(tables: &mut Tables, key: InstanceKey, answers: &[AnsweredA
     }
 }
 
+/// Returns true if an instance has an ask of this id.
+pub(crate) fn has(tables: &Tables, key: InstanceKey, ask: &str) -> bool {
+    tables.asks.get(&(key, ask.to_owned())).is_some() && !is_planted(Bug::AskNotKnown)
+}
+
+/// Adds an ask without an answer.
+pub(crate) fn insert(tables: &mut Tables, key: InstanceKey, ask: &str) {
+    tables.asks.insert((key, ask.to_owned()), AskRow::default());
+}
+
 /// Removes the asks of an instance.
 pub(crate) fn remove(tables: &mut Tables, key: InstanceKey) {
     tables.asks.remove_range(of_instance(key));

@@ -59,6 +59,7 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         after: AfterTurn::Hold,
         tell_status: false,
         wakes: false,
+        asked: None,
         time_ms: NOW_MS,
     }
 }

@@ -142,6 +142,7 @@ impl Store {
             after,
             tell_status: false,
             wakes: false,
+            asked: None,
             time_ms: 2,
         };
         for execution in 1..executions {

@@ -33,6 +33,15 @@ pub(crate) fn answer(session: &Session<'_>, key: InstanceKey, answers: &[Answere
     Ok(())
 }
 
+/// Adds an ask without an answer.
+pub(crate) fn insert(session: &Session<'_>, key: InstanceKey, ask: &str) -> Result<(), Failure> {
+    session.execute(
+        "INSERT INTO asks (instance_key, id) VALUES (?1, ?2)",
+        params![key.0, ask],
+    )?;
+    Ok(())
+}
+
 /// Returns the state of each ask, or of the first of them, all at one moment.
 pub(crate) fn states(connection: &Connection, names: &[AskName]) -> Result<Vec<Option<AskState>>, Failure> {
     let moment = (names.len() > 1 && connection.is_autocommit())

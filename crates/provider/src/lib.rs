@@ -64,7 +64,8 @@
 //!   starts nothing.
 //! - **P22** An [`Ask`] is a message, and a row that lives until its receiver is deleted or replaced, or until
 //!   [`ANSWERS_KEPT`] later asks of the receiver were answered. A second ask of its id changes nothing. The answer is
-//!   written with the turn that gives it, once. An ask without an answer has ended when its receiver has.
+//!   written with the turn that gives it, once. An ask without an answer has ended when its receiver has. An ask may
+//!   come with the turn that it [wakes](TurnCommit::asked) its receiver for, and is no message of the store then.
 
 mod ask;
 mod change;

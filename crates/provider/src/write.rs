@@ -260,6 +260,9 @@ pub struct TurnCommit {
     /// True if the turn acquires its instance, which sleeps in the store (P20). `epoch` is the one after that of its
     /// last acquisition, and the turn consumes no message of the store.
     pub wakes: bool,
+    /// Id of the ask that wakes the instance, if one does (P22). It is sent by the turn, which is fenced off if the
+    /// instance has an ask of that id.
+    pub asked: Option<String>,
     /// Now, ms since 1970.
     pub time_ms: i64,
 }
@@ -287,7 +290,15 @@ impl TurnCommit {
         let answers: usize = self.answers.iter().map(AnsweredAsk::bytes).sum();
         let open_work = self.open_work.as_ref().map_or(0, String::len);
         let logs = self.logs.as_ref().map_or(0, |logs| logs.bytes());
-        after + status + state + answers + open_work + logs + events * if self.cross_instance.is_some() { 2 } else { 1 }
+        let asked = self.asked.as_ref().map_or(0, String::len);
+        asked
+            + after
+            + status
+            + state
+            + answers
+            + open_work
+            + logs
+            + events * if self.cross_instance.is_some() { 2 } else { 1 }
     }
 }
 

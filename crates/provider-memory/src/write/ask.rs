@@ -4,7 +4,7 @@ use perdure_engine::{Bug, is_planted};
 use perdure_provider::{Ask, AskName, AskState, NewMessage, Outcome, ProviderError};
 
 use super::message;
-use crate::asks::{self, AskRow};
+use crate::asks;
 use crate::error::internal;
 use crate::tables::Tables;
 
@@ -30,7 +30,7 @@ pub(super) fn known(tables: &Tables, id: &str, message: &NewMessage) -> Option<A
 pub(super) fn insert(tables: &mut Tables, id: &str, message: &NewMessage) -> Outcome {
     let outcome = message::send(tables, message);
     if let Outcome::Delivered { key, .. } = outcome {
-        tables.asks.insert((key, id.to_owned()), AskRow::default());
+        asks::insert(tables, key, id);
     }
     outcome
 }

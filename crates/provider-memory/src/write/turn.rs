@@ -79,8 +79,13 @@ fn wake(tables: &mut Tables, turn: &TurnCommit) -> bool {
             && row.epoch.0 + 1 == turn.epoch.0
             && (row.execution, row.next_event_id) == (turn.execution, turn.next_event_id)
     };
-    let can_wake = tables.instance(turn.key).is_some_and(is_asleep) && worker::is_registered(tables, &turn.worker);
+    let is_known = turn.asked.as_ref().is_some_and(|ask| asks::has(tables, turn.key, ask));
+    let can_wake =
+        tables.instance(turn.key).is_some_and(is_asleep) && worker::is_registered(tables, &turn.worker) && !is_known;
     if can_wake {
+        if let Some(ask) = &turn.asked {
+            asks::insert(tables, turn.key, ask);
+        }
         tables.edit(turn.key, |row| {
             row.owner = Some(turn.worker.clone());
             row.epoch = turn.epoch;

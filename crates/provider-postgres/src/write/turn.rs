@@ -20,6 +20,7 @@ use crate::rows::{index, integer};
 use crate::session::Session;
 use crate::statement::{columns, query};
 use crate::status;
+use crate::text::encode;
 
 /// The condition of a turn whose worker owns the instance.
 macro_rules! owned {
@@ -107,12 +108,19 @@ const WAKING: &str = moved!(
         "(NOT t.wakes AND ",
         owned!(),
         " OR t.wakes AND i.owner IS NULL AND i.status = 'Running' AND i.unread = 0 AND i.epoch = t.epoch - 1
-    AND t.owner IN (SELECT id FROM registered))"
+    AND t.owner IN (SELECT id FROM registered)
+    AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = t.key AND d.id = t.asked))"
     ),
     "registered AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($waking::text[]) FOR KEY SHARE
 ), ",
-    whole!()
+    concat!(
+        ", asked AS (
+  INSERT INTO {schema}.asks (instance_key, id)
+  SELECT t.key, t.asked FROM {t} JOIN moved ON moved.key = t.key WHERE t.asked IS NOT NULL
+)",
+        whole!()
+    )
 );
 
 /// Turns as columns.
@@ -142,6 +150,7 @@ pub(super) struct Turns<'w> {
     has_status: Vec<bool>,
     has_state: Vec<bool>,
     wakes: Vec<bool>,
+    asked: Vec<Option<Cow<'w, str>>>,
     /// Workers of the turns that wake their instances.
     waking: Vec<Cow<'w, str>>,
     wake_at: Vec<Option<i64>>,
@@ -193,6 +202,7 @@ impl<'w> Turns<'w> {
         self.has_status.push(turn.custom_status.is_some());
         self.has_state.push(!turn.state.is_empty());
         self.wakes.push(turn.wakes);
+        self.asked.push(turn.asked.as_deref().map(encode));
         if turn.wakes {
             self.waking.push(Cow::Borrowed(&turn.worker.0));
         }
@@ -240,6 +250,7 @@ impl<'w> Turns<'w> {
         has_status: Bools,
         has_state: Bools,
         wakes: Bools,
+        asked: MaybeTexts,
         wake_at: MaybeInts,
     }
 

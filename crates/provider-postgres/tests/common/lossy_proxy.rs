@@ -316,6 +316,7 @@ impl Store {
             after: AfterTurn::Hold,
             tell_status: false,
             wakes: false,
+            asked: None,
             time_ms: 2,
         }
     }

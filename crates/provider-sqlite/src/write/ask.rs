@@ -1,7 +1,6 @@
 //! A message that gets an answer (P22).
 
 use perdure_provider::{Ask, AskName, AskState, NewMessage, Outcome};
-use rusqlite::params;
 
 use super::message;
 use crate::asks;
@@ -30,10 +29,7 @@ pub(super) fn known(session: &Session<'_>, id: &str, message: &NewMessage) -> Re
 pub(super) fn insert(session: &mut Session<'_>, id: &str, message: &NewMessage) -> Result<Outcome, Failure> {
     let outcome = message::send(session, message)?;
     if let Outcome::Delivered { key, .. } = &outcome {
-        session.execute(
-            "INSERT INTO asks (instance_key, id) VALUES (?1, ?2)",
-            params![key.0, id],
-        )?;
+        asks::insert(session, *key, id)?;
     }
     Ok(outcome)
 }

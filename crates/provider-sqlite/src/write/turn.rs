@@ -77,15 +77,20 @@ fn wake(session: &Session<'_>, turn: &TurnCommit) -> Result<bool, Failure> {
         "UPDATE instances SET owner = $owner, epoch = $epoch, wake_at = NULL
          WHERE key = $key AND owner IS NULL AND status = 'Running' AND unread = 0 AND epoch = $epoch - 1
            AND execution = $execution AND next_event_id = $first
-           AND EXISTS (SELECT 1 FROM workers WHERE id = $owner)",
+           AND EXISTS (SELECT 1 FROM workers WHERE id = $owner)
+           AND NOT EXISTS (SELECT 1 FROM asks WHERE instance_key = $key AND id = $asked)",
         {
             key: turn.key.0,
             owner: &*turn.worker.0,
             epoch: integer(turn.epoch.0),
             execution: integer(turn.execution.0),
             first: integer(turn.next_event_id.0),
+            asked: turn.asked,
         }
     )?;
+    if let (1, Some(ask)) = (acquired, &turn.asked) {
+        asks::insert(session, turn.key, ask)?;
+    }
     Ok(acquired == 1)
 }
 

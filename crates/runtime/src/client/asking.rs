@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use perdure_engine::{ASKS, Mailbox, MessageBody, Payload};
-use perdure_provider::{Ask, AskName, AskState, Clock, NewMessage, Outcome, StartWithMessage, Write};
+use perdure_provider::{AskName, AskState, Clock, NewMessage, Outcome};
 
+use crate::client::sending::{Sending, Sent};
 use crate::client::store::{Reply, StartRequest, Store, unexpected};
 use crate::client::watch::{AwaitingAnswer, WaitId};
 use crate::error::RuntimeError;
@@ -51,22 +52,24 @@ impl Store {
             unread_max: Some(unread_max),
             time_ms: self.clock.now_ms(),
         };
-        let id = name.ask.clone();
-        let write = match start {
-            Some(start) => Write::StartWithMessage(Box::new(StartWithMessage {
-                start: *self.new_instance(start),
-                message,
-                ask: Some(id),
-            })),
-            None => Write::Ask(Box::new(Ask { id, message })),
-        };
-        let this = Arc::clone(self);
-        self.write(write, move |outcome| this.asked(wait, name, outcome));
+        let (this, asked) = (Arc::clone(self), name.clone());
+        self.hand_over_or_store(Sending {
+            message,
+            ask: Some(name.ask),
+            start: start.map(|start| self.new_instance(start)),
+            done: Box::new(move |sent| this.asked(wait, asked, sent)),
+        });
     }
 
     /// Follows up on an ask that was written or refused.
-    fn asked(&self, wait: WaitId, name: AskName, outcome: Result<Outcome, RuntimeError>) {
+    fn asked(&self, wait: WaitId, name: AskName, sent: Result<Sent, RuntimeError>) {
         let id = name.instance.clone();
+        let outcome = match sent {
+            // The commit of its turn has told the answer, if there is one already.
+            Ok(Sent::HandedOver) => return self.asks.set_awaiting(wait, AwaitingAnswer::Written),
+            Ok(Sent::Stored(outcome)) => Ok(outcome),
+            Err(error) => Err(error),
+        };
         let error = match outcome {
             Ok(Outcome::Delivered { owner, .. }) => {
                 self.asks.set_awaiting(wait, AwaitingAnswer::Written);

@@ -22,6 +22,8 @@ pub(crate) type Done = Box<dyn FnOnce(WakeEnd) + Send>;
 pub(crate) struct PendingWake {
     pub(crate) mailbox: Mailbox,
     payload: Payload,
+    /// Id of the ask, if the message is one.
+    pub(crate) ask: Option<String>,
     /// Receives the end; `None`: it was told.
     done: Option<Done>,
     /// Lines that the turn logged.
@@ -29,10 +31,11 @@ pub(crate) struct PendingWake {
 }
 
 impl PendingWake {
-    pub(crate) fn new(mailbox: Mailbox, payload: Payload, done: Done) -> Self {
+    pub(crate) fn new(mailbox: Mailbox, payload: Payload, ask: Option<String>, done: Done) -> Self {
         Self {
             mailbox,
             payload,
+            ask,
             done: Some(done),
             logs: Vec::new(),
         }

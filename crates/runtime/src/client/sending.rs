@@ -1,4 +1,4 @@
-//! Messages of clients.
+//! Messages and asks of clients.
 //!
 //! A message to an instance that sleeps in the store, and whose generator a worker of this process has kept, is handed
 //! to that worker. The turn that consumes it acquires the instance and is one commit (P20), so the message itself is
@@ -14,19 +14,31 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use perdure_engine::{Bug, Mailbox, MessageBody, Payload, is_planted};
-use perdure_provider::{Clock, NewInstance, NewMessage, Outcome, StartWithMessage, Write};
+use perdure_provider::{Ask, Clock, NewInstance, NewMessage, Outcome, StartWithMessage, Write};
 
 use crate::client::pending_wake::{PendingWake, WakeEnd};
 use crate::client::store::{Reply, StartRequest, Store, unexpected};
 use crate::error::RuntimeError;
 
+/// The end of a message that was sent.
+pub(crate) enum Sent {
+    /// It was handed over, and the turn that consumed it is durable.
+    HandedOver,
+    /// It went through the store.
+    Stored(Outcome),
+}
+
+/// The callback that receives the end of a message.
+pub(crate) type SentDone = Box<dyn FnOnce(Result<Sent, RuntimeError>) + Send>;
+
 /// A message on its way.
-struct Sending {
-    message: NewMessage,
+pub(crate) struct Sending {
+    pub(crate) message: NewMessage,
+    /// Id of the ask, if the message is one.
+    pub(crate) ask: Option<String>,
     /// The start of the receiver, if the message starts it.
-    start: Option<Box<NewInstance>>,
-    /// The reply to the sender.
-    reply: Reply<()>,
+    pub(crate) start: Option<Box<NewInstance>>,
+    pub(crate) done: SentDone,
 }
 
 /// The messages of this process to an instance that are on their way.
@@ -112,10 +124,12 @@ impl Store {
             unread_max: unread_max.filter(|_| !is_cancel),
             time_ms: self.clock.now_ms(),
         };
+        let done = self.message_done(&message, reply);
         self.hand_over_or_store(Sending {
             message,
+            ask: None,
             start: None,
-            reply,
+            done,
         });
     }
 
@@ -136,15 +150,17 @@ impl Store {
             unread_max: Some(unread_max),
             time_ms: start.first_event.time_ms,
         };
+        let done = self.message_done(&message, reply);
         self.hand_over_or_store(Sending {
             message,
+            ask: None,
             start: Some(start),
-            reply,
+            done,
         });
     }
 
     /// Hands a message to a worker of this process, or puts it into the store.
-    fn hand_over_or_store(self: &Arc<Self>, sending: Sending) {
+    pub(crate) fn hand_over_or_store(self: &Arc<Self>, sending: Sending) {
         let Some((sending, is_only)) = self.messages.add(sending) else {
             return;
         };
@@ -164,56 +180,72 @@ impl Store {
     /// Returns the wake by a message that is handed over.
     fn wake_by(self: &Arc<Self>, mailbox: Mailbox, payload: Payload, sending: Sending) -> PendingWake {
         let this = Arc::clone(self);
+        let ask = sending.ask.clone();
         let done = Box::new(move |end| {
             let id = sending.message.instance.clone();
             let is_given_up = matches!(end, WakeEnd::GivenUp);
             let waiting = this.messages.handed_over(&id, is_given_up);
             match end {
-                WakeEnd::Written => (sending.reply)(Ok(())),
-                WakeEnd::GivenUp if is_planted(Bug::GivenUpWakeForgotten) => (sending.reply)(Ok(())),
+                WakeEnd::Written => (sending.done)(Ok(Sent::HandedOver)),
+                WakeEnd::GivenUp if is_planted(Bug::GivenUpWakeForgotten) => (sending.done)(Ok(Sent::HandedOver)),
                 WakeEnd::GivenUp => this.store_message(sending),
-                WakeEnd::Failed(error) => (sending.reply)(Err(error.into())),
+                WakeEnd::Failed(error) => (sending.done)(Err(error.into())),
             }
             for sending in waiting {
                 this.store_message(sending);
             }
         });
-        PendingWake::new(mailbox, payload, done)
+        PendingWake::new(mailbox, payload, ask, done)
     }
 
     /// Puts a message into the store.
     fn store_message(self: &Arc<Self>, sending: Sending) {
-        let Sending { message, start, reply } = sending;
+        let Sending {
+            message,
+            ask,
+            start,
+            done,
+        } = sending;
+        let id = message.instance.clone();
+        let write = match (start, ask) {
+            (Some(start), ask) => Write::StartWithMessage(Box::new(StartWithMessage {
+                start: *start,
+                message,
+                ask,
+            })),
+            (None, Some(id)) => Write::Ask(Box::new(Ask { id, message })),
+            (None, None) => Write::Message(message),
+        };
+        let this = Arc::clone(self);
+        self.write(write, move |outcome| {
+            this.messages.written(&id);
+            done(outcome.map(Sent::Stored));
+        });
+    }
+
+    /// Returns what follows up on a message that is no ask, and replies to its sender.
+    fn message_done(self: &Arc<Self>, message: &NewMessage, reply: Reply<()>) -> SentDone {
         let (id, is_cancel) = (
             message.instance.clone(),
             matches!(message.body, MessageBody::Cancel { .. }),
         );
         let this = Arc::clone(self);
-        let write = match start {
-            Some(start) => Write::StartWithMessage(Box::new(StartWithMessage {
-                start: *start,
-                message,
-                ask: None,
-            })),
-            None => Write::Message(message),
-        };
-        self.write(write, move |outcome| {
-            this.messages.written(&id);
-            match outcome {
-                Ok(Outcome::Delivered { owner, .. }) => {
-                    this.notify_receivers(&[owner]);
-                    reply(Ok(()));
-                }
-                Ok(Outcome::Terminated { receivers, stopped, .. }) => {
-                    this.ended_from_outside(&receivers, !stopped.is_empty());
-                    reply(Ok(()));
-                }
-                Ok(Outcome::MailboxFull { max }) => reply(Err(RuntimeError::MailboxFull { id, max })),
-                Ok(Outcome::NotFound) => reply(Err(RuntimeError::InstanceNotFound { id })),
-                Ok(Outcome::Ended { .. }) if is_cancel => reply(Ok(())),
-                Ok(Outcome::Ended { status }) => reply(Err(RuntimeError::InstanceEnded { id, status })),
-                other => reply(Err(unexpected(other))),
+        Box::new(move |sent| match sent {
+            Ok(Sent::HandedOver) => reply(Ok(())),
+            Ok(Sent::Stored(Outcome::Delivered { owner, .. })) => {
+                this.notify_receivers(&[owner]);
+                reply(Ok(()));
             }
-        });
+            Ok(Sent::Stored(Outcome::Terminated { receivers, stopped, .. })) => {
+                this.ended_from_outside(&receivers, !stopped.is_empty());
+                reply(Ok(()));
+            }
+            Ok(Sent::Stored(Outcome::MailboxFull { max })) => reply(Err(RuntimeError::MailboxFull { id, max })),
+            Ok(Sent::Stored(Outcome::NotFound)) => reply(Err(RuntimeError::InstanceNotFound { id })),
+            Ok(Sent::Stored(Outcome::Ended { .. })) if is_cancel => reply(Ok(())),
+            Ok(Sent::Stored(Outcome::Ended { status })) => reply(Err(RuntimeError::InstanceEnded { id, status })),
+            Ok(Sent::Stored(other)) => reply(Err(unexpected(Ok(other)))),
+            Err(error) => reply(Err(error)),
+        })
     }
 }

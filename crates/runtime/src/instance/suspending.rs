@@ -85,6 +85,7 @@ impl Instances {
             },
             tell_status: false,
             wakes: false,
+            asked: None,
             time_ms: self.now_ms(),
         }
     }

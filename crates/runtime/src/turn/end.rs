@@ -221,9 +221,10 @@ fn prepare(
     let keep = instances.shared.options.keep_logs.as_ref();
     commit.logs = keep.and_then(|keep| core.lines.take(keep));
     let start = core.start.take();
-    let wake = core.wake.take();
-    if wake.is_some() {
+    let mut wake = core.wake.take();
+    if let Some(wake) = &mut wake {
         (commit.wakes, commit.consumed) = (true, Vec::new());
+        commit.asked = wake.ask.take();
     }
     drop(core);
     after.has_offered = !tasks.offers.is_empty();
@@ -335,6 +336,7 @@ fn commit_of(
         logs: None,
         cross_instance: None,
         wakes: false,
+        asked: None,
         // A client that started the instance here waits for its end, or is about to.
         tell_status: after.changes_status
             && (instances.shared.store.watch.awaits(&instance.id)

@@ -12,6 +12,7 @@ pub(super) fn appends(turn: &TurnCommit) -> bool {
         && turn.logs.is_none()
         && turn.state.is_empty()
         && turn.answers.is_empty()
+        && turn.asked.is_none()
 }
 
 /// Returns true if a turn of an owned instance only [appends](appends) events.
