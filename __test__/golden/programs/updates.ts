@@ -24,6 +24,9 @@ export const updates: Program = {
       free.onUpdate('fail', function* (why: string) {
         throw new TypeError(why);
       });
+      // Queries leave nothing in a history.
+      ctx.onQuery('seen', () => seen);
+      free.onQuery('count', () => seen.length);
       yield* ctx.waitForEvent('end');
       yield* ctx.finishUpdates();
       yield* free.finishUpdates();
@@ -48,6 +51,7 @@ export const updates: Program = {
     await client.update('updates', 'step', 1);
     await client.startOrchestration('updating', 'updating', 'updates');
     await stage.end('updating');
+    await client.query('updates', 'seen');
     await client.raiseEvent('updates', 'end');
     await stage.end('updates');
   },
