@@ -102,15 +102,15 @@ export abstract class MessageClient extends HistoryClient {
   }
 
   /**
-   * Sends an update to an instance as {@link update} does, and starts the instance if there is none of that id. Start
-   * and update are one commit, so of several callers one starts the instance, and the updates of all reach it. The
-   * instance stays when its validator refuses the update, or when it has no handler of that name.
+   * Sends an update to an instance as {@link Client.update} does, and starts the instance if there is none of that id.
+   * Start and update are one commit, so of several callers one starts the instance, and the updates of all reach it.
+   * The instance stays when its validator refuses the update, or when it has no handler of that name.
    *
    * A call with the `updateId` of an update that the instance has taken starts nothing, also after the instance has
    * ended.
    *
    * @param update - a name, or a result of `defineUpdate`, which types and checks the input and types the answer
-   * @param options - `start` as in {@link raiseEvent}; the others as in {@link update}
+   * @param options - `start` as in {@link Client.raiseEvent}; the others as in {@link Client.update}
    * @returns what the handler returned
    * @throws the error that the handler, or its `validate`, threw
    * @throws NotRegisteredError when the orchestration has no handler of that name at its first wait, or later
