@@ -8,8 +8,8 @@ use std::sync::Arc;
 use perdure_engine::{ASKS, Mailbox, MessageBody, Payload};
 use perdure_provider::{AskName, AskState, Clock, NewMessage, Outcome};
 
-use crate::client::sending::{Sending, Sent};
-use crate::client::store::{Reply, StartRequest, Store, unexpected};
+use crate::client::sending::{Sending, Sent, refused};
+use crate::client::store::{Reply, StartRequest, Store};
 use crate::client::watch::{AwaitingAnswer, WaitId};
 use crate::error::RuntimeError;
 
@@ -63,27 +63,20 @@ impl Store {
 
     /// Follows up on an ask that was written or refused.
     fn asked(&self, wait: WaitId, name: AskName, sent: Result<Sent, RuntimeError>) {
-        let id = name.instance.clone();
-        let outcome = match sent {
+        let error = match sent {
             // The commit of its turn has told the answer, if there is one already.
             Ok(Sent::HandedOver) => return self.asks.set_awaiting(wait, AwaitingAnswer::Written),
-            Ok(Sent::Stored(outcome)) => Ok(outcome),
-            Err(error) => Err(error),
-        };
-        let error = match outcome {
-            Ok(Outcome::Delivered { owner, .. }) => {
+            Ok(Sent::Stored(Outcome::Delivered { owner, .. })) => {
                 self.asks.set_awaiting(wait, AwaitingAnswer::Written);
                 return self.notify_receivers(&[owner]);
             }
-            Ok(Outcome::Asked { state: AskState::Open }) => {
+            Ok(Sent::Stored(Outcome::Asked { state: AskState::Open })) => {
                 self.asks.set_awaiting(wait, AwaitingAnswer::Written);
                 return self.asks.mark_changed(&name);
             }
-            Ok(Outcome::Asked { state }) => return self.asks.changed(&name, state),
-            Ok(Outcome::MailboxFull { max }) => RuntimeError::MailboxFull { id, max },
-            Ok(Outcome::NotFound) => RuntimeError::InstanceNotFound { id },
-            Ok(Outcome::Ended { status }) => RuntimeError::InstanceEnded { id, status },
-            other => unexpected(other),
+            Ok(Sent::Stored(Outcome::Asked { state })) => return self.asks.changed(&name, state),
+            Ok(Sent::Stored(outcome)) => refused(name.instance, outcome),
+            Err(error) => error,
         };
         self.asks.fail(wait, error);
     }

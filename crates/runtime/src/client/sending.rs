@@ -230,22 +230,31 @@ impl Store {
             matches!(message.body, MessageBody::Cancel { .. }),
         );
         let this = Arc::clone(self);
-        Box::new(move |sent| match sent {
-            Ok(Sent::HandedOver) => reply(Ok(())),
-            Ok(Sent::Stored(Outcome::Delivered { owner, .. })) => {
-                this.notify_receivers(&[owner]);
-                reply(Ok(()));
-            }
-            Ok(Sent::Stored(Outcome::Terminated { receivers, stopped, .. })) => {
-                this.ended_from_outside(&receivers, !stopped.is_empty());
-                reply(Ok(()));
-            }
-            Ok(Sent::Stored(Outcome::MailboxFull { max })) => reply(Err(RuntimeError::MailboxFull { id, max })),
-            Ok(Sent::Stored(Outcome::NotFound)) => reply(Err(RuntimeError::InstanceNotFound { id })),
-            Ok(Sent::Stored(Outcome::Ended { .. })) if is_cancel => reply(Ok(())),
-            Ok(Sent::Stored(Outcome::Ended { status })) => reply(Err(RuntimeError::InstanceEnded { id, status })),
-            Ok(Sent::Stored(other)) => reply(Err(unexpected(Ok(other)))),
-            Err(error) => reply(Err(error)),
+        Box::new(move |sent| {
+            reply(match sent {
+                Ok(Sent::HandedOver) => Ok(()),
+                Ok(Sent::Stored(Outcome::Delivered { owner, .. })) => {
+                    this.notify_receivers(&[owner]);
+                    Ok(())
+                }
+                Ok(Sent::Stored(Outcome::Terminated { receivers, stopped, .. })) => {
+                    this.ended_from_outside(&receivers, !stopped.is_empty());
+                    Ok(())
+                }
+                Ok(Sent::Stored(Outcome::Ended { .. })) if is_cancel => Ok(()),
+                Ok(Sent::Stored(outcome)) => Err(refused(id, outcome)),
+                Err(error) => Err(error),
+            });
         })
+    }
+}
+
+/// Returns the error for the sender of a message or an ask that the store has refused.
+pub(crate) fn refused(id: String, outcome: Outcome) -> RuntimeError {
+    match outcome {
+        Outcome::MailboxFull { max } => RuntimeError::MailboxFull { id, max },
+        Outcome::NotFound => RuntimeError::InstanceNotFound { id },
+        Outcome::Ended { status } => RuntimeError::InstanceEnded { id, status },
+        other => unexpected(Ok(other)),
     }
 }
