@@ -18,14 +18,14 @@
 //   A2. Once the function of the main fiber has ended, no more asks are offered. The main fiber settles when the
 //       handlers that it awaits have ended.
 
-import { CancelledError, NondeterminismError, NotRegisteredError } from '../errors/errors.ts';
+import { CancelledError, NondeterminismError } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
-import { isThenable } from '../util/thenable.ts';
 import { toErrorPayload, toPayload } from '../values/payload.ts';
 import { enter, leave } from './current.ts';
 import type { Fiber } from './fiber.ts';
 import { PENDING } from './future.ts';
 import { describeValue, isGenerator } from './generator.ts';
+import { atOnce, knownNames, unknownHandler } from './handlers.ts';
 import type { FiberScheduler } from './scheduler.ts';
 
 /** The payload of an ask, in the queue of asks. Part of the format. */
@@ -84,7 +84,7 @@ export class Asks {
     }
     const handler = this.handlers.get(name);
     try {
-      if (handler === undefined) throw this.unknown(name);
+      if (handler === undefined) throw unknownHandler('update', name, this.handlers);
       validate(handler, input);
     } catch (error) {
       port.refuseAsk(id, toErrorPayload(error, scheduler.types));
@@ -139,23 +139,10 @@ export class Asks {
     return { id: property(read, 'id'), name: property(read, 'name'), input: property(read, 'input') } as AskMessage;
   }
 
-  private unknown(name: string): NotRegisteredError {
-    return new NotRegisteredError(`the orchestration has no handler of update '${name}'${this.known}`, {
-      kind: 'update',
-      missing: name,
-    });
-  }
-
-  /** The names that have handlers, for an error. */
-  private get known(): string {
-    const names = [...this.handlers.keys()].map((name) => `'${name}'`).join(', ');
-    return names === '' ? '' : `; it has handlers of ${names}`;
-  }
-
   private mismatch(name: string): NondeterminismError {
     const eventId = this.scheduler.port.historyLength();
     const recorded = `the update '${name}'`;
-    const attempted = `no handler of update '${name}'${this.known}`;
+    const attempted = `no handler of update '${name}'${knownNames(this.handlers)}`;
     return new NondeterminismError(
       `the code no longer fits its history (event ${eventId}: recorded ${recorded}, attempted ${attempted})`,
       { report: { eventId, recorded, attempted } },
@@ -198,8 +185,5 @@ export class Asks {
 /** Throws what the checks of a handler throw at an input. */
 function validate({ check, validate: throwUnlessValid }: AskHandler, input: unknown): void {
   const checked = check(input);
-  if (throwUnlessValid === undefined) return;
-  const result = throwUnlessValid(checked);
-  if (!isGenerator(result) && !isThenable(result)) return;
-  throw new TypeError(`the validate of an update decides at once, and this one returned ${describeValue(result)}`);
+  if (throwUnlessValid !== undefined) atOnce(throwUnlessValid(checked), 'the validate of an update decides');
 }

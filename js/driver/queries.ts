@@ -3,12 +3,10 @@
 // A query is no message and leaves no trace. Its handler runs while all fibers wait, and outside of each of them, so no
 // method of the context works in it.
 
-import { NotRegisteredError } from '../errors/errors.ts';
-import { isThenable } from '../util/thenable.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import { toErrorPayload, toPayload } from '../values/payload.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
-import { describeValue, isGenerator } from './generator.ts';
+import { atOnce, unknownHandler } from './handlers.ts';
 
 /** The handler of a query: returns the answer, or throws. */
 export type QueryCall = (input: unknown) => unknown;
@@ -56,20 +54,7 @@ export class Queries {
 
   private read(name: string, input: unknown): unknown {
     const handler = this.handlers.get(name);
-    if (handler === undefined) throw this.unknown(name);
-    const answer = handler(input);
-    if (!isGenerator(answer) && !isThenable(answer)) return answer;
-    throw new TypeError(
-      `the handler of query '${name}' answers at once, and this one returned ${describeValue(answer)}`,
-    );
-  }
-
-  private unknown(name: string): NotRegisteredError {
-    const names = [...this.handlers.keys()].map((known) => `'${known}'`).join(', ');
-    const known = names === '' ? '' : `; it has handlers of ${names}`;
-    return new NotRegisteredError(`the orchestration has no handler of query '${name}'${known}`, {
-      kind: 'query',
-      missing: name,
-    });
+    if (handler === undefined) throw unknownHandler('query', name, this.handlers);
+    return atOnce(handler(input), `the handler of query '${name}' answers`);
   }
 }
