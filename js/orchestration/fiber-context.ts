@@ -77,10 +77,11 @@ import type { OrchestrationFacts, OrchestrationHost } from './orchestration-host
 import type { Undo } from './patterns.ts';
 import { ExecutionState, type PublishedState } from './published-state.ts';
 import { type QueryDefinition, queryHandler, queryOf } from './queries.ts';
-import { READ_STATE, READ_STATE_OPTIONS, type StateRead, StateReadFuture } from './read-state.ts';
+import { READ_STATE, type StateRead, StateReadFuture } from './read-state.ts';
 import { detachedOptions, receiverStart, SEND_OPTIONS } from './receiver-start.ts';
 import type { SendArguments } from './send-options.ts';
-import { SentUpdateFuture, UPDATE, UPDATE_OPTIONS, type UpdateRequest } from './sent-update.ts';
+import { SentUpdateFuture, UPDATE, type UpdateRequest } from './sent-update.ts';
+import { STORE_ACTIVITY_OPTIONS } from './store-activity.ts';
 import { updateHandler } from './update-handler.ts';
 import { type UpdateDefinition, type UpdateHandlerOptions, updateOf } from './updates.ts';
 
@@ -146,7 +147,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     checkName(id, 'instance id');
     if (name !== undefined) checkName(name, 'name of the value');
     const read: StateRead = name === undefined ? { id } : { id, name };
-    const issued = this.#schedule(READ_STATE, this.#payload(read, 'input'), READ_STATE_OPTIONS);
+    const issued = this.#schedule(READ_STATE, this.#payload(read, 'input'), STORE_ACTIVITY_OPTIONS);
     const future = new StateReadFuture<unknown>(scheduler, issued, id);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
@@ -362,7 +363,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     const { name, input: schema } = updateOf(given);
     if (schema !== undefined) parseSync(schema, input, 'input', `update '${name}'`);
     const request: UpdateRequest = { id, update: name, updateId: scheduler.port.randomUuid(), input };
-    const issued = this.#schedule(UPDATE, this.#payload(request, 'update'), UPDATE_OPTIONS);
+    const issued = this.#schedule(UPDATE, this.#payload(request, 'update'), STORE_ACTIVITY_OPTIONS);
     const future = new SentUpdateFuture<unknown>(scheduler, issued, request);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }

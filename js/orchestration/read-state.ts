@@ -1,13 +1,10 @@
 // The read of another instance's values: `ctx.readState`, an inline activity of Perdure's own.
 
-import { neverRetry } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
-import { recordedInline } from '../activity/activity-options.ts';
 import type { Issued } from '../driver/command.ts';
-import { InlineFuture, type SchedulerForOperations } from '../driver/operation.ts';
-import { withCallerStack } from '../driver/source.ts';
-import { InstanceNotFoundError, ProviderError } from '../errors/errors.ts';
-import { isInstance } from '../util/show.ts';
+import type { SchedulerForOperations } from '../driver/operation.ts';
+import { InstanceNotFoundError } from '../errors/errors.ts';
+import { StoreActivityFuture, storeActivity } from './store-activity.ts';
 
 /** The name of the activity in a history. Part of the format, as {@link StateRead} is. */
 export const READ_STATE = 'perdure.readState';
@@ -19,14 +16,8 @@ export interface StateRead {
   readonly name?: string;
 }
 
-/** The number of attempts of a read. The delays between them are the defaults of an activity, 102 s in all. */
-const READ_ATTEMPTS_MAX = 10;
-
-/** The options of the activity, as its schedule records them. */
-export const READ_STATE_OPTIONS = recordedInline({ retry: { maxAttempts: READ_ATTEMPTS_MAX } });
-
-/** A read. It fails with the error of the read itself. */
-export class StateReadFuture<T> extends InlineFuture<T> {
+/** A read. */
+export class StateReadFuture<T> extends StoreActivityFuture<T> {
   private readonly id: string;
 
   constructor(scheduler: SchedulerForOperations, issued: Issued, id: string) {
@@ -37,21 +28,11 @@ export class StateReadFuture<T> extends InlineFuture<T> {
   override describe(): string {
     return `the state of instance '${this.id}'`;
   }
-
-  protected override failure(cause: Error): Error {
-    return withCallerStack(cause, undefined, this.source);
-  }
 }
 
-/** Runs one attempt. Only an error of the store that may pass is followed by another. */
-async function attempt(ctx: ActivityContext, { id, name }: StateRead): Promise<unknown> {
-  try {
-    return await (name === undefined ? valuesOf(ctx, id) : valueOf(ctx, id, name));
-  } catch (error) {
-    if (isInstance(error, ProviderError) && error.retryable) throw error;
-    throw neverRetry(error as Error);
-  }
-}
+const attempt = storeActivity((ctx, { id, name }: StateRead) =>
+  name === undefined ? valuesOf(ctx, id) : valueOf(ctx, id, name),
+);
 
 async function valuesOf({ client }: ActivityContext, id: string): Promise<Map<string, unknown>> {
   const state = await client.getState(id);
