@@ -251,14 +251,7 @@ export async function exportHistory(
   // not matter.
   const reply = await port.request({ kind: 'status', id }, null, signal);
   const status = JSON.parse(reply ?? 'null') as StatusData | null;
-  const events: ExportedEvent[] = [];
-  let execution = 0;
-  let places: EventPlaces | null = null;
-  for await (const page of pages(port, id, executionId, signal)) {
-    execution = page.executionId;
-    places ??= placesOf(port, id, page);
-    for (const event of page.events) events.push(exportedOf(event, port.texts, places));
-  }
+  const { events, executionId: execution } = await tailFrom(port, id, executionId, 1, signal);
   return {
     format: 1,
     instanceId: id,
@@ -286,22 +279,29 @@ export async function historyTail(
 ): Promise<HistoryTail> {
   // A codec decodes the values of a child by the event that scheduled it, which may be any earlier one.
   if (after !== null && !port.texts.hasCodec) {
-    const tail = await tailFrom(after.next);
+    const tail = await tailFrom(port, id, undefined, after.next, signal);
     if (tail.key === after.key && tail.executionId === after.executionId) return tail;
   }
-  return tailFrom(1);
+  return tailFrom(port, id, undefined, 1, signal);
+}
 
-  async function tailFrom(from: number): Promise<HistoryTail> {
-    const events: ExportedEvent[] = [];
-    let [key, executionId] = [0, 0];
-    let places: EventPlaces | null = null;
-    for await (const page of pages(port, id, undefined, signal, from)) {
-      ({ key, executionId } = page);
-      places ??= placesOf(port, id, page);
-      for (const event of page.events) events.push(exportedOf(event, port.texts, places));
-    }
-    return { key, executionId, events, next: from + events.length };
+/** Reads the history of an execution from an event on, all in memory. */
+async function tailFrom(
+  port: StorePort,
+  id: string,
+  execution: number | undefined,
+  from: number,
+  signal: AbortSignal | undefined,
+): Promise<HistoryTail> {
+  const events: ExportedEvent[] = [];
+  let [key, executionId] = [0, 0];
+  let places: EventPlaces | null = null;
+  for await (const page of pages(port, id, execution, signal, from)) {
+    ({ key, executionId } = page);
+    places ??= placesOf(port, id, page);
+    for (const event of page.events) events.push(exportedOf(event, port.texts, places));
   }
+  return { key, executionId, events, next: from + events.length };
 }
 
 /** Returns the name and the version of the orchestration of an execution; an empty version: none was chosen yet. */

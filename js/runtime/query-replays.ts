@@ -9,17 +9,16 @@
 //   Q1. An answer is at least as new as the store was when its query began. A code that is kept only moves forward.
 //   Q2. Nothing is written or sent, no activity runs, and no line is logged.
 
-import { recordedOptions } from '../activity/activity-options.ts';
 import { ReplayEngine } from '../binding/replay-engine.ts';
 import type { QueryAnswer } from '../driver/queries.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
-import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
 import type { HistoryPlace, MissingCode, ReadAfter, ReadHistory } from '../store/query-host.ts';
 import { fromNative } from '../values/error-data.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import { StoredTexts } from '../values/stored-text.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
 import { Instance } from './instance.ts';
+import { replayHost, replayTurn } from './replay-turn.ts';
 
 /** Most instances whose code is kept for further queries, the last used ones. */
 const KEPT_MAX = 100;
@@ -80,19 +79,13 @@ export class QueryReplays {
   /** Takes code through a history from its first event on. */
   private begin(id: string, { key, executionId, next, events }: ReadHistory): Kept | MissingCode {
     this.drop(id);
-    const { limits, types, sourceStacks } = this.services;
-    const engine = ReplayEngine.open(id, executionId, JSON.stringify(events), new StoredTexts().withTypes(types));
+    const texts = new StoredTexts().withTypes(this.services.types);
+    const engine = ReplayEngine.open(id, executionId, JSON.stringify(events), texts);
     const description = engine.describe();
     const { name, version } = description;
     const orchestration = this.services.orchestration(name, version);
     if (orchestration === undefined) return { name, version };
-    const instance = new Instance(engine, description, orchestration, {
-      // The options of an activity are taken from history.
-      recordedOptions: (_, called, defined) => recordedOptions(defined, called),
-      sourceStacks,
-      limits,
-      types,
-    });
+    const instance = new Instance(engine, description, orchestration, replayHost(this.services));
     const kept = { key, executionId, next, engine, instance };
     this.keep(id, kept);
     this.run(id, kept);
@@ -100,16 +93,12 @@ export class QueryReplays {
   }
 
   private run(id: string, { engine, instance }: Kept): void {
-    const { isGuarded } = this.services;
-    if (isGuarded) acquireGuard();
     try {
-      instance.turn();
+      replayTurn(instance, this.services.isGuarded);
       if (engine.refusal !== null) throw fromNative(engine.refusal);
     } catch (error) {
       this.drop(id);
       throw error;
-    } finally {
-      if (isGuarded) releaseGuard();
     }
   }
 

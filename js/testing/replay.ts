@@ -3,15 +3,14 @@
 // No activity runs, nothing is written and nothing is sent. The code's commands are compared with the recorded ones,
 // and recorded results are handed to the code, up to the end of the history.
 
-import { recordedOptions } from '../activity/activity-options.ts';
 import { ReplayEngine } from '../binding/replay-engine.ts';
 import { EventPlaces } from '../client/event-places.ts';
 import type { ExportedEvent, HistoryEventKind, HistoryExport } from '../client/history.ts';
 import { NondeterminismError, NotRegisteredError, PerdureError } from '../errors/errors.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
-import { acquireGuard, releaseGuard, withoutGuard } from '../orchestration/determinism.ts';
-import type { OrchestrationHost } from '../orchestration/orchestration-host.ts';
+import { withoutGuard } from '../orchestration/determinism.ts';
 import { Instance } from '../runtime/instance.ts';
+import { replayHost, replayTurn } from '../runtime/replay-turn.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromNative } from '../values/error-data.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
@@ -138,20 +137,12 @@ function run(
 ): ReplaySteps {
   const { limits, isGuarded, texts, until = Number.POSITIVE_INFINITY, onEvent } = host;
   const steps = new ReplaySteps(engine, events, texts, new EventPlaces(instanceId, executionId), until, onEvent);
-  const orchestrationHost: OrchestrationHost = {
-    // The registered options of an activity are not known here, and need not be: its options are taken from history.
-    recordedOptions: (_, called, defined) => recordedOptions(defined, called),
-    sourceStacks: true,
-    limits,
-    types: texts.types,
-  };
-  const instance = new Instance(engine, engine.describe(), orchestration, orchestrationHost);
-  if (isGuarded) acquireGuard();
+  const services = replayHost({ sourceStacks: true, limits, types: texts.types });
+  const instance = new Instance(engine, engine.describe(), orchestration, services);
   try {
-    instance.turn();
+    replayTurn(instance, isGuarded);
   } finally {
     instance.release();
-    if (isGuarded) releaseGuard();
   }
   steps.end();
   return steps;
