@@ -15,6 +15,7 @@ import {
 } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
+import { rejection } from '../../support/async.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -64,13 +65,6 @@ describe.each(STORES)('on $name', (kind) => {
     return id;
   }
 
-  async function outcome(call: Promise<unknown>): Promise<unknown> {
-    return call.then(
-      (value) => value,
-      (error: Error) => error,
-    );
-  }
-
   it('a query is answered by the variables, as they are after each answered update', async () => {
     await store.start(register);
     const id = await started(5);
@@ -100,7 +94,8 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await started();
     await store.client.update(id, add, 1);
     const before = await Promise.all([store.client.getHistory(id), store.client.getStatus(id)]);
-    for (const name of ['sum', 'schedules', 'sets', 'waits', 'fiber']) await outcome(store.client.query(id, name));
+    const names = ['sum', 'schedules', 'sets', 'waits', 'fiber'];
+    await Promise.allSettled(names.map((name) => store.client.query(id, name)));
     expect(await Promise.all([store.client.getHistory(id), store.client.getStatus(id)])).toEqual(before);
     expect(await store.client.update(id, add, 1)).toBe(2);
   });
@@ -109,16 +104,16 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start(register);
     const id = await started();
     for (const name of ['schedules', 'sets', 'waits']) {
-      const error = await outcome(store.client.query(id, name));
+      const error = await rejection(store.client.query(id, name));
       expect(error).toBeInstanceOf(DeterminismError);
       expect(error).toMatchObject({ message: expect.stringContaining(`in the handler of query '${name}'`) });
     }
     for (const name of ['later', 'fiber']) {
-      const error = await outcome(store.client.query(id, name));
+      const error = await rejection(store.client.query(id, name));
       expect(error).toMatchObject({ name: 'TypeError', message: expect.stringContaining('answers at once') });
     }
-    expect(await outcome(store.client.query(id, 'unstorable'))).toBeInstanceOf(PayloadError);
-    const error = await outcome(store.client.query(id, over, -1));
+    expect(await rejection(store.client.query(id, 'unstorable'))).toBeInstanceOf(PayloadError);
+    const error = await rejection(store.client.query(id, over, -1));
     expect(error).toMatchObject({ name: 'RangeError', message: 'only up' });
   });
 
@@ -134,13 +129,13 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start(register);
     const id = await started();
     await store.client.update(id, add, 1);
-    const unknown = await outcome(store.client.query(id, 'summ'));
+    const unknown = await rejection(store.client.query(id, 'summ'));
     expect(unknown).toBeInstanceOf(NotRegisteredError);
     expect(unknown).toMatchObject({ kind: 'query', missing: 'summ', message: expect.stringContaining("'sum'") });
-    expect(await outcome(store.client.query('nobody', sum))).toBeInstanceOf(InstanceNotFoundError);
+    expect(await rejection(store.client.query('nobody', sum))).toBeInstanceOf(InstanceNotFoundError);
     const other = store.id();
     await store.client.startOrchestration(other, 'unheard of');
-    const missing = await outcome(store.client.query(other, sum));
+    const missing = await rejection(store.client.query(other, sum));
     expect(missing).toBeInstanceOf(NotRegisteredError);
     expect(missing).toMatchObject({ kind: 'orchestration', missing: 'unheard of' });
   });
@@ -205,7 +200,7 @@ describe.each(STORES)('on $name', (kind) => {
       return 1;
     });
     store.runtime().register(changed);
-    expect(await outcome(store.client.query(id, sum))).toBeInstanceOf(NondeterminismError);
+    expect(await rejection(store.client.query(id, sum))).toBeInstanceOf(NondeterminismError);
   });
 
   it.runIf(SHARED_STORES.includes(kind))('a process that runs nothing answers by its code', async () => {
@@ -214,7 +209,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.update(id, add, 1);
     const provider = await store.open();
     const client = new Client(provider);
-    expect(await outcome(client.query(id, sum))).toBeInstanceOf(NotRegisteredError);
+    expect(await rejection(client.query(id, sum))).toBeInstanceOf(NotRegisteredError);
     new Runtime(provider).register(total);
     expect(await client.query(id, sum)).toBe(6);
   });

@@ -15,6 +15,7 @@ import {
 } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
+import { rejection } from '../../support/async.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -75,13 +76,6 @@ describe.each(STORES)('on $name', (kind) => {
     return id;
   }
 
-  async function outcome(call: Promise<unknown>): Promise<unknown> {
-    return call.then(
-      (value) => value,
-      (error: Error) => error,
-    );
-  }
-
   it('an update resolves with what its handler returned', async () => {
     await store.start(register);
     const id = await started(100);
@@ -96,7 +90,7 @@ describe.each(STORES)('on $name', (kind) => {
   it('an update rejects with the error of its handler, and the instance goes on', async () => {
     await store.start(register);
     const id = await started();
-    const error = await outcome(store.client.update(id, fail, 'it is broken'));
+    const error = await rejection(store.client.update(id, fail, 'it is broken'));
     expect(error).toBeInstanceOf(TypeError);
     expect(error).toMatchObject({ message: 'it is broken' });
     expect(await store.client.update(id, add, 1)).toBe(1);
@@ -107,10 +101,10 @@ describe.each(STORES)('on $name', (kind) => {
     const id = await started();
     await store.client.update(id, add, 1);
     const before = await store.client.getHistory(id);
-    const error = await outcome(store.client.update(id, add, -1));
+    const error = await rejection(store.client.update(id, add, -1));
     expect(error).toBeInstanceOf(RangeError);
     expect(error).toMatchObject({ message: 'only up' });
-    const unknown = await outcome(store.client.update(id, 'ad', 1));
+    const unknown = await rejection(store.client.update(id, 'ad', 1));
     expect(unknown).toBeInstanceOf(NotRegisteredError);
     expect(unknown).toMatchObject({ kind: 'update', missing: 'ad' });
     expect(await store.client.getHistory(id)).toEqual(before);
@@ -131,13 +125,13 @@ describe.each(STORES)('on $name', (kind) => {
     await store.start(register);
     const id = store.id('total');
     const start = { definition: total, input: 100 };
-    const refused = await outcome(store.client.updateWithStart(id, add, -1, { start }));
+    const refused = await rejection(store.client.updateWithStart(id, add, -1, { start }));
     expect(refused).toMatchObject({ name: 'RangeError', message: 'only up' });
     const calls = [1, 2, 3].map((by) =>
       store.client.updateWithStart(id, add, by, { start: { ...start, input: 900 }, updateId: `add ${by}` }),
     );
     expect(Math.max(...(await Promise.all(calls)))).toBe(106);
-    const missing = await outcome(store.client.updateWithStart(id, 'ad', 1, { start }));
+    const missing = await rejection(store.client.updateWithStart(id, 'ad', 1, { start }));
     expect(missing).toBeInstanceOf(NotRegisteredError);
     await store.client.raiseEvent(id, 'end');
     expect(await store.client.handle(total, id).result({ timeout: SOON })).toBe(106);
@@ -153,7 +147,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await store.client.updateWithStart(id, add, 1, once)).toBe(6);
     expect(await store.client.getStatus(id)).toEqual(ended);
     const other = { start: { definition: total, input: 5 }, updateId: 'other' };
-    expect(await outcome(store.client.updateWithStart(id, add, 1, other))).toBeInstanceOf(RuntimeStateError);
+    expect(await rejection(store.client.updateWithStart(id, add, 1, other))).toBeInstanceOf(RuntimeStateError);
     expect(await store.client.updateWithStart(id, add, 2, { ...once, updateId: 'other' })).toBe(7);
     expect(await store.client.getStatus(id)).toMatchObject({ status: 'Running' });
   });
@@ -161,7 +155,7 @@ describe.each(STORES)('on $name', (kind) => {
   it('an update with its start waits for a worker', async () => {
     const id = store.id('total');
     const start = { definition: total, input: 5 };
-    const late = await outcome(store.client.updateWithStart(id, add, 1, { start, updateId: 'a', timeout: '1ms' }));
+    const late = await rejection(store.client.updateWithStart(id, add, 1, { start, updateId: 'a', timeout: '1ms' }));
     expect(late).toBeInstanceOf(TimeoutError);
     const answer = store.client.updateWithStart(id, add, 1, { start, updateId: 'a' });
     await store.start(register);
@@ -170,24 +164,24 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('an update of an instance that is not there, or has ended, is refused', async () => {
     await store.start(register);
-    expect(await outcome(store.client.update('nobody', add, 1))).toBeInstanceOf(InstanceNotFoundError);
+    expect(await rejection(store.client.update('nobody', add, 1))).toBeInstanceOf(InstanceNotFoundError);
     const id = await started();
     await store.client.raiseEvent(id, 'end');
     await store.client.waitForOrchestration(id, SOON);
-    expect(await outcome(store.client.update(id, add, 1))).toBeInstanceOf(RuntimeStateError);
+    expect(await rejection(store.client.update(id, add, 1))).toBeInstanceOf(RuntimeStateError);
   });
 
   it('an update that the end of the instance cuts off is refused', async () => {
     await store.start(register);
     const id = await started();
-    const calls = ['1', '2'].map((updateId) => outcome(store.client.update(id, slow, undefined, { updateId })));
+    const calls = ['1', '2'].map((updateId) => rejection(store.client.update(id, slow, undefined, { updateId })));
     await store.client.update(id, add, 1);
     await store.client.terminateInstance(id);
     for (const error of await Promise.all(calls)) {
       expect(error).toBeInstanceOf(RuntimeStateError);
       expect(error).toMatchObject({ message: `instance '${id}' ended before it answered update 'slow'` });
     }
-    const again = outcome(store.client.update(id, slow, undefined, { updateId: '1' }));
+    const again = rejection(store.client.update(id, slow, undefined, { updateId: '1' }));
     expect(await again).toBeInstanceOf(RuntimeStateError);
   });
 
@@ -205,11 +199,11 @@ describe.each(STORES)('on $name', (kind) => {
   it('a wait that is given up leaves the update, whose answer a later call gets', async () => {
     await store.start(register);
     const id = await started();
-    const late = await outcome(store.client.update(id, slow, undefined, { updateId: 'a', timeout: 20 }));
+    const late = await rejection(store.client.update(id, slow, undefined, { updateId: 'a', timeout: 20 }));
     expect(late).toBeInstanceOf(TimeoutError);
     expect(late).toMatchObject({ timeoutMs: 20 });
     const controller = new AbortController();
-    const aborted = outcome(store.client.update(id, slow, undefined, { updateId: 'a', signal: controller.signal }));
+    const aborted = rejection(store.client.update(id, slow, undefined, { updateId: 'a', signal: controller.signal }));
     await store.client.update(id, add, 1);
     controller.abort(new Error('enough'));
     expect(await aborted).toMatchObject({ message: 'enough' });
@@ -261,7 +255,7 @@ describe.each(STORES)('on $name', (kind) => {
     await store.client.update(id, add, 1);
     await store.client.suspend(id);
     const call = store.client.update(id, add, 1, { updateId: 'held', timeout: SOON });
-    expect(await outcome(store.client.update(id, add, 1, { updateId: 'held', timeout: 20 }))).toBeInstanceOf(
+    expect(await rejection(store.client.update(id, add, 1, { updateId: 'held', timeout: 20 }))).toBeInstanceOf(
       TimeoutError,
     );
     await store.client.resume(id);
@@ -272,7 +266,7 @@ describe.each(STORES)('on $name', (kind) => {
     const client = new Client(store.provider, { limits: { mailboxMessages: 1 } });
     const id = await started();
     await store.client.raiseEvent(id, 'other');
-    expect(await outcome(client.update(id, add, 1))).toBeInstanceOf(LimitError);
+    expect(await rejection(client.update(id, add, 1))).toBeInstanceOf(LimitError);
   });
 
   it('an orchestration updates another one, each time once', async () => {
@@ -297,10 +291,10 @@ describe.each(STORES)('on $name', (kind) => {
     const other = new Client(await store.open());
     const id = await started();
     for (let sum = 1; sum <= 5; sum += 1) expect(await other.update(id, add, 1, { timeout: SOON })).toBe(sum);
-    const call = outcome(other.update(id, slow, undefined, { timeout: SOON }));
+    const call = rejection(other.update(id, slow, undefined, { timeout: SOON }));
     await other.update(id, add, 1);
     await store.client.terminateInstance(id);
     expect(await call).toBeInstanceOf(RuntimeStateError);
-    expect(await outcome(other.update(id, add, -1))).toBeInstanceOf(RuntimeStateError);
+    expect(await rejection(other.update(id, add, -1))).toBeInstanceOf(RuntimeStateError);
   });
 });
