@@ -20,7 +20,8 @@ fn details(error: &RuntimeError) -> Option<Value> {
         RuntimeError::InstanceExists { id }
         | RuntimeError::InstanceNotFound { id }
         | RuntimeError::ExecutionNotFound { id, .. }
-        | RuntimeError::ExecutionPruned { id, .. } => json!({ "instanceId": id }),
+        | RuntimeError::ExecutionPruned { id, .. }
+        | RuntimeError::AnswerGone { id, .. } => json!({ "instanceId": id }),
         RuntimeError::InstanceEnded { id, status }
         | RuntimeError::NotSuspended { id, status }
         | RuntimeError::NotHeld { id, status }

@@ -44,6 +44,19 @@ pub enum RuntimeError {
         /// The status in which it ended.
         status: Status,
     },
+    /// The ask of the instance is no longer there, so its answer is not known.
+    #[error(
+        "the answer of instance '{id}' to update '{ask}' is not known: the instance was deleted or replaced meanwhile, \
+         or has given its next {kept} answers"
+    )]
+    AnswerGone {
+        /// The id.
+        id: String,
+        /// The id of the ask.
+        ask: String,
+        /// The number of answers that an instance keeps.
+        kept: u64,
+    },
     /// The instance to resume is not suspended.
     #[error("instance '{id}' is not suspended, it is {status}")]
     NotSuspended {
@@ -125,6 +138,7 @@ impl RuntimeError {
             RuntimeError::TooLong { .. } => "PAYLOAD",
             RuntimeError::Limit(_) | RuntimeError::MailboxFull { .. } => "LIMIT",
             RuntimeError::InstanceEnded { .. }
+            | RuntimeError::AnswerGone { .. }
             | RuntimeError::NotSuspended { .. }
             | RuntimeError::NotHeld { .. }
             | RuntimeError::NotEnded { .. }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use perdure_engine::{ASKS, Mailbox, MessageBody, Payload};
-use perdure_provider::{AskName, AskState, Clock, NewMessage, Outcome};
+use perdure_provider::{ANSWERS_KEPT, AskName, AskState, Clock, NewMessage, Outcome};
 
 use crate::client::sending::{Sending, Sent, refused};
 use crate::client::store::{Reply, StartRequest, Store};
@@ -38,11 +38,13 @@ impl Store {
             unread_max,
             start,
         } = request;
-        let not_found = RuntimeError::InstanceNotFound {
+        let gone = RuntimeError::AnswerGone {
             id: name.instance.clone(),
+            ask: name.ask.clone(),
+            kept: ANSWERS_KEPT,
         };
         let done = Box::new(move |answer: Result<Option<AskState>, _>| {
-            reply(answer.and_then(|state| state.ok_or(not_found)));
+            reply(answer.and_then(|state| state.ok_or(gone)));
         });
         self.asks.add(wait, name.clone(), AwaitingAnswer::Unwritten, done);
         let mailbox = Mailbox::Queue(ASKS.to_owned());
