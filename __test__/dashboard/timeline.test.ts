@@ -119,6 +119,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await orders();
     const id = await waiting();
     const page = await open(at(await served(), id));
+    await page.getByRole('button', { name: /^child packing/ }).waitFor();
     const track = page.locator('.step .track').first();
     await track.hover();
     const ticks = (): Promise<string> => page.locator('.ticks').innerHTML();

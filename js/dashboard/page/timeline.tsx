@@ -1,7 +1,7 @@
 // The timeline of an execution: one named row for each step, over a time axis that can be zoomed and moved.
 
 import type { JSX, RefObject } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import type { TakeoversAnswer } from '../answers.ts';
 import type { Bars } from '../bars.ts';
@@ -144,7 +144,8 @@ function useWheel(box: RefObject<HTMLDivElement | null>, { zoom, pan, timeAt, ti
       pan(timeOf(event.deltaX));
     }
   };
-  useEffect(() => {
+  // The listener is there when the rows are: `useEffect` would add it after the next frame.
+  useLayoutEffect(() => {
     const { current: element } = box;
     const turned = (event: WheelEvent): void => latest.current(event);
     // Registered by hand, because a passive listener could not keep the page from scrolling.
