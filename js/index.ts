@@ -7,6 +7,7 @@ export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';
 export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
 export type { RegisteredNames, StoreDescription, WorkerDescription, WorkerInfo } from './client/description.ts';
+export type { EntityHandle } from './client/entities.ts';
 export type { ExecutionInfo, ExecutionList, ExecutionsOptions, ExecutionsPage } from './client/executions.ts';
 export type { InstanceFacts, MailboxFacts } from './client/facts.ts';
 export type { InstanceHandle, ResultOptions } from './client/handle.ts';
@@ -107,6 +108,13 @@ export type {
   InstanceOptions,
   TypedDetachedOptions,
 } from './orchestration/call-options.ts';
+export type {
+  CallableEntity,
+  CalledEntity,
+  EntityAnswer,
+  EntityInput,
+  EntityReading,
+} from './orchestration/called-entity.ts';
 export {
   defineOrchestration,
   type InputOf,
@@ -116,6 +124,15 @@ export {
   type OrchestrationOptions,
   type OutputOf,
 } from './orchestration/definition.ts';
+export {
+  defineEntity,
+  type EntityContext,
+  type EntityDefinition,
+  type EntityHandler,
+  type EntityHandlers,
+  type EntityOptions,
+  type EntityReads,
+} from './orchestration/entities.ts';
 export type { OrchestrationMessages } from './orchestration/message-methods.ts';
 export {
   defineEvent,

@@ -31,7 +31,8 @@ export function fixtures(): Fixture[] {
       .sort()
       .map((file) => {
         const text = readFileSync(join(FOLDER, release, file), 'utf8');
-        return { release, instanceId: file.replace(/\.json$/, ''), text, exports: JSON.parse(text) as HistoryExport[] };
+        const instanceId = decodeURIComponent(file.replace(/\.json$/, ''));
+        return { release, instanceId, text, exports: JSON.parse(text) as HistoryExport[] };
       }),
   );
 }
@@ -48,5 +49,5 @@ export function keep(instanceId: string, exports: readonly HistoryExport[]): voi
 }
 
 function pathOf(instanceId: string): string {
-  return join(FOLDER, RELEASE, `${instanceId}.json`);
+  return join(FOLDER, RELEASE, `${encodeURIComponent(instanceId)}.json`);
 }

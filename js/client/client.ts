@@ -2,6 +2,7 @@
 
 import { consoleLogger } from '../logging/logger.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
+import type { CallableEntity } from '../orchestration/called-entity.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import { Provider, type StorePort } from '../store/providers.ts';
 import { markCopy } from '../util/copy.ts';
@@ -21,6 +22,7 @@ import {
   type TypedStartOptions,
 } from './client-options.ts';
 import { EndWaits } from './end-waits.ts';
+import { type EntityHandle, entityOf } from './entities.ts';
 import { type InstanceFacts, readFacts } from './facts.ts';
 import { InstanceHandle } from './handle.ts';
 import { STATUS_OPTIONS, type StatusOptions, withInput } from './inputs.ts';
@@ -380,6 +382,30 @@ export class Client extends MessageClient {
   async cancelInstance(id: string, reason?: string): Promise<void> {
     const why = this.#requests.reasonText(id, reason, 'cancellation', 'client.cancelInstance');
     await this.#requests.command('cancel', { kind: 'cancel', id }, why);
+  }
+
+  /**
+   * Returns an entity to call: an object with a method for each handler and each read of the definition. The entity is
+   * there from its first call, and its handlers run one at a time. A call with the `updateId` of an earlier one runs
+   * nothing, and resolves with the same answer.
+   *
+   * A call of a handler resolves with its answer, or rejects with the error that it threw and with those of
+   * {@link Client.updateWithStart}. A call by `send` waits for no answer. A read runs in this process, on a copy of the
+   * stored state, at least as new as the last answer.
+   *
+   * @param definition - a result of `defineEntity`
+   * @param key - with the name of the entity and a `/` it makes the id of the instance, at most 256 characters
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const count = await client.entity(cart, 'user-7').add({ sku: 'tea' }, { timeout: '5s' });
+   * await client.entity(cart, 'user-7').send.add({ sku: 'milk' });
+   * const items = await client.entity(cart, 'user-7').items();
+   * ```
+   */
+  entity<H, R>(definition: CallableEntity<H, R>, key: string): EntityHandle<H, R> {
+    return entityOf(this, definition, key);
   }
 
   /**

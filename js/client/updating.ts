@@ -31,7 +31,7 @@ export interface UpdateWithStartOptions<R = any> extends UpdateOptions {
   start: ReceiverStart<R>;
 }
 
-const UPDATE_OPTIONS = { ...WAIT_OPTIONS, updateId: named } satisfies OptionTable;
+export const UPDATE_OPTIONS = { ...WAIT_OPTIONS, updateId: named } satisfies OptionTable;
 const UPDATE_WITH_START_OPTIONS = { ...UPDATE_OPTIONS, ...SEND_OPTIONS } satisfies OptionTable;
 
 /** The answer as the store replies with it. */
@@ -110,6 +110,14 @@ async function ask(
   return answerOf(JSON.parse(reply as string) as AnswerData, port, id, updateId, name);
 }
 
+/** The errors of updates whose instances ended before they answered. */
+const UNANSWERED = new WeakSet<Error>();
+
+/** True if the error of an update says that the instance ended before it answered. */
+export function isUnanswered(error: unknown): boolean {
+  return UNANSWERED.has(error as Error);
+}
+
 function answerOf(answer: AnswerData, port: StorePort, id: string, ask: string, name: string): unknown {
   const { texts } = port;
   switch (answer.kind) {
@@ -117,8 +125,11 @@ function answerOf(answer: AnswerData, port: StorePort, id: string, ask: string, 
       return fromPayload(texts.read(answer.text, 'answer', Place.ofAsk(id, ask, 'output')), 'answer', texts.types);
     case 'error':
       throw fromErrorPayload(texts.read(answer.text, 'error', Place.ofAsk(id, ask, 'error')), texts.types);
-    case 'ended':
-      throw new RuntimeStateError(`instance '${id}' ended before it answered update '${name}'`);
+    case 'ended': {
+      const error = new RuntimeStateError(`instance '${id}' ended before it answered update '${name}'`);
+      UNANSWERED.add(error);
+      throw error;
+    }
     default:
       return answer satisfies never;
   }

@@ -69,7 +69,19 @@ import {
   TYPED_DETACHED_OPTIONS,
   type TypedDetachedOptions,
 } from './call-options.ts';
+import type { CallableEntity, CalledEntity } from './called-entity.ts';
 import { type InputOf, isOrchestration, type OrchestrationDefinition, type OutputOf } from './definition.ts';
+import {
+  CALL_ENTITY,
+  DELETE_ENTITY,
+  EntityFuture,
+  type EntityRequest,
+  entityCaller,
+  entityId,
+  entityStart,
+  READ_ENTITY,
+} from './entity-calls.ts';
+import { CALL } from './entity-code.ts';
 import { ExecutionContext } from './execution-context.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
@@ -81,7 +93,7 @@ import { READ_STATE, type StateRead, StateReadFuture } from './read-state.ts';
 import { detachedOptions, receiverStart, SEND_OPTIONS } from './receiver-start.ts';
 import type { SendArguments } from './send-options.ts';
 import { SentUpdateFuture, UPDATE, type UpdateRequest } from './sent-update.ts';
-import { STORE_ACTIVITY_OPTIONS } from './store-activity.ts';
+import { STORE_ACTIVITY_OPTIONS, type StoreActivityFuture } from './store-activity.ts';
 import { updateHandler } from './update-handler.ts';
 import { type UpdateDefinition, type UpdateHandlerOptions, updateOf } from './updates.ts';
 
@@ -147,9 +159,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     checkName(id, 'instance id');
     if (name !== undefined) checkName(name, 'name of the value');
     const read: StateRead = name === undefined ? { id } : { id, name };
-    const issued = this.#schedule(READ_STATE, this.#payload(read, 'input'), STORE_ACTIVITY_OPTIONS);
-    const future = new StateReadFuture<unknown>(scheduler, issued, id);
-    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+    return this.#stored(READ_STATE, read, (issued) => new StateReadFuture<unknown>(scheduler, issued, id));
   }
 
   scheduleSubOrchestration<T = unknown>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
@@ -363,9 +373,27 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     const { name, input: schema } = updateOf(given);
     if (schema !== undefined) parseSync(schema, input, 'input', `update '${name}'`);
     const request: UpdateRequest = { id, update: name, updateId: scheduler.port.randomUuid(), input };
-    const issued = this.#schedule(UPDATE, this.#payload(request, 'update'), STORE_ACTIVITY_OPTIONS);
-    const future = new SentUpdateFuture<unknown>(scheduler, issued, request);
-    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+    return this.#stored(UPDATE, request, (issued) => new SentUpdateFuture<unknown>(scheduler, issued, request));
+  }
+
+  entity<H, R>(definition: CallableEntity<H, R>, key: string): CalledEntity<H, R> {
+    const scheduler = this.#scheduler;
+    scheduler.assertRunning('entity');
+    const id = entityId(definition, key, 'ctx.entity');
+    const ask = (name: string, request: Omit<EntityRequest, 'id'>): EntityFuture<unknown> => {
+      scheduler.assertRunning('entity');
+      if (id === this.instanceId && name !== READ_ENTITY)
+        throw new TypeError(`entity '${id}' cannot wait for itself: use send`);
+      const full: EntityRequest = { id, ...request };
+      return this.#stored(name, full, (issued) => new EntityFuture(scheduler, issued, name, full, [definition, key]));
+    };
+    const updateId = (): string => scheduler.port.randomUuid();
+    return entityCaller(definition, {
+      call: ({ handler, input }) => ask(CALL_ENTITY, { method: handler, input, updateId: updateId() }),
+      read: (method, input) => ask(READ_ENTITY, { method, input }),
+      delete: () => ask(DELETE_ENTITY, { updateId: updateId() }),
+      send: (call) => this.enqueueEvent(id, CALL, call, { start: entityStart(definition) }),
+    }) as CalledEntity<H, R>;
   }
 
   onUpdate(update: string | UpdateDefinition, handler: unknown, options?: UpdateHandlerOptions): void {
@@ -438,6 +466,12 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     const payload = this.#payload(input, 'input');
     const recorded = this.#host.recordedOptions(name, checked, defined);
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
+  }
+
+  /** Runs an inline activity of Perdure's own. */
+  #stored<F extends StoreActivityFuture<unknown>>(name: string, input: object, future: (issued: Issued) => F): F {
+    const made = future(this.#schedule(name, this.#payload(input, 'input'), STORE_ACTIVITY_OPTIONS));
+    return this.#keepsLine(made) ? made.askedAt(captureSource()) : made;
   }
 
   #schedule(name: string, input: string | null, options: string | null): Issued {

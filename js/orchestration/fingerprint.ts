@@ -3,10 +3,11 @@
 /** Length of a fingerprint in characters: 64 bits as hex. */
 const LENGTH = 16;
 
-/** Returns the fingerprint of a function's own text, without the functions that it calls. The fingerprint is stored. */
-export function fingerprintOf(fn: Function): string {
+/** Returns the fingerprint of functions' own texts, without the functions that they call. The fingerprint is stored. */
+export function fingerprintOf(...functions: readonly Function[]): string {
   // Not imported: `node:crypto` takes a third of the time in which Perdure is loaded, and is needed only when it is
   // used.
   const { createHash } = process.getBuiltinModule('node:crypto');
-  return createHash('sha256').update(Function.prototype.toString.call(fn)).digest('hex').slice(0, LENGTH);
+  const texts = functions.map((fn) => Function.prototype.toString.call(fn)).join('\n');
+  return createHash('sha256').update(texts).digest('hex').slice(0, LENGTH);
 }

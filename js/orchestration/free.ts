@@ -489,6 +489,16 @@ export const finishUpdates = free('finishUpdates');
 export const update = free('update');
 
 /**
+ * Returns an entity to call. Same as {@link OrchestrationContext.entity}.
+ *
+ * @example
+ * ```ts
+ * const count = yield* entity(cart, 'user-7').add({ sku: 'tea' });
+ * ```
+ */
+export const entity = free('entity');
+
+/**
  * Logs a line at level debug. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceDebug}.
  *
  * @example

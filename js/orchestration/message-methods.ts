@@ -3,6 +3,7 @@
 import type { Future } from '../driver/future.ts';
 import type { Duration } from '../util/duration.ts';
 import type { SchemaOutput, StandardSchema } from '../values/schema.ts';
+import type { CallableEntity, CalledEntity } from './called-entity.ts';
 import type { EventDefinition, MessageArguments, QueueDefinition } from './messages.ts';
 import type { QueryDefinition, QueryHandler } from './queries.ts';
 import type { SendArguments } from './send-options.ts';
@@ -245,4 +246,25 @@ export interface OrchestrationMessages {
     update: string | UpdateDefinition<I, O, any>,
     ...input: MessageArguments<NoInfer<I>>
   ): Future<O>;
+
+  /**
+   * Returns an entity to call: an object with a method for each handler and each read of the definition. Each call is
+   * one call, over any number of replays and attempts to send it. The entity is there from its first call.
+   *
+   * A call of a handler gives a future of its answer; it fails with the error that the handler threw. A call by `send`
+   * waits for no answer: its future settles when the call is durable. A read gives a future of what the function makes
+   * of the stored state, at least as new as the last answer. An entity cannot wait for itself.
+   *
+   * @param definition - a result of `defineEntity`
+   * @param key - with the name of the entity and a `/` it makes the id of the instance, at most 256 characters
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * const count = yield* ctx.entity(cart, 'user-7').add({ sku: 'tea' });
+   * yield* ctx.entity(cart, 'user-7').send.add({ sku: 'milk' });
+   * const items = yield* ctx.entity(cart, 'user-7').items();
+   * ```
+   */
+  entity<H, R>(definition: CallableEntity<H, R>, key: string): CalledEntity<H, R>;
 }

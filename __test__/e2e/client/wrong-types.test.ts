@@ -9,6 +9,7 @@ import * as perdure from 'perdure';
 import {
   Client,
   defineActivity,
+  defineEntity,
   defineOrchestration,
   type OrchestrationGenerator,
   PostgresProvider,
@@ -106,6 +107,7 @@ const noop = (): void => {};
 function* nothing(): OrchestrationGenerator<void> {}
 const activity = defineActivity('noop', noop);
 const orchestration = defineOrchestration('nothing', nothing);
+const counter = defineEntity('counter', { initial: () => 0, handlers: { *add() {} } });
 const LIMITS = ['limits'];
 
 /** Functions that need no store. */
@@ -140,6 +142,11 @@ function functions(): Record<string, Row> {
       options: 2,
     },
     defineEvent: { args: () => [name(), undefined], call: (a, b) => perdure.defineEvent(a, b) },
+    defineEntity: {
+      args: () => [name(), { initial: () => 0, handlers: { *add() {} }, reads: { sum: () => 0 } }],
+      call: (a, b) => perdure.defineEntity(a, b),
+      options: 1,
+    },
     defineQuery: { args: () => [name(), {}], call: (a, b) => perdure.defineQuery(a, b), options: 1 },
     defineUpdate: { args: () => [name(), {}], call: (a, b) => perdure.defineUpdate(a, b), options: 1 },
     defineQueue: { args: () => [name(), undefined], call: (a, b) => perdure.defineQueue(a, b) },
@@ -206,6 +213,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
       ...of('updateWithStart', ended, 'add', { secret: CANARY }, { start: { name: 'order' } }),
       options: 3,
     },
+    'Client.entity': of('entity', counter, 'key'),
     'Client.query': { ...of('query', ended, 'count', { secret: CANARY }, {}), options: 3 },
     'Client.cancelInstance': of('cancelInstance', ended, 'reason'),
     'Client.within': of('within', { query: () => {} }),

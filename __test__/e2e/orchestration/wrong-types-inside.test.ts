@@ -6,6 +6,7 @@ import {
   type ActivityContext,
   activityContext,
   defineActivity,
+  defineEntity,
   defineOrchestration,
   type OrchestrationContext,
   type OrchestrationGenerator,
@@ -20,6 +21,7 @@ import { badError, CANARY, WRONG_VALUES } from '../../support/wrong-values.ts';
 
 const noop = defineActivity('noop', () => {});
 const child = defineOrchestration('child', function* () {});
+const counter = defineEntity('counter', { initial: () => 0, handlers: { *add() {} } });
 
 /** Valid arguments of a method of the context, and the position of its options. */
 interface Inside {
@@ -46,6 +48,7 @@ const METHODS: Record<string, Inside> = {
   onQuery: { args: () => ['count', () => 1] },
   finishUpdates: { args: () => [] },
   update: { args: () => ['nobody', 'add', { secret: CANARY }] },
+  entity: { args: () => [counter, 'nobody'] },
   scheduleTimer: { args: () => ['1h'] },
   sleep: { args: () => ['1h'] },
   waitForEvent: { args: () => ['go', undefined] },

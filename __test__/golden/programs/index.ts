@@ -16,6 +16,7 @@ import type { Program } from '../stage.ts';
 import { activities, failures, retrying, retryPolicies } from './activities.ts';
 import { checked, facts, freely } from './context.ts';
 import { cancelled, terminated } from './ends-from-outside.ts';
+import { entities } from './entities.ts';
 import { again, patched, publishes, reads } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
 import { messages } from './messages.ts';
@@ -68,4 +69,5 @@ export const PROGRAMS: readonly Program[] = [
   reads,
   startedReceivers,
   updates,
+  entities,
 ];

@@ -1,0 +1,117 @@
+// The calls of an entity: its id and its start, an object with its methods, and its reads.
+
+import type { ActivityFunction } from '../activity/activity.ts';
+import type { Issued } from '../driver/command.ts';
+import { describeValue } from '../driver/generator.ts';
+import type { SchedulerForOperations } from '../driver/operation.ts';
+import { checkName } from '../util/options.ts';
+import { property } from '../util/show.ts';
+import type { CallableEntity } from './called-entity.ts';
+import { isOrchestration } from './definition.ts';
+import type { EntityCall } from './entity-code.ts';
+import type { CheckedReceiverStart } from './receiver-start.ts';
+import { StoreActivityFuture, storeActivity } from './store-activity.ts';
+
+/**
+ * Returns the id of the instance that an entity is.
+ *
+ * @param where - the call, for the error: `client.entity`
+ * @throws TypeError when the definition is none, or the key is wrong
+ */
+export function entityId(definition: CallableEntity, key: string, where: string): string {
+  if (!isOrchestration(definition) || property(definition, 'entity') === undefined)
+    throw new TypeError(`${where} takes what defineEntity returned, not ${describeValue(definition)}`);
+  checkName(key, 'entity key');
+  const id = `${definition.name}/${key}`;
+  checkName(id, 'id of the entity');
+  return id;
+}
+
+/** Returns the start that goes with each message to an entity. One that has ended begins anew. */
+export function entityStart({ name, version }: CallableEntity): CheckedReceiverStart {
+  return { name, version, input: undefined, onConflict: 'restartIfTerminal' };
+}
+
+/** The ways of a caller to reach an entity. */
+interface EntityPorts {
+  call(call: EntityCall, options: unknown): unknown;
+  send(call: EntityCall): unknown;
+  read(name: string, input: unknown): unknown;
+  delete(options: unknown): unknown;
+}
+
+/** Returns an object with a method for each handler and each read. */
+export function entityCaller({ entity }: CallableEntity, ports: EntityPorts): object {
+  const methods = (names: object, method: (name: string) => unknown) =>
+    Object.fromEntries(Object.keys(names).map((name) => [name, method(name)]));
+  const call = (handler: string) => (input?: unknown, options?: unknown) => ports.call({ handler, input }, options);
+  const send = (handler: string) => (input?: unknown) => ports.send({ handler, input });
+  const read = (name: string) => (input?: unknown) => ports.read(name, input);
+  return {
+    ...methods(entity.handlers, call),
+    ...methods(entity.reads, read),
+    send: methods(entity.handlers, send),
+    delete: (options?: unknown) => ports.delete(options),
+  };
+}
+
+/** Returns what a read gives for the stored state of an entity, or for its initial state. */
+export function readEntity(
+  { entity }: CallableEntity,
+  key: string,
+  name: string,
+  stored: { readonly value: unknown } | null,
+  input: unknown,
+): unknown {
+  const state: unknown = stored === null ? entity.initial(key) : stored.value;
+  return entity.reads[name](state, input);
+}
+
+/** The names of the inline activities of an orchestration that calls an entity. Part of the format. */
+export const CALL_ENTITY = 'perdure.callEntity';
+export const READ_ENTITY = 'perdure.readEntity';
+export const DELETE_ENTITY = 'perdure.deleteEntity';
+
+/** The input of such an activity, which a replay compares with that of the history. Part of the format. */
+export interface EntityRequest {
+  readonly id: string;
+  /** The handler or the read. Absent if the entity is deleted. */
+  readonly method?: string;
+  readonly input?: unknown;
+  /** Drawn once, so that each attempt waits for the same answer. Absent for a read. */
+  readonly updateId?: string;
+}
+
+/** The methods of an entity as a client has them. */
+type ClientMethods = Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>;
+
+/** Returns the function of such an activity. It calls the entity by the client of its attempt. */
+function attemptOf(definition: CallableEntity, key: string): ActivityFunction<EntityRequest> {
+  return storeActivity(({ client, signal }, { method, input, updateId }: EntityRequest) => {
+    const entity = client.entity(definition, key) as unknown as ClientMethods;
+    const options = { updateId, signal };
+    if (method === undefined) return entity.delete?.(options) as Promise<unknown>;
+    return (updateId === undefined ? entity[method]?.(input) : entity[method]?.(input, options)) as Promise<unknown>;
+  });
+}
+
+/** The answer of an entity. */
+export class EntityFuture<T> extends StoreActivityFuture<T> {
+  private readonly request: EntityRequest;
+
+  constructor(
+    scheduler: SchedulerForOperations,
+    issued: Issued,
+    name: string,
+    request: EntityRequest,
+    [definition, key]: readonly [CallableEntity, string],
+  ) {
+    super(scheduler, issued, name, attemptOf(definition, key));
+    this.request = request;
+  }
+
+  override describe(): string {
+    const { id, method } = this.request;
+    return method === undefined ? `the deletion of entity '${id}'` : `the answer of entity '${id}' to '${method}'`;
+  }
+}
