@@ -74,3 +74,31 @@ function batches(before, after, repeat) {
   const count = after.commitBatches - before.commitBatches;
   return { commits: count / repeat, writesPerCommit: (after.commitWrites - before.commitWrites) / count };
 }
+
+/** The time of each call of `work`, one after the other, ms. */
+export async function timed(count, work) {
+  const times = [];
+  for (let n = 0; n < count; n += 1) {
+    const began = performance.now();
+    await work(n);
+    times.push(performance.now() - began);
+  }
+  return times;
+}
+
+/** Throws unless an answer is the expected one. */
+export function assertIs(answer, expected) {
+  if (answer !== expected) throw new Error(`the answer is ${answer} instead of ${expected}`);
+}
+
+/**
+ * The time of each instance of `chain` with one step, from its start to its result, one after the other, ms.
+ *
+ * @returns {Promise<number[]>}
+ */
+export function startTimes(client, prefix, count) {
+  return timed(count, async (n) => {
+    await client.startOrchestration(`${prefix}-${n}`, 'chain', 1);
+    assertCompleted(await client.waitForOrchestration(`${prefix}-${n}`), 1);
+  });
+}

@@ -1,6 +1,6 @@
 // Updates and queries: the time from the request to the answer.
 
-import { assertCompleted, withRuntime } from '../lib/session.mjs';
+import { assertIs, startTimes, timed, withRuntime } from '../lib/session.mjs';
 import { median, quantile } from '../lib/stats.mjs';
 import { registerChain } from './chain.mjs';
 
@@ -49,9 +49,9 @@ export const ask = {
   roles: {
     measure: ({ place, asks = ASKS }) =>
       withRuntime(place, register, async (client) => {
-        await starts(client, 'before', ASKS);
+        await startTimes(client, 'before', ASKS);
         await updates(client, 'before', ASKS);
-        const start = await starts(client, 'run', ASKS);
+        const start = median(await startTimes(client, 'run', ASKS));
         const update = await updates(client, 'run', asks);
         return { start, update, query: await queries(client), perSecond: await atOnce(client) };
       }),
@@ -70,16 +70,6 @@ function register(runtime) {
     });
     yield* ctx.waitForEvent('end');
   });
-}
-
-/** The p50 from the start of an instance to its result, ms. */
-async function starts(client, prefix, count) {
-  return median(
-    await timed(count, async (n) => {
-      await client.startOrchestration(`${prefix}-${n}`, 'chain', 1);
-      assertCompleted(await client.waitForOrchestration(`${prefix}-${n}`), 1);
-    }),
-  );
 }
 
 async function updates(client, prefix, count) {
@@ -130,19 +120,4 @@ async function atOnce(client) {
 async function summing(client, id) {
   await client.startOrchestration(id, 'sums');
   return id;
-}
-
-/** The time of each call of `work`, one after the other, ms. */
-async function timed(count, work) {
-  const times = [];
-  for (let n = 0; n < count; n += 1) {
-    const began = performance.now();
-    await work(n);
-    times.push(performance.now() - began);
-  }
-  return times;
-}
-
-function assertIs(answer, expected) {
-  if (answer !== expected) throw new Error(`the answer is ${answer} instead of ${expected}`);
 }

@@ -10,6 +10,7 @@
 import { ask } from './ask.mjs';
 import { chain } from './chain.mjs';
 import { driver } from './driver.mjs';
+import { entities } from './entities.mjs';
 import { fanOut } from './fan-out.mjs';
 import { flatness } from './flatness.mjs';
 import { hello } from './hello.mjs';
@@ -30,6 +31,7 @@ export const workloads = [
   start,
   wake,
   ask,
+  entities,
   fanOut,
   replay,
   flatness,

@@ -1,7 +1,7 @@
 // The frame around every view, and the sign-in.
 
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 
 import type { AboutAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
@@ -20,7 +20,7 @@ export function App(): JSX.Element {
   const route = useRoute();
   const { answer: about, error, reload } = useAnswer<AboutAnswer>('about');
   const [isSignedOut, setSignedOut] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const signedOut = (): void => setSignedOut(true);
     addEventListener('signedout', signedOut);
     return () => removeEventListener('signedout', signedOut);

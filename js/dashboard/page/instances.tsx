@@ -1,7 +1,7 @@
 // The list of instances: filters, and pages that stay stable while instances are started or deleted.
 
 import type { JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { InstanceRow, InstancesAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
@@ -108,7 +108,7 @@ function isoOf(local: string): string {
 
 function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter): void }): JSX.Element {
   const search = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const typed = (event: KeyboardEvent): void => {
       if (event.key !== '/' || event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement)
         return;

@@ -29,6 +29,8 @@ macro_rules! owned {
     };
 }
 
+/// A statement that moves instances on. With `IS TRUE` the keys of the moved ones are hashed. A join would compare each
+/// pair, because the planner expects one row.
 macro_rules! moved {
     ($fence:expr, $before:literal, $more:expr) => {
         concat!(
@@ -117,7 +119,7 @@ const WAKING: &str = moved!(
     concat!(
         ", asked AS (
   INSERT INTO {schema}.asks (instance_key, id)
-  SELECT t.key, t.asked FROM {t} JOIN moved ON moved.key = t.key WHERE t.asked IS NOT NULL
+  SELECT t.key, t.asked FROM {t} WHERE t.asked IS NOT NULL AND (t.key IN (SELECT key FROM moved)) IS TRUE
 )",
         whole!()
     )
