@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { memory, quiet } from '../lib/cost.mjs';
+import { quiet } from '../lib/cost.mjs';
 import { assertIs, inWaves, startTimes, timed, withRuntime } from '../lib/session.mjs';
 import { median, quantile } from '../lib/stats.mjs';
 import { registerChain } from './chain.mjs';
@@ -15,7 +15,7 @@ const IDLE = 10_000;
 const WAVE = 250;
 /** As for the workload `idle`, ms. */
 const SETTLE_MS = 20_000;
-const QUIET_MS = 10_000;
+const QUIET_MS = 20_000;
 
 export const entities = {
   name: 'entities',
@@ -45,18 +45,17 @@ export const entities = {
       better: 'lower',
       of: 'perdure',
       atLeast: 1,
-      note: ({ kb }) => `${kb.toFixed(2)} KB each, ${SETTLE_MS / 1_000} s after their calls.`,
     },
   ],
 
   async round(round) {
     const { start, call, perSecond } = await round.child('measure', { place: round.place() });
-    const { percent, kb } = await round.child('idle', { place: round.placeApart() });
+    const { percent } = await round.child('idle', { place: round.placeApart() });
     const { p50, ...notes } = call;
     return {
       'entity call': { floor: start, perdure: p50, notes },
       'entity calls at once': { perdure: perSecond },
-      'idle entities': { perdure: percent, notes: { kb } },
+      'idle entities': { perdure: percent },
     };
   },
 
@@ -73,12 +72,9 @@ export const entities = {
 
     idle: ({ place }) =>
       withCounters(place, async (client, counter) => {
-        await callAll(client, counter, 'warm');
-        const before = memory();
-        await callAll(client, counter, 'idle');
+        await inWaves(IDLE, WAVE, async (n) => assertIs(await client.entity(counter, `idle-${n}`).add(1), 1));
         await sleep(SETTLE_MS);
-        const { percent } = await quiet(QUIET_MS);
-        return { percent, kb: (memory().rss - before.rss) / IDLE };
+        return quiet(QUIET_MS);
       }),
   },
   profile: { role: 'measure', job: { calls: 30 * CALLS } },
@@ -123,8 +119,4 @@ async function atOnce(client, counter, prefix) {
     ),
   );
   return (KEYS * EACH * 1_000) / ms;
-}
-
-function callAll(client, counter, prefix) {
-  return inWaves(IDLE, WAVE, async (n) => assertIs(await client.entity(counter, `${prefix}-${n}`).add(1), 1));
 }
