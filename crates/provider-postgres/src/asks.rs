@@ -61,7 +61,8 @@ pub(crate) async fn answer(session: &Session<'_>, turns: &[(InstanceKey, &[Answe
     Ok(())
 }
 
-const fn outcome(answer: &Answer) -> &'static str {
+/// Returns the name of an answer's kind, as it is stored.
+pub(crate) const fn outcome(answer: &Answer) -> &'static str {
     match answer {
         Answer::Value(_) => "Value",
         Answer::Error(_) => "Error",

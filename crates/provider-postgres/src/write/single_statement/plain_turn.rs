@@ -2,22 +2,20 @@
 
 use perdure_provider::{AfterTurn, TurnCommit};
 
-/// Returns true if a turn appends events, and changes nothing of others and no messages, heartbeats, values of the
-/// state, answers and logged lines of its instance.
+/// Returns true if a turn appends events, and changes nothing of others and no messages, heartbeats and logged lines of
+/// its instance.
 pub(super) fn appends(turn: &TurnCommit) -> bool {
     !turn.events.is_empty()
         && turn.consumed.is_empty()
         && turn.heartbeats_over.is_empty()
         && turn.cross_instance.is_none()
         && turn.logs.is_none()
-        && turn.state.is_empty()
-        && turn.answers.is_empty()
-        && turn.asked.is_none()
 }
 
-/// Returns true if a turn of an owned instance only [appends](appends) events.
+/// Returns true if a turn of an owned instance only [appends](appends) events, and changes no values of the state and
+/// no answers.
 pub(super) fn only_appends(turn: &TurnCommit) -> bool {
-    !turn.wakes && appends(turn)
+    !turn.wakes && appends(turn) && turn.state.is_empty() && turn.answers.is_empty()
 }
 
 /// Returns true if a turn only appends events, and its worker keeps the instance.

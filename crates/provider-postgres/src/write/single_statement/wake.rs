@@ -1,12 +1,16 @@
-//! One turn that wakes its instance (P20), unless other instances have to hear of its end.
+//! One turn that wakes its instance (P20), unless other instances have to hear of its end. It may take an ask, answer it,
+//! and set one value of the state: so a call of an entity is one statement.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use perdure_provider::{AfterTurn, InstanceStatus, Outcome, SqlBuilder, TurnCommit};
+use perdure_engine::{AnsweredAsk, StateChange};
+use perdure_provider::{ANSWERS_KEPT, AfterTurn, InstanceStatus, Outcome, SqlBuilder, TurnCommit};
 
 use super::plain_turn::appends;
 use super::turn::{STATUS_COLUMNS, status_after};
 use super::values::{self, EVENTS_MAX, Stored};
+use crate::asks;
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::marks::{self, Mark};
@@ -14,37 +18,120 @@ use crate::params::P;
 use crate::rows::integer;
 use crate::statement::params;
 use crate::status;
+use crate::text::encode;
 use crate::write::next_state::{NextState, custom_status};
 
-/// One statement for each number of events. The worker is locked against its removal, and has to be registered. The
+/// One statement for each [`Shape`]. The worker is locked against its removal, and has to be registered. The
 /// mark is left only if the instance is acquired. An instance that ends here has no parent that would have to be told.
-static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| (1..=EVENTS_MAX).map(statement).collect());
+static WRITTEN: LazyLock<Vec<String>> = LazyLock::new(|| Shape::all().map(Shape::statement).collect());
 
-fn statement(events: usize) -> String {
-    let (marked, rows) = (marks::leaving("FROM moved"), values::rows(events));
-    let sql = format!(
-        "WITH registered AS MATERIALIZED (
+/// The properties of a turn that decide the text of its statement.
+#[derive(Clone, Copy)]
+struct Shape {
+    events: usize,
+    /// True if it takes an ask.
+    asks: bool,
+    /// True if it sets a value of the state.
+    sets: bool,
+}
+
+/// The parameters of an ask, and those of a value of the state.
+const ASK_PARAMS: [&str; 4] = ["asked", "outcome", "answer", "kept"];
+const STATE_PARAMS: [&str; 2] = ["state_name", "state_value"];
+
+/// The ask is in no row yet. Its answer, if it has one, is the next one of the instance.
+const ASKED: &str = ", asked AS (
+  INSERT INTO {schema}.asks (instance_key, id, outcome, answer, number)
+  SELECT key, $asked, $outcome, $answer, CASE WHEN $outcome IS NOT NULL
+    THEN coalesce((SELECT max(number) FROM {schema}.asks WHERE instance_key = $key), 0) + 1 END
+  FROM moved RETURNING number
+), dropped AS (
+  DELETE FROM {schema}.asks d USING asked WHERE d.instance_key = $key AND d.number <= asked.number - $kept
+)";
+
+const SET: &str = ", changed AS (
+  INSERT INTO {schema}.state (instance_key, name, value, version)
+  SELECT key, $state_name, $state_value, state_version FROM moved
+  ON CONFLICT (instance_key, name) DO UPDATE SET value = excluded.value, version = excluded.version
+)";
+
+impl Shape {
+    fn of(turn: &TurnCommit) -> Option<Self> {
+        let goes_on = !matches!(turn.after, AfterTurn::ContinueAsNew(_) | AfterTurn::Suspend { .. });
+        let answers_its_own = turn
+            .answers
+            .iter()
+            .all(|answered| turn.asked.as_ref() == Some(&answered.ask));
+        let sets = match &turn.state[..] {
+            [] => false,
+            [StateChange::Set { .. }] => true,
+            _ => return None,
+        };
+        let fits = turn.wakes && goes_on && appends(turn) && turn.events.len() <= EVENTS_MAX;
+        (fits && answers_its_own && turn.answers.len() <= 1).then_some(Self {
+            events: turn.events.len(),
+            asks: turn.asked.is_some(),
+            sets,
+        })
+    }
+
+    /// Yields all shapes, in the order of their places.
+    fn all() -> impl Iterator<Item = Self> {
+        (1..=EVENTS_MAX).flat_map(|events| {
+            [(false, false), (false, true), (true, false), (true, true)].map(|(asks, sets)| Self { events, asks, sets })
+        })
+    }
+
+    fn place(self) -> usize {
+        4 * (self.events - 1) + 2 * usize::from(self.asks) + usize::from(self.sets)
+    }
+
+    fn statement(self) -> String {
+        let Self { events, asks, sets } = self;
+        let (marked, rows) = (marks::leaving("FROM moved"), values::rows(events));
+        let (unknown, asked) = if asks {
+            let unknown = "
+    AND NOT EXISTS (SELECT FROM {schema}.asks WHERE instance_key = $key AND id = $asked)";
+            (unknown, ASKED)
+        } else {
+            ("", "")
+        };
+        let (raised, changed) = if sets {
+            ("state_version = state_version + 1,", SET)
+        } else {
+            ("", "")
+        };
+        let sql = format!(
+            "WITH registered AS MATERIALIZED (
   SELECT id FROM {{schema}}.workers WHERE id = $owner FOR KEY SHARE
 ), moved AS (
   UPDATE {{schema}}.instances SET epoch = $epoch, next_event_id = $next, turns = turns + 1, updated_at = $time,
     status = $status, owner = CASE WHEN $keeps THEN $owner END, wake_at = $wake_at, suspicion = 0, probation = 0,
-    report = NULL, mismatched_code = NULL, open_work = $open_work,
+    report = NULL, mismatched_code = NULL, open_work = $open_work, {raised}
     custom_status = CASE WHEN $has_custom_status THEN $custom_status ELSE custom_status END,
     custom_status_version = custom_status_version + $has_custom_status::int,
     completed_at = CASE WHEN $ends THEN $time END
   WHERE key = $key AND owner IS NULL AND status = 'Running' AND unread = 0 AND epoch = $epoch - 1
     AND execution = $execution AND next_event_id = $first AND (parent_key IS NULL OR NOT $ends)
-    AND EXISTS (SELECT FROM registered)
+    AND EXISTS (SELECT FROM registered){unknown}
   RETURNING {STATUS_COLUMNS}key, execution
 ), marked AS (
   {marked}
 ), appended AS (
   INSERT INTO {{schema}}.history (instance_key, execution, event_id, time, kind, ref_id, name, payload, meta)
   SELECT moved.key, moved.execution, e.* FROM moved CROSS JOIN (VALUES {rows}) AS e
-)
+){asked}{changed}
 SELECT {STATUS_COLUMNS}key FROM moved"
-    );
-    values::add_params(SqlBuilder::new('$', &sql).params(Params::NAMES), events).build()
+        );
+        let statement = SqlBuilder::new('$', &sql).params(Params::NAMES);
+        let statement = if asks { statement.params(&ASK_PARAMS) } else { statement };
+        let statement = if sets {
+            statement.params(&STATE_PARAMS)
+        } else {
+            statement
+        };
+        values::add_params(statement, events).build()
+    }
 }
 
 params! {
@@ -56,19 +143,23 @@ params! {
 }
 
 /// A turn that is written by one statement.
-pub(crate) struct Wake<'w>(&'w TurnCommit);
+pub(crate) struct Wake<'w>(&'w TurnCommit, Shape);
 
 impl<'w> Wake<'w> {
     pub(super) fn of(turn: &'w TurnCommit) -> Option<Self> {
-        let goes_on = !matches!(turn.after, AfterTurn::ContinueAsNew(_) | AfterTurn::Suspend { .. });
-        (turn.wakes && goes_on && appends(turn) && turn.events.len() <= EVENTS_MAX).then_some(Self(turn))
+        Shape::of(turn).map(|shape| Self(turn, shape))
     }
 
     /// See [`Marked::write`](super::Marked::write).
     pub(super) async fn write(&self, connection: &Connection, mark: &Mark) -> Result<Option<Outcome>, Failure> {
-        let turn = self.0;
+        let Self(turn, shape) = *self;
         let next = NextState::of(turn)?;
         let custom_status = custom_status(turn);
+        let asked = turn.asked.as_deref().map(|ask| Asked::of(ask, turn.answers.first()));
+        let set = turn
+            .state
+            .first()
+            .map(|set| (encode(set.name()), set.value().map(encode)));
         let events: Vec<Stored<'_>> = turn.events.iter().map(Stored::of).collect();
         let params = Params {
             key: P::Int(turn.key.0),
@@ -88,8 +179,15 @@ impl<'w> Wake<'w> {
             mark_slot: P::Text(&mark.slot),
             mark_number: P::Int(mark.number),
         };
-        let params: Vec<P<'_>> = params.values().chain(events.iter().flat_map(Stored::params)).collect();
-        let rows = connection.query(&WRITTEN[events.len() - 1], &params).await?;
+        let params: Vec<P<'_>> = (params.values())
+            .chain(asked.iter().flat_map(Asked::params))
+            .chain(
+                set.iter()
+                    .flat_map(|(name, value)| [P::Text(name), P::MaybeText(value.as_deref())]),
+            )
+            .chain(events.iter().flat_map(Stored::params))
+            .collect();
+        let rows = connection.query(&WRITTEN[shape.place()], &params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         connection.from.count_transaction();
         let status = turn
@@ -108,6 +206,33 @@ impl<'w> Wake<'w> {
             None
         };
         Ok(outcome(&NextState::of(self.0)?, status))
+    }
+}
+
+/// An ask that the turn takes, and its answer if the turn gives it.
+struct Asked<'w> {
+    ask: Cow<'w, str>,
+    outcome: Option<&'static str>,
+    answer: Option<Cow<'w, str>>,
+}
+
+impl<'w> Asked<'w> {
+    fn of(ask: &'w str, answered: Option<&'w AnsweredAsk>) -> Self {
+        Self {
+            ask: encode(ask),
+            outcome: answered.map(|answered| asks::outcome(&answered.answer)),
+            answer: answered.and_then(|answered| answered.answer.payload().as_deref().map(encode)),
+        }
+    }
+
+    /// Returns the values of [`ASK_PARAMS`].
+    fn params(&self) -> [P<'_>; 4] {
+        [
+            P::Text(&self.ask),
+            P::MaybeText(self.outcome),
+            P::MaybeText(self.answer.as_deref()),
+            P::Int(integer(ANSWERS_KEPT)),
+        ]
     }
 }
 
