@@ -1,6 +1,6 @@
 // `crashEverywhere`: a scenario, with a crash after each event.
 
-import { defineActivity, defineOrchestration } from 'perdure';
+import { defineActivity, defineEntity, defineOrchestration } from 'perdure';
 import { crashEverywhere, type TestRuntime } from 'perdure/testing';
 import { describe, expect, it, vi } from 'vitest';
 
@@ -135,5 +135,39 @@ describe('crashEverywhere', () => {
       name: 'TypeError',
       message: expect.stringContaining('the scenario must be a function'),
     });
+  });
+
+  it('finds no difference in calls of entities, whose handlers sleep, fail and follow each other', async () => {
+    const account = defineEntity('account', {
+      initial: () => ({ sum: 0, lines: [] as string[] }),
+      handlers: {
+        *add(ctx, by: number) {
+          ctx.state.lines.push(`begin ${by}`);
+          yield* ctx.sleep('1h');
+          ctx.state.lines.push(yield* ctx.call(pack, String(by)));
+          if (by < 0) throw new RangeError('only up');
+          ctx.state.sum += by;
+          return ctx.state.sum;
+        },
+      },
+      reads: { all: (state) => state },
+    });
+    const saves = defineOrchestration('saves', function* (ctx) {
+      const mine = ctx.entity(account, 'a');
+      const first = mine.add(1);
+      const failed = yield* ctx.allSettled([first, mine.add(-1), mine.add(2)]);
+      yield* mine.send.add(3);
+      return [failed.map(({ status }) => status), yield* first, yield* mine.add(4), yield* mine.all()];
+    });
+    const { result } = await crashEverywhere(async (test) => {
+      test.register(account, saves, pack);
+      const handle = await test.start(saves);
+      const saved = handle.result();
+      for (let hour = 0; hour < 6; hour += 1) await test.advance('1h');
+      return [await saved, await test.client.entity(account, 'a').all()];
+    });
+    const lines = [1, 2, 3, 4].flatMap((by) => [`begin ${by}`, `a packed ${by}`]);
+    const state = { sum: 10, lines };
+    expect(result).toEqual([[['fulfilled', 'rejected', 'fulfilled'], 1, 10, state], state]);
   });
 });

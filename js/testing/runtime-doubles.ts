@@ -13,12 +13,22 @@ import type { TestDoubles } from '../store/test-doubles.ts';
 import type { TestActivities } from './test-activities.ts';
 import type { TestTime } from './test-time.ts';
 
-/** A wait of a client for the end or a change of an instance. */
+/** A wait of a client for the end, a change or an answer of an instance. */
 export interface Wait {
   readonly request: number;
   readonly instanceId: string;
   /** The activity that waits, if the client is used in one. */
   readonly activity: ActivityContext | undefined;
+}
+
+type WaitRequest = Extract<
+  StoreRequest,
+  { readonly kind: 'waitForEnd' | 'waitForStatusChange' | 'waitForStateChange' | 'ask' }
+>;
+
+/** True for a request that waits for what an instance does. */
+function isWait(request: StoreRequest): request is WaitRequest {
+  return ['waitForEnd', 'waitForStatusChange', 'waitForStateChange', 'ask'].includes(request.kind);
 }
 
 /** A time longer than any test lasts, by any clock: 1 000 years. */
@@ -53,7 +63,7 @@ export class RuntimeDoubles implements TestDoubles {
     return Object.assign(native, {
       ask: (request: number, question: string, value: string | null) => {
         const asked = JSON.parse(question) as StoreRequest;
-        if (asked.kind === 'waitForEnd' || asked.kind === 'waitForStatusChange') {
+        if (isWait(asked)) {
           this.begun.set(request, { request, instanceId: asked.id, activity: currentActivity() });
         }
         ask(request, question, value);
