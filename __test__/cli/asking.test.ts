@@ -1,4 +1,4 @@
-// `perdure update` and `perdure query`
+// `perdure update`, `perdure query` and `perdure entity`
 
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -67,5 +67,50 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await on('query', id, 'cont', '-m', module)).toMatchObject({ err: expect.stringContaining("'count'") });
     expect(await on('query', 'nobody', 'count', '-m', module)).toMatchObject({ code: 3 });
     expect(await on('query', id, 'count')).toMatchObject({ code: 2, err: expect.stringContaining('--module') });
+  });
+
+  it('an entity is called by the definition of a module', async () => {
+    const module = join(folder, `${store.id('account')}.mjs`);
+    writeFileSync(
+      module,
+      `import { defineEntity } from ${JSON.stringify(new URL('../../dist/index.js', import.meta.url).href)};
+      export const account = defineEntity('account', {
+        initial: () => 0,
+        handlers: {
+          *add(ctx, by) {
+            if (by < 0) throw new RangeError('only up');
+            return (ctx.state += by);
+          },
+        },
+        reads: { sum: (sum, factor = 1) => sum * factor },
+      });`,
+    );
+    const { account } = await import(pathToFileURL(module).href);
+    await store.start((runtime) => runtime.register(account));
+    const key = store.id('a');
+    const call = (...args: string[]): Promise<Ended> => on('entity', 'account', key, ...args, '-m', module);
+    expect(await call('sum')).toMatchObject({ code: 0, out: '0\n' });
+    expect(await call('add', '5', '--update-id', 'once', '--timeout', '20s')).toMatchObject({ code: 0, out: '5\n' });
+    expect(await call('add', '5', '--update-id', 'once')).toMatchObject({ code: 0, out: '5\n' });
+    expect(await call('add', '1', '--send')).toMatchObject({ code: 0, out: '' });
+    expect(JSON.parse((await call('add', '1', '--json')).out)).toEqual({ answer: 7 });
+    expect(await call('sum', '2')).toMatchObject({ code: 0, out: '14\n' });
+    expect(await on('entity', 'account', key, 'add', '-m', module, '--', '-1')).toMatchObject({
+      code: 4,
+      err: expect.stringContaining('only up'),
+    });
+    expect(await call('delete')).toMatchObject({ code: 0 });
+    expect(await call('sum')).toMatchObject({ code: 0, out: '0\n' });
+    for (const wrong of [
+      ['sun'],
+      ['sum', '--send'],
+      ['sum', '--timeout', '1s'],
+      ['add', '1', '--send', '--timeout', '1s'],
+    ])
+      expect(await call(...wrong)).toMatchObject({ code: 2 });
+    expect(await on('entity', 'acount', key, 'sum', '-m', module)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('no entity acount; they export account'),
+    });
   });
 });

@@ -12,6 +12,7 @@ import { control } from './commands/control.ts';
 import { dashboard } from './commands/dashboard.ts';
 import { datasource } from './commands/datasource.ts';
 import { doctor } from './commands/doctor.ts';
+import { entity } from './commands/entity.ts';
 import { exporting } from './commands/export.ts';
 import { history } from './commands/history.ts';
 import { list } from './commands/list.ts';
@@ -89,6 +90,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     start,
     messages,
     query,
+    entity,
     control,
     exporting,
     replaying,

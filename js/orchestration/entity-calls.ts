@@ -7,10 +7,15 @@ import type { SchedulerForOperations } from '../driver/operation.ts';
 import { checkName } from '../util/options.ts';
 import { property } from '../util/show.ts';
 import type { CallableEntity } from './called-entity.ts';
-import { isOrchestration } from './definition.ts';
+import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
 import type { EntityCall } from './entity-code.ts';
 import type { CheckedReceiverStart } from './receiver-start.ts';
 import { StoreActivityFuture, storeActivity } from './store-activity.ts';
+
+/** True if a value is a result of `defineEntity`, here or in another copy of this package. */
+export function isEntity(value: unknown): value is CallableEntity & OrchestrationDefinition {
+  return isOrchestration(value) && property(value, 'entity') !== undefined;
+}
 
 /**
  * Returns the id of the instance that an entity is.
@@ -19,7 +24,7 @@ import { StoreActivityFuture, storeActivity } from './store-activity.ts';
  * @throws TypeError when the definition is none, or the key is wrong
  */
 export function entityId(definition: CallableEntity, key: string, where: string): string {
-  if (!isOrchestration(definition) || property(definition, 'entity') === undefined)
+  if (!isEntity(definition))
     throw new TypeError(`${where} takes what defineEntity returned, not ${describeValue(definition)}`);
   checkName(key, 'entity key');
   const id = `${definition.name}/${key}`;
