@@ -49,6 +49,15 @@ export interface AskHandler {
   readonly onEnd: 'wait' | 'reject';
 }
 
+/** The result of a handler that publishes something with its answer, if the answer can be stored. */
+export class PreparedAnswer {
+  constructor(
+    readonly value: unknown,
+    /** Called once the answer is encoded. What it throws is the answer. */
+    readonly publish: () => void,
+  ) {}
+}
+
 /** A handler that runs. */
 interface Running {
   readonly fiber: Fiber<unknown>;
@@ -172,7 +181,9 @@ export class Asks {
         throw new TypeError(`the handler of an update is a function*, and this one returned ${describeValue(block)}`);
       }
       const result: unknown = yield* block as Generator<any, unknown, any>;
-      text = toPayload(result, 'answer', scheduler.limits, scheduler.types);
+      const isPrepared = result instanceof PreparedAnswer;
+      text = toPayload(isPrepared ? result.value : result, 'answer', scheduler.limits, scheduler.types);
+      if (isPrepared) result.publish();
     } catch (error) {
       isError = true;
       text = toErrorPayload(error, scheduler.types);

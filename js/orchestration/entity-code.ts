@@ -6,6 +6,7 @@
 //   E2. A handler works on a copy of the state. The copy is published as the state when the handler returns, in the
 //       turn that gives the answer.
 
+import { PreparedAnswer } from '../driver/asks.ts';
 import type { Deferred } from '../driver/deferred.ts';
 import { describeValue, isGenerator } from '../driver/generator.ts';
 import { NotRegisteredError } from '../errors/errors.ts';
@@ -69,13 +70,13 @@ class Entity<S> {
 
   *run(): OrchestrationGenerator<void> {
     const ctx = this.#ctx;
-    ctx.onUpdate<EntityCall, unknown>(CALL, (call) => this.#exclusive(() => this.#handle(call)), {
-      validate: ({ handler }) => void this.#handler(handler),
+    ctx.onUpdate<EntityCall | undefined, unknown>(CALL, (call) => this.#exclusive(() => this.#handle(call)), {
+      validate: (call) => void this.#handler(call?.handler),
     });
     ctx.onUpdate(DELETE, () => this.#exclusive(() => this.#delete()));
     for (;;) {
       // The end goes first: a message that comes later stays in the store for the next execution.
-      const first = yield* ctx.race(this.#isOver, ctx.dequeueEvent<EntityCall>(CALL));
+      const first = yield* ctx.race(this.#isOver, ctx.dequeueEvent<EntityCall | undefined>(CALL));
       if (first.index === 0) break;
       yield* this.#oneWay(first.value);
     }
@@ -100,15 +101,16 @@ class Entity<S> {
     }
   }
 
-  *#handle({ handler, input }: EntityCall): Generator<any, unknown, any> {
-    const run = this.#handler(handler);
+  *#handle(call: EntityCall | undefined): Generator<any, PreparedAnswer, any> {
+    const run = this.#handler(call?.handler);
     const context = this.#contextOf();
-    const block: unknown = run(context, input);
+    const block: unknown = run(context, call?.input);
     if (!isGenerator(block))
-      throw new TypeError(`handler '${handler}' of an entity is a function*, and returned ${describeValue(block)}`);
+      throw new TypeError(
+        `handler '${call?.handler}' of an entity is a function*, and returned ${describeValue(block)}`,
+      );
     const answer: unknown = yield* block as Generator<any, unknown, any>;
-    this.#ctx.state.set(STATE, context.state);
-    return answer;
+    return new PreparedAnswer(answer, () => this.#ctx.state.set(STATE, context.state));
   }
 
   *#delete(): Generator<any, void, any> {
@@ -120,21 +122,22 @@ class Entity<S> {
   }
 
   /** Runs the handler of a call that nobody waits for. */
-  *#oneWay(call: EntityCall): Generator<any, void, any> {
+  *#oneWay(call: EntityCall | undefined): Generator<any, void, any> {
     try {
-      yield* this.#exclusive(() => this.#handle(call));
+      const { publish } = yield* this.#exclusive(() => this.#handle(call));
+      publish();
     } catch (error) {
       this.#ctx.traceError(`the one-way call of handler '${call?.handler}' failed`, { error: String(error) });
     }
   }
 
-  #handler(name: string): EntityHandlers<S>[string] {
+  #handler(name: string | undefined): EntityHandlers<S>[string] {
     const handlers = this.#handlers;
-    const handler = Object.hasOwn(handlers, name) ? handlers[name] : undefined;
+    const handler = name !== undefined && Object.hasOwn(handlers, name) ? handlers[name] : undefined;
     if (handler !== undefined) return handler;
     const known = Object.keys(handlers).map((handler) => `'${handler}'`);
     const message = `entity '${this.#ctx.name}' has no handler '${name}'; it has ${known.join(', ') || 'none'}`;
-    throw new NotRegisteredError(message, { kind: 'update', missing: name });
+    throw new NotRegisteredError(message, { kind: 'update', missing: String(name) });
   }
 
   /** Returns the context of a handler, with a copy of the state. */

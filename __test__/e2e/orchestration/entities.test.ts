@@ -53,6 +53,10 @@ const account = defineEntity('account', {
     *swell(ctx) {
       ctx.state.lines = ['x'.repeat(17 * 1024 * 1024)];
     },
+    *tellTooMuch(ctx) {
+      ctx.state.sum = 1e6;
+      return () => {};
+    },
     *renew(ctx) {
       yield* (ctx as unknown as OrchestrationContext).continueAsNew();
     },
@@ -142,6 +146,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(error).toBeInstanceOf(RangeError);
     expect(error.message).toBe(`broken of ${key}`);
     expect(await rejection(mine.spoil())).toBeInstanceOf(PayloadError);
+    expect(await rejection(mine.tellTooMuch())).toBeInstanceOf(PayloadError);
     expect(await rejection(mine.swell())).toSatisfy(
       (error) => error instanceof PayloadError || error instanceof LimitError,
     );
@@ -170,6 +175,7 @@ describe.each(STORES)('on $name', (kind) => {
       defineEntity('account', { initial: () => 0, handlers: { *subtract() {}, *toString() {} } }),
       key,
     );
+    expect(await rejection(store.client.update(id, 'perdure.entity'))).toBeInstanceOf(NotRegisteredError);
     const error = await rejection(other.subtract());
     expect(error).toBeInstanceOf(NotRegisteredError);
     expect(error.message).toMatch(/^entity 'account' has no handler 'subtract'; it has 'add', /);
