@@ -51,6 +51,7 @@ const JAVASCRIPT = {
     // Helpers return futures, also those that are generators.
     `function* price(ctx) { return ctx.call(a); }`,
     `const price = (ctx, item) => ctx.call(a, item);`,
+    `defineEntity('cart', { handlers: { *add(ctx, n) { yield* ctx.call(a); return n; } }, reads: { n: (n) => n } });`,
     // Another ctx is no context of an orchestration.
     `defineActivity('charge', async (ctx, order) => { ctx.call(order); return \`\${ctx.call(order)}\`; });`,
     `app.use((ctx) => { ctx.call(next); });`,
@@ -77,6 +78,11 @@ const JAVASCRIPT = {
       `function* order(input, flow) { flow.call(a); };
        function* main(c) { c.sleep(1); } defineOrchestration('m', main);`,
     ),
+    dropped(`defineEntity('cart', { initial: () => 0, handlers: { *add(flow, n) { flow.call(a); return n; } } });`),
+    {
+      code: `defineEntity('cart', { handlers: { add: function* (flow) { return ${CALL.replace('ctx', 'flow')}; } } });`,
+      errors: [{ messageId: 'used', data: { use: USES.output, what: CALL.replace('ctx', 'flow') }, suggestions: 1 }],
+    },
     dropped(`import { sleep as pause } from 'perdure/orchestration'; function* wait() { pause(1); }`),
     dropped(`import * as free from 'perdure/orchestration'; function* wait() { free.sleep(1); }`),
     dropped(
@@ -150,9 +156,12 @@ testRule('typescript', 'no-forgotten-yield', noForgottenYield, {
   ],
 });
 
-const IMPORTS = `import { defineActivity, defineOrchestration, type Future, type OrchestrationContext } from 'perdure';
+const IMPORTS = `import { defineActivity, defineEntity, defineOrchestration } from 'perdure';
+import type { Future, OrchestrationContext } from 'perdure';
 const price = defineActivity('price', (_, fruit: string) => ({ total: fruit.length }));
 `;
+const ENTITY = `const list = defineEntity('list', {
+  initial: () => 0, handlers: { *add(_, n: number) { return n; } } });`;
 
 testRule('types', 'no-forgotten-yield', noForgottenYield, {
   valid: [
@@ -174,6 +183,13 @@ testRule('types', 'no-forgotten-yield', noForgottenYield, {
   invalid: [
     dropped(
       `${IMPORTS} class Shop { constructor(readonly flow: OrchestrationContext) {} *order() { this.flow.sleep(1); } }`,
+    ),
+    dropped(
+      `${IMPORTS} ${ENTITY} export function* main(flow: OrchestrationContext) { flow.entity(list, 'a').add(1); }`,
+    ),
+    dropped(
+      `${IMPORTS} export const cart = defineEntity('cart', { initial: () => 0, handlers: {
+       *add(flow, fruit: string) { flow.call(price, fruit); yield* flow.sleep(1); } } });`,
     ),
     dropped(
       `${IMPORTS} const quote = (flow: OrchestrationContext) => flow.call(price, 'a');

@@ -27,6 +27,8 @@ const CASES = {
     `runtime.registerActivity('now', now); function now() { return Date.now(); }`,
     `const now = () => Date.now(); setTimeout(() => fetch('/'), 1);`,
     `function* ids() { yield Math.random(); }`,
+    // A read runs in the process of the caller.
+    `defineEntity('cart', { handlers: {}, reads: { age: ({ at }) => Date.now() - at } });`,
     {
       code: orchestration(`return [Date.now(), new Date(), Math.random(), crypto.randomUUID(), performance.now()];`),
       options: [{ allowGuarded: true }],
@@ -48,6 +50,8 @@ const CASES = {
     refused(orchestration(`ctx.spawn(function* () { setImmediate(() => {}); });`)),
     refused(`function* helper(ctx) { fetch('/'); }`),
     guarded(orchestration(`return Date.now();`)),
+    guarded(`defineEntity('cart', { initial: () => ({ at: Date.now() }), handlers: {} });`),
+    refused(`defineEntity('cart', { initial: () => 0, handlers: { *add(flow) { fetch('/'); } } });`),
     guarded(orchestration(`return new Date();`)),
     guarded(orchestration(`return Date();`)),
     guarded(orchestration(`const { now } = Date; return now();`)),

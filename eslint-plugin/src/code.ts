@@ -1,12 +1,22 @@
 // Which code of a file belongs to orchestrations and activities, and which calls return futures.
 //
 // A function is an orchestration if it is given to `defineOrchestration` or `registerOrchestration`, if the type of a
-// parameter is `OrchestrationContext`, or if it is a `function*` whose first parameter has the name of a context. A
-// function inside of an orchestration belongs to it, unless it is given to `ctx.run`.
+// parameter is `OrchestrationContext` or `EntityContext`, or if it is a `function*` whose first parameter has the name
+// of a context. So are the handlers of `defineEntity`, and its `initial`. A function inside of an orchestration belongs
+// to it, unless it is given to `ctx.run`.
 
 import { ASTUtils, AST_NODE_TYPES as Node, type TSESLint, type TSESTree } from '@typescript-eslint/utils';
 
-import { ACTIVITY_DEFINERS, CONTEXT_NAMES, FREE_MODULE, FUTURE_METHODS, ORCHESTRATION_DEFINERS } from './facts.ts';
+import {
+  ACTIVITY_DEFINERS,
+  CONTEXT_NAMES,
+  CONTEXT_TYPES,
+  ENTITY_CODE,
+  ENTITY_DEFINERS,
+  FREE_MODULE,
+  FUTURE_METHODS,
+  ORCHESTRATION_DEFINERS,
+} from './facts.ts';
 import { bare, initOf, pathOf, variableOf } from './paths.ts';
 import { Types } from './types.ts';
 
@@ -90,7 +100,7 @@ export class Code {
       if (!isFunction(fn)) return false;
       const parameter = fn.params.find((one) => one === definition.name);
       if (parameter === undefined) return false;
-      if (annotationOf(parameter) === 'OrchestrationContext') return true;
+      if (isContextType(annotationOf(parameter))) return true;
       return parameter === fn.params[0] && this.isOrchestrationItself(fn);
     }
     const init = initOf(definition);
@@ -111,7 +121,7 @@ export class Code {
   /** True if a function is an orchestration by itself, without a look at the code around it. */
   private isOrchestrationItself(fn: FunctionNode): boolean {
     if (this.roleOf(fn) === 'orchestration') return true;
-    if (fn.params.some((parameter) => annotationOf(parameter) === 'OrchestrationContext')) return true;
+    if (fn.params.some((parameter) => isContextType(annotationOf(parameter)))) return true;
     const [first] = fn.params;
     if (first === undefined || annotationOf(first) !== undefined) return false;
     return fn.generator && first.type === Node.Identifier && this.contextNames.has(first.name);
@@ -131,11 +141,12 @@ export class Code {
   }
 
   private roleAt(node: TSESTree.Node): 'orchestration' | 'activity' | undefined {
-    const argument = outermost(node);
+    const { argument, key } = placeOf(node);
     const call = argument.parent;
     if (call?.type !== Node.CallExpression || call.arguments[1] !== argument) return undefined;
     const name = pathOf(call.callee, this.source)?.split('.').at(-1) ?? nameOf(call.callee);
     if (name === undefined) return undefined;
+    if (key !== undefined) return ENTITY_DEFINERS.has(name) && ENTITY_CODE.has(key) ? 'orchestration' : undefined;
     if (ORCHESTRATION_DEFINERS.has(name)) return 'orchestration';
     if (ACTIVITY_DEFINERS.has(name)) return 'activity';
     return name === 'run' && this.methodOf(call) === 'run' ? 'activity' : undefined;
@@ -160,6 +171,20 @@ export function outermost(node: TSESTree.Node): TSESTree.Node {
   let outer = node;
   for (let at = parentOf(outer); at !== undefined && bare(at) === bare(node); at = parentOf(at)) outer = at;
   return outer;
+}
+
+/** Returns the node that may be an argument, and the key of that object under which it holds the given node. */
+function placeOf(node: TSESTree.Node): { argument: TSESTree.Node; key?: string | undefined } {
+  let place: ReturnType<typeof placeOf> = { argument: outermost(node) };
+  for (let { parent } = place.argument; parent?.type === Node.Property; { parent } = place.argument) {
+    if (parent.value !== place.argument) break;
+    place = { argument: outermost(parent.parent), key: ASTUtils.getPropertyName(parent) ?? '' };
+  }
+  return place;
+}
+
+function isContextType(name: string | undefined): boolean {
+  return name !== undefined && CONTEXT_TYPES.has(name);
 }
 
 /** Returns the parent of a node. Some parsers give the program `null` as its parent. */

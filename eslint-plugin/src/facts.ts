@@ -73,6 +73,15 @@ export const FREE_MODULE = 'perdure/orchestration';
 /** Functions that take the function of an orchestration as their second argument. */
 export const ORCHESTRATION_DEFINERS: ReadonlySet<string> = new Set(['defineOrchestration', 'registerOrchestration']);
 
+/** Functions that take an object with functions of an orchestration as their second argument. */
+export const ENTITY_DEFINERS: ReadonlySet<string> = new Set(['defineEntity']);
+
+/** The keys of that object whose functions run in the orchestration. Reads run in the process of the caller. */
+export const ENTITY_CODE: ReadonlySet<string> = new Set(['initial', 'handlers']);
+
+/** Types of contexts of orchestrations. */
+export const CONTEXT_TYPES: ReadonlySet<string> = new Set(['OrchestrationContext', 'EntityContext']);
+
 /** Functions that take the function of an activity as their second argument. */
 export const ACTIVITY_DEFINERS: ReadonlySet<string> = new Set(['defineActivity', 'registerActivity']);
 

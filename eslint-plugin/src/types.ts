@@ -7,6 +7,8 @@ import {
   type TSESTree,
 } from '@typescript-eslint/utils';
 
+import { CONTEXT_TYPES } from './facts.ts';
+
 type Context = Readonly<TSESLint.RuleContext<string, readonly unknown[]>>;
 type Services = ParserServicesWithTypeInformation;
 type Type = ReturnType<Services['getTypeAtLocation']>;
@@ -14,7 +16,6 @@ type Type = ReturnType<Services['getTypeAtLocation']>;
 const FUTURES = new Set(['Future', 'FiberFuture', 'Deferred']);
 const GENERATORS = new Set(['Generator', 'OrchestrationGenerator']);
 const PROMISES = new Set(['Promise', 'PromiseLike']);
-const CONTEXTS = new Set(['OrchestrationContext']);
 
 /** A kind of value, by its type. `unknown` if the types do not tell. */
 export type Kind = 'future' | 'generator' | 'promise' | 'context' | 'other' | 'unknown';
@@ -50,7 +51,7 @@ export class Types {
     if (name === undefined) return ['any', 'unknown'].includes(this.textOf(type)) ? 'unknown' : 'other';
     if (FUTURES.has(name)) return type.getProperty('cancel') === undefined ? 'other' : 'future';
     if (GENERATORS.has(name)) return 'generator';
-    if (CONTEXTS.has(name)) return 'context';
+    if (CONTEXT_TYPES.has(name)) return 'context';
     return PROMISES.has(name) || type.getProperty('then') !== undefined ? 'promise' : 'other';
   }
 
