@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use perdure_engine::MessageSeq;
+use perdure_engine::{Answer, AnsweredAsk, MessageSeq, StateChange};
 use perdure_provider::{AfterTurn, Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
 
 use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
@@ -229,10 +229,13 @@ async fn transactions_are_written_once_or_fail_as_retryable() {
 async fn wakes_are_written_once_or_fail_as_retryable() {
     let store = Store::open().await;
     // The first one prepares the statement, so that a cut loses the statement itself.
-    for (id, cut) in [
-        ("first", None),
-        ("lost", Some(Cut::Before)),
-        ("unheard", Some(Cut::After)),
+    for (id, cut, answers) in [
+        ("first", None, false),
+        ("lost", Some(Cut::Before), false),
+        ("unheard", Some(Cut::After), false),
+        ("first answer", None, true),
+        ("lost answer", Some(Cut::Before), true),
+        ("unheard answer", Some(Cut::After), true),
     ] {
         let key = store.started(id).await;
         let sleeps = TurnCommit {
@@ -244,7 +247,7 @@ async fn wakes_are_written_once_or_fail_as_retryable() {
         let wakes = |turn| TurnCommit {
             epoch: Epoch(2),
             wakes: true,
-            ..turn
+            ..if answers { answering(turn) } else { turn }
         };
         let batch = turns([wakes(store.end(key, 2))]);
         let written = match cut {
@@ -274,6 +277,26 @@ async fn wakes_are_written_once_or_fail_as_retryable() {
         let second = store.batch(turns([wakes(store.turn(key, 2))])).await;
         assert_eq!(second, Ok(vec![Outcome::Fenced]));
     }
-    assert_eq!(store.events().await, 3 * 2);
+    assert_eq!(store.events().await, 6 * 2);
+    let answered = "SELECT count(*) FROM {schema}.asks WHERE outcome = 'Value' AND answer = '1' AND number = 1";
+    assert_eq!(store.count(answered).await, 3);
+    let set = "SELECT count(*) FROM {schema}.state WHERE name = 'sum' AND value = '1' AND version = 1";
+    assert_eq!(store.count(set).await, 3);
     store.provider.close().await;
+}
+
+/// Returns a turn that takes an ask, answers it, and sets a value.
+fn answering(turn: TurnCommit) -> TurnCommit {
+    TurnCommit {
+        asked: Some("add".to_owned()),
+        answers: vec![AnsweredAsk {
+            ask: "add".to_owned(),
+            answer: Answer::Value(Some("1".to_owned())),
+        }],
+        state: vec![StateChange::Set {
+            name: "sum".to_owned(),
+            value: Some("1".to_owned()),
+        }],
+        ..turn
+    }
 }

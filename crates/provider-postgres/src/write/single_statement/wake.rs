@@ -1,5 +1,5 @@
-//! One turn that wakes its instance (P20), unless other instances have to hear of its end. It may take an ask, answer it,
-//! and set one value of the state: so a call of an entity is one statement.
+//! One turn that wakes its instance (P20), unless other instances have to hear of its end. It may take an ask, answer
+//! it, and set one value of the state: so a call of an entity is one statement.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
