@@ -35,10 +35,12 @@ async function work() {
   runtime.register(reserve, cart);
   runtime.on('error', () => undefined);
   await runtime.start();
+  say({ type: 'ready' });
 }
 
 /** Adds all items, each to a cart that the seed chooses. A caller that is started again adds the same ones. */
 async function call() {
+  say({ type: 'ready' });
   const random = seeded(seed);
   const adds = Array.from({ length: items }, (_, n) => ({
     item: `${name} ${n}`,
@@ -61,7 +63,6 @@ async function call() {
   say({ type: 'done' });
 }
 
-say({ type: 'ready' });
 await (role === 'worker' ? work() : call());
 if (role === 'caller') {
   await provider.close();

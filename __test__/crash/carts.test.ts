@@ -15,6 +15,9 @@ const CALLERS = 8;
 /** Items that each caller adds. */
 const ITEMS = 100;
 const WORKERS = 3;
+/** Number of answers between two kills. */
+const BETWEEN_KILLS = 30;
+const KILLS_MAX = 18;
 
 const program = join(root, '__test__/crash/carts.mjs');
 
@@ -52,43 +55,43 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const callers = Array.from({ length: CALLERS }, (_, n) => start('caller', n));
     const dead: Part[] = [];
     const isDone = (): boolean => callers.every((caller) => caller.all('done').length === 1);
-    /** What this process reads of the carts whose answers it has just been told. */
+    const told = () => [...dead, ...callers].flatMap((caller) => caller.all('added'));
+    /** What this process has read of the carts whose answers it was told just before. */
     const reads: Promise<{ count: number; answer: number }>[] = [];
-    let seen = 0;
-    for (let kills = 0; !isDone(); kills += 1) {
-      await pause(200 + draw(300));
-      const told = [...dead, ...callers].flatMap((caller) => caller.all('added'));
-      for (const { key, answer } of told.slice(seen)) {
-        reads.push(
-          store.client
-            .entity(cart, key)
-            .count()
-            .then((count) => ({ count, answer })),
-        );
+    const read = new Map<Part, number>();
+    const readNew = (caller: Part): void => {
+      const answers = caller.all('added');
+      for (const { key, answer } of answers.slice(read.get(caller))) {
+        const count = store.client.entity(cart, key).count();
+        reads.push(count.then((count) => ({ count, answer })));
       }
-      seen = told.length;
-      const [parts, role] = kills % 3 === 2 ? ([callers, 'caller'] as const) : ([workers, 'worker'] as const);
+      read.set(caller, answers.length);
+    };
+    for (; !isDone(); await pause(20)) {
+      callers.forEach(readNew);
+      if (dead.length === KILLS_MAX || told().length < (dead.length + 1) * BETWEEN_KILLS) continue;
+      const [parts, role] = dead.length % 3 === 2 ? ([callers, 'caller'] as const) : ([workers, 'worker'] as const);
       const at = draw(parts.length);
       const part = parts[at] as Part;
-      if (part.all('done').length === 1) continue;
+      if (part.all('ready').length === 0 || part.all('done').length === 1) continue;
       await part.kill();
       dead.push(part);
       parts[at] = start(role, at);
     }
 
     for (const { count, answer } of await Promise.all(reads)) expect(count).toBeGreaterThanOrEqual(answer);
-    const told = [...dead, ...callers].flatMap((caller) => caller.all('added'));
+    const answers = told();
     const content = new Map<string, readonly string[]>();
     for (let n = 0; n < CARTS; n += 1) content.set(`c/${n}`, await store.client.entity(cart, `c/${n}`).items());
-    for (const { key, item, answer, count } of told) {
+    for (const { key, item, answer, count } of answers) {
       expect(content.get(key)?.[answer - 1]).toBe(item);
       expect(count).toBeGreaterThanOrEqual(answer);
     }
-    expect(dead.length).toBeGreaterThan(3);
+    expect(dead.length).toBeGreaterThan(9);
     const added = [...content.values()].flat();
     const answered = added.filter((item) => !item.endsWith('one-way'));
-    expect(new Set(told.map(({ item }) => item)).size).toBe((CALLERS * ITEMS * 9) / 10);
-    expect(answered.toSorted()).toEqual([...new Set(told.map(({ item }) => item))].toSorted());
+    expect(new Set(answers.map(({ item }) => item)).size).toBe((CALLERS * ITEMS * 9) / 10);
+    expect(answered.toSorted()).toEqual([...new Set(answers.map(({ item }) => item))].toSorted());
     await Promise.all(workers.map((worker) => worker.kill()));
   }, 180_000);
 });
