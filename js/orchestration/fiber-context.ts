@@ -159,7 +159,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     checkName(id, 'instance id');
     if (name !== undefined) checkName(name, 'name of the value');
     const read: StateRead = name === undefined ? { id } : { id, name };
-    return this.#stored(READ_STATE, read, (issued) => new StateReadFuture<unknown>(scheduler, issued, id));
+    return this.#stored(READ_STATE, read, 'input', (issued) => new StateReadFuture<unknown>(scheduler, issued, id));
   }
 
   scheduleSubOrchestration<T = unknown>(name: string, input?: unknown, options?: ChildOptions): Future<T> {
@@ -373,7 +373,8 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     const { name, input: schema } = updateOf(given);
     if (schema !== undefined) parseSync(schema, input, 'input', `update '${name}'`);
     const request: UpdateRequest = { id, update: name, updateId: scheduler.port.randomUuid(), input };
-    return this.#stored(UPDATE, request, (issued) => new SentUpdateFuture<unknown>(scheduler, issued, request));
+    const future = (issued: Issued) => new SentUpdateFuture<unknown>(scheduler, issued, request);
+    return this.#stored(UPDATE, request, 'update', future);
   }
 
   entity<H, R>(definition: CallableEntity<H, R>, key: string): CalledEntity<H, R> {
@@ -385,7 +386,8 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       if (id === this.instanceId && name !== READ_ENTITY)
         throw new TypeError(`entity '${id}' cannot wait for itself: use send`);
       const full: EntityRequest = { id, ...request };
-      return this.#stored(name, full, (issued) => new EntityFuture(scheduler, issued, name, full, [definition, key]));
+      const future = (issued: Issued) => new EntityFuture(scheduler, issued, name, full, [definition, key]);
+      return this.#stored(name, full, 'call', future);
     };
     const updateId = (): string => scheduler.port.randomUuid();
     return entityCaller(definition, {
@@ -468,9 +470,14 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
   }
 
-  /** Runs an inline activity of Perdure's own. */
-  #stored<F extends StoreActivityFuture<unknown>>(name: string, input: object, future: (issued: Issued) => F): F {
-    const made = future(this.#schedule(name, this.#payload(input, 'input'), STORE_ACTIVITY_OPTIONS));
+  /** Runs an inline activity of Perdure's own. `path` names its input in errors. */
+  #stored<F extends StoreActivityFuture<unknown>>(
+    name: string,
+    input: object,
+    path: string,
+    future: (issued: Issued) => F,
+  ): F {
+    const made = future(this.#schedule(name, this.#payload(input, path), STORE_ACTIVITY_OPTIONS));
     return this.#keepsLine(made) ? made.askedAt(captureSource()) : made;
   }
 
