@@ -3,8 +3,10 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { defineOrchestration } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
+import { rejection } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
 import { type Ended, perdure, storeFlags } from './perdure.ts';
@@ -38,6 +40,8 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const started = await on('update', store.id(), 'greet', '"ann"', '--start', 'greets', '--timeout', '20s');
     expect(started).toMatchObject({ code: 0, out: "{ hello: 'ann' }\n" });
     expect(await on('update', id, 'greet', '"ann"', '--priority', '1')).toMatchObject({ code: 2 });
+    expect((await on('history', id)).out).toMatch(/QueueReceived +update greet +\{ id: 'once'/);
+    expect((await on('timeline', id)).out).toContain('update greet awaited');
   });
 
   it('a query is answered by the code of a module', async () => {
@@ -99,7 +103,23 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       code: 4,
       err: expect.stringContaining('only up'),
     });
-    expect(await call('delete')).toMatchObject({ code: 0 });
+    const calls = defineOrchestration('calls', function* (ctx): Generator<any, void, any> {
+      const mine = ctx.entity<any, any>(account, key) as any;
+      yield* mine.add(1);
+      yield* mine.sum();
+      yield* mine.delete();
+      yield* ctx.update(`account/${key}`, 'none');
+    });
+    await store.start((runtime) => runtime.register(calls));
+    const id = store.id('calls');
+    expect((await rejection(store.client.start(calls, undefined, { id }).then((handle) => handle.result()))).name).toBe(
+      'RuntimeStateError',
+    );
+    const { out } = await on('timeline', id);
+    for (const title of ['call add of', 'read sum of', 'delete', 'update none of'])
+      expect(out).toContain(`${title} account/${key}`);
+    const entity = await on('timeline', `account/${key}`, '--all');
+    expect(entity.out).toMatch(/call add awaited[^]*delete awaited/);
     expect(await call('sum')).toMatchObject({ code: 0, out: '0\n' });
     for (const wrong of [
       ['sun'],

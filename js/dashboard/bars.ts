@@ -135,7 +135,7 @@ export class Bars {
 
   /** Adds the next event of the history. */
   add(event: EventRow): void {
-    const { id, atMs, kind, name = '' } = event;
+    const { id, atMs, kind, name = '', title = name } = event;
     const before = this.#lastMs;
     this.#rows = undefined;
     // The clock of a machine may be set back. The timeline never goes back.
@@ -146,7 +146,7 @@ export class Bars {
       case 'ExecutionStarted':
         return this.#beginExecution(event);
       case 'ActivityScheduled':
-        return this.#begin('activity', event, name, 1);
+        return this.#begin('activity', event, title, 1);
       case 'ActivityAttemptFailed':
         return this.#retry(event);
       case 'TimerCreated':
@@ -165,7 +165,7 @@ export class Bars {
         return this.#end(event, 'cancelled');
       case 'EventReceived':
       case 'QueueReceived':
-        return this.#addWait(event, before);
+        return this.#addWait(event, title, before);
       case 'EventSent':
       case 'QueueSent':
       case 'InstanceStarted':
@@ -198,11 +198,11 @@ export class Bars {
    * Adds a wait for a message. The history does not record the beginning of the wait. The fiber waited at least since
    * the previous event.
    */
-  #addWait({ id, name = '', fiber = 0 }: EventRow, beforeMs: number): void {
+  #addWait({ id, fiber = 0 }: EventRow, label: string, beforeMs: number): void {
     this.#add({
       kind: 'wait',
       state: 'ok',
-      label: name,
+      label,
       fiber,
       row: 0,
       fromMs: beforeMs,

@@ -2,8 +2,11 @@
 
 import type { HistoryEvent } from '../client/history.ts';
 import type { EventRow } from './answers.ts';
+import { titleOf } from './event-titles.ts';
 
-export function factsOf({ eventId, time, kind, refId, name, meta: of }: HistoryEvent): Omit<EventRow, 'value'> {
+export function factsOf(event: HistoryEvent): Omit<EventRow, 'value'> {
+  const { eventId, time, kind, refId, name, meta: of } = event;
+  const title = titleOf(event);
   const meta = (of ?? {}) as Record<string, unknown>;
   const untilMs = meta.fireAtMs ?? meta.retryAtMs;
   const instance = meta.instance ?? meta.id;
@@ -14,6 +17,7 @@ export function factsOf({ eventId, time, kind, refId, name, meta: of }: HistoryE
     kind,
     ...(refId === undefined ? {} : { ref: refId }),
     ...(name === undefined ? {} : { name }),
+    ...(title === undefined ? {} : { title }),
     ...(typeof meta.fiber === 'number' ? { fiber: meta.fiber } : {}),
     ...(typeof meta.attempt === 'number' ? { attempt: meta.attempt } : {}),
     ...(typeof untilMs === 'number' ? { untilMs } : {}),

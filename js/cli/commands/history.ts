@@ -1,6 +1,7 @@
 // `perdure history`
 
 import type { HistoryEvent } from '../../client/history.ts';
+import { titleOf } from '../../dashboard/event-titles.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { historyPages } from '../history-pages.ts';
@@ -64,7 +65,7 @@ function columns(terminal: Terminal, begin: Date): Column<HistoryEvent>[] {
     { title: 'AFTER', text: ({ time }) => spanText(time.getTime() - begin.getTime()), align: 'right' },
     { title: 'EVENT', text: ({ kind }) => kind, dress: (text, event) => terminal.style(styleOf(event), text) },
     { title: 'OF', text: ({ refId }) => (refId === undefined ? '' : `#${refId}`), align: 'right' },
-    { title: 'NAME', text: ({ name }) => printable(name ?? ''), mayShrink: true },
+    { title: 'NAME', text: (event) => printable(titleOf(event) ?? event.name ?? ''), mayShrink: true },
     { title: 'ABOUT', text: (event) => detailsOf(event), mayShrink: true },
   ];
 }

@@ -123,7 +123,9 @@ function formOf(
 
 /** Returns the names of earlier messages of this instance, as suggestions for another one. */
 function namesOf(events: readonly EventRow[], kind: EventRow['kind']): string[] {
-  return [...new Set(events.filter((event) => event.kind === kind).map(({ name }) => name ?? ''))];
+  // An event with a title has a name of Perdure's own, which nothing else may be sent to.
+  const sent = events.filter((event) => event.kind === kind && event.title === undefined);
+  return [...new Set(sent.map(({ name }) => name ?? ''))];
 }
 
 /** The words on the buttons of the actions. */

@@ -72,7 +72,7 @@ interface RowProps {
 }
 
 function Row({ event, events, isSelected, onSelect }: RowProps): JSX.Element {
-  const { id, atMs, kind, ref, name, value, attempt } = event;
+  const { id, atMs, kind, ref, name, title = name, value, attempt } = event;
   return (
     <div
       id={`event-${id}`}
@@ -90,7 +90,7 @@ function Row({ event, events, isSelected, onSelect }: RowProps): JSX.Element {
         {words(kind)}
         {attempt === undefined ? '' : ` (${attempt})`}
       </span>
-      <span class="what">{name ?? (ref === undefined ? '' : events[ref - 1]?.name)}</span>
+      <span class="what">{title ?? (ref === undefined ? '' : (events[ref - 1]?.title ?? events[ref - 1]?.name))}</span>
       <span class="grow mono">{value?.text.slice(0, 120).replaceAll(/\s+/g, ' ')}</span>
     </div>
   );

@@ -1,0 +1,33 @@
+// The titles of events whose names are Perdure's own: updates, and calls and reads of other instances.
+
+import type { HistoryEvent } from '../client/history.ts';
+import { ASKS } from '../driver/waits.ts';
+import { CALL_ENTITY, DELETE_ENTITY, READ_ENTITY } from '../orchestration/entity-calls.ts';
+import { CALL, DELETE } from '../orchestration/entity-code.ts';
+import { READ_STATE } from '../orchestration/read-state.ts';
+import { UPDATE } from '../orchestration/sent-update.ts';
+import { property } from '../util/show.ts';
+
+/** Returns the title of an event, such as `update addItem`; `undefined` if its name is its title. */
+export function titleOf({ kind, name = '', payload }: HistoryEvent): string | undefined {
+  const of = (key: string): string => String(property(payload, key));
+  switch (`${kind} ${name}`) {
+    case `QueueReceived ${ASKS}`:
+      if (of('name') === CALL) return `call ${String(property(property(payload, 'input'), 'handler'))}`;
+      return of('name') === DELETE ? 'delete' : `update ${of('name')}`;
+    case `QueueReceived ${CALL}`:
+      return `call ${of('handler')}`;
+    case `ActivityScheduled ${CALL_ENTITY}`:
+      return `call ${of('method')} of ${of('id')}`;
+    case `ActivityScheduled ${READ_ENTITY}`:
+      return `read ${of('method')} of ${of('id')}`;
+    case `ActivityScheduled ${DELETE_ENTITY}`:
+      return `delete ${of('id')}`;
+    case `ActivityScheduled ${UPDATE}`:
+      return `update ${of('update')} of ${of('id')}`;
+    case `ActivityScheduled ${READ_STATE}`:
+      return `state of ${of('id')}`;
+    default:
+      return undefined;
+  }
+}
