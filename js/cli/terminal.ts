@@ -65,6 +65,12 @@ export class Terminal {
     this.line(jsonText(plainValue(value)));
   }
 
+  /** Writes the answer of an instance: as JSON in an object, or as a {@link value}. */
+  answer(answer: unknown): void {
+    if (this.isJson) this.data({ answer });
+    else this.line(this.value(answer));
+  }
+
   table<T>(columns: readonly Column<T>[], rows: readonly T[]): void {
     for (const line of tableLines(columns, rows, this.width, (head) => this.style('dim', head))) this.line(line);
   }

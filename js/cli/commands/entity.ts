@@ -46,8 +46,7 @@ export function entity(cli: Cli): void {
           await withStore(store, async (client) => {
             const answer = await call(client.entity(definition, key) as unknown as Methods, input).catch(refusal);
             if (flags.send) terminal.note(`sent ${printable(method)} to ${printable(`${name}/${key}`)}`);
-            else if (terminal.isJson) terminal.data({ answer });
-            else terminal.line(terminal.value(answer));
+            else terminal.answer(answer);
           });
         },
       ),

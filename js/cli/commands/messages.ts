@@ -69,8 +69,7 @@ function update(cli: Cli): void {
           ? client.update<unknown, unknown>(id, name, input, options)
           : client.updateWithStart<unknown, unknown>(id, name, input, { ...options, start })
         ).catch(refusal);
-        if (terminal.isJson) terminal.data({ answer });
-        else terminal.line(terminal.value(answer));
+        terminal.answer(answer);
       },
     ),
   );

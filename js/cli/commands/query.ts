@@ -32,8 +32,7 @@ export function query(cli: Cli): void {
             new Runtime(provider, { logLevel: 'silent' }).register(...definitions);
             return client.query<unknown, unknown>(id, name, await valueOf(input)).catch(refusal);
           });
-          if (terminal.isJson) terminal.data({ answer });
-          else terminal.line(terminal.value(answer));
+          terminal.answer(answer);
         },
       ),
     );
