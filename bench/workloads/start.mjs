@@ -1,6 +1,6 @@
 // One client that starts an instance, waits for its result, and starts the next.
 
-import { assertCompleted, withRuntime } from '../lib/session.mjs';
+import { startTimes, withRuntime } from '../lib/session.mjs';
 import { median, pairs, quantile } from '../lib/stats.mjs';
 import { registerChain } from './chain.mjs';
 import { steadyNote, steadyNotes } from './latency.mjs';
@@ -36,26 +36,12 @@ export const start = {
   roles: {
     measure: ({ place, warm = STARTS, repeat = 1 }) =>
       withRuntime(place, registerChain, async (client, runtime) => {
-        await oneByOne(client, 'warm', warm);
+        await startTimes(client, 'warm', warm);
         const before = runtime.metrics();
-        const times = await oneByOne(client, 'run', STARTS * repeat);
+        const times = await startTimes(client, 'run', STARTS * repeat);
         const commits = runtime.metrics().commitBatches - before.commitBatches;
         return { p50: median(times), p99: quantile(times, 0.99), commitsPerStart: commits / times.length };
       }),
   },
   profile: { role: 'measure', job: { repeat: 30 } },
 };
-
-/** The time of each instance from its start to its result, ms. */
-async function oneByOne(client, prefix, count) {
-  const times = [];
-  for (let n = 0; n < count; n += 1) {
-    const id = `${prefix}-${n}`;
-    const began = performance.now();
-    await client.startOrchestration(id, 'chain', 1);
-    const result = await client.waitForOrchestration(id);
-    times.push(performance.now() - began);
-    assertCompleted(result, 1);
-  }
-  return times;
-}
