@@ -21,14 +21,13 @@ export interface Wait {
   readonly activity: ActivityContext | undefined;
 }
 
-type WaitRequest = Extract<
-  StoreRequest,
-  { readonly kind: 'waitForEnd' | 'waitForStatusChange' | 'waitForStateChange' | 'ask' }
->;
+/** The kinds of requests that wait for an instance. */
+const WAITS = ['waitForEnd', 'waitForStatusChange', 'waitForStateChange', 'ask'] as const;
 
-/** True for a request that waits for what an instance does. */
+type WaitRequest = Extract<StoreRequest, { readonly kind: (typeof WAITS)[number] }>;
+
 function isWait(request: StoreRequest): request is WaitRequest {
-  return ['waitForEnd', 'waitForStatusChange', 'waitForStateChange', 'ask'].includes(request.kind);
+  return (WAITS as readonly string[]).includes(request.kind);
 }
 
 /** A time longer than any test lasts, by any clock: 1 000 years. */
