@@ -58,17 +58,18 @@ const SET: &str = ", changed AS (
 impl Shape {
     fn of(turn: &TurnCommit) -> Option<Self> {
         let goes_on = !matches!(turn.after, AfterTurn::ContinueAsNew(_) | AfterTurn::Suspend { .. });
-        let answers_its_own = turn
-            .answers
-            .iter()
-            .all(|answered| turn.asked.as_ref() == Some(&answered.ask));
+        let answers_its_own = match &turn.answers[..] {
+            [] => true,
+            [answered] => turn.asked.as_ref() == Some(&answered.ask),
+            _ => false,
+        };
         let sets = match &turn.state[..] {
             [] => false,
             [StateChange::Set { .. }] => true,
             _ => return None,
         };
         let fits = turn.wakes && goes_on && appends(turn) && turn.events.len() <= EVENTS_MAX;
-        (fits && answers_its_own && turn.answers.len() <= 1).then_some(Self {
+        (fits && answers_its_own).then_some(Self {
             events: turn.events.len(),
             asks: turn.asked.is_some(),
             sets,
