@@ -78,6 +78,11 @@ export function asyncRefusal(fn: object): string | undefined {
   return isAsync ? 'an async function: its asynchronous work belongs in activities' : undefined;
 }
 
+/** Returns the reason why a value is no function that may make a generator; `undefined` if it may be one. */
+export function functionRefusal(value: unknown): string | undefined {
+  return typeof value === 'function' ? asyncRefusal(value) : describeValue(value);
+}
+
 /** Describes a refused value in an error message. */
 export function describeValue(value: unknown): string {
   disregardPromises(value);

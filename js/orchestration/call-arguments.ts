@@ -5,7 +5,7 @@ import { isActivity } from '../activity/activity.ts';
 import { RetryPolicy } from '../activity/retry-policy.ts';
 import { idOfAttempt } from '../driver/child-retry.ts';
 import { BaseFuture } from '../driver/future.ts';
-import { asyncRefusal, claim, describeValue, isGenerator } from '../driver/generator.ts';
+import { claim, describeValue, functionRefusal, isGenerator } from '../driver/generator.ts';
 import type { MapCall } from '../driver/map.ts';
 import { bool, checkOptions, func, ISO_TIME, type OptionTable, whole } from '../util/options.ts';
 import { isInstance, property } from '../util/show.ts';
@@ -26,14 +26,14 @@ function tagOf(fn: unknown): string {
 /** Checks the block that a method was given to run as a fiber, and claims it if it is a generator. */
 export function checkBlock(body: unknown, method: string): void {
   if (typeof body !== 'function' && isGenerator(body)) return claim(body, `ctx.${method}: the block`);
-  const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
+  const refusal = functionRefusal(body);
   if (refusal !== undefined)
     throw new TypeError(`ctx.${method} takes a function*, or the result of a call of one, not ${refusal}`);
 }
 
 /** Checks a function that a method calls for the block to run. */
 export function checkBody(body: unknown, method: string): void {
-  const refusal = typeof body === 'function' ? asyncRefusal(body) : describeValue(body);
+  const refusal = functionRefusal(body);
   if (refusal !== undefined) throw new TypeError(`ctx.${method} takes a function*, not ${refusal}`);
 }
 
@@ -48,7 +48,7 @@ const MAP_OPTIONS: OptionTable = { concurrency: whole(1), key: func, stopOnError
 export function checkMap(items: unknown, fn: unknown, options: unknown): MapCall {
   const isIterable = typeof items === 'object' && typeof property(items, Symbol.iterator) === 'function';
   if (!isIterable || isFuture(items)) throw new TypeError(`ctx.map takes a list of items, not ${describeValue(items)}`);
-  const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
+  const refusal = functionRefusal(fn);
   if (refusal !== undefined)
     throw new TypeError(`ctx.map takes a function*, or a function that returns a future, not ${refusal}`);
   const checked = checkOptions(options as Partial<MapCall> | undefined, MAP_OPTIONS, 'ctx.map') ?? {};

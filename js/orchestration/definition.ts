@@ -3,7 +3,7 @@
 import type { ActivityDefinition } from '../activity/activity.ts';
 import type { OnEnd } from '../driver/cancelling.ts';
 import type { Future } from '../driver/future.ts';
-import { asyncRefusal, describeValue } from '../driver/generator.ts';
+import { functionRefusal } from '../driver/generator.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, named, type OptionTable, oneOf } from '../util/options.ts';
 import { isDefined, property } from '../util/show.ts';
@@ -160,6 +160,6 @@ const DEFINITION_OPTIONS: OptionTable = {
 };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {
-  const refusal = typeof fn === 'function' ? asyncRefusal(fn) : describeValue(fn);
+  const refusal = functionRefusal(fn);
   if (refusal !== undefined) throw new TypeError(`orchestration '${name}' must be a function*, got ${refusal}`);
 }

@@ -1,9 +1,9 @@
 // Entities: keyed objects with one writer, each an orchestration that handles calls one after the other.
 
 import type { Future } from '../driver/future.ts';
-import { asyncRefusal, describeValue } from '../driver/generator.ts';
+import { describeValue, functionRefusal } from '../driver/generator.ts';
 import { checkName, checkOptions, type OptionTable } from '../util/options.ts';
-import { isInstance, show } from '../util/show.ts';
+import { isRecord, show } from '../util/show.ts';
 import { defineOrchestration, type OrchestrationDefinition } from './definition.ts';
 import { entityCode, type OWN_METHODS } from './entity-code.ts';
 import { fingerprintOf } from './fingerprint.ts';
@@ -26,7 +26,7 @@ export type EntityHandlers<S> = Readonly<Record<string, EntityHandler<S>>>;
 /** The reads of an entity by their names: functions of the state, which return the answer at once. */
 export type EntityReads<S> = Readonly<Record<string, (state: S, input: any) => unknown>>;
 
-/** What the code of an entity is made of. */
+/** The functions that make an entity. */
 export interface EntityOptions<S, H, R> {
   /** Returns the state that an entity begins with. It must answer at once and always alike. */
   initial: (key: string) => S;
@@ -41,9 +41,12 @@ export interface EntityOptions<S, H, R> {
 
 /** An entity as {@link defineEntity} returns it: the definition of an orchestration, with its handlers and reads. */
 export interface EntityDefinition<S = any, H = any, R = any> extends OrchestrationDefinition<undefined, void> {
-  /** What the entity was defined with. */
+  /** The functions that the entity was defined with. */
   readonly entity: Readonly<Required<EntityOptions<S, H, R>>>;
 }
+
+/** Longest name of an entity, in characters. It leaves room for the key in the id of the instance. */
+const NAME_MAX = 200;
 
 /** Names of methods that each caller of an entity has. */
 const RESERVED = ['send', 'delete', 'then'];
@@ -83,8 +86,8 @@ export function defineEntity<S, H, R = Record<never, never>>(
   options: EntityOptions<S, H, R>,
 ): EntityDefinition<S, H, R> {
   checkName(name, 'entity name');
-  if (name.includes('/') || name.length > 200)
-    throw new TypeError(`the entity name must have at most 200 characters and no '/', got ${show(name)}`);
+  if (name.includes('/') || name.length > NAME_MAX)
+    throw new TypeError(`the entity name must have at most ${NAME_MAX} characters and no '/', got ${show(name)}`);
   const where = `entity '${name}'`;
   const { initial, handlers, reads } =
     checkOptions<Partial<EntityOptions<S, H, R>> | undefined>(options, ENTITY_OPTIONS, where) ?? {};
@@ -99,13 +102,13 @@ export function defineEntity<S, H, R = Record<never, never>>(
 }
 
 function atOnce(value: unknown, path: string): void {
-  const refusal = typeof value === 'function' ? asyncRefusal(value) : describeValue(value);
+  const refusal = functionRefusal(value);
   if (refusal !== undefined) throw new TypeError(`${path} must be a function that answers at once, got ${refusal}`);
 }
 
 function handlersOf(value: unknown, path: string): void {
   checkMethods(value, path, (handler, at) => {
-    const refusal = typeof handler === 'function' ? asyncRefusal(handler) : describeValue(handler);
+    const refusal = functionRefusal(handler);
     if (refusal !== undefined) throw new TypeError(`${at} must be a function*, got ${refusal}`);
   });
 }
@@ -115,8 +118,7 @@ function readsOf(value: unknown, path: string): void {
 }
 
 function checkMethods(value: unknown, path: string, check: (method: unknown, path: string) => void): void {
-  if (typeof value !== 'object' || value === null || isInstance(value, Array))
-    throw new TypeError(`${path} must be an object of functions, got ${describeValue(value)}`);
+  if (!isRecord(value)) throw new TypeError(`${path} must be an object of functions, got ${describeValue(value)}`);
   for (const [name, method] of Object.entries(value)) {
     if (RESERVED.includes(name)) throw new TypeError(`${path} must not have the name '${name}'`);
     check(method, `${path}.${name}`);
