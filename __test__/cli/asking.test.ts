@@ -3,13 +3,17 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { defineOrchestration } from 'perdure';
+import { defineOrchestration, type EntityDefinition } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
 import { rejection } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
 import { type Ended, perdure, storeFlags } from './perdure.ts';
+
+/** The methods of the entity `account`. */
+type Handlers = { add(ctx: unknown, by: number): Generator<any, number, any> };
+type Reads = { sum(sum: number, factor?: number): number };
 
 const folder = temporaryFolder();
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -89,7 +93,9 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
         reads: { sum: (sum, factor = 1) => sum * factor },
       });`,
     );
-    const { account } = await import(pathToFileURL(module).href);
+    const { account } = (await import(pathToFileURL(module).href)) as {
+      account: EntityDefinition<number, Handlers, Reads>;
+    };
     await store.start((runtime) => runtime.register(account));
     const key = store.id('a');
     const call = (...args: string[]): Promise<Ended> => on('entity', 'account', key, ...args, '-m', module);
@@ -104,7 +110,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       err: expect.stringContaining('only up'),
     });
     const calls = defineOrchestration('calls', function* (ctx): Generator<any, void, any> {
-      const mine = ctx.entity<any, any>(account, key) as any;
+      const mine = ctx.entity(account, key);
       yield* mine.add(1);
       yield* mine.sum();
       yield* mine.delete();
