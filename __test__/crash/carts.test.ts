@@ -56,7 +56,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const dead: Part[] = [];
     const isDone = (): boolean => callers.every((caller) => caller.all('done').length === 1);
     const told = () => [...dead, ...callers].flatMap((caller) => caller.all('added'));
-    /** What this process has read of the carts whose answers it was told just before. */
+    /** Reads of carts by this process, each begun after it was told the answer beside it. */
     const reads: Promise<{ count: number; answer: number }>[] = [];
     const read = new Map<Part, number>();
     const readNew = (caller: Part): void => {

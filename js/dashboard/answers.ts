@@ -247,7 +247,7 @@ export interface EventRow {
   /** Number of the event that this one answers. */
   readonly ref?: number;
   readonly name?: string;
-  /** What the event is about, where its name is one of Perdure's own: `update addItem`. */
+  /** Title of an event whose name is one of Perdure's own: `update addItem`. */
   readonly title?: string;
   /** Number of the fiber that requested the operation or received the message; absent for the main fiber. */
   readonly fiber?: number;

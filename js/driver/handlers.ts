@@ -1,4 +1,4 @@
-// What handlers of updates and of queries have in common.
+// The checks that handlers of updates and of queries share.
 
 import { NotRegisteredError } from '../errors/errors.ts';
 import { isThenable } from '../util/thenable.ts';

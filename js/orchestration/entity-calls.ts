@@ -95,8 +95,8 @@ function attemptOf(definition: CallableEntity, key: string): ActivityFunction<En
   return storeActivity(({ client, signal }, { method, input, updateId }: EntityRequest) => {
     const entity = client.entity(definition, key) as unknown as ClientMethods;
     const options = { updateId, signal };
-    if (method === undefined) return entity.delete?.(options) as Promise<unknown>;
-    return (updateId === undefined ? entity[method]?.(input) : entity[method]?.(input, options)) as Promise<unknown>;
+    // A read takes no options.
+    return (method === undefined ? entity.delete?.(options) : entity[method]?.(input, options)) as Promise<unknown>;
   });
 }
 

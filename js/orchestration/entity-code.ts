@@ -121,7 +121,7 @@ class Entity<S> {
     if (this.#isDeleted) this.#isOver.resolve();
   }
 
-  /** Runs the handler of a call that nobody waits for. */
+  /** Runs the handler of a one-way call. Its error is logged. */
   *#oneWay(call: EntityCall | undefined): Generator<any, void, any> {
     try {
       const { publish } = yield* this.#exclusive(() => this.#handle(call));
