@@ -7,10 +7,8 @@ import { CALL, DELETE, STATE } from '../orchestration/entity-code.ts';
 import type { MessageArguments } from '../orchestration/messages.ts';
 import type { SendOptions } from '../orchestration/send-options.ts';
 import { checkOptions } from '../util/options.ts';
-import { uuidv7 } from '../util/uuid.ts';
-import type { InstanceState, InstanceStatus } from './instance-status.ts';
 import type { StateValue } from './state.ts';
-import { isUnanswered, UPDATE_OPTIONS, type UpdateOptions, type UpdateWithStartOptions } from './updating.ts';
+import { UPDATE_OPTIONS, type UpdateOptions, type UpdateWithStartOptions } from './updating.ts';
 
 /** An entity as a client calls it: a method for each handler and each read, `send` for one-way calls, and `delete`. */
 export type EntityHandle<H, R> = {
@@ -37,11 +35,7 @@ interface EntityClient {
   updateWithStart(id: string, update: string, input: unknown, options: UpdateWithStartOptions): Promise<unknown>;
   enqueueEvent(id: string, queue: string, data: unknown, options: SendOptions): Promise<void>;
   getState(id: string, name: string): Promise<StateValue | null>;
-  getStatus(id: string): Promise<InstanceStatus | null>;
 }
-
-/** The number of deletions of an entity that one call outlives. */
-const DELETIONS_MAX = 100;
 
 /** Returns an entity for a client to call. See {@link Client.entity}. */
 export function entityOf<H, R>(
@@ -53,7 +47,7 @@ export function entityOf<H, R>(
   const start = entityStart(definition);
   const update = async (name: string, input: unknown, given: unknown): Promise<unknown> => {
     const options = checkOptions(given as UpdateOptions | undefined, UPDATE_OPTIONS, `entity '${id}'`);
-    return await called(client, id, name, input, { updateId: uuidv7(), ...options, start });
+    return await client.updateWithStart(id, name, input, { ...options, start });
   };
   return entityCaller(definition, {
     call: (call, options) => update(CALL, call, options),
@@ -61,25 +55,4 @@ export function entityOf<H, R>(
     send: (call) => client.enqueueEvent(id, CALL, call, { start }),
     read: async (name, input) => readEntity(definition, key, name, await client.getState(id, STATE), input),
   }) as EntityHandle<H, R>;
-}
-
-/** The ends of an entity that was not deleted by a call. */
-const STOPPED: readonly (InstanceState | undefined)[] = ['Failed', 'Cancelled', 'Terminated'];
-
-/** Sends an update, again if the entity was deleted before it took the update. */
-async function called(
-  client: EntityClient,
-  id: string,
-  name: string,
-  input: unknown,
-  options: UpdateWithStartOptions,
-): Promise<unknown> {
-  for (let deletions = 0; ; deletions += 1) {
-    try {
-      return await client.updateWithStart(id, name, input, options);
-    } catch (error) {
-      if (!isUnanswered(error) || deletions >= DELETIONS_MAX) throw error;
-      if (STOPPED.includes((await client.getStatus(id))?.status)) throw error;
-    }
-  }
 }

@@ -107,7 +107,8 @@ export abstract class MessageClient extends HistoryClient {
    * The instance stays when its validator refuses the update, or when it has no handler of that name.
    *
    * A call with the `updateId` of an update that the instance has taken starts nothing, also after the instance has
-   * ended.
+   * ended. If the instance completes before it takes the update, and `onConflict` of the start is `restartIfTerminal`,
+   * the update goes to the next instance.
    *
    * @param update - a name, or a result of `defineUpdate`, which types and checks the input and types the answer
    * @param options - `start` as in {@link Client.raiseEvent}; the others as in {@link Client.update}

@@ -12,6 +12,7 @@ import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
 import { fromErrorPayload, fromPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
+import type { InstanceState } from './instance-status.ts';
 import type { Requests } from './requests.ts';
 import { WAIT_OPTIONS, type WaitOptions, within } from './watching.ts';
 
@@ -38,7 +39,7 @@ const UPDATE_WITH_START_OPTIONS = { ...UPDATE_OPTIONS, ...SEND_OPTIONS } satisfi
 type AnswerData =
   | { readonly kind: 'value' | 'error'; readonly text: string | null }
   /** The instance has ended without an answer. */
-  | { readonly kind: 'ended' };
+  | { readonly kind: 'ended'; readonly status: InstanceState };
 
 /** Sends an update to an instance, and waits for the answer. See {@link Client.update}. */
 export async function update(
@@ -79,6 +80,13 @@ interface Sent {
   readonly where: string;
 }
 
+/** The number of completions of its instance that one update outlives. */
+const COMPLETIONS_MAX = 100;
+
+/**
+ * Sends an update, and returns its answer. If the instance completes before it takes the update, and the start may
+ * replace it, the update goes to the next instance.
+ */
 async function ask(
   port: StorePort,
   requests: Requests,
@@ -102,20 +110,17 @@ async function ask(
     throw new TimeoutError(message, timeoutMs === undefined ? {} : { timeoutMs });
   };
   const request = { kind: 'ask', id, ask: updateId, unreadMax, start: started } as const;
-  const reply = await requests.asking(request, payload, name, (begin) => {
-    const waits = within(begin, { timeoutMs, signal }, port.timers, late);
-    if (started !== null) port.tellStart(started.request.name, started.request.version);
-    return waits;
-  });
-  return answerOf(JSON.parse(reply as string) as AnswerData, port, id, updateId, name);
-}
-
-/** The errors of updates whose instances ended before they answered. */
-const UNANSWERED = new WeakSet<Error>();
-
-/** True if the error of an update says that the instance ended before it answered. */
-export function isUnanswered(error: unknown): boolean {
-  return UNANSWERED.has(error as Error);
+  for (let completions = 0; ; completions += 1) {
+    const reply = await requests.asking(request, payload, name, (begin) => {
+      const waits = within(begin, { timeoutMs, signal }, port.timers, late);
+      if (started !== null) port.tellStart(started.request.name, started.request.version);
+      return waits;
+    });
+    const answer = JSON.parse(reply as string) as AnswerData;
+    const wasTaken = answer.kind !== 'ended' || answer.status !== 'Completed';
+    if (wasTaken || start?.onConflict !== 'restartIfTerminal' || completions === COMPLETIONS_MAX)
+      return answerOf(answer, port, id, updateId, name);
+  }
 }
 
 function answerOf(answer: AnswerData, port: StorePort, id: string, ask: string, name: string): unknown {
@@ -125,11 +130,8 @@ function answerOf(answer: AnswerData, port: StorePort, id: string, ask: string, 
       return fromPayload(texts.read(answer.text, 'answer', Place.ofAsk(id, ask, 'output')), 'answer', texts.types);
     case 'error':
       throw fromErrorPayload(texts.read(answer.text, 'error', Place.ofAsk(id, ask, 'error')), texts.types);
-    case 'ended': {
-      const error = new RuntimeStateError(`instance '${id}' ended before it answered update '${name}'`);
-      UNANSWERED.add(error);
-      throw error;
-    }
+    case 'ended':
+      throw new RuntimeStateError(`instance '${id}' ended before it answered update '${name}'`);
     default:
       return answer satisfies never;
   }

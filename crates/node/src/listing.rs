@@ -93,7 +93,9 @@ pub(crate) fn answer_text(state: AskState) -> String {
     let answer = match state {
         AskState::Answered(Answer::Value(value)) => json!({ "kind": "value", "text": value }),
         AskState::Answered(Answer::Error(error)) => json!({ "kind": "error", "text": error }),
-        AskState::Open | AskState::Ended => json!({ "kind": "ended" }),
+        AskState::Ended { status } => json!({ "kind": "ended", "status": status.as_str() }),
+        // A wait is told no open ask.
+        AskState::Open => json!({ "kind": "open" }),
     };
     answer.to_string()
 }

@@ -307,13 +307,15 @@ pub async fn end_with_their_receiver(store: &Store) {
                 store.send("a", MessageBody::Cancel { reason: None }).await;
             }
         }
-        let ended = Some(AskState::Ended);
+        let ended = AskState::Ended {
+            status: store.status("a").await.status,
+        };
         assert_eq!(
             store.asks(["1", "2", "3"]).await,
-            [with_value("1"), ended.clone(), ended],
+            [with_value("1"), Some(ended.clone()), Some(ended.clone())],
             "{way}"
         );
-        assert_eq!(store.write(ask("2")).await, Outcome::Asked { state: AskState::Ended });
+        assert_eq!(store.write(ask("2")).await, Outcome::Asked { state: ended });
     }
 }
 
@@ -445,16 +447,40 @@ pub async fn that_start_their_receiver_do_so_once(store: &Store) {
         ..end(&owned, &worker, None)
     };
     store.commit(ends).await;
-    let known = [AskState::Answered(answered("1").answer), AskState::Ended];
-    for (id, state) in ["1", "2"].into_iter().zip(known) {
-        assert_eq!(store.write(start(id)).await, Outcome::Asked { state });
-    }
-    assert_eq!(store.status("a").await.status, Status::Completed);
-    let outcome = store.write(starting("3", OnConflict::Keep)).await;
+    let state = AskState::Answered(answered("1").answer);
+    assert_eq!(store.write(start("1")).await, Outcome::Asked { state });
     let status = Status::Completed;
-    assert_eq!(outcome, Outcome::Ended { status });
+    let state = AskState::Ended { status };
+    assert_eq!(
+        store.write(starting("2", OnConflict::RestartIfFailed)).await,
+        Outcome::Asked { state }
+    );
+    assert_eq!(store.status("a").await.status, status);
+    assert_eq!(
+        store.write(starting("3", OnConflict::Keep)).await,
+        Outcome::Ended { status }
+    );
     let outcome = store.write(start("3")).await;
     let is_new = matches!(&outcome, Outcome::Delivered { key, .. } if *key != owned.key);
     assert!(is_new, "{outcome:?}");
     assert_eq!(store.asks(["1", "2", "3"]).await, [None, None, Some(AskState::Open)]);
+}
+
+/// The receiver completed without taking the ask, so the next one takes it. If the receiver was stopped, the ask may
+/// have had its effect.
+pub async fn that_were_not_taken_start_their_receiver_again(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let start = |id: &str| starting(id, OnConflict::RestartIfTerminal);
+    store.write(start("1")).await;
+    let owned = store.acquire_one(&worker).await;
+    store.commit(end(&owned, &worker, None)).await;
+    let outcomes = store.batch(vec![start("1"), start("1")]).await;
+    let is_new = matches!(&outcomes[0], Outcome::Delivered { key, .. } if *key != owned.key);
+    assert!(is_new, "{outcomes:?}");
+    assert_eq!(outcomes[1], Outcome::Asked { state: AskState::Open });
+    store.terminate("a", None).await;
+    let status = Status::Terminated;
+    let state = AskState::Ended { status };
+    assert_eq!(store.write(start("1")).await, Outcome::Asked { state });
 }

@@ -275,6 +275,7 @@ macro_rules! behaviour {
                 are_answered_with_the_rest_of_a_turn,
                 may_start_their_receiver,
                 that_start_their_receiver_do_so_once,
+                that_were_not_taken_start_their_receiver_again,
             }
             state {
                 has_what_its_turns_left,

@@ -67,7 +67,9 @@ pub(crate) fn read(tables: &Tables, name: &AskName) -> Option<AskState> {
     let row = tables.asks.get(&(instance.key, name.ask.clone()))?;
     Some(match &row.answer {
         Some((_, answer)) => AskState::Answered(answer.clone()),
-        None if instance.status.is_terminal() => AskState::Ended,
+        None if instance.status.is_terminal() => AskState::Ended {
+            status: instance.status,
+        },
         None => AskState::Open,
     })
 }

@@ -103,7 +103,9 @@ fn state(row: &Row) -> Result<Option<AskState>, Failure> {
     Ok(Some(match outcome {
         Some("Value") => AskState::Answered(Answer::Value(optional_text(row, 1)?)),
         Some(_) => AskState::Answered(Answer::Error(optional_text(row, 1)?)),
-        None if status(row, 2)?.is_terminal() => AskState::Ended,
-        None => AskState::Open,
+        None => match status(row, 2)? {
+            status if status.is_terminal() => AskState::Ended { status },
+            _ => AskState::Open,
+        },
     }))
 }

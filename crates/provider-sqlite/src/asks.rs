@@ -78,7 +78,9 @@ fn ask_state(row: &Row<'_>) -> rusqlite::Result<AskState> {
     Ok(match outcome.as_deref() {
         Some("Value") => AskState::Answered(Answer::Value(row.get(1)?)),
         Some(_) => AskState::Answered(Answer::Error(row.get(1)?)),
-        None if status(row, 2)?.is_terminal() => AskState::Ended,
-        None => AskState::Open,
+        None => match status(row, 2)? {
+            status if status.is_terminal() => AskState::Ended { status },
+            _ => AskState::Open,
+        },
     })
 }

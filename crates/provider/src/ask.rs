@@ -2,7 +2,7 @@
 
 use perdure_engine::Answer;
 
-use crate::NewMessage;
+use crate::{NewMessage, OnConflict, Status};
 
 /// Most answers of an instance that are kept. An answer beyond this drops the oldest.
 pub const ANSWERS_KEPT: u64 = 1_000;
@@ -33,5 +33,18 @@ pub enum AskState {
     /// It was answered.
     Answered(Answer),
     /// Its receiver has ended without an answer.
-    Ended,
+    Ended {
+        /// The status that the receiver ended with.
+        status: Status,
+    },
+}
+
+impl AskState {
+    /// Returns true if the ask may be sent again with a start of that kind: its receiver completed, and the start may
+    /// replace it. Code that completes has answered each ask that it had taken, so it has not taken this one.
+    #[must_use]
+    pub const fn may_be_sent_again(&self, on_conflict: OnConflict) -> bool {
+        const COMPLETED: Status = Status::Completed;
+        matches!(self, Self::Ended { status: COMPLETED }) && on_conflict.replaces(COMPLETED)
+    }
 }

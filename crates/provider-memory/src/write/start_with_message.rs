@@ -13,7 +13,9 @@ pub(super) fn send(tables: &mut Tables, both: &StartWithMessage) -> Result<Outco
         start::start(tables, &both.start)?;
         return Ok(message::send(tables, &both.message));
     };
-    if let Some(state) = ask::known(tables, id, &both.message) {
+    if let Some(state) = ask::known(tables, id, &both.message)
+        && !state.may_be_sent_again(both.start.on_conflict)
+    {
         return Ok(Outcome::Asked { state });
     }
     start::start(tables, &both.start)?;

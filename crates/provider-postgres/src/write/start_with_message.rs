@@ -16,7 +16,9 @@ pub(super) async fn send(session: &Session<'_>, both: &StartWithMessage) -> Resu
     both.check().map_err(Failure::internal)?;
     let outgoing = Outgoing::starting(both);
     for _ in 0..ROUNDS_MAX {
-        if let Some(state) = ask::known(session, outgoing).await? {
+        if let Some(state) = ask::known(session, outgoing).await?
+            && !state.may_be_sent_again(both.start.on_conflict)
+        {
             return Ok(Outcome::Asked { state });
         }
         start::restart(session, &both.start).await?;

@@ -13,7 +13,9 @@ pub(super) fn send(session: &mut Session<'_>, both: &StartWithMessage) -> Result
         start::start(session, &both.start)?;
         return message::send(session, &both.message);
     };
-    if let Some(state) = ask::known(session, id, &both.message)? {
+    if let Some(state) = ask::known(session, id, &both.message)?
+        && !state.may_be_sent_again(both.start.on_conflict)
+    {
         return Ok(Outcome::Asked { state });
     }
     start::start(session, &both.start)?;

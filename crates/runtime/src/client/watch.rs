@@ -442,8 +442,11 @@ mod tests {
         let told = asking(&watch, (0, 1));
         let asked = read(&watch);
         watch.set_awaiting((0, 1), AwaitingAnswer::Written);
-        watch.settle(&name(), asked, &Ok(Some(AskState::Ended)));
-        assert_eq!(told.try_recv(), Ok(Ok(Some(AskState::Ended))));
+        let ended = AskState::Ended {
+            status: Status::Completed,
+        };
+        watch.settle(&name(), asked, &Ok(Some(ended.clone())));
+        assert_eq!(told.try_recv(), Ok(Ok(Some(ended))));
     }
 
     #[test]
