@@ -229,7 +229,7 @@ function ofDue(
 async function ofSuspended(client: Client, { instances }: StoreStats): Promise<Finding[]> {
   if (instances.Suspended === 0) return [{ subject: 'suspended', state: 'ok', detail: 'no instance' }];
   const sorts = new Map<string, InstanceStatus[]>();
-  for await (const instance of client.listInstances({ status: 'Suspended', limit: SUSPENDED_MAX })) {
+  for await (const instance of client.listInstances({ system: true, status: 'Suspended', limit: SUSPENDED_MAX })) {
     const { name, version, error } = instance;
     const firstLine = (error?.message ?? '').split('\n').slice(0, 1).join('');
     const sort = `${name} ${version}: ${firstLine.replaceAll(instance.id, '…')}`;

@@ -15,6 +15,7 @@ export interface FilterFlags {
   readonly prefix?: string;
   readonly after?: Date;
   readonly before?: Date;
+  readonly system?: true;
 }
 
 export function filterFlags(command: Command): Command {
@@ -34,7 +35,8 @@ export function filterFlags(command: Command): Command {
       "only instances started after this time: '2026-01-31T12:00:00Z', or '24h' for 24 hours ago",
       timeArgument,
     )
-    .option('--before <time>', 'only instances started before this time', timeArgument);
+    .option('--before <time>', 'only instances started before this time', timeArgument)
+    .option('--system', "also instances of Perdure's own orchestrations, named perdure.…");
 }
 
 /** Converts the flags to the client's filter. */
@@ -48,8 +50,9 @@ export function filterOf(flags: FilterFlags): InstanceFilter {
     prefix: idPrefix,
     after: createdAfter,
     before: createdBefore,
+    system,
   } = flags;
-  return withoutUndefined({ status, name, version, tags, parentId, idPrefix, createdAfter, createdBefore });
+  return withoutUndefined({ status, name, version, tags, parentId, idPrefix, createdAfter, createdBefore, system });
 }
 
 /** Returns the options without `undefined` values, which the client's types do not allow. */

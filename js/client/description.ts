@@ -1,5 +1,6 @@
 // The setup of a store and its workers, as clients see them.
 
+import { isBuiltIn } from '../orchestration/definition.ts';
 import type { StorePort } from '../store/providers.ts';
 import type { LaneMetrics } from '../tracing/metrics.ts';
 
@@ -53,7 +54,7 @@ export interface WorkerDescription {
 
 /** The orchestrations, activities and queues that a runtime has registered. */
 export interface RegisteredNames {
-  /** In order of their names. */
+  /** In order of their names. Perdure's own, which every runtime has, are left out. */
   readonly orchestrations: readonly {
     readonly name: string;
     /** The highest version comes last. */
@@ -154,5 +155,7 @@ function workersOf({ workers }: InspectionData): WorkerInfo[] {
 type ReportData = NonNullable<InspectionData['workers'][number]['about']>;
 
 function reportOf({ registered, ...report }: ReportData): WorkerDescription {
-  return registered === null ? report : { ...report, registered };
+  if (registered === null) return report;
+  const orchestrations = registered.orchestrations.filter(({ name }) => !isBuiltIn(name));
+  return { ...report, registered: { ...registered, orchestrations } };
 }

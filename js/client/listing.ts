@@ -1,5 +1,6 @@
 // Lists of instances: filters and pages.
 
+import { isBuiltIn } from '../orchestration/definition.ts';
 import type { StorePort } from '../store/providers.ts';
 import { abortSignal } from '../util/abort.ts';
 import {
@@ -54,6 +55,11 @@ export interface InstanceFilter {
   createdAfter?: Date | string;
   /** Started before this time. */
   createdBefore?: Date | string;
+  /**
+   * `true`: instances of Perdure's own orchestrations, named `perdure.…`, match too. Default: `false` in a list, unless
+   * it asks for ids or for such a name; `true` for `prune` and `pruneExecutions`.
+   */
+  system?: boolean;
 }
 
 /** Options of {@link Client.listInstances}. */
@@ -148,6 +154,7 @@ const FILTER = {
   idPrefix: named,
   createdAfter: time,
   createdBefore: time,
+  system: bool,
 } satisfies OptionTable;
 
 export const LIST_OPTIONS: OptionTable = {
@@ -175,8 +182,10 @@ export const PRUNE_EXECUTIONS_OPTIONS: OptionTable = {
   signal: abortSignal,
 };
 
-/** Returns the filter as the addon takes it. The options must have been checked. */
-export function storeFilter(options: ListOptions & Pick<PruneOptions, 'completedBefore'>): object {
+/** Returns the filter as the addon takes it. The options must have been checked, and have `system`. */
+export function storeFilter(
+  options: ListOptions & Pick<PruneOptions, 'completedBefore'> & { readonly system: boolean },
+): object {
   const {
     ids,
     status = [],
@@ -188,6 +197,7 @@ export function storeFilter(options: ListOptions & Pick<PruneOptions, 'completed
     createdAfter,
     createdBefore,
     completedBefore,
+    system,
   } = options;
   const at = (value: Date | string | undefined): number | undefined =>
     value === undefined ? undefined : timeOf(value, 'time');
@@ -202,7 +212,13 @@ export function storeFilter(options: ListOptions & Pick<PruneOptions, 'completed
     createdAfter: at(createdAfter),
     createdBefore: at(createdBefore),
     completedBefore: at(completedBefore),
+    hidesBuiltIn: !system,
   };
+}
+
+/** True if a list shows the instances of Perdure's own orchestrations. */
+function showsBuiltIn({ system, ids, name }: InstanceFilter): boolean {
+  return system ?? (ids !== undefined || (name !== undefined && isBuiltIn(name)));
 }
 
 /**
@@ -226,7 +242,7 @@ export class InstanceList implements AsyncIterable<InstanceStatus> {
   /** @internal */
   constructor(port: StorePort, options: ListOptions) {
     this.#port = port;
-    this.#filter = storeFilter(options);
+    this.#filter = storeFilter({ ...options, system: showsBuiltIn(options) });
     this.#cursor = options.cursor ?? null;
     this.#limit = options.limit;
     this.#hasInputs = options.input === true;

@@ -1,5 +1,6 @@
 // The work that the live workers of a store can run, and a text about work that none of them can.
 
+import { isBuiltIn } from '../orchestration/definition.ts';
 import { nearest } from '../util/options.ts';
 import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { RegisteredNames, WorkerInfo } from './description.ts';
@@ -29,7 +30,8 @@ export class ServedWork {
    * @param version - `''`: any version
    */
   missingOrchestration(name: string, version: string): string | undefined {
-    if (!this.isComplete) return undefined;
+    // Every runtime has the built-in ones, and none reports them.
+    if (!this.isComplete || isBuiltIn(name)) return undefined;
     const orchestrations = this.registered.flatMap((names) => names.orchestrations);
     const versions = orchestrations.filter((some) => some.name === name).flatMap((some) => some.versions);
     if (version === '' ? versions.length > 0 : versions.includes(version)) return undefined;

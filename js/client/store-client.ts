@@ -67,7 +67,11 @@ export abstract class StoreClient {
     if (options === undefined)
       throw new TypeError('client.prune: say what is to be deleted; {} is everything that has ended');
     const { limit = null, signal, ...filter } = checkOptions(options, PRUNE_OPTIONS, 'client.prune');
-    const reply = await this.#port.request({ kind: 'prune', filter: storeFilter(filter), limit }, null, signal);
+    const reply = await this.#port.request(
+      { kind: 'prune', filter: storeFilter({ system: true, ...filter }), limit },
+      null,
+      signal,
+    );
     return { deleted: Number(reply) };
   }
 
@@ -89,7 +93,7 @@ export abstract class StoreClient {
     const { keep, signal, ...filter } = checkOptions(options, PRUNE_EXECUTIONS_OPTIONS, 'client.pruneExecutions') ?? {};
     if (keep === undefined)
       throw new TypeError('client.pruneExecutions: keep says how many executions stay; there is none');
-    const request = { kind: 'pruneExecutions', filter: storeFilter(filter), keep } as const;
+    const request = { kind: 'pruneExecutions', filter: storeFilter({ system: true, ...filter }), keep } as const;
     const reply = await this.#port.request(request, null, signal);
     return { deleted: Number(reply) };
   }

@@ -103,7 +103,7 @@ async function newestChildren(
   most: number,
   signal: AbortSignal | undefined,
 ): Promise<{ items: readonly InstanceStatus[]; hasMore: boolean }> {
-  const options = { parentId, limit: Math.max(most, 1), ...(signal === undefined ? {} : { signal }) };
+  const options = { parentId, system: true, limit: Math.max(most, 1), ...(signal === undefined ? {} : { signal }) };
   const { items, cursor } = await new InstanceList(port, options).page();
   return most > 0 ? { items, hasMore: cursor !== null } : { items: [], hasMore: items.length > 0 };
 }
@@ -124,7 +124,8 @@ export async function deleteTree(port: StorePort, id: string, signal: AbortSigna
     for (const parents of groups(level, READS)) {
       await Promise.all(
         parents.map(async (parentId) => {
-          for await (const child of new InstanceList(port, { parentId, ...(signal === undefined ? {} : { signal }) })) {
+          const options = { parentId, system: true, ...(signal === undefined ? {} : { signal }) };
+          for await (const child of new InstanceList(port, options)) {
             checkEnded(child, id);
             if (ids.has(child.id)) continue;
             if (ids.size > DESCENDANTS_MAX) throw tooMany(id);
@@ -138,7 +139,7 @@ export async function deleteTree(port: StorePort, id: string, signal: AbortSigna
   }
   let deleted = 0;
   for (const batch of groups([...ids].slice(1).reverse(), DELETE_BATCH)) {
-    const request = { kind: 'prune', filter: storeFilter({ ids: batch }), limit: null } as const;
+    const request = { kind: 'prune', filter: storeFilter({ ids: batch, system: true }), limit: null } as const;
     const reply = await port.request(request, null, signal);
     deleted += Number(reply);
   }

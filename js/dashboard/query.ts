@@ -99,6 +99,7 @@ export class Query {
       'idPrefix',
       'createdAfter',
       'createdBefore',
+      'system',
       'cursor',
       'limit',
     );
@@ -109,6 +110,9 @@ export class Query {
       return [tag.slice(0, at), tag.slice(at + 1)] as const;
     });
     const options: Record<string, unknown> = { limit: this.number('limit', 1, ROWS_MAX) ?? 50 };
+    const system = this.text('system');
+    checked(() => system === undefined || oneOf('true', 'false')(system, 'the parameter system'));
+    if (system !== undefined) options.system = system === 'true';
     if (statuses.length > 0) options.status = statuses;
     if (tags.length > 0) options.tags = Object.fromEntries(tags);
     for (const name of ['name', 'version', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor']) {

@@ -1,5 +1,6 @@
 // Starts from the dashboard: the orchestrations that can be started, the form of an input, and the check of an input.
 
+import { isBuiltIn } from '../orchestration/definition.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { isRecord } from '../util/show.ts';
 import { parse, type StandardSchema } from '../values/schema.ts';
@@ -24,7 +25,7 @@ export function startableOf(runtime: Runtime | undefined, { items }: Orchestrati
   };
   if (runtime !== undefined)
     for (const { kind, name, version } of Runtime.partsOf(runtime).registry.entries())
-      if (kind === 'orchestration') add(name, version);
+      if (kind === 'orchestration' && !isBuiltIn(name)) add(name, version);
   for (const { name, versions } of items) for (const { version } of versions) add(name, version);
   return [...found]
     .map(([name, versions]) => ({ name, versions: [...versions].sort(newestFirst) }))

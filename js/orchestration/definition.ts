@@ -87,7 +87,7 @@ export const DEFAULT_VERSION = '1.0.0';
 /**
  * Defines an orchestration: register it with `runtime.register`, start it with `client.start`.
  *
- * @param name - 1 to 256 characters
+ * @param name - 1 to 256 characters; it must not begin with `perdure.`
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
  * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`: a Standard Schema (Zod, Valibot, ArkType
@@ -122,6 +122,28 @@ export function defineOrchestration(
   options?: OrchestrationOptions & { input?: StandardSchema | undefined },
 ): OrchestrationDefinition {
   checkName(name, 'orchestration name');
+  if (isBuiltIn(name)) throw new TypeError(`the orchestration name must not begin with '${BUILT_IN}', got '${name}'`);
+  return define(name, fn, options);
+}
+
+/** The begin of the names of Perdure's own orchestrations. Every runtime has them, and lists leave them out. */
+export const BUILT_IN = 'perdure.';
+
+/** True if the name of an orchestration is that of one of Perdure's own. */
+export function isBuiltIn(name: string): boolean {
+  return name.startsWith(BUILT_IN);
+}
+
+/** Defines one of Perdure's own orchestrations. */
+export function defineBuiltIn<I>(name: `${typeof BUILT_IN}${string}`, fn: OrchestrationFunction<I, void>) {
+  return define(name, fn) as OrchestrationDefinition<I, void>;
+}
+
+function define(
+  name: string,
+  fn: OrchestrationFunction,
+  options?: OrchestrationOptions & { input?: StandardSchema | undefined },
+): OrchestrationDefinition {
   checkOrchestrationFunction(fn, name);
   const {
     version = DEFAULT_VERSION,

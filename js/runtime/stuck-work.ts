@@ -140,6 +140,7 @@ export class StuckWork {
     const reasons: string[] = [];
     const ids: string[] = [];
     for await (const { id, name, version, error } of this.client.listInstances({
+      system: true,
       status: 'Suspended',
       limit: SUSPENDED_NAMED,
     })) {

@@ -89,7 +89,7 @@ async function run(
     if (place !== null && test.isCrashPending)
       return { outcome: { end: { threw: notReached(place) }, instances: {} }, places: [] };
     const instances: Record<string, unknown> = {};
-    for await (const status of test.client.listInstances()) instances[status.id] = endOf(status);
+    for await (const status of test.client.listInstances({ system: true })) instances[status.id] = endOf(status);
     return { outcome: { end, instances }, places: place === null ? await placesOf(test) : [] };
   } finally {
     await test.close();
@@ -98,7 +98,7 @@ async function run(
 
 async function placesOf(test: TestRuntime): Promise<Place[]> {
   const places: Place[] = [];
-  for await (const { id, executionId: last } of test.client.listInstances()) {
+  for await (const { id, executionId: last } of test.client.listInstances({ system: true })) {
     for (let executionId = 1; executionId <= last; executionId += 1) {
       for (const { eventId, kind } of await test.client.getHistory(id, executionId)) {
         const what = `after event ${eventId} (${kind}) of execution ${executionId} of instance '${id}'`;

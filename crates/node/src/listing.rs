@@ -34,6 +34,7 @@ pub(crate) fn filter(json: &Value) -> Result<Filter, RuntimeError> {
         created_after_ms: time("createdAfter"),
         created_before_ms: time("createdBefore"),
         completed_before_ms: time("completedBefore"),
+        hides_built_in: json["hidesBuiltIn"].as_bool().unwrap_or_default(),
     })
 }
 

@@ -209,6 +209,24 @@ pub async fn prunes_the_instances_with_some_ids(store: &Store) {
     }
 }
 
+/// A prune passes over the instances of built-in orchestrations if its filter does.
+pub async fn prunes_the_instances_of_users_alone(store: &Store) {
+    let store = store.first();
+    for (id, name) in [("user's", "other"), ("built in", "perdure.lock")] {
+        let mut new = instance(id);
+        new.name = name.to_owned();
+        store.start(new).await;
+        store.terminate(id, None).await;
+    }
+    let filter = |hides_built_in| Filter {
+        hides_built_in,
+        ..Filter::default()
+    };
+    assert_eq!(store.prune(filter(true), None, 100, 100).await.deleted, 1);
+    assert!(store.find("built in").await.is_some());
+    assert_eq!(store.prune(filter(false), None, 100, 100).await.deleted, 1);
+}
+
 /// A page looks at no more instances than it may, and the next page goes on after them.
 pub async fn prunes_in_pages(store: &Store) {
     let store = store.first();

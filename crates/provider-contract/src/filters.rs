@@ -122,6 +122,42 @@ pub async fn filters_by_exact_ids(store: &Store) {
     assert_lists(&store, &cases).await;
 }
 
+/// The instances of built-in orchestrations can be left out, along each index.
+pub async fn filters_out_built_in_orchestrations(store: &Store) {
+    let store = store.first();
+    let named = |id: &str, name: &str| NewInstance {
+        name: name.into(),
+        parent_id: Some("parent".into()),
+        ..instance(id)
+    };
+    for (id, name) in [
+        ("a", "perdure.lock"),
+        ("b", "perdureX"),
+        ("c", "perdure"),
+        ("d", "perdure."),
+    ] {
+        store.start(named(id, name)).await;
+    }
+    store.terminate("a", None).await;
+    store.terminate("c", None).await;
+    let users = |set: fn(&mut Filter)| {
+        filter(|f| {
+            f.hides_built_in = true;
+            set(f);
+        })
+    };
+    let cases: [(Filter, &[&str]); 7] = [
+        (filter(|_| {}), &["d", "c", "b", "a"]),
+        (users(|_| {}), &["c", "b"]),
+        (users(|f| f.ids = ["a", "c", "d"].map(str::to_owned).into()), &["c"]),
+        (users(|f| f.statuses = vec![Status::Terminated]), &["c"]),
+        (users(|f| f.statuses = vec![Status::Pending]), &["b"]),
+        (users(|f| f.parent_id = Some("parent".into())), &["c", "b"]),
+        (users(|f| f.id_prefix = Some("d".into())), &[]),
+    ];
+    assert_lists(&store, &cases).await;
+}
+
 /// No letter of a prefix is a wildcard.
 pub async fn filters_by_the_beginning_of_an_id(store: &Store) {
     let store = store.first();

@@ -35,7 +35,8 @@ macro_rules! matches {
       AND starts_with(i.id, $id_prefix::text)
       AND ($created_after::bigint IS NULL OR i.created_at > $created_after)
       AND ($created_before::bigint IS NULL OR i.created_at < $created_before)
-      AND ($completed_before::bigint IS NULL OR coalesce(i.completed_at < $completed_before, false))"
+      AND ($completed_before::bigint IS NULL OR coalesce(i.completed_at < $completed_before, false))
+      AND NOT ($hides_built_in::boolean AND starts_with(i.name, 'perdure.'))"
     };
 }
 pub(crate) use matches;
@@ -188,6 +189,7 @@ params! {
     /// The parameters of [`matches!`].
     pub(crate) struct ConditionParams {
         ids, statuses, names, versions, parent_ids, id_prefix, created_after, created_before, completed_before,
+        hides_built_in,
     }
 }
 
@@ -231,6 +233,7 @@ impl<'f> Conditions<'f> {
             created_after: P::MaybeInt(created_after),
             created_before: P::MaybeInt(created_before),
             completed_before: P::MaybeInt(completed_before),
+            hides_built_in: P::Bool(self.filter.hides_built_in),
         }
     }
 

@@ -49,7 +49,12 @@ pub struct Filter {
     pub created_before_ms: Option<i64>,
     /// The instance has ended before this time, ms since 1970.
     pub completed_before_ms: Option<i64>,
+    /// If true, the instance is of a user's orchestration: the name does not begin with [`BUILT_IN`].
+    pub hides_built_in: bool,
 }
+
+/// The beginning of the names of Perdure's own orchestrations.
+const BUILT_IN: &str = "perdure.";
 
 /// The facts of an instance that a filter looks at.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +133,7 @@ impl Filter {
             && self
                 .completed_before_ms
                 .is_none_or(|before| candidate.completed_at_ms.is_some_and(|at| at < before))
+            && !(self.hides_built_in && candidate.name.starts_with(BUILT_IN))
             && self.has_tags(candidate.tags)
     }
 
@@ -233,6 +239,21 @@ mod tests {
         };
         assert!(ids(&["other", "order-1"]).matches(&ANY));
         assert!(!ids(&["order", "order-10"]).matches(&ANY));
+    }
+
+    #[test]
+    fn built_in_orchestrations_can_be_hidden() {
+        let users = Filter {
+            hides_built_in: true,
+            ..Filter::default()
+        };
+        assert!(users.matches(&ANY));
+        let built_in = Candidate {
+            name: "perdure.lock",
+            ..ANY
+        };
+        assert!(!users.matches(&built_in));
+        assert!(Filter::default().matches(&built_in));
     }
 
     #[test]

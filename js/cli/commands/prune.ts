@@ -122,7 +122,7 @@ async function deleteAll(client: Client, terminal: Terminal, options: PruneOptio
 async function matching(client: Client, terminal: Terminal, options: PruneOptions, limit: number): Promise<number> {
   const { completedBefore, status = ENDED_STATES, ...filter } = options;
   let count = 0;
-  for await (const { completedAt } of client.listInstances({ ...filter, status })) {
+  for await (const { completedAt } of client.listInstances({ system: true, ...filter, status })) {
     if (completedBefore !== undefined && !(completedAt !== undefined && completedAt < (completedBefore as Date)))
       continue;
     count += 1;

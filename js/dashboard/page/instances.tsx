@@ -23,7 +23,7 @@ const TYPED_MS = 250;
 const REFRESH_MS = 4_000;
 
 /** Fields of the filter besides the states; an unused one is empty. */
-const TEXTS = ['idPrefix', 'name', 'version', 'tag', 'parentId', 'createdAfter', 'createdBefore'] as const;
+const TEXTS = ['idPrefix', 'name', 'version', 'tag', 'parentId', 'createdAfter', 'createdBefore', 'system'] as const;
 
 type Texts = Record<(typeof TEXTS)[number], string>;
 
@@ -124,7 +124,7 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
       status: filter.status.includes(state) ? filter.status.filter((one) => one !== state) : [...filter.status, state],
     });
   };
-  const more = ['version', 'parentId', 'createdAfter', 'createdBefore'] as const;
+  const more = ['version', 'parentId', 'createdAfter', 'createdBefore', 'system'] as const;
   return (
     <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
       <div class="fields">
@@ -150,6 +150,14 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
               filter={filter}
               onChange={onChange}
             />
+            <label class="chip">
+              <input
+                type="checkbox"
+                checked={filter.system === 'true'}
+                onChange={({ currentTarget }) => onChange({ ...filter, system: currentTarget.checked ? 'true' : '' })}
+              />
+              Built-in orchestrations
+            </label>
           </div>
         </details>
       </div>
