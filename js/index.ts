@@ -133,6 +133,8 @@ export {
   type EntityOptions,
   type EntityReads,
 } from './orchestration/entities.ts';
+export type { EntityAddress, Lockable, LockDefinition } from './orchestration/lockable.ts';
+export { defineLock, type LockOptions } from './orchestration/locks.ts';
 export type { OrchestrationMessages } from './orchestration/message-methods.ts';
 export {
   defineEvent,

@@ -7,6 +7,8 @@ import { isRecord, show } from '../util/show.ts';
 import { defineOrchestration, type OrchestrationDefinition } from './definition.ts';
 import { entityCode, type OWN_METHODS } from './entity-code.ts';
 import { fingerprintOf } from './fingerprint.ts';
+import type { EntityAddress } from './lockable.ts';
+import { entityAddress } from './locks.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
 /** The context of a handler: that of the entity's orchestration, with the state of the entity. */
@@ -43,6 +45,12 @@ export interface EntityOptions<S, H, R> {
 export interface EntityDefinition<S = any, H = any, R = any> extends OrchestrationDefinition<undefined, void> {
   /** The functions that the entity was defined with. */
   readonly entity: Readonly<Required<EntityOptions<S, H, R>>>;
+  /**
+   * Returns the address of the entity with a key, for `ctx.lock`.
+   *
+   * @throws TypeError when the key is wrong
+   */
+  at(key: string): EntityAddress;
 }
 
 /** Longest name of an entity, in characters. It leaves room for the key in the id of the instance. */
@@ -98,7 +106,9 @@ export function defineEntity<S, H, R = Record<never, never>>(
   const entity = Object.freeze({ initial, handlers, reads: reads ?? {} }) as Required<EntityOptions<S, H, R>>;
   const code = entityCode(entity.initial, entity.handlers);
   const fingerprint = fingerprintOf(initial, ...Object.values(handlers as EntityHandlers<S>));
-  return Object.freeze({ ...defineOrchestration(name, code), fingerprint, entity });
+  const definition = defineOrchestration(name, code);
+  const at = (key: string): EntityAddress => entityAddress(name, definition.version, key);
+  return Object.freeze({ ...definition, fingerprint, entity, at });
 }
 
 function atOnce(value: unknown, path: string): void {

@@ -8,7 +8,7 @@ import { checkName } from '../util/options.ts';
 import { property } from '../util/show.ts';
 import type { CallableEntity } from './called-entity.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
-import type { EntityCall } from './entity-code.ts';
+import { CALL, DELETE, type EntityCall, STATE } from './entity-code.ts';
 import type { CheckedReceiverStart } from './receiver-start.ts';
 import { StoreActivityFuture, storeActivity } from './store-activity.ts';
 
@@ -33,7 +33,7 @@ export function entityId(definition: CallableEntity, key: string, where: string)
 }
 
 /** Returns the start that goes with each message to an entity. One that has ended begins anew. */
-export function entityStart({ name, version }: CallableEntity): CheckedReceiverStart {
+export function entityStart({ name, version }: Pick<CallableEntity, 'name' | 'version'>): CheckedReceiverStart {
   return { name, version, input: undefined, onConflict: 'restartIfTerminal' };
 }
 
@@ -85,19 +85,28 @@ export interface EntityRequest {
   readonly input?: unknown;
   /** Drawn once, so that each attempt waits for the same answer. Absent for a read. */
   readonly updateId?: string;
+  /** The holder of the entity's lock, if the caller holds it. */
+  readonly holder?: string;
 }
-
-/** The methods of an entity as a client has them. */
-type ClientMethods = Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>;
 
 /** Returns the function of such an activity. It calls the entity by the client of its attempt. */
 function attemptOf(definition: CallableEntity, key: string): ActivityFunction<EntityRequest> {
-  return storeActivity(({ client, signal }, { method, input, updateId }: EntityRequest) => {
-    const entity = client.entity(definition, key) as unknown as ClientMethods;
-    const options = { updateId, signal };
-    // A read takes no options.
-    return (method === undefined ? entity.delete?.(options) : entity[method]?.(input, options)) as Promise<unknown>;
+  return storeActivity(async ({ client, signal }, { id, method, input, updateId, holder }: EntityRequest) => {
+    if (updateId === undefined)
+      return readEntity(definition, key, method as string, await client.getState(id, STATE), input);
+    const [update, sent] = entityUpdate(method, input, holder);
+    return await client.updateWithStart(id, update, sent, { updateId, signal, start: entityStart(definition) });
   });
+}
+
+/** Returns the name and the input of the update that a call of an entity is. */
+export function entityUpdate(
+  handler: string | undefined,
+  input: unknown,
+  holder?: string,
+): [name: string, input: EntityCall | { holder: string } | undefined] {
+  const held = holder === undefined ? undefined : { holder };
+  return handler === undefined ? [DELETE, held] : [CALL, { handler, input, ...held }];
 }
 
 /** The answer of an entity. */

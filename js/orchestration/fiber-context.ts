@@ -81,8 +81,11 @@ import {
   entityStart,
   READ_ENTITY,
 } from './entity-calls.ts';
-import { CALL } from './entity-code.ts';
+import { CALL, heldQueueOf } from './entity-code.ts';
 import { ExecutionContext } from './execution-context.ts';
+import { type Block, underLocks } from './lock-block.ts';
+import type { Lockable } from './lockable.ts';
+import { askedLocks, holderOf } from './locks.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
 import type { OrchestrationFacts, OrchestrationHost } from './orchestration-host.ts';
@@ -385,7 +388,8 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       scheduler.assertRunning('entity');
       if (id === this.instanceId && name !== READ_ENTITY)
         throw new TypeError(`entity '${id}' cannot wait for itself: use send`);
-      const full: EntityRequest = { id, ...request };
+      const holder = name === READ_ENTITY ? undefined : holderOf(id);
+      const full: EntityRequest = { id, ...request, ...(holder === undefined ? {} : { holder }) };
       const future = (issued: Issued) => new EntityFuture(scheduler, issued, name, full, [definition, key]);
       return this.#stored(name, full, 'call', future);
     };
@@ -394,8 +398,19 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       call: ({ handler, input }) => ask(CALL_ENTITY, { method: handler, input, updateId: updateId() }),
       read: (method, input) => ask(READ_ENTITY, { method, input }),
       delete: () => ask(DELETE_ENTITY, { updateId: updateId() }),
-      send: (call) => this.enqueueEvent(id, CALL, call, { start: entityStart(definition) }),
+      send: (call) => {
+        const holder = holderOf(id);
+        const [queue, sent] = holder === undefined ? [CALL, call] : [heldQueueOf(holder), { ...call, holder }];
+        return this.enqueueEvent(id, queue, sent, { start: entityStart(definition) });
+      },
     }) as CalledEntity<H, R>;
+  }
+
+  lock<T>(what: Lockable | readonly Lockable[], block: Block<T>): FiberFuture<T> {
+    this.#scheduler.assertRunning('lock');
+    const locks = askedLocks(what, this.instanceId);
+    checkBlock(block, 'lock');
+    return this.#scheduler.spawn<T>(underLocks(this, locks, block));
   }
 
   onUpdate(update: string | UpdateDefinition, handler: unknown, options?: UpdateHandlerOptions): void {

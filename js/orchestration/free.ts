@@ -499,6 +499,18 @@ export const update = free('update');
 export const entity = free('entity');
 
 /**
+ * Runs a block that holds locks. Same as {@link OrchestrationContext.lock}.
+ *
+ * @example
+ * ```ts
+ * yield* lock('printer', function* () {
+ *   yield* call(print, page);
+ * });
+ * ```
+ */
+export const lock = free('lock');
+
+/**
  * Logs a line at level debug. Synchronous; silent while replaying. Same as {@link OrchestrationContext.traceDebug}.
  *
  * @example

@@ -2,6 +2,7 @@
 
 import type { Branch, BranchValue } from '../driver/branch.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
+import type { Lockable } from './lockable.ts';
 
 /** Options of {@link OrchestrationPatterns.map}. */
 export interface MapOptions<T> {
@@ -97,4 +98,35 @@ export interface OrchestrationPatterns {
    * ```
    */
   saga<T>(body: (undo: Undo) => Generator<Future<any>, T, any>): FiberFuture<T>;
+
+  /**
+   * Runs a block that holds locks: of each, only as many blocks run at a time as it has permits, over all
+   * orchestrations and processes of the store. Blocks get a lock in the order in which they asked for it. While an
+   * entity is locked, it takes the calls of the block alone, and the calls of others wait.
+   *
+   * Several locks are taken in the order of their ids, so blocks do not wait for each other in a circle. A block that
+   * asks for more locks would break this, so it is refused. So is an entity that locks itself.
+   *
+   * The locks are given back when the block has returned, has failed, or was cancelled and has cleaned up, and when
+   * this execution ends in another way, such as a termination. While this instance is suspended, it keeps them.
+   *
+   * @param what - the name of a lock, a result of `defineLock`, an entity as `cart.at('user-7')`, or a list of 1 to 100
+   * @param block - a `function*`, or the generator that a call of one returned. It begins when all locks are held
+   * @returns a future of its result; it fails with the error of the block, with `LimitError` when 10 000 wait for a
+   *   lock, and with `RuntimeStateError` when somebody stopped the child that holds the locks. Then the block is
+   *   cancelled first
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * yield* ctx.lock([account.at('a'), account.at('b')], function* () {
+   *   yield* ctx.entity(account, 'a').add(-10);
+   *   yield* ctx.entity(account, 'b').add(10);
+   * });
+   * ```
+   */
+  lock<T>(
+    what: Lockable | readonly Lockable[],
+    block: (() => Generator<Future<any>, T, any>) | Generator<Future<any>, T, any>,
+  ): FiberFuture<T>;
 }

@@ -3,6 +3,7 @@
 import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
 import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
+import { BUILT_INS } from '../orchestration/built-in.ts';
 import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/definition.ts';
 import { nearest } from '../util/options.ts';
 import type { StandardSchema } from '../values/schema.ts';
@@ -20,9 +21,14 @@ interface RegisteredOrchestration extends RunnableOrchestration {
   readonly input?: StandardSchema | undefined;
 }
 
+/** The code that a runtime can run. It has Perdure's own orchestrations from the beginning. */
 export class Registry {
   private readonly activities = new Map<string, RegisteredActivity>();
   private readonly orchestrations = new Map<string, Map<string, RegisteredOrchestration>>();
+
+  constructor() {
+    for (const definition of BUILT_INS) this.addOrchestration(definition);
+  }
 
   /** @throws RuntimeStateError when the name is taken */
   addActivity({ name, fn, options }: ActivityDefinition): void {

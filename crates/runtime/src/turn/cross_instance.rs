@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, MessageBody,
-    MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
+    CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Mailbox,
+    MessageBody, MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
 };
 use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
@@ -15,6 +15,9 @@ use crate::client::store::of_store;
 use crate::instance::instances::Instances;
 use crate::platform::machine::new_start;
 use crate::state::Instance;
+
+/// The beginning of the names of the events that give locks back, as `js/orchestration/lock-code.ts` names them.
+const UNLOCK: &str = "perdure.unlock/";
 
 /// The starts of a turn, in order. A start that is left to the worker that acquires it is `None`.
 pub(crate) type Claimed = Vec<Option<NewInstance>>;
@@ -35,6 +38,11 @@ pub(crate) fn prepare(
     } = cross_instance;
     let mut claimed = Claimed::new();
     let unread_max = instances.shared.options.mailbox_messages;
+    // A full mailbox must not keep a lock from being given back.
+    let max_of = |mailbox: &Mailbox| match mailbox {
+        Mailbox::Event(name) if name.starts_with(UNLOCK) => None,
+        _ => Some(unread_max),
+    };
     let machine = &*instances.shared.store.machine;
     let starts = starts.into_iter().map(|start| {
         let mut other = other_start(instance, start, new_start(machine), now);
@@ -52,7 +60,10 @@ pub(crate) fn prepare(
         starts: starts.collect(),
         messages: messages
             .into_iter()
-            .map(|message| other_message(message, unread_max, now))
+            .map(|message| {
+                let unread_max = max_of(&message.mailbox);
+                other_message(message, unread_max, now)
+            })
             .collect(),
         cancelled,
         ..provider::CrossInstanceEffects::default()
@@ -116,7 +127,7 @@ fn other_start(
     }
 }
 
-fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::CrossInstanceMessage {
+fn other_message(message: TurnMessage, unread_max: Option<u64>, now: i64) -> provider::CrossInstanceMessage {
     let TurnMessage {
         scheduled,
         instance,
@@ -128,7 +139,7 @@ fn other_message(message: TurnMessage, unread_max: u64, now: i64) -> provider::C
         message: NewMessage {
             instance,
             body: MessageBody::Mail { mailbox, payload },
-            unread_max: Some(unread_max),
+            unread_max,
             time_ms: now,
         },
     }
