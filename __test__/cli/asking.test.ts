@@ -77,6 +77,25 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await on('query', id, 'count')).toMatchObject({ code: 2, err: expect.stringContaining('--module') });
   });
 
+  it('locks have titles, and are listed if they are asked for', async () => {
+    const locks = defineOrchestration('locks', function* (ctx, name: string) {
+      yield* ctx.lock(name, function* () {});
+    });
+    await store.start((runtime) => runtime.register(locks));
+    const name = store.id('door');
+    const lock = `perdure.lock/${name}`;
+    const run = await store.client.start(locks, name);
+    await run.result();
+    expect((await on('history', run.id)).out).toMatch(
+      new RegExp(`ChildScheduled +lock ${lock}[^]*EventReceived +lock granted`),
+    );
+    expect((await on('history', lock)).out).toMatch(
+      new RegExp(`QueueReceived +ask for the lock, by ${run.id}[^]*EventSent +grant the lock`),
+    );
+    expect((await on('list')).out).not.toContain('perdure.');
+    expect((await on('list', '--system')).out).toContain(lock);
+  });
+
   it('an entity is called by the definition of a module', async () => {
     const module = join(folder, `${store.id('account')}.mjs`);
     writeFileSync(

@@ -151,6 +151,19 @@ describe.each(STORES)('on $name', (kind) => {
     );
   });
 
+  it('lists instances of built-in orchestrations if they are asked for', async () => {
+    const there = asker();
+    const id = `perdure.lock/${store.id('door')}`;
+    await store.client.startOrchestration(id, 'perdure.lock');
+    const ids = async (query: string) =>
+      (await there.get(`instances?idPrefix=perdure.&${query}`)).items.map(({ id }: { id: string }) => id);
+    expect(await ids('')).not.toContain(id);
+    expect(await ids('system=true')).toContain(id);
+    expect(await ids('name=perdure.lock')).toContain(id);
+    expect((await there.ask('instances?system=yes')).status).toBe(400);
+    expect(JSON.stringify(await there.get('startable'))).not.toContain('perdure.');
+  });
+
   it('shows an instance, its history and its values', async () => {
     await orders();
     const id = await waiting({ team: 'billing' });

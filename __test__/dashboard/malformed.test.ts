@@ -70,6 +70,7 @@ const PARAMS = [
   'idPrefix',
   'createdAfter',
   'createdBefore',
+  'system',
   'cursor',
   'level',
   'text',

@@ -114,6 +114,17 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       expect(await page.getByLabel('ID starts with').inputValue()).toBe('');
     });
 
+    it('shows instances of built-in orchestrations if they are asked for', async () => {
+      await store.client.startOrchestration('perdure.lock/door', 'perdure.lock');
+      const page = await open(`${await served()}#/instances?idPrefix=perdure`);
+      await shown(page, 'No instances match these filters.');
+      await page.getByText('More filters').click();
+      await page.getByLabel('Built-in orchestrations').check();
+      await page.getByRole('link', { name: 'perdure.lock/door' }).waitFor();
+      await page.getByLabel('Built-in orchestrations').uncheck();
+      await shown(page, 'No instances match these filters.');
+    });
+
     it('is filtered by status and tag, and keeps the filters in the URL', async () => {
       await store.client.terminateInstance('listed/004', 'a reason');
       const url = await served();

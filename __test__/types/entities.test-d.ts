@@ -2,9 +2,11 @@ import {
   Client,
   defineActivity,
   defineEntity,
+  defineLock,
   defineOrchestration,
   type EntityContext,
   type EntityDefinition,
+  type FiberFuture,
   type Future,
   type Provider,
   type Runtime,
@@ -97,6 +99,26 @@ describe('an entity', () => {
       // @ts-expect-error the input is of another type
       mine.add(1);
     });
+  });
+
+  it('is locked, beside locks with names, for a block of any type', () => {
+    const printers = defineLock('printers', { permits: 2 });
+    defineOrchestration('printing', function* (ctx, key: string) {
+      const count = yield* ctx.lock([cart.at(key), printers, 'door'], function* () {
+        return yield* ctx.entity(cart, key).add({ sku: 'tea' });
+      });
+      expectTypeOf(count).toEqualTypeOf<number>();
+      expectTypeOf(free.lock('door', block())).toEqualTypeOf<FiberFuture<string>>();
+      // @ts-expect-error an entity is locked by its address
+      ctx.lock(cart, block);
+      // @ts-expect-error a block is a function*
+      ctx.lock('door', async () => 1);
+    });
+    function* block(): Generator<Future<any>, string, any> {
+      return 'done';
+    }
+    // @ts-expect-error a number of permits
+    defineLock('a', { permits: 'two' });
   });
 
   it('has handlers that are generators, and of no forbidden method', () => {

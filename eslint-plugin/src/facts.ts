@@ -26,6 +26,7 @@ export const FUTURE_METHODS: ReadonlySet<string> = new Set([
   'deferred',
   'withTimeout',
   'uncancellable',
+  'lock',
   'continueAsNew',
   'map',
   'saga',
@@ -62,7 +63,15 @@ export const COMBINATORS: ReadonlySet<string> = new Set([
 ]);
 
 /** Methods that take functions, or values that stay in memory. */
-export const IN_MEMORY: ReadonlySet<string> = new Set(['spawn', 'uncancellable', 'map', 'saga', 'onUpdate', 'onQuery']);
+export const IN_MEMORY: ReadonlySet<string> = new Set([
+  'spawn',
+  'uncancellable',
+  'lock',
+  'map',
+  'saga',
+  'onUpdate',
+  'onQuery',
+]);
 
 /** Members of a future that code may use without waiting. */
 export const FUTURE_MEMBERS: ReadonlySet<string> = new Set(['cancel', 'interrupt', 'resolve', 'reject', 'isSettled']);

@@ -4,9 +4,10 @@ import type { HistoryEvent } from '../client/history.ts';
 import { ASKS } from '../driver/waits.ts';
 import { CALL_ENTITY, DELETE_ENTITY, READ_ENTITY } from '../orchestration/entity-calls.ts';
 import { CALL, DELETE } from '../orchestration/entity-code.ts';
+import { ASK_LOCK, grantOf, HOLDER, unlockOf } from '../orchestration/lock-code.ts';
 import { READ_STATE } from '../orchestration/read-state.ts';
 import { UPDATE } from '../orchestration/sent-update.ts';
-import { property } from '../util/show.ts';
+import { isList, property } from '../util/show.ts';
 
 /** Returns the title of an event, such as `update addItem`; `undefined` if its name is its title. */
 export function titleOf({ kind, name = '', payload }: HistoryEvent): string | undefined {
@@ -14,6 +15,7 @@ export function titleOf({ kind, name = '', payload }: HistoryEvent): string | un
   switch (`${kind} ${name}`) {
     case `QueueReceived ${ASKS}`:
       if (of('name') === CALL) return `call ${String(property(property(payload, 'input'), 'handler'))}`;
+      if (of('name') === ASK_LOCK) return `ask for the lock, by ${String(property(property(payload, 'input'), 'by'))}`;
       return of('name') === DELETE ? 'delete' : `update ${of('name')}`;
     case `QueueReceived ${CALL}`:
       return `call ${of('handler')}`;
@@ -23,11 +25,28 @@ export function titleOf({ kind, name = '', payload }: HistoryEvent): string | un
       return `read ${of('method')} of ${of('id')}`;
     case `ActivityScheduled ${DELETE_ENTITY}`:
       return `delete ${of('id')}`;
+    case `ChildScheduled ${HOLDER}`:
+      return `lock ${locksOf(payload).join(', ')}`;
     case `ActivityScheduled ${UPDATE}`:
       return `update ${of('update')} of ${of('id')}`;
     case `ActivityScheduled ${READ_STATE}`:
       return `state of ${of('id')}`;
     default:
-      return undefined;
+      return lockTitleOf(kind, name);
   }
+}
+
+/** Returns the title of an event whose name has the id of a holder at its end. */
+function lockTitleOf(kind: HistoryEvent['kind'], name: string): string | undefined {
+  const isSent = kind === 'EventSent';
+  if (!isSent && kind !== 'EventReceived') return undefined;
+  if (name.startsWith(grantOf(''))) return isSent ? 'grant the lock' : 'lock granted';
+  if (name.startsWith(unlockOf(''))) return isSent ? 'unlock' : 'unlocked';
+  return undefined;
+}
+
+/** Returns the ids of the locks that a holder asks for. */
+function locksOf(payload: unknown): string[] {
+  const locks = property(payload, 'locks');
+  return isList(locks) ? locks.map((lock) => String(property(lock, 'id'))) : [];
 }

@@ -8,7 +8,8 @@ import { checkName } from '../util/options.ts';
 import { property } from '../util/show.ts';
 import type { CallableEntity } from './called-entity.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
-import { CALL, DELETE, type EntityCall, STATE } from './entity-code.ts';
+import { CALL, DELETE, type EntityCall, heldQueueOf, STATE } from './entity-code.ts';
+import { holderOf } from './locks.ts';
 import type { CheckedReceiverStart } from './receiver-start.ts';
 import { StoreActivityFuture, storeActivity } from './store-activity.ts';
 
@@ -107,6 +108,12 @@ export function entityUpdate(
 ): [name: string, input: EntityCall | { holder: string } | undefined] {
   const held = holder === undefined ? undefined : { holder };
   return handler === undefined ? [DELETE, held] : [CALL, { handler, input, ...held }];
+}
+
+/** Returns the queue and the message of a one-way call by the running fiber, which may hold the lock of the entity. */
+export function oneWay(id: string, call: EntityCall): [queue: string, call: EntityCall] {
+  const holder = holderOf(id);
+  return holder === undefined ? [CALL, call] : [heldQueueOf(holder), { ...call, holder }];
 }
 
 /** The answer of an entity. */

@@ -79,9 +79,9 @@ import {
   entityCaller,
   entityId,
   entityStart,
+  oneWay,
   READ_ENTITY,
 } from './entity-calls.ts';
-import { CALL, heldQueueOf } from './entity-code.ts';
 import { ExecutionContext } from './execution-context.ts';
 import { type Block, underLocks } from './lock-block.ts';
 import type { Lockable } from './lockable.ts';
@@ -398,11 +398,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       call: ({ handler, input }) => ask(CALL_ENTITY, { method: handler, input, updateId: updateId() }),
       read: (method, input) => ask(READ_ENTITY, { method, input }),
       delete: () => ask(DELETE_ENTITY, { updateId: updateId() }),
-      send: (call) => {
-        const holder = holderOf(id);
-        const [queue, sent] = holder === undefined ? [CALL, call] : [heldQueueOf(holder), { ...call, holder }];
-        return this.enqueueEvent(id, queue, sent, { start: entityStart(definition) });
-      },
+      send: (call) => this.enqueueEvent(id, ...oneWay(id, call), { start: entityStart(definition) }),
     }) as CalledEntity<H, R>;
   }
 
@@ -410,7 +406,9 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     this.#scheduler.assertRunning('lock');
     const locks = askedLocks(what, this.instanceId);
     checkBlock(block, 'lock');
-    return this.#scheduler.spawn<T>(underLocks(this, locks, block));
+    const fiber = this.#scheduler.spawn<T>(underLocks(this, locks, block));
+    fiber.label = `lock ${locks.map(({ id }) => id).join(', ')}`;
+    return fiber;
   }
 
   onUpdate(update: string | UpdateDefinition, handler: unknown, options?: UpdateHandlerOptions): void {

@@ -149,6 +149,9 @@ class Lock {
   }
 }
 
+/** The name of the orchestration of holders. Part of the format. */
+export const HOLDER = 'perdure.lock.holder';
+
 /** The input of a holder. Part of the format. */
 export interface HolderInput {
   readonly holder: string;
@@ -231,4 +234,4 @@ export const lockOrchestration = defineBuiltIn(LOCK, function* lock(ctx: Orchest
 });
 
 /** The child of an orchestration that holds the locks of one block. */
-export const holderOrchestration = defineBuiltIn('perdure.lock.holder', holder);
+export const holderOrchestration = defineBuiltIn(HOLDER, holder);

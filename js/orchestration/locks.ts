@@ -3,7 +3,7 @@
 import { contextLocal } from '../driver/context-local.ts';
 import { describeValue } from '../driver/generator.ts';
 import { checkName, checkOptions, type OptionTable, whole } from '../util/options.ts';
-import { isList, property, show } from '../util/show.ts';
+import { isList, property } from '../util/show.ts';
 import { DEFAULT_VERSION } from './definition.ts';
 import type { EntityAddress, LockDefinition } from './lockable.ts';
 
@@ -96,15 +96,14 @@ export function askedLocks(what: unknown, instanceId: string): AskedLock[] {
 }
 
 function askedLock(what: unknown): AskedLock {
-  const kind = property(what, 'kind');
-  if (kind === 'entityAddress') {
-    const { name, version, key } = what as EntityAddress;
-    return { id: `${name}/${key}`, name, version };
-  }
-  const { name, permits } = (typeof what === 'string' ? defineLock(what) : what) as LockDefinition;
-  if (typeof what === 'string' || kind === 'lock')
+  const lock = typeof what === 'string' ? defineLock(what) : what;
+  const [kind, name, version, key] = ['kind', 'name', 'version', 'key'].map((field) => property(lock, field));
+  const permits = property(lock, 'permits');
+  if (kind === 'lock' && typeof name === 'string' && typeof permits === 'number')
     return { id: idOfLock(name), name: LOCK, version: DEFAULT_VERSION, permits };
-  const hint = property(what, 'entity') === undefined ? '' : `: take one entity of it, as in ${show(name)}.at('key')`;
+  if (kind === 'entityAddress' && typeof name === 'string' && typeof version === 'string' && typeof key === 'string')
+    return { id: `${name}/${key}`, name, version };
+  const hint = property(lock, 'entity') === undefined ? '' : ": take one entity of it, with its `at('key')`";
   throw new TypeError(
     `ctx.lock takes names, what defineLock returned and addresses of entities, not ${describeValue(what)}${hint}`,
   );

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { HistoryEvent, HistoryExport } from '../client/history.ts';
 import {
   defineOrchestration,
+  isBuiltIn,
   isOrchestration,
   type OrchestrationDefinition,
   type OrchestrationFunction,
@@ -209,7 +210,8 @@ function hostOf(
       definitionOf(definition, isList(definitions) ? `${where}: definitions[${i}]` : `${where}: the definition`),
     );
   }
-  const known = [...registry.entries()].map(({ name, version }) => `'${name}' ${version}`);
+  const entries = [...registry.entries()].filter(({ name }) => !isBuiltIn(name));
+  const known = entries.map(({ name, version }) => `'${name}' ${version}`);
   if (known.length === 0) throw new TypeError(`${where}: the list of definitions is empty`);
   return {
     orchestration: (name, version) => registry.orchestration(name, version),

@@ -147,6 +147,7 @@ function functions(): Record<string, Row> {
       call: (a, b) => perdure.defineEntity(a, b),
       options: 1,
     },
+    defineLock: { args: () => [name(), {}], call: (a, b) => perdure.defineLock(a, b), options: 1 },
     defineQuery: { args: () => [name(), {}], call: (a, b) => perdure.defineQuery(a, b), options: 1 },
     defineUpdate: { args: () => [name(), {}], call: (a, b) => perdure.defineUpdate(a, b), options: 1 },
     defineQueue: { args: () => [name(), undefined], call: (a, b) => perdure.defineQueue(a, b) },

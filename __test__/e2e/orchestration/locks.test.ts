@@ -5,6 +5,7 @@ import {
   defineEntity,
   defineLock,
   defineOrchestration,
+  type EntityAddress,
   type LockDefinition,
   type Runtime,
   RuntimeStateError,
@@ -44,10 +45,10 @@ const account = defineEntity('bank account', {
       yield* ctx.waitForEvent('release');
     },
     *lockItself(ctx) {
-      yield* ctx.lock([account_(ctx.key)], function* () {});
+      yield* ctx.lock([addressOf(ctx.key)], function* () {});
     },
     *lockOther(ctx, key: string) {
-      return yield* ctx.lock(account_(key), function* () {
+      return yield* ctx.lock(addressOf(key), function* () {
         return 'locked';
       });
     },
@@ -55,7 +56,8 @@ const account = defineEntity('bank account', {
   reads: { sum: ({ sum }) => sum, lines: ({ lines }) => lines },
 });
 
-function account_(key: string) {
+/** Returns an address with the type that the handlers need. */
+function addressOf(key: string): EntityAddress {
   return account.at(key);
 }
 

@@ -49,6 +49,7 @@ const METHODS: Record<string, Inside> = {
   finishUpdates: { args: () => [] },
   update: { args: () => ['nobody', 'add', { secret: CANARY }] },
   entity: { args: () => [counter, 'nobody'] },
+  lock: { args: () => [['printer', counter.at('nobody')], block] },
   scheduleTimer: { args: () => ['1h'] },
   sleep: { args: () => ['1h'] },
   waitForEvent: { args: () => ['go', undefined] },

@@ -19,6 +19,7 @@ import { cancelled, terminated } from './ends-from-outside.ts';
 import { entities } from './entities.ts';
 import { again, patched, publishes, reads } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
+import { locks, namedLock } from './locks.ts';
 import { messages } from './messages.ts';
 import { childRetries, children, full, others, startedReceivers, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
@@ -70,4 +71,6 @@ export const PROGRAMS: readonly Program[] = [
   startedReceivers,
   updates,
   entities,
+  locks,
+  namedLock,
 ];

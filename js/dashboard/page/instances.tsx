@@ -150,14 +150,7 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
               filter={filter}
               onChange={onChange}
             />
-            <label class="chip">
-              <input
-                type="checkbox"
-                checked={filter.system === 'true'}
-                onChange={({ currentTarget }) => onChange({ ...filter, system: currentTarget.checked ? 'true' : '' })}
-              />
-              Built-in orchestrations
-            </label>
+            <BuiltIn filter={filter} onChange={onChange} />
           </div>
         </details>
       </div>
@@ -176,6 +169,19 @@ function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter
         )}
       </fieldset>
     </form>
+  );
+}
+
+function BuiltIn({ filter, onChange }: Pick<FieldProps, 'filter' | 'onChange'>): JSX.Element {
+  return (
+    <label class="chip">
+      <input
+        type="checkbox"
+        checked={filter.system === 'true'}
+        onChange={({ currentTarget }) => onChange({ ...filter, system: currentTarget.checked ? 'true' : '' })}
+      />
+      Built-in orchestrations
+    </label>
   );
 }
 
