@@ -61,7 +61,7 @@
 //!   registered.
 //! - **P21** A [`StartWithMessage`] is a start, and then a message, in one commit. A start whose id is in use changes
 //!   nothing. The outcome is that of the message. The message may be an ask, and one that the receiver has already
-//!   starts nothing.
+//!   starts nothing, unless it [may be sent again](AskState::may_be_sent_again).
 //! - **P22** An [`Ask`] is a message, and a row that lives until its receiver is deleted or replaced, or until
 //!   [`ANSWERS_KEPT`] later asks of the receiver were answered. A second ask of its id changes nothing. The answer is
 //!   written with the turn that gives it, once. An ask without an answer has ended when its receiver has. An ask may
