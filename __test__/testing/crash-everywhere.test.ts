@@ -137,6 +137,36 @@ describe('crashEverywhere', () => {
     });
   });
 
+  it('finds no difference in blocks that hold locks, one after the other', async () => {
+    const account = defineEntity('account', {
+      initial: () => [] as string[],
+      handlers: {
+        *add(ctx, item: string) {
+          return ctx.state.push(yield* ctx.call(pack, item));
+        },
+      },
+      reads: { all: (items) => items },
+    });
+    const packs = defineOrchestration('packs', function* (ctx, item: string) {
+      return yield* ctx.lock(['door', account.at('a')], function* () {
+        const mine = ctx.entity(account, 'a');
+        yield* mine.add(`${item} 1`);
+        yield* ctx.sleep('1h');
+        return yield* mine.add(`${item} 2`);
+      });
+    });
+    const { result, crashes } = await crashEverywhere(async (test) => {
+      test.register(account, packs, pack);
+      const cup = await test.start(packs, 'cup', { id: 'cup' });
+      await test.advance('30m');
+      const jug = await test.start(packs, 'jug', { id: 'jug' });
+      return [await cup.result(), await jug.result(), await test.client.entity(account, 'a').all()];
+    });
+    const items = ['cup 1', 'cup 2', 'jug 1', 'jug 2'].map((item) => `a packed ${item}`);
+    expect(result).toEqual([2, 4, items]);
+    expect(crashes).toBeGreaterThan(40);
+  }, 60_000);
+
   it('finds no difference in calls of entities, whose handlers sleep, fail and follow each other', async () => {
     const account = defineEntity('account', {
       initial: () => ({ sum: 0, lines: [] as string[] }),
