@@ -160,7 +160,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(await ids('')).not.toContain(id);
     expect(await ids('system=true')).toContain(id);
     expect(await ids('name=perdure.lock')).toContain(id);
-    expect((await there.ask('instances?system=yes')).status).toBe(400);
+    expect((await there.ask('api/v1/instances?system=yes')).status).toBe(400);
     expect(JSON.stringify(await there.get('startable'))).not.toContain('perdure.');
   });
 

@@ -225,8 +225,8 @@ class Entity<S> {
 
   *#delete(): Generator<any, void, any> {
     this.#ctx.state.delete(STATE);
-    // The answer and the end are one commit, so no call can come between them. If other calls or
-    // locks wait, they make the entity anew, and the execution goes on.
+    // The answer and the end are one commit, so no call can come between them. If other calls or locks wait, they make
+    // the entity anew, and the execution goes on.
     this.#isDeleted = this.#calls.length === 1 && this.#kept.length === 0;
     if (this.#isDeleted) this.#isOver.resolve();
   }

@@ -50,7 +50,7 @@ const WAITING_MAX = 10_000;
 /** Throws when a request is none, or too many wait. */
 export function checkRequest(request: LockRequest, waiting: number, id: string): void {
   for (const name of ['holder', 'by', 'to'])
-    if (typeof property(request, name) !== 'string') throw new TypeError(`a lock is asked for by ctx.lock`);
+    if (typeof property(request, name) !== 'string') throw new TypeError('a lock is asked for by ctx.lock');
   if (waiting < WAITING_MAX) return;
   throw new LimitError(`${waiting} blocks wait for the lock of '${id}', and no more may`, {
     limit: 'lockWaiters',
@@ -118,8 +118,8 @@ class Lock {
   }
 
   *#ask(request: LockRequest): Generator<Future<any>, void, any> {
-    if (![...this.#waiting, ...this.#holders].some(({ holder }) => holder === request.holder))
-      this.#waiting.push(request);
+    const isThere = ({ holder }: LockRequest): boolean => holder === request.holder;
+    if (!this.#waiting.some(isThere) && !this.#holders.some(isThere)) this.#waiting.push(request);
     this.#grant();
   }
 

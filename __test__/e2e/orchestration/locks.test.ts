@@ -6,6 +6,7 @@ import {
   defineLock,
   defineOrchestration,
   type EntityAddress,
+  LimitError,
   type LockDefinition,
   type Runtime,
   RuntimeStateError,
@@ -13,7 +14,7 @@ import {
 import * as free from 'perdure/orchestration';
 import { describe, expect, it } from 'vitest';
 
-import { eventually } from '../../support/async.ts';
+import { eventually, rejection } from '../../support/async.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -317,6 +318,23 @@ describe.each(STORES)('on $name', (kind) => {
       expect(seen.get(name)?.order.at(-1)).toBe(`${stop} leaves`);
     }
     await store.client.start(quick, { lock: defineLock(name), n: 1 }).then((run) => run.result({ timeout: SOON }));
+  });
+
+  it('a block whose lock cannot be asked for fails with the reason', async () => {
+    await store.start(register, { limits: { mailboxMessages: 1 } });
+    // Nobody runs this entity, so its messages stay unread.
+    const unserved = defineEntity('unserved', { initial: () => 0, handlers: { *add() {} } });
+    const full = defineOrchestration('full', function* (ctx, key: string) {
+      yield* ctx.lock(['before', unserved.at(key)], function* () {});
+    });
+    await store.start((runtime) => runtime.register(full), { limits: { mailboxMessages: 1 } });
+    const key = store.id('unserved');
+    await store.client.entity(unserved, key).send.add();
+    const error = await rejection((await store.client.start(full, key)).result({ timeout: SOON }));
+    expect(error).toBeInstanceOf(LimitError);
+    expect(error.message).toContain(`'unserved/${key}' has reached its limit of 1 unread messages`);
+    await waiting('before', 0);
+    await store.client.terminateInstance(`unserved/${key}`);
   });
 
   it('a block takes all its locks at once, and an entity cannot lock itself', async () => {
