@@ -16,6 +16,7 @@ import { flatness } from './flatness.mjs';
 import { hello } from './hello.mjs';
 import { idle } from './idle.mjs';
 import { latency } from './latency.mjs';
+import { locks } from './locks.mjs';
 import { replay } from './replay.mjs';
 import { scale } from './scale.mjs';
 import { start } from './start.mjs';
@@ -32,6 +33,7 @@ export const workloads = [
   wake,
   ask,
   entities,
+  locks,
   fanOut,
   replay,
   flatness,
