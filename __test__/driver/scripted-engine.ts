@@ -285,6 +285,10 @@ export class ScriptedEngine implements EnginePort {
     return !this.replaying && !this.lacksPatches;
   }
 
+  drawn(name: string, text: string): string | null {
+    return this.patched(name + text) ? text : null;
+  }
+
   private command(text: string): number {
     this.check(text);
     this.commands.push(text);

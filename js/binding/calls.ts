@@ -61,6 +61,7 @@ export interface TurnCalls {
   randomUuid(instance: number): string;
   isCancelling(instance: number): boolean;
   patched(instance: number, patch: string): boolean;
+  drawn(instance: number, name: string, text: string): string | null;
 }
 
 /** The calls that are made at each step. They are functions, not methods, which are slower. */
@@ -123,6 +124,7 @@ const TURN_CALLS = [
   'randomUuid',
   'isCancelling',
   'patched',
+  'drawn',
 ] as const satisfies readonly (keyof TurnCalls)[];
 
 /** Returns the calls of a lane or a replay, with Perdure's errors. The `functions` take precedence over its methods. */

@@ -184,6 +184,10 @@ export class NativeEngine implements EnginePort {
     return this.calls.patched(this.token, id);
   }
 
+  drawn(name: string, text: string): string | null {
+    return this.calls.drawn(this.token, name, text);
+  }
+
   /** See {@link TurnCalls.recordedPayload}. */
   recordedPayload(): string | null {
     return this.calls.recordedPayload(this.token);

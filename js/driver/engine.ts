@@ -89,4 +89,9 @@ export interface EnginePort {
   isCancelling(): boolean;
   /** True if the execution has a patch of its code. Recorded when the execution gets the patch. */
   patched(id: string): boolean;
+  /**
+   * Returns what this execution has drawn under a name: `text` at the first time, which is recorded as the patch
+   * `name` + `text`, and the same from then on and in a replay. `null` in a replay whose history has none.
+   */
+  drawn(name: string, text: string): string | null;
 }

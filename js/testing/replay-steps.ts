@@ -10,7 +10,7 @@ import type { StoredTexts } from '../values/stored-text.ts';
 export type EventListener = (event: HistoryEvent) => void;
 
 /** Calls in which the code passes events. */
-const PASSING = ['issue', 'graceTimer', 'patched', 'finish'] as const;
+const PASSING = ['issue', 'graceTimer', 'patched', 'drawn', 'finish'] as const;
 
 export class ReplaySteps {
   /** Number of events that the code has passed. */

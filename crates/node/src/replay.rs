@@ -299,6 +299,12 @@ impl NativeReplay {
     pub fn patched(&mut self, _instance: u32, patch: String) -> bool {
         self.engine.patched(&patch)
     }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn drawn(&mut self, _instance: u32, name: String, text: String) -> Option<String> {
+        self.engine.drawn(&name, &text)
+    }
 }
 
 fn records(events: &str) -> Result<Vec<EventRecord>, String> {

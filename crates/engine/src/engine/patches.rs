@@ -32,6 +32,22 @@ impl Engine {
         has_it
     }
 
+    /// Returns the text that this execution has drawn under a name. At the first time it is `text`, which is recorded
+    /// as the patch `name` followed by the text. From then on, and in a replay, it is the recorded one. `None`: a
+    /// replay passes this point, and history has none there.
+    pub fn drawn(&mut self, name: &str, text: &str) -> Option<String> {
+        let of_name = |patch: &str| patch.strip_prefix(name).map(str::to_owned);
+        let known = self.patches.iter().filter(|&(_, &has_it)| has_it);
+        if let Some(drawn) = known.map(|(patch, _)| patch).find_map(|patch| of_name(patch)) {
+            return Some(drawn);
+        }
+        let drawn = match &self.phase {
+            Phase::Replaying(queue) => queue.next_patches().find_map(of_name)?,
+            _ => text.to_owned(),
+        };
+        self.patched(&format!("{name}{drawn}")).then_some(drawn)
+    }
+
     /// Returns true if history holds the patch at this point. The patches recorded before it, which the code no longer
     /// asks for, are passed over.
     fn replay_patch(&mut self, patch: &str) -> bool {

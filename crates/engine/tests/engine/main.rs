@@ -7,6 +7,7 @@ mod cancel;
 mod continue_as_new;
 mod cross_instance;
 mod damaged_records;
+mod drawn;
 mod grace_timer;
 mod interrupt;
 mod limits;

@@ -248,6 +248,16 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.patched(patch))
     }
 
+    /// Returns the text that the execution has drawn under a name. See
+    /// [`Engine::drawn`](perdure_engine::Engine::drawn).
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn drawn(&self, token: Token, name: &str, text: &str) -> Result<Option<String>, RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.drawn(name, text))
+    }
+
     /// Notes that the code polls a mailbox that it waits for, or polls it no longer. See
     /// [`Engine::set_polled`](perdure_engine::Engine::set_polled).
     ///

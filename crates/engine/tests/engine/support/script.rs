@@ -14,6 +14,7 @@
 //! random | uuid | now
 //! t = grace 5s | t = grace none                       the timer that limits how long the cancelled code may go on
 //! patched x                                          ask for a patch; `if patched` is whether it has it
+//! drawn x                                            draw the text `x` under the name `key/`
 //! return it | throw "text" | continue 2 | continue it ; 2.0.0   the last: as the next execution, of a version
 //! on cancel                                          what follows runs when the instance is cancelled, once
 //! ---
@@ -108,6 +109,7 @@ pub(crate) enum Call {
     Status(Payload),
     ReadStatus,
     Patched(String),
+    Drawn(String),
     Random,
     Uuid,
     Now,
@@ -337,6 +339,7 @@ fn call(line: &str) -> Option<Step> {
         ("status?", _) => Call::ReadStatus,
         ("random", _) => Call::Random,
         ("patched", patch) => Call::Patched(patch.to_owned()),
+        ("drawn", text) => Call::Drawn(text.to_owned()),
         ("uuid", _) => Call::Uuid,
         ("now", _) => Call::Now,
         _ => return None,
