@@ -48,6 +48,7 @@ export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
 export type { StoreClient } from './client/store-client.ts';
 export type { Takeover } from './client/takeovers.ts';
+export type { ListTokensOptions, TokenInfo } from './client/tokens.ts';
 export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
 export type { UpdateOptions, UpdateWithStartOptions } from './client/updating.ts';
 export type {
@@ -154,6 +155,7 @@ export type {
   SendArguments,
   SendOptions,
 } from './orchestration/send-options.ts';
+export type { Token, TokenOptions } from './orchestration/token-types.ts';
 export {
   defineUpdate,
   type UpdateDefinition,

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { defineOrchestration, type EntityDefinition } from 'perdure';
 import { afterAll, describe, expect, it } from 'vitest';
 
-import { rejection } from '../support/async.ts';
+import { eventually, rejection } from '../support/async.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
 import { type Ended, perdure, storeFlags } from './perdure.ts';
@@ -94,6 +94,34 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     );
     expect((await on('list')).out).not.toContain('perdure.');
     expect((await on('list', '--system')).out).toContain(lock);
+  });
+
+  it('tokens are listed, resolved and rejected', async () => {
+    const tokens = defineOrchestration('tokens', function* (ctx) {
+      const [one, two] = [ctx.token({ data: { question: 'may I?' }, timeout: '1h' }), ctx.token()];
+      ctx.state.set('ids', [one.id, two.id]);
+      const [first, second] = yield* ctx.allSettled([one, two]);
+      return [first, second].map((outcome) => (outcome.status === 'fulfilled' ? outcome.value : `${outcome.reason}`));
+    });
+    await store.start((runtime) => runtime.register(tokens));
+    const run = await store.client.start(tokens);
+    const ids = async (): Promise<string[]> => ((await store.client.getState(run.id, 'ids'))?.value ?? []) as string[];
+    await eventually(20_000, 'the tokens are there', async () => (await ids()).length === 2);
+    const [one = '', two = ''] = await ids();
+    const listed = await on('tokens', '--open', '--instance', run.id);
+    expect(listed).toMatchObject({ code: 0, out: expect.stringContaining("{ question: 'may I?' }") });
+    for (const id of [one, two]) expect(listed.out).toContain(id);
+    expect(await on('token', one, '{"by":"ann"}')).toMatchObject({ code: 0 });
+    expect(await on('token', one, '{"by":"bob"}')).toMatchObject({ code: 1, err: expect.stringContaining('before') });
+    expect(await on('token', two, '--reject', 'too late')).toMatchObject({ code: 0 });
+    expect(await run.result()).toEqual([{ by: 'ann' }, 'Error: too late']);
+    expect(await on('token', 'x'.repeat(43))).toMatchObject({ code: 3 });
+    expect(await on('token', 'none')).toMatchObject({ code: 2 });
+    expect(await on('token', two, '1', '--reject', 'no')).toMatchObject({ code: 2 });
+    const rows = (await on('tokens', '--instance', run.id, '--json')).out.trim().split('\n');
+    expect(rows.map((row) => JSON.parse(row).status).toSorted()).toEqual(['rejected', 'resolved']);
+    expect((await on('tokens', '--open', '--instance', run.id)).err).toContain('there is no token');
+    expect((await on('history', run.id)).out).toMatch(/PatchApplied +key of tokens[^]*ChildScheduled +token/);
   });
 
   it('an entity is called by the definition of a module', async () => {

@@ -191,6 +191,8 @@ function withoutChance({ meta, ...event }: Omit<ExportedEvent, 'timeMs'>): strin
   const told = { seed: typeof seed, fireAtMs: typeof fireAtMs, retryAtMs: typeof retryAtMs };
   return JSON.stringify({ ...event, meta: { ...rest, ...told } })
     .replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, '<uuid>')
+    .replaceAll(/perdure\.token(Key)?\/[\w-]{22,32}/g, '<token>')
+    .replaceAll(/(?<![\w-])[\w-]{43}(?![\w-])/g, '<token>')
     .replaceAll(/\b20\d\d-\d\d-\d\dT[\d:.]+Z/g, '<date>')
     .replaceAll(/\b1\d{12}\b/g, '1')
     .replaceAll(/\b\d\.\d{8,}(e-\d+)?/g, '0.5');

@@ -10,6 +10,8 @@ import {
   type Future,
   type Provider,
   type Runtime,
+  type Token,
+  type TokenInfo,
 } from 'perdure';
 import * as free from 'perdure/orchestration';
 import { describe, expectTypeOf, it } from 'vitest';
@@ -99,6 +101,27 @@ describe('an entity', () => {
       // @ts-expect-error the input is of another type
       mine.add(1);
     });
+  });
+
+  it('has handlers that wait for tokens of a type', () => {
+    defineEntity('asks', {
+      initial: () => 0,
+      handlers: {
+        *ask(ctx) {
+          const token = ctx.token<{ by: string }>({ timeout: '3d', data: 'may I?' });
+          expectTypeOf(token).toEqualTypeOf<Token<{ by: string }>>();
+          expectTypeOf(token.id).toEqualTypeOf<string>();
+          expectTypeOf(free.token()).toEqualTypeOf<Token<unknown>>();
+          // @ts-expect-error a duration
+          ctx.token({ timeout: true });
+          return (yield* token).by;
+        },
+      },
+    });
+    const client = new Client(provider);
+    expectTypeOf(client.listTokens()).toEqualTypeOf<AsyncIterable<TokenInfo>>();
+    // @ts-expect-error an error or its message
+    void client.rejectToken('id', 5);
   });
 
   it('is locked, beside locks with names, for a block of any type', () => {

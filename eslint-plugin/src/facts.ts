@@ -36,6 +36,7 @@ export const FUTURE_METHODS: ReadonlySet<string> = new Set([
   'dequeueBatch',
   'readState',
   'update',
+  'token',
   'finishUpdates',
 ]);
 

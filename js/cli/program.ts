@@ -28,6 +28,7 @@ import { start } from './commands/start.ts';
 import { state } from './commands/state.ts';
 import { stats } from './commands/stats.ts';
 import { timeline } from './commands/timeline.ts';
+import { tokens } from './commands/tokens.ts';
 import { tree } from './commands/tree.ts';
 import { watch } from './commands/watch.ts';
 import { workers } from './commands/workers.ts';
@@ -89,6 +90,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     watch,
     start,
     messages,
+    tokens,
     query,
     entity,
     control,

@@ -11,6 +11,7 @@ import { HistoryClient } from './history-client.ts';
 import { query as ask, type QueryOptions } from './querying.ts';
 import type { Requests } from './requests.ts';
 import { send } from './sending.ts';
+import { endToken, type ListTokensOptions, listTokens, rejectionOf, type TokenInfo } from './tokens.ts';
 import {
   update as sendUpdate,
   updateWithStart as startByUpdate,
@@ -135,6 +136,50 @@ export abstract class MessageClient extends HistoryClient {
   ): Promise<O> {
     checkName(id, 'instance id');
     return (await startByUpdate(this.#port, this.#requests, id, update, input, options)) as O;
+  }
+
+  /**
+   * Ends a token of `ctx.token` with a value, once. It needs no more than the id, which is a secret.
+   *
+   * @param value - any value that can be stored
+   * @throws InstanceNotFoundError when there is no token of that id
+   * @throws RuntimeStateError when the token was resolved or rejected before, has expired, or its orchestration has
+   *   ended
+   * @throws PayloadError when the value cannot be stored
+   * @throws TypeError when the text is not the id of a token
+   *
+   * @example
+   * ```ts
+   * await client.resolveToken(request.query.token, { by: request.user });
+   * ```
+   */
+  async resolveToken(id: string, value?: unknown): Promise<void> {
+    await endToken(this, id, { kind: 'resolved', value }, 'client.resolveToken');
+  }
+
+  /**
+   * Ends a token with an error, which its future fails with. Otherwise the same as {@link resolveToken}.
+   *
+   * @param error - an error, or the message of one
+   * @throws TypeError when it is neither
+   */
+  async rejectToken(id: string, error: Error | string): Promise<void> {
+    await endToken(this, id, { kind: 'rejected', error: rejectionOf(error) }, 'client.rejectToken');
+  }
+
+  /**
+   * Returns the tokens of the store, the newest first, with their ids: whoever sees the list can resolve them. Those of
+   * an instance are there until it is deleted.
+   *
+   * @throws TypeError naming the option that is unknown or wrong
+   *
+   * @example
+   * ```ts
+   * for await (const { id, data } of client.listTokens({ open: true })) console.log(id, data);
+   * ```
+   */
+  listTokens(options?: ListTokensOptions): AsyncIterable<TokenInfo> {
+    return listTokens(this, options);
   }
 
   /**

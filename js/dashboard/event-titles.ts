@@ -7,6 +7,7 @@ import { CALL, DELETE } from '../orchestration/entity-code.ts';
 import { ASK_LOCK, grantOf, HOLDER, unlockOf } from '../orchestration/lock-code.ts';
 import { READ_STATE } from '../orchestration/read-state.ts';
 import { UPDATE } from '../orchestration/sent-update.ts';
+import { TOKEN, TOKEN_KEY } from '../orchestration/tokens.ts';
 import { isList, property } from '../util/show.ts';
 
 /** Returns the title of an event, such as `update addItem`; `undefined` if its name is its title. */
@@ -15,6 +16,7 @@ export function titleOf({ kind, name = '', payload }: HistoryEvent): string | un
   switch (`${kind} ${name}`) {
     case `QueueReceived ${ASKS}`:
       if (of('name') === CALL) return `call ${String(property(property(payload, 'input'), 'handler'))}`;
+      if (of('name') === TOKEN) return 'answer of the token';
       if (of('name') === ASK_LOCK) return `ask for the lock, by ${String(property(property(payload, 'input'), 'by'))}`;
       return of('name') === DELETE ? 'delete' : `update ${of('name')}`;
     case `QueueReceived ${CALL}`:
@@ -27,11 +29,14 @@ export function titleOf({ kind, name = '', payload }: HistoryEvent): string | un
       return `delete ${of('id')}`;
     case `ChildScheduled ${HOLDER}`:
       return `lock ${locksOf(payload).join(', ')}`;
+    case `ChildScheduled ${TOKEN}`:
+      return 'token';
     case `ActivityScheduled ${UPDATE}`:
       return `update ${of('update')} of ${of('id')}`;
     case `ActivityScheduled ${READ_STATE}`:
       return `state of ${of('id')}`;
     default:
+      if (kind === 'PatchApplied' && name.startsWith(TOKEN_KEY)) return 'key of tokens';
       return lockTitleOf(kind, name);
   }
 }

@@ -135,8 +135,11 @@ export function isBuiltIn(name: string): boolean {
 }
 
 /** Defines one of Perdure's own orchestrations. */
-export function defineBuiltIn<I>(name: `${typeof BUILT_IN}${string}`, fn: OrchestrationFunction<I, void>) {
-  return define(name, fn) as OrchestrationDefinition<I, void>;
+export function defineBuiltIn<I, O>(
+  name: `${typeof BUILT_IN}${string}`,
+  fn: OrchestrationFunction<I, O>,
+): OrchestrationDefinition<I, O> {
+  return define(name, fn);
 }
 
 function define(

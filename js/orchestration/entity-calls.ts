@@ -4,12 +4,14 @@ import type { ActivityFunction } from '../activity/activity.ts';
 import type { Issued } from '../driver/command.ts';
 import { describeValue } from '../driver/generator.ts';
 import type { SchedulerForOperations } from '../driver/operation.ts';
+import type { FiberScheduler } from '../driver/scheduler.ts';
 import { checkName } from '../util/options.ts';
 import { property } from '../util/show.ts';
 import type { CallableEntity } from './called-entity.ts';
 import { isOrchestration, type OrchestrationDefinition } from './definition.ts';
 import { CALL, DELETE, type EntityCall, heldQueueOf, STATE } from './entity-code.ts';
 import { holderOf } from './locks.ts';
+import type { OrchestrationContext } from './orchestration-context.ts';
 import type { CheckedReceiverStart } from './receiver-start.ts';
 import { StoreActivityFuture, storeActivity } from './store-activity.ts';
 
@@ -111,7 +113,7 @@ export function entityUpdate(
 }
 
 /** Returns the queue and the message of a one-way call by the running fiber, which may hold the lock of the entity. */
-export function oneWay(id: string, call: EntityCall): [queue: string, call: EntityCall] {
+function oneWay(id: string, call: EntityCall): [queue: string, call: EntityCall] {
   const holder = holderOf(id);
   return holder === undefined ? [CALL, call] : [heldQueueOf(holder), { ...call, holder }];
 }
@@ -135,4 +137,37 @@ export class EntityFuture<T> extends StoreActivityFuture<T> {
     const { id, method } = this.request;
     return method === undefined ? `the deletion of entity '${id}'` : `the answer of entity '${id}' to '${method}'`;
   }
+}
+
+/** Runs a call as an inline activity of Perdure's own. */
+type Stored = (
+  name: string,
+  request: EntityRequest,
+  future: (issued: Issued) => EntityFuture<unknown>,
+) => EntityFuture<unknown>;
+
+/** Returns an entity as an orchestration calls it. See `ctx.entity`. */
+export function calledEntity(
+  scheduler: FiberScheduler,
+  ctx: OrchestrationContext,
+  definition: CallableEntity,
+  key: string,
+  stored: Stored,
+): object {
+  const id = entityId(definition, key, 'ctx.entity');
+  const ask = (name: string, request: Omit<EntityRequest, 'id'>): EntityFuture<unknown> => {
+    scheduler.assertRunning('entity');
+    if (id === ctx.instanceId && name !== READ_ENTITY)
+      throw new TypeError(`entity '${id}' cannot wait for itself: use send`);
+    const holder = name === READ_ENTITY ? undefined : holderOf(id);
+    const full: EntityRequest = { id, ...request, ...(holder === undefined ? {} : { holder }) };
+    return stored(name, full, (issued) => new EntityFuture(scheduler, issued, name, full, [definition, key]));
+  };
+  const updateId = (): string => scheduler.port.randomUuid();
+  return entityCaller(definition, {
+    call: ({ handler, input }) => ask(CALL_ENTITY, { method: handler, input, updateId: updateId() }),
+    read: (method, input) => ask(READ_ENTITY, { method, input }),
+    delete: () => ask(DELETE_ENTITY, { updateId: updateId() }),
+    send: (call) => ctx.enqueueEvent(id, ...oneWay(id, call), { start: entityStart(definition) }),
+  });
 }

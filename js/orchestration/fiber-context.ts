@@ -71,21 +71,11 @@ import {
 } from './call-options.ts';
 import type { CallableEntity, CalledEntity } from './called-entity.ts';
 import { type InputOf, isOrchestration, type OrchestrationDefinition, type OutputOf } from './definition.ts';
-import {
-  CALL_ENTITY,
-  DELETE_ENTITY,
-  EntityFuture,
-  type EntityRequest,
-  entityCaller,
-  entityId,
-  entityStart,
-  oneWay,
-  READ_ENTITY,
-} from './entity-calls.ts';
+import { calledEntity } from './entity-calls.ts';
 import { ExecutionContext } from './execution-context.ts';
 import { type Block, underLocks } from './lock-block.ts';
 import type { Lockable } from './lockable.ts';
-import { askedLocks, holderOf } from './locks.ts';
+import { askedLocks } from './locks.ts';
 import { type EventDefinition, mailboxOf, type QueueDefinition, type TypedMailbox } from './messages.ts';
 import type { ContinueAsNewOptions, OrchestrationContext } from './orchestration-context.ts';
 import type { OrchestrationFacts, OrchestrationHost } from './orchestration-host.ts';
@@ -97,6 +87,8 @@ import { detachedOptions, receiverStart, SEND_OPTIONS } from './receiver-start.t
 import type { SendArguments } from './send-options.ts';
 import { SentUpdateFuture, UPDATE, type UpdateRequest } from './sent-update.ts';
 import { STORE_ACTIVITY_OPTIONS, type StoreActivityFuture } from './store-activity.ts';
+import type { Token, TokenOptions } from './token-types.ts';
+import { TOKEN, TokenFuture, tokenInput, tokenInstance, tokenOrchestration } from './tokens.ts';
 import { updateHandler } from './update-handler.ts';
 import { type UpdateDefinition, type UpdateHandlerOptions, updateOf } from './updates.ts';
 
@@ -112,6 +104,8 @@ const SOURCES_MAX = 10_000;
 export class FiberContext extends ExecutionContext implements OrchestrationContext {
   readonly #scheduler: FiberScheduler;
   readonly #host: OrchestrationHost;
+  /** The number of tokens that this execution has made. */
+  #tokens = 0;
   readonly state: PublishedState;
 
   constructor(scheduler: FiberScheduler, facts: OrchestrationFacts, host: OrchestrationHost) {
@@ -381,25 +375,21 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
   }
 
   entity<H, R>(definition: CallableEntity<H, R>, key: string): CalledEntity<H, R> {
+    this.#scheduler.assertRunning('entity');
+    return calledEntity(this.#scheduler, this, definition, key, (name, request, future) =>
+      this.#stored(name, request, 'call', future),
+    ) as CalledEntity<H, R>;
+  }
+
+  token<T = unknown>(options?: TokenOptions): Token<T> {
     const scheduler = this.#scheduler;
-    scheduler.assertRunning('entity');
-    const id = entityId(definition, key, 'ctx.entity');
-    const ask = (name: string, request: Omit<EntityRequest, 'id'>): EntityFuture<unknown> => {
-      scheduler.assertRunning('entity');
-      if (id === this.instanceId && name !== READ_ENTITY)
-        throw new TypeError(`entity '${id}' cannot wait for itself: use send`);
-      const holder = name === READ_ENTITY ? undefined : holderOf(id);
-      const full: EntityRequest = { id, ...request, ...(holder === undefined ? {} : { holder }) };
-      const future = (issued: Issued) => new EntityFuture(scheduler, issued, name, full, [definition, key]);
-      return this.#stored(name, full, 'call', future);
-    };
-    const updateId = (): string => scheduler.port.randomUuid();
-    return entityCaller(definition, {
-      call: ({ handler, input }) => ask(CALL_ENTITY, { method: handler, input, updateId: updateId() }),
-      read: (method, input) => ask(READ_ENTITY, { method, input }),
-      delete: () => ask(DELETE_ENTITY, { updateId: updateId() }),
-      send: (call) => this.enqueueEvent(id, ...oneWay(id, call), { start: entityStart(definition) }),
-    }) as CalledEntity<H, R>;
+    scheduler.assertRunning('token');
+    this.#tokens += 1;
+    const input = tokenInput(scheduler.port, this.#tokens, options);
+    const [instance, version] = [tokenInstance(input.id) as string, tokenOrchestration.version];
+    const issued = this.#startInstance(START_CHILD, TOKEN, instance, this.#payload(input, 'data'), { version });
+    const future = new TokenFuture<T>(scheduler, issued, input);
+    return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
   lock<T>(what: Lockable | readonly Lockable[], block: Block<T>): FiberFuture<T> {

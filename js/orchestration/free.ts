@@ -499,13 +499,21 @@ export const update = free('update');
 export const entity = free('entity');
 
 /**
+ * Makes a token. Same as {@link OrchestrationContext.token}.
+ *
+ * @example
+ * ```ts
+ * const approval = token<{ by: string }>({ timeout: '3d' });
+ * ```
+ */
+export const token = free('token');
+
+/**
  * Runs a block that holds locks. Same as {@link OrchestrationContext.lock}.
  *
  * @example
  * ```ts
- * yield* lock('printer', function* () {
- *   yield* call(print, page);
- * });
+ * yield* lock('printer', printAll(pages));
  * ```
  */
 export const lock = free('lock');

@@ -7,6 +7,7 @@ import type { CallableEntity, CalledEntity } from './called-entity.ts';
 import type { EventDefinition, MessageArguments, QueueDefinition } from './messages.ts';
 import type { QueryDefinition, QueryHandler } from './queries.ts';
 import type { SendArguments } from './send-options.ts';
+import type { Token, TokenOptions } from './token-types.ts';
 import type { UpdateDefinition, UpdateHandler, UpdateHandlerOptions } from './updates.ts';
 
 /** Methods of {@link OrchestrationContext} that send and receive messages and updates. */
@@ -267,4 +268,24 @@ export interface OrchestrationMessages {
    * ```
    */
   entity<H, R>(definition: CallableEntity<H, R>, key: string): CalledEntity<H, R>;
+
+  /**
+   * Makes a token: a wait that another party ends, who is given its id. `client.resolveToken(id, value)` ends it with a
+   * value, and `client.rejectToken(id, error)` with an error, once. The token is there from the next wait on, so pass
+   * the id on in an activity. It is gone when this execution ends.
+   *
+   * @param options - `timeout`: how long it can be resolved; `data`: a value for those who list the tokens
+   * @returns a future of the value, with the `id`; it fails with the error of the rejection, with `TimeoutError`, and
+   *   with `SubOrchestrationError` when somebody stopped the instance that the token is
+   * @throws PayloadError when the data cannot be stored
+   * @throws TypeError when an option is wrong
+   *
+   * @example
+   * ```ts
+   * const approval = ctx.token<{ by: string }>({ timeout: '3d', data: { order: order.id } });
+   * yield* ctx.call(mail, { to: 'boss', link: `https://shop.example/approve?token=${approval.id}` });
+   * const { by } = yield* approval;
+   * ```
+   */
+  token<T = unknown>(options?: TokenOptions): Token<T>;
 }

@@ -49,6 +49,7 @@ const METHODS: Record<string, Inside> = {
   finishUpdates: { args: () => [] },
   update: { args: () => ['nobody', 'add', { secret: CANARY }] },
   entity: { args: () => [counter, 'nobody'] },
+  token: { args: () => [{}], options: 0 },
   lock: { args: () => [['printer', counter.at('nobody')], block] },
   scheduleTimer: { args: () => ['1h'] },
   sleep: { args: () => ['1h'] },

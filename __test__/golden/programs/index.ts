@@ -19,7 +19,7 @@ import { cancelled, terminated } from './ends-from-outside.ts';
 import { entities } from './entities.ts';
 import { again, patched, publishes, reads } from './executions.ts';
 import { combinators, fibers, stuck } from './fibers.ts';
-import { locks, namedLock } from './locks.ts';
+import { locks, namedLock, token, tokens } from './locks.ts';
 import { messages } from './messages.ts';
 import { childRetries, children, full, others, startedReceivers, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
@@ -73,4 +73,6 @@ export const PROGRAMS: readonly Program[] = [
   entities,
   locks,
   namedLock,
+  token,
+  tokens,
 ];
