@@ -38,7 +38,7 @@ describe('the facts', () => {
       checker
         .getTypeOfSymbol(method)
         .getCallSignatures()
-        .some((signature) => /^(?:Future|FiberFuture|Deferred)</.test(checker.typeToString(signature.getReturnType())));
+        .some((signature) => /^(?:Future|FiberFuture|Deferred|Token)</.test(checker.typeToString(signature.getReturnType())));
     const methods = checker
       .getTypeAtLocation(context)
       .getProperties()
