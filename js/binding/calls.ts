@@ -61,7 +61,7 @@ export interface TurnCalls {
   randomUuid(instance: number): string;
   isCancelling(instance: number): boolean;
   patched(instance: number, patch: string): boolean;
-  drawn(instance: number, name: string, text: string): string | null;
+  drawn(instance: number, name: string): string | null;
 }
 
 /** The calls that are made at each step. They are functions, not methods, which are slower. */

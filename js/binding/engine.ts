@@ -184,8 +184,8 @@ export class NativeEngine implements EnginePort {
     return this.calls.patched(this.token, id);
   }
 
-  drawn(name: string, text: string): string | null {
-    return this.calls.drawn(this.token, name, text);
+  drawn(name: string): string | null {
+    return this.calls.drawn(this.token, name);
   }
 
   /** See {@link TurnCalls.recordedPayload}. */

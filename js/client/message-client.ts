@@ -18,6 +18,7 @@ import {
   type UpdateOptions,
   type UpdateWithStartOptions,
 } from './updating.ts';
+import type { WaitOptions } from './watching.ts';
 
 /** The methods of a {@link Client} that send to instances. It has no constructor of its own: make a `Client`. */
 export abstract class MessageClient extends HistoryClient {
@@ -142,9 +143,12 @@ export abstract class MessageClient extends HistoryClient {
    * Ends a token of `ctx.token` with a value, once. It needs no more than the id, which is a secret.
    *
    * @param value - any value that can be stored
+   * @param options - `timeout` and `signal`, which end the wait for a worker that takes the value. One may still do so
    * @throws InstanceNotFoundError when there is no token of that id
    * @throws RuntimeStateError when the token was resolved or rejected before, has expired, or its orchestration has
    *   ended
+   * @throws TimeoutError when no worker has taken the value in time
+   * @throws the signal's reason when `signal` is aborted
    * @throws PayloadError when the value cannot be stored
    * @throws TypeError when the text is not the id of a token
    *
@@ -153,8 +157,8 @@ export abstract class MessageClient extends HistoryClient {
    * await client.resolveToken(request.query.token, { by: request.user });
    * ```
    */
-  async resolveToken(id: string, value?: unknown): Promise<void> {
-    await endToken(this, id, { kind: 'resolved', value }, 'client.resolveToken');
+  async resolveToken(id: string, value?: unknown, options?: WaitOptions): Promise<void> {
+    await endToken(this, id, { kind: 'resolved', value }, options, 'client.resolveToken');
   }
 
   /**
@@ -163,8 +167,8 @@ export abstract class MessageClient extends HistoryClient {
    * @param error - an error, or the message of one
    * @throws TypeError when it is neither
    */
-  async rejectToken(id: string, error: Error | string): Promise<void> {
-    await endToken(this, id, { kind: 'rejected', error: rejectionOf(error) }, 'client.rejectToken');
+  async rejectToken(id: string, error: Error | string, options?: WaitOptions): Promise<void> {
+    await endToken(this, id, { kind: 'rejected', error: rejectionOf(error) }, options, 'client.rejectToken');
   }
 
   /**

@@ -15,6 +15,7 @@ import { bool, checkOptions, named, type OptionTable } from '../util/options.ts'
 import { isInstance, show } from '../util/show.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import type { ListOptions } from './listing.ts';
+import { WAIT_OPTIONS, type WaitOptions } from './watching.ts';
 
 /** A token, as {@link Client.listTokens} lists it. */
 export interface TokenInfo {
@@ -45,7 +46,7 @@ const LIST_TOKENS: OptionTable = { open: bool, instanceId: named, signal: abortS
 
 /** The part of a client that tokens need. */
 interface TokenClient {
-  update(id: string, update: string, input: TokenAnswer): Promise<unknown>;
+  update(id: string, update: string, input: TokenAnswer, options: WaitOptions): Promise<unknown>;
   listInstances(options: ListOptions): AsyncIterable<InstanceStatus>;
 }
 
@@ -54,12 +55,14 @@ export async function endToken(
   client: TokenClient,
   id: string,
   outcome: TokenAnswer['outcome'],
+  given: WaitOptions | undefined,
   where: string,
 ): Promise<void> {
+  const options = checkOptions(given, WAIT_OPTIONS, where) ?? {};
   const instance = tokenInstance(id);
   if (instance === undefined) throw new TypeError(`${where} takes the id of a token, not ${show(id)}`);
   try {
-    await client.update(instance, TOKEN, { id, outcome });
+    await client.update(instance, TOKEN, { id, outcome }, options);
   } catch (error) {
     if (isInstance(error, InstanceNotFoundError)) throw noToken();
     if (isInstance(error, RuntimeStateError)) throw tokenEnded();

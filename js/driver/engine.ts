@@ -90,8 +90,9 @@ export interface EnginePort {
   /** True if the execution has a patch of its code. Recorded when the execution gets the patch. */
   patched(id: string): boolean;
   /**
-   * Returns what this execution has drawn under a name: `text` at the first time, which is recorded as the patch
-   * `name` + `text`, and the same from then on and in a replay. `null` in a replay whose history has none.
+   * Returns the number of 128 bits, in hexadecimal, that this execution has drawn under a name: at the first time a new
+   * one that cannot be guessed, which is recorded as the patch `name` + number. The same from then on, and in a replay.
+   * `null` in a replay whose history has none.
    */
-  drawn(name: string, text: string): string | null;
+  drawn(name: string): string | null;
 }

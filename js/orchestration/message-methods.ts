@@ -276,7 +276,7 @@ export interface OrchestrationMessages {
    *
    * @param options - `timeout`: how long it can be resolved; `data`: a value for those who list the tokens
    * @returns a future of the value, with the `id`; it fails with the error of the rejection, with `TimeoutError`, and
-   *   with `SubOrchestrationError` when somebody stopped the instance that the token is
+   *   with `RuntimeStateError` when somebody stopped the instance that the token is
    * @throws PayloadError when the data cannot be stored
    * @throws TypeError when an option is wrong
    *

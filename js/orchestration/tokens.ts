@@ -1,7 +1,7 @@
 // Tokens: waits that another party ends with a secret. Each is a child of the orchestration that made it, so the child
 // lists it, ends it once and in time, and is cancelled with its parent.
 
-import crypto, { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
 
 import type { Issued } from '../driver/command.ts';
 import type { EnginePort } from '../driver/engine.ts';
@@ -9,16 +9,13 @@ import { FAILED, type Future, OK } from '../driver/future.ts';
 import { ChildFuture } from '../driver/other-instances.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { withCallerStack } from '../driver/source.ts';
-import { InstanceNotFoundError, RuntimeStateError, TimeoutError } from '../errors/errors.ts';
+import { InstanceNotFoundError, RuntimeStateError, SubOrchestrationError, TimeoutError } from '../errors/errors.ts';
 import { parseDuration } from '../util/duration.ts';
 import { checkOptions, duration, type OptionTable } from '../util/options.ts';
-import { property } from '../util/show.ts';
+import { isInstance, property } from '../util/show.ts';
 import { defineBuiltIn } from './definition.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import type { Token, TokenOptions } from './token-types.ts';
-
-// Captured at import: the guard of orchestrations refuses it to their code.
-const randomBytes = crypto.randomBytes;
 
 /** The name of the orchestration that a token is, and of the update that ends it. Part of the format. */
 export const TOKEN = 'perdure.token';
@@ -59,10 +56,9 @@ export const TOKEN_KEY = 'perdure.tokenKey/';
  */
 export function tokenInput(port: Pick<EnginePort, 'drawn'>, n: number, options: TokenOptions | undefined): TokenInput {
   const { timeout, data } = checkOptions(options, TOKEN_OPTIONS, 'ctx.token') ?? {};
-  const drawn = randomBytes(PART_BYTES).toString('hex');
   // A replay without a key is one of other code. The command that follows does not fit then.
-  const key = port.drawn(TOKEN_KEY, drawn) ?? drawn;
-  const id = createHmac('sha256', Buffer.from(key, 'hex')).update(String(n)).digest('base64url');
+  const key = Buffer.from(port.drawn(TOKEN_KEY) ?? '', 'hex');
+  const id = createHmac('sha256', key).update(String(n)).digest('base64url');
   return {
     id,
     ...(timeout === undefined ? {} : { timeoutMs: parseDuration(timeout, 'ctx.token: timeout') }),
@@ -86,6 +82,11 @@ function isSame(given: unknown, id: string): boolean {
 /** Returns the error for an id that no token has. */
 export function noToken(): InstanceNotFoundError {
   return new InstanceNotFoundError('there is no token of that id', { instanceId: TOKEN });
+}
+
+/** Returns the error of a token whose instance was stopped. It does not name the id, which is a secret. */
+function stopped({ cause }: SubOrchestrationError): RuntimeStateError {
+  return new RuntimeStateError('the instance of the token was stopped before the token was resolved', { cause });
 }
 
 /** Returns the error for a token that has ended. */
@@ -128,7 +129,7 @@ export class TokenFuture<T> extends ChildFuture<T> implements Token<T> {
   }
 
   override settle(state: typeof OK | typeof FAILED, value: unknown): void {
-    if (state === FAILED) return super.settle(state, value);
+    if (state === FAILED) return super.settle(state, isInstance(value, SubOrchestrationError) ? stopped(value) : value);
     const outcome = value as TokenOutcome;
     if (outcome.kind === 'resolved') return super.settle(OK, outcome.value);
     const { timeoutMs } = this;

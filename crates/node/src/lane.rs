@@ -330,11 +330,10 @@ impl NativeLane {
         self.0.inner.patched(token(instance), &patch).map_err(|e| thrown(&e))
     }
 
-    /// Returns the text that the execution has drawn under a name.
+    /// Returns the number that the execution has drawn under a name.
     #[napi]
-    pub fn drawn(&self, instance: f64, name: String, text: String) -> napi::Result<Option<String>> {
-        let drawn = self.0.inner.drawn(token(instance), &name, &text);
-        drawn.map_err(|e| thrown(&e))
+    pub fn drawn(&self, instance: f64, name: String) -> napi::Result<Option<String>> {
+        self.0.inner.drawn(token(instance), &name).map_err(|e| thrown(&e))
     }
 
     /// Reports the failure of an attempt. `true`: the lane was parked and has work now, drain it.

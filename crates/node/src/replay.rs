@@ -300,10 +300,10 @@ impl NativeReplay {
         self.engine.patched(&patch)
     }
 
-    /// See `NativeLane`.
+    /// See `NativeLane`. Past the history the number is 0, and not that of any execution.
     #[napi]
-    pub fn drawn(&mut self, _instance: u32, name: String, text: String) -> Option<String> {
-        self.engine.drawn(&name, &text)
+    pub fn drawn(&mut self, _instance: u32, name: String) -> Option<String> {
+        self.engine.drawn(&name, || format!("{:032x}", 0))
     }
 }
 

@@ -1,7 +1,7 @@
 // `perdure tokens` and `perdure token`
 
 import type { TokenInfo } from '../../client/tokens.ts';
-import { DATA, valueOf } from '../arguments.ts';
+import { DATA, spanArgument, valueOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { usageError } from '../exit.ts';
 import type { Column } from '../table.ts';
@@ -10,6 +10,11 @@ import { agoText, printable, valueLine } from '../text.ts';
 interface ListFlags {
   readonly open?: true;
   readonly instance?: string;
+}
+
+interface EndFlags {
+  readonly reject?: string;
+  readonly timeout?: number;
 }
 
 /** Tokens that are read and shown at once. The columns of each table are as wide as its own rows need. */
@@ -62,14 +67,15 @@ function token(cli: Cli): void {
     .argument('<id>', 'id of the token')
     .argument('[value]', DATA)
     .option('--reject <message>', 'reject it with an error of this message')
+    .option('--timeout <duration>', 'wait at most this long for a worker (default: for ever)', spanArgument)
     .action(
-      cli.storeAction(
-        async ({ client, terminal }, id: string, value: string | undefined, { reject }: { reject?: string }) => {
-          if (reject !== undefined && value !== undefined) throw usageError('--reject takes no value beside it');
-          if (reject !== undefined) await client.rejectToken(id, reject);
-          else await client.resolveToken(id, await valueOf(value));
-          terminal.note(reject === undefined ? 'resolved' : 'rejected');
-        },
-      ),
+      cli.storeAction(async ({ client, terminal }, id: string, value: string | undefined, flags: EndFlags) => {
+        const { reject, timeout } = flags;
+        if (reject !== undefined && value !== undefined) throw usageError('--reject takes no value beside it');
+        const options = timeout === undefined ? {} : { timeout };
+        if (reject !== undefined) await client.rejectToken(id, reject, options);
+        else await client.resolveToken(id, await valueOf(value), options);
+        terminal.note(reject === undefined ? 'resolved' : 'rejected');
+      }),
     );
 }

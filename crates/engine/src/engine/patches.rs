@@ -32,10 +32,10 @@ impl Engine {
         has_it
     }
 
-    /// Returns the text that this execution has drawn under a name. At the first time it is `text`, which is recorded
-    /// as the patch `name` followed by the text. From then on, and in a replay, it is the recorded one. `None`: a
-    /// replay passes this point, and history has none there.
-    pub fn drawn(&mut self, name: &str, text: &str) -> Option<String> {
+    /// Returns the text that this execution has drawn under a name. At the first time it is drawn, and recorded as the
+    /// patch `name` followed by the text. From then on, and in a replay, it is the recorded one. `None`: a replay
+    /// passes this point, and history has none there.
+    pub fn drawn(&mut self, name: &str, draw: impl FnOnce() -> String) -> Option<String> {
         let of_name = |patch: &str| patch.strip_prefix(name).map(str::to_owned);
         let known = self.patches.iter().filter(|&(_, &has_it)| has_it);
         if let Some(drawn) = known.map(|(patch, _)| patch).find_map(|patch| of_name(patch)) {
@@ -43,7 +43,7 @@ impl Engine {
         }
         let drawn = match &self.phase {
             Phase::Replaying(queue) => queue.next_patches().find_map(of_name)?,
-            _ => text.to_owned(),
+            _ => draw(),
         };
         self.patched(&format!("{name}{drawn}")).then_some(drawn)
     }

@@ -248,14 +248,16 @@ impl Runtime {
         self.turn(token)?.with_engine(|engine| engine.patched(patch))
     }
 
-    /// Returns the text that the execution has drawn under a name. See
+    /// Returns the number of 128 bits, in hexadecimal, that the execution has drawn under a name. See
     /// [`Engine::drawn`](perdure_engine::Engine::drawn).
     ///
     /// # Errors
     ///
     /// [`RuntimeError::State`] outside a turn.
-    pub fn drawn(&self, token: Token, name: &str, text: &str) -> Result<Option<String>, RuntimeError> {
-        self.turn(token)?.with_engine(|engine| engine.drawn(name, text))
+    pub fn drawn(&self, token: Token, name: &str) -> Result<Option<String>, RuntimeError> {
+        let machine = &self.shared.store.machine;
+        let draw = || format!("{:032x}", machine.random());
+        self.turn(token)?.with_engine(|engine| engine.drawn(name, draw))
     }
 
     /// Notes that the code polls a mailbox that it waits for, or polls it no longer. See

@@ -297,7 +297,7 @@ impl<'a> Code<'a> {
                 self.winner = if answer { "patched" } else { "unpatched" }.into();
                 format!("patched {patch}: {answer}")
             }
-            Call::Drawn(text) => format!("drawn {:?}", engine.drawn("key/", text)),
+            Call::Drawn(text) => format!("drawn {:?}", engine.drawn("key/", || text.clone())),
             Call::Random => format!("random {}", engine.random()),
             Call::Uuid => format!("uuid {}", engine.random_uuid()),
             Call::Now => format!("now {}", since_start(engine.time_ms())),
