@@ -13,7 +13,7 @@ import {
 import { abortSignal } from '../util/abort.ts';
 import { bool, checkOptions, named, type OptionTable } from '../util/options.ts';
 import { isInstance, show } from '../util/show.ts';
-import type { InstanceStatus } from './instance-status.ts';
+import { hasEnded, type InstanceStatus } from './instance-status.ts';
 import type { ListOptions } from './listing.ts';
 import { WAIT_OPTIONS, type WaitOptions } from './watching.ts';
 
@@ -101,5 +101,5 @@ async function* tokensOf(instances: AsyncIterable<InstanceStatus>): AsyncGenerat
 
 function statusOf({ status, output }: InstanceStatus): TokenInfo['status'] {
   if (status === 'Completed') return (output as TokenOutcome).kind;
-  return status === 'Cancelled' || status === 'Terminated' || status === 'Failed' ? 'cancelled' : 'open';
+  return hasEnded(status) ? 'cancelled' : 'open';
 }

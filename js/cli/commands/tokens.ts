@@ -4,6 +4,7 @@ import type { TokenInfo } from '../../client/tokens.ts';
 import { DATA, spanArgument, valueOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { usageError } from '../exit.ts';
+import { withoutUndefined } from '../filter.ts';
 import type { Column } from '../table.ts';
 import { agoText, printable, valueLine } from '../text.ts';
 
@@ -39,8 +40,7 @@ export function tokens(cli: Cli): void {
     .option('--instance <id>', 'only tokens of this instance')
     .action(
       cli.storeAction(async ({ client, terminal }, flags: ListFlags) => {
-        const { instance: instanceId } = flags;
-        const open = flags.open === true;
+        const options = withoutUndefined({ open: flags.open, instanceId: flags.instance });
         let rows: TokenInfo[] = [];
         let count = 0;
         const write = async (): Promise<void> => {
@@ -50,7 +50,7 @@ export function tokens(cli: Cli): void {
           await terminal.drain();
           rows = [];
         };
-        for await (const token of client.listTokens({ open, ...(instanceId === undefined ? {} : { instanceId }) })) {
+        for await (const token of client.listTokens(options)) {
           rows.push(token);
           if (rows.length === PAGE) await write();
         }
@@ -72,7 +72,7 @@ function token(cli: Cli): void {
       cli.storeAction(async ({ client, terminal }, id: string, value: string | undefined, flags: EndFlags) => {
         const { reject, timeout } = flags;
         if (reject !== undefined && value !== undefined) throw usageError('--reject takes no value beside it');
-        const options = timeout === undefined ? {} : { timeout };
+        const options = withoutUndefined({ timeout });
         if (reject !== undefined) await client.rejectToken(id, reject, options);
         else await client.resolveToken(id, await valueOf(value), options);
         terminal.note(reject === undefined ? 'resolved' : 'rejected');
