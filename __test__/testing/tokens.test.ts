@@ -29,3 +29,14 @@ it('tokens expire by the virtual clock, and have the same ids for the same seed'
   expect(await run(1)).toEqual(ids);
   expect(await run(2)).not.toEqual(ids);
 });
+
+it('no id begins with a dash, which a command line would take for an option', async () => {
+  const many = defineOrchestration('many', function* (ctx) {
+    return Array.from({ length: 300 }, () => ctx.token().id);
+  });
+  await using test = await TestRuntime.create({ seed: 1 });
+  test.register(many);
+  const ids = await (await test.start(many)).result();
+  expect(new Set(ids).size).toBe(300);
+  for (const id of ids) expect(id).toMatch(/^\w[\w-]{42}$/);
+});

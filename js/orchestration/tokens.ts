@@ -58,7 +58,11 @@ export function tokenInput(port: Pick<EnginePort, 'drawn'>, n: number, options: 
   const { timeout, data } = checkOptions(options, TOKEN_OPTIONS, 'ctx.token') ?? {};
   // A replay without a key is one of other code. The command that follows does not fit then.
   const key = Buffer.from(port.drawn(TOKEN_KEY) ?? '', 'hex');
-  const id = createHmac('sha256', key).update(String(n)).digest('base64url');
+  const idOf = (text: string): string => createHmac('sha256', key).update(text).digest('base64url');
+  let text = String(n);
+  // A command line would take an id that begins with a dash for an option.
+  while (idOf(text).startsWith('-')) text += '+';
+  const id = idOf(text);
   return {
     id,
     ...(timeout === undefined ? {} : { timeoutMs: parseDuration(timeout, 'ctx.token: timeout') }),
