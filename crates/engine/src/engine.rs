@@ -38,10 +38,11 @@ use crate::operations::Operations;
 use crate::random::Random;
 use crate::replay_queue::{Recorded, ReplayQueue};
 use crate::state::State;
+use crate::stream::Streams;
 use crate::{
     Bug, Command, CommandEvent, Delivery, EndEvent, Event, EventId, EventKind, EventRecord, ExecutionId,
     ExecutionStarted, Fault, Incarnation, Limits, Outcome, ParentLink, Payload, RecordError, StateChange, StateValues,
-    Step, Terminal, Waits, is_planted,
+    Step, StreamKeep, Terminal, Waits, is_planted,
 };
 
 /// Arguments of [`Engine::new`].
@@ -101,6 +102,7 @@ pub struct Engine {
     operations: Operations,
     custom_status: Payload,
     state: State,
+    streams: Streams,
     trace: Option<Box<str>>,
     /// Answers of [`Engine::patched`] so far, by patch. History decides: false becomes true when a replay finds the
     /// patch recorded.
@@ -161,6 +163,7 @@ impl Engine {
             operations: Operations::default(),
             custom_status: started.custom_status,
             state: State::new(started.state),
+            streams: Streams::new(started.closed_streams),
             trace: started.trace.map(String::into_boxed_str),
             patches: BTreeMap::new(),
             inbox: Inbox::default(),
@@ -318,6 +321,22 @@ impl Engine {
     /// replay.
     pub fn change_state(&mut self, change: &StateChange) {
         self.state.change(change, matches!(self.phase, Phase::Live));
+    }
+
+    /// Writes an entry to a stream. It is stored with the turn, unless this is a replay. Returns false, and writes
+    /// nothing, if the stream is closed.
+    pub fn write_stream(&mut self, stream: &str, keep: StreamKeep, entry: &Payload) -> bool {
+        let is_stored = matches!(self.phase, Phase::Live) || is_planted(Bug::StreamWrittenAgain);
+        let is_open = self.streams.write(stream, keep, entry, is_stored);
+        if is_stored && is_open {
+            self.turn.bytes += entry.as_ref().map_or(0, String::len) as u64;
+        }
+        is_open
+    }
+
+    /// Closes a stream for good. Does nothing if it is closed.
+    pub fn close_stream(&mut self, stream: &str) {
+        self.streams.close(stream, matches!(self.phase, Phase::Live));
     }
 
     /// Returns the first event of the page that must be here before the code may run. To be asked after [`Engine::new`]
@@ -481,6 +500,7 @@ impl Engine {
             } else {
                 self.state.values().clone()
             },
+            closed_streams: self.streams.closed().clone(),
             trace: self.trace().map(str::to_owned),
         };
         (

@@ -10,6 +10,8 @@
 //! | [`Event::End`] | when the code ended, as the last event | must equal the end of the code |
 //! | [`Event::Termination`] | from outside while the code waited, as the last event | stops the code |
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -73,6 +75,8 @@ pub struct ExecutionStarted {
     pub custom_status: Payload,
     /// The state at the end of the previous execution.
     pub state: StateValues,
+    /// Names of the streams that are closed.
+    pub closed_streams: BTreeSet<String>,
     /// Trace context of the start.
     pub trace: TraceContext,
 }

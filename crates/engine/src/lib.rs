@@ -35,6 +35,7 @@ mod record;
 mod replay_queue;
 mod small_set;
 mod state;
+mod stream;
 mod turn;
 
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
@@ -60,6 +61,7 @@ pub use planted::plant;
 pub use planted::{Bug, is_planted};
 pub use record::{EventKind, EventRecord, RecordError, incarnation_of};
 pub use state::{StateChange, StateValues};
+pub use stream::{StreamAppend, StreamKeep};
 pub use turn::{
     ActivityTask, Awaited, Completion, Delivery, Effect, FailedAttempt, Outcome, Step, Terminal, TurnOutput, Waiting,
     Waits,

@@ -47,6 +47,10 @@ bugs! {
     StateForgottenOnContinue,
     /// A change of the state is not written with its turn.
     StateNotStored,
+    /// The entries that a replay writes to a stream are stored again.
+    StreamWrittenAgain,
+    /// An attempt appends to a stream after it was given up.
+    LateAttemptAppends,
     /// The answer to an ask is not written with its turn.
     AnswerNotStored,
     /// The answer to an ask is told before its turn is written.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::activity::ActivityOptions;
 use crate::{
     AnsweredAsk, ChildFailure, CrossInstanceEffects, EventId, EventRecord, Mailbox, Message, MessageSeq, Payload,
-    Refusal, StateChange,
+    Refusal, StateChange, StreamAppend,
 };
 
 /// Mailboxes and operations that the code waits for, besides its activities and children. Nothing else is delivered: an
@@ -266,6 +266,8 @@ pub struct TurnOutput {
     pub state: Vec<StateChange>,
     /// Asks that the turn answers.
     pub answers: Vec<AnsweredAsk>,
+    /// Entries of streams that the turn appends, each stream once.
+    pub appends: Vec<StreamAppend>,
     /// Starts, messages and cancellations for other instances, if there are any.
     pub cross_instance: Option<Box<CrossInstanceEffects>>,
     /// Work to do once the turn is durable.
@@ -285,5 +287,6 @@ impl TurnOutput {
             && self.custom_status.is_none()
             && self.state.is_empty()
             && self.answers.is_empty()
+            && self.appends.is_empty()
     }
 }

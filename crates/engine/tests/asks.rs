@@ -22,6 +22,7 @@ fn started() -> EventRecord {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, started)

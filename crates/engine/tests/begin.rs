@@ -18,6 +18,7 @@ fn started() -> EventRecord {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, STARTED_MS, event)
@@ -133,6 +134,7 @@ fn the_first_turn_records_a_version_that_the_start_left_open() {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     let first = vec![EventRecord::new(EventId::FIRST, STARTED_MS, open)];

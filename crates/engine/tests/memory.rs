@@ -51,6 +51,7 @@ fn sleeping(steps: u64) -> Engine {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     let history = vec![EventRecord::new(EventId::FIRST, 0, start)];

@@ -50,6 +50,7 @@ fn began(parent: Option<ParentLink>) -> Event {
         parent,
         custom_status: text("\"new\""),
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: text(r#"{"traceparent":"00-a-b-01"}"#),
     })
 }

@@ -103,6 +103,7 @@ fn receiver() -> Engine {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     let mut engine = Engine::new(Start {

@@ -185,6 +185,7 @@ fn started() -> impl Strategy<Value = Event> {
                     parent,
                     custom_status,
                     state,
+                    closed_streams: Default::default(),
                     trace,
                 })
             },

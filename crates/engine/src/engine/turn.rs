@@ -54,7 +54,7 @@ pub(super) struct Turn {
     pub(super) status_before: Option<Payload>,
     pub(super) deliveries: u32,
     pub(super) commands: u32,
-    /// Bytes of the values in `events`.
+    /// Bytes of the values in `events`, and of the entries of streams.
     pub(super) bytes: u64,
     pub(super) replayed: u32,
     /// True if the turn has taken long ([`Engine::end_turn_soon`]).
@@ -154,6 +154,7 @@ impl Engine {
             custom_status,
             state: self.state.take_changes(),
             answers: asks.map(|asks| asks.answers).unwrap_or_default(),
+            appends: self.streams.take_appends(),
             cross_instance: (!cross_instance.is_empty()).then(|| Box::new(cross_instance)),
             effects,
             failed_attempts,

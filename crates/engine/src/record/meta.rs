@@ -1,6 +1,8 @@
 //! The meta column: the fields of an event that have no column of their own, as a JSON object. Its shape is a part of
 //! the format of histories.
 
+use std::collections::BTreeSet;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +77,8 @@ pub(super) struct StartMeta<Seed = u64> {
     pub(super) custom_status: Payload,
     #[serde(default, skip_serializing_if = "StateValues::is_empty")]
     pub(super) state: StateValues,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) closed_streams: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) trace: TraceContext,
 }
@@ -87,6 +91,7 @@ impl<Seed> StartMeta<Seed> {
             parent,
             custom_status,
             state,
+            closed_streams,
             trace,
             ..
         } = self;
@@ -97,6 +102,7 @@ impl<Seed> StartMeta<Seed> {
             parent,
             custom_status,
             state,
+            closed_streams,
             trace,
         }
     }

@@ -115,9 +115,11 @@ macro_rules! bind {
 
 kinds! {
     ExecutionStarted (_, name, input)
-        | (StartMeta { version, seed, incarnation, parent, custom_status, state, trace })
+        | (StartMeta { version, seed, incarnation, parent, custom_status, state, closed_streams, trace })
             = (Started(
-                ExecutionStarted { name, version, input, seed, incarnation, parent, custom_status, state, trace }
+                ExecutionStarted {
+                    name, version, input, seed, incarnation, parent, custom_status, state, closed_streams, trace
+                }
             ))
     ExecutionBegan (_, _, _)
         | (BeganMeta { version }) = (Note(NoteEvent::ExecutionBegan { version }))

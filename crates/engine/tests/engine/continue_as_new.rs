@@ -94,6 +94,7 @@ fn the_next_execution_starts_from_the_end_of_the_last_one() {
                 "\"waiting\"",
             ),
             state: {},
+            closed_streams: {},
             trace: None,
         }
     "#]]

@@ -19,6 +19,7 @@ fn started() -> EventRecord {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)

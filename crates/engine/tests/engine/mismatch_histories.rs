@@ -276,6 +276,7 @@ fn report(events: &[Event]) -> String {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     });
     let options = ActivityOptions::default();

@@ -121,6 +121,7 @@ fn the_numbers_of_a_seed_stay() {
             parent: None,
             custom_status: None,
             state: StateValues::new(),
+            closed_streams: Default::default(),
             trace: None,
         };
         let history = vec![EventRecord::new(EventId::FIRST, 0, event)];

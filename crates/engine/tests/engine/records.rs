@@ -38,6 +38,7 @@ fn starts() -> [ExecutionStarted; 2] {
         version: "1.2.0".into(),
         custom_status: input.clone(),
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: input.clone(),
         input,
         seed,

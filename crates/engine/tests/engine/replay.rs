@@ -384,6 +384,7 @@ fn at_the_end_of_history() -> (Engine, EventId, Awaited) {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     });
     let events = [

@@ -191,6 +191,7 @@ fn terminated_before_it_ran() {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     let history = vec![

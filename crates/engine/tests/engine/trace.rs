@@ -17,6 +17,7 @@ fn started(trace: TraceContext) -> Event {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace,
     })
 }

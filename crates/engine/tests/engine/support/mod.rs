@@ -38,6 +38,7 @@ pub(crate) fn started() -> EventRecord {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, start)

@@ -87,6 +87,7 @@ impl<'a> World<'a> {
             parent: None,
             custom_status: None,
             state: StateValues::new(),
+            closed_streams: Default::default(),
             trace: None,
         };
         Self {
