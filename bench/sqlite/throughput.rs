@@ -113,6 +113,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     Write::Start(Box::new(NewInstance {
@@ -169,6 +170,7 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         custom_status: None,
         state: Vec::new(),
         answers: Vec::new(),
+        appends: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,

@@ -396,6 +396,17 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "there are rows of logs of instance 9000000000",
     ),
     (
+        "INSERT INTO streams (instance_key, name, next_index, closed) VALUES (9000000000, 's', 1, FALSE)",
+        Rule::Orphan,
+        "there are rows of streams of instance 9000000000",
+    ),
+    (
+        "INSERT INTO stream_chunks (instance_key, name, first_index, count, time, entries)
+         VALUES (9000000000, 's', 0, 1, 1, '1')",
+        Rule::Orphan,
+        "there are rows of stream_chunks of instance 9000000000",
+    ),
+    (
         concat!(
             "INSERT INTO heartbeats (instance_key, execution, event_id, details, time) VALUES (",
             key!("completed"),

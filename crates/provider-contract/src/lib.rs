@@ -1,4 +1,4 @@
-//! The behaviours that every provider shows: P1 to P22 of `perdure_provider`, and what the architecture asks of a store
+//! The behaviours that every provider shows: P1 to P23 of `perdure_provider`, and what the architecture asks of a store
 //! (sections 2, 4 and 6). One check for each, all listed in [`suite!`].
 //!
 //! A provider crate implements [`Fixture`] in a test file and expands the suite there:
@@ -46,6 +46,8 @@ pub mod starts_with_message;
 pub mod state;
 pub mod stats;
 pub mod statuses;
+pub mod stream_lives;
+pub mod streams;
 pub mod suspending;
 pub mod suspension;
 pub mod suspicion;
@@ -88,6 +90,9 @@ macro_rules! as_kept {
             }
             footprint {
                 counts_the_bytes_of_each_event,
+            }
+            stream_lives {
+                are_read_and_replaced_as_texts,
             }
             texts {
                 are_read_at_every_place,
@@ -421,6 +426,30 @@ macro_rules! behaviour {
                 show_the_times_of_an_instance,
                 show_the_result_of_each_end,
                 name_instances_by_their_keys,
+            }
+            streams {
+                number_their_entries_without_gap,
+                keep_the_order_of_a_batch,
+                of_many_batches_at_once_have_no_gap,
+                are_written_with_their_turn,
+                fence_off_others_than_the_owner,
+                fence_off_others_than_the_runner,
+                that_are_closed_take_nothing,
+                tell_of_later_runs,
+                are_read_in_pages,
+                are_read_in_pages_of_bytes,
+            }
+            stream_lives {
+                keep_their_last_entries,
+                are_deleted_when_their_time_is_over,
+                are_kept_over_executions,
+                are_listed,
+                bring_back_any_text,
+                come_with_a_start_and_its_first_turn,
+                come_with_a_turn_that_wakes,
+                are_swept_with_their_instance,
+                begin_anew_with_a_replacing_instance,
+                are_told_to_other_processes,
             }
             suspension {
                 holds_the_instance_with_its_report,

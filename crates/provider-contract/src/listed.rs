@@ -1,7 +1,7 @@
 //! The test that the suite lists every check.
 
 /// The modules of the checks, with their sources.
-const MODULES: [(&str, &str); 41] = [
+const MODULES: [(&str, &str); 43] = [
     ("acquire", include_str!("acquire.rs")),
     ("activity_sessions", include_str!("activity_sessions.rs")),
     ("asks", include_str!("asks.rs")),
@@ -32,6 +32,8 @@ const MODULES: [(&str, &str); 41] = [
     ("state", include_str!("state.rs")),
     ("stats", include_str!("stats.rs")),
     ("statuses", include_str!("statuses.rs")),
+    ("stream_lives", include_str!("stream_lives.rs")),
+    ("streams", include_str!("streams.rs")),
     ("suspension", include_str!("suspension.rs")),
     ("suspicion", include_str!("suspicion.rs")),
     ("suspending", include_str!("suspending.rs")),

@@ -10,7 +10,7 @@ use perdure_provider::{AcquiredInstance, NewInstance, StatusChange, TurnCommit, 
 use crate::store::{Handle, START_MS, Store, instance, scheduled, suspend, turn};
 
 /// Texts that a store may stumble over. `None` is not the empty text.
-fn texts() -> Vec<Payload> {
+pub(crate) fn texts() -> Vec<Payload> {
     let mut texts: Vec<Payload> = [
         "",
         " ",
@@ -154,6 +154,7 @@ fn first_event() -> Event {
         parent: Some(parent),
         custom_status: payload(),
         state: StateValues::from([("a".into(), payload()), ("u".into(), None)]),
+        closed_streams: Default::default(),
         trace: None,
     })
 }

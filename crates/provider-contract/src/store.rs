@@ -482,6 +482,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)
@@ -525,6 +526,7 @@ pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit
         custom_status: None,
         state: Vec::new(),
         answers: Vec::new(),
+        appends: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,

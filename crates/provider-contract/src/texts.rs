@@ -13,7 +13,7 @@ use crate::asks::{answered, ask};
 use crate::state::set;
 use crate::store::{Handle, START_MS, Store, custom_status, end, event, instance, scheduled, started, turn};
 
-fn request(table: TextTable) -> TextRequest {
+pub(crate) fn request(table: TextTable) -> TextRequest {
     TextRequest {
         table,
         after: TextRow::FIRST,

@@ -344,6 +344,7 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             custom_status: None,
             state: Vec::new(),
             answers: Vec::new(),
+            appends: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,

@@ -18,7 +18,7 @@ async fn asleep(store: &Handle<'_>, id: &str, worker: &WorkerId) -> AcquiredInst
 }
 
 /// Makes a turn wake its instance.
-fn waking(turn: TurnCommit) -> TurnCommit {
+pub(crate) fn waking(turn: TurnCommit) -> TurnCommit {
     TurnCommit {
         epoch: Epoch(turn.epoch.0 + 1),
         wakes: true,

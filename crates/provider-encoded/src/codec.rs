@@ -80,7 +80,8 @@ pub(crate) async fn encode(codec: &dyn TextCodec, values: Vec<Value<'_>>) -> Res
     }
     for answered in call(codec, Direction::Encode, plain).await? {
         let (mut value, answer) = answered;
-        match answer {
+        let refusal = answer.as_ref().ok().and_then(|text| value.refuses(text));
+        match refusal.map_or(answer, |why| Err(why.to_owned())) {
             Ok(text) => value.set(text),
             Err(why) => {
                 let message = format!("{} cannot be stored: {why}", value.place.what);

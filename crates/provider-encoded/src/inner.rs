@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use perdure_engine::{EventRecord, ExecutionId};
 use perdure_provider::{
-    ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, Provider, ProviderError, Write,
+    ExecutionSummary, Inbox, InstanceKey, InstanceStatus, Loaded, MessagePage, Outcome, PageLimit, Provider,
+    ProviderError, StreamChunk, StreamName, StreamPage, StreamRequest, Write,
 };
 
 use crate::codec::{self, TextCodec};
@@ -15,6 +16,17 @@ use crate::values::{self, Owner, Values};
 pub(crate) struct Inner {
     pub(crate) codec: Arc<dyn TextCodec>,
     pub(crate) memory: Memory,
+}
+
+/// A page of the store with its entries decoded.
+struct DecodedPage {
+    page: StreamPage,
+    /// True if it was not full in the store.
+    is_last: bool,
+}
+
+fn bytes_of(chunks: &[StreamChunk]) -> usize {
+    chunks.iter().map(|chunk| chunk.entries.len()).sum()
 }
 
 impl Inner {
@@ -85,6 +97,66 @@ impl Inner {
         let mut values = Values::new();
         values::of_events(owner, events, &names, &mut values);
         codec::decode(&*self.codec, values).await
+    }
+
+    /// Reads a page of a stream, which ends by the bytes of the decoded entries: they differ from those in the store.
+    pub(crate) async fn read_stream(
+        &self,
+        store: &dyn Provider,
+        request: StreamRequest,
+    ) -> Result<Option<StreamPage>, ProviderError> {
+        let StreamRequest { name, from, limit } = request;
+        let Some(mut page) = self.read_chunks(store, &name, from, limit).await? else {
+            return Ok(None);
+        };
+        loop {
+            let bytes = bytes_of(&page.page.chunks);
+            let last = page.page.chunks.last().map(|chunk| chunk.first + chunk.count);
+            let next = last.filter(|_| !page.is_last && !limit.is_reached(page.page.chunks.len(), bytes));
+            let Some(next) = next else {
+                return Ok(Some(page.page));
+            };
+            let rest = PageLimit {
+                rows: limit.rows - page.page.chunks.len(),
+                bytes: limit.bytes - bytes,
+            };
+            let Some(mut more) = self.read_chunks(store, &name, next, rest).await? else {
+                return Ok(None);
+            };
+            if more.page.state.key == page.page.state.key {
+                page.page.chunks.append(&mut more.page.chunks);
+                more.page.chunks = page.page.chunks;
+                page = more;
+            } else {
+                // The instance was replaced meanwhile.
+                let Some(again) = self.read_chunks(store, &name, from, limit).await? else {
+                    return Ok(None);
+                };
+                page = again;
+            }
+        }
+    }
+
+    async fn read_chunks(
+        &self,
+        store: &dyn Provider,
+        name: &StreamName,
+        from: u64,
+        limit: PageLimit,
+    ) -> Result<Option<DecodedPage>, ProviderError> {
+        let request = StreamRequest {
+            name: name.clone(),
+            from,
+            limit,
+        };
+        let Some(mut page) = store.read_stream(request).await? else {
+            return Ok(None);
+        };
+        let is_last = !limit.is_reached(page.chunks.len(), bytes_of(&page.chunks));
+        let mut values = Values::new();
+        values::of_chunks(name, &mut page.chunks, &mut values);
+        codec::decode(&*self.codec, values).await?;
+        Ok(Some(DecodedPage { page, is_last }))
     }
 
     pub(crate) async fn decode_loaded(

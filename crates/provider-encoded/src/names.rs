@@ -90,6 +90,7 @@ impl NeededIds {
                 self.events(turn.key, turn.execution, &turn.events);
             }
             Write::Heartbeat(heartbeat) => self.instance(heartbeat.key),
+            Write::Append(append) => self.instance(append.key),
             Write::TaskDone(done) => self.instance(done.task.key),
             _ => {}
         }

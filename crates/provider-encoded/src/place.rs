@@ -67,6 +67,11 @@ impl Place {
         Self::new(instance, None, format!("state:{name}"))
     }
 
+    /// Returns the place of the entries of a stream.
+    pub(crate) fn stream(instance: &Arc<str>, name: &str) -> Self {
+        Self::new(instance, None, format!("stream:{name}"))
+    }
+
     /// Returns the place of an answer to an ask. `part` is `output` or `error`.
     pub(crate) fn answer(instance: &Arc<str>, ask: &str, part: &str) -> Self {
         Self::new(instance, None, format!("ask:{ask}:{part}"))

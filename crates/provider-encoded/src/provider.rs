@@ -12,8 +12,9 @@ use perdure_provider::{
     InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
     Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind,
     ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
-    ResumeMismatched, StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
-    TextPage, TextRequest, Worker, WorkerId, Write,
+    ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest,
+    StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
+    Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -397,6 +398,23 @@ impl Provider for Encoded {
             Ok(states)
         })
         .await
+    }
+
+    async fn streams(&self, names: Vec<StreamName>) -> Result<Vec<Option<StreamState>>, ProviderError> {
+        self.store.streams(names).await
+    }
+
+    async fn streams_of(&self, id: String) -> Result<Option<Vec<StreamInfo>>, ProviderError> {
+        self.store.streams_of(id).await
+    }
+
+    async fn read_stream(&self, request: StreamRequest) -> Result<Option<StreamPage>, ProviderError> {
+        let (store, inner) = self.parts();
+        self.run(async move { inner.read_stream(&*store, request).await }).await
+    }
+
+    async fn prune_streams(&self, now_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.store.prune_streams(now_ms, limit).await
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {

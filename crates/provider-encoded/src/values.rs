@@ -5,11 +5,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use perdure_engine::{
     Answer, AnsweredAsk, AttemptResult, EventId, EventKind, EventRecord, ExecutionId, Mailbox, Message, MessageBody,
-    Payload, Settlement, StateChange,
+    Payload, Settlement, StateChange, StreamAppend,
 };
 use perdure_provider::{
     AfterTurn, AskName, AskState, InstanceKey, InstanceStatus, Loaded, NewInstance, NewMessage, OpenWork, StateValue,
-    Status, StoredState, Task, TurnCommit, Write,
+    Status, StoredState, StreamChunk, StreamName, Task, TurnCommit, Write,
 };
 use serde_json::Value as Json;
 
@@ -30,6 +30,27 @@ enum Slot<'a> {
         pointer: String,
         text: String,
     },
+    /// An entry of several in a text.
+    Entry {
+        holder: Arc<Mutex<Entries<'a>>>,
+        at: usize,
+        text: String,
+    },
+}
+
+/// The separator of the entries of a stream.
+const SEPARATOR: char = '\n';
+
+/// A text of entries. The new entries are put into the text when the last of its values is dropped.
+struct Entries<'a> {
+    text: &'a mut String,
+    entries: Vec<String>,
+}
+
+impl Drop for Entries<'_> {
+    fn drop(&mut self) {
+        *self.text = self.entries.join("\n");
+    }
 }
 
 /// A text that is JSON with values in it. The new values are put into the text when the last of them is dropped.
@@ -79,8 +100,14 @@ impl<'a> Value<'a> {
     pub(crate) fn text(&self) -> &str {
         match &self.slot {
             Slot::Text(text) => text,
-            Slot::Inner { text, .. } => text,
+            Slot::Inner { text, .. } | Slot::Entry { text, .. } => text,
         }
+    }
+
+    /// Returns the reason why a text of the codec cannot be stored in the place of the value. `None`: it can.
+    pub(crate) fn refuses(&self, to: &str) -> Option<&'static str> {
+        let is_refused = matches!(self.slot, Slot::Entry { .. }) && to.contains(SEPARATOR);
+        is_refused.then_some("the codec's text of it has a line feed")
     }
 
     pub(crate) fn set(&mut self, to: String) {
@@ -88,6 +115,10 @@ impl<'a> Value<'a> {
             Slot::Text(text) => **text = to,
             Slot::Inner { holder, pointer, text } => {
                 holder.lock().set(pointer, text, &to);
+                *text = to;
+            }
+            Slot::Entry { holder, at, text } => {
+                holder.lock().entries[*at].clone_from(&to);
                 *text = to;
             }
         }
@@ -400,6 +431,35 @@ pub(crate) fn of_ask<'a>(name: &AskName, state: &'a mut AskState, to: &mut Value
     }
 }
 
+fn of_append<'a>(id: &Arc<str>, append: &'a mut StreamAppend, to: &mut Values<'a>) {
+    of_entries(&Place::stream(id, &append.stream), &mut append.entries, to);
+}
+
+/// Adds the entries of a text, except those without a text.
+fn of_entries<'a>(place: &Place, text: &'a mut String, to: &mut Values<'a>) {
+    let entries: Vec<String> = text.split(SEPARATOR).map(str::to_owned).collect();
+    let values: Vec<(usize, String)> = (entries.iter().cloned().enumerate())
+        .filter(|(_, entry)| !entry.is_empty())
+        .collect();
+    let holder = Arc::new(Mutex::new(Entries { text, entries }));
+    to.extend(values.into_iter().map(|(at, text)| Value {
+        place: place.clone(),
+        slot: Slot::Entry {
+            holder: Arc::clone(&holder),
+            at,
+            text,
+        },
+    }));
+}
+
+pub(crate) fn of_chunks<'a>(name: &StreamName, chunks: &'a mut [StreamChunk], to: &mut Values<'a>) {
+    let id: Arc<str> = name.instance.as_str().into();
+    let place = Place::stream(&id, &name.stream);
+    for chunk in chunks {
+        of_entries(&place, &mut chunk.entries, to);
+    }
+}
+
 fn of_answer<'a>(id: &Arc<str>, ask: &str, answer: &'a mut Answer, to: &mut Values<'a>) {
     let (part, payload) = match answer {
         Answer::Value(value) => ("output", value),
@@ -434,6 +494,7 @@ pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<
             let place = Place::activity(&id, heartbeat.execution, heartbeat.scheduled, "heartbeat");
             add(to, place, &mut heartbeat.details);
         }
+        Write::Append(append) => of_append(&names.id(append.key), &mut append.append, to),
         Write::TaskDone(done) => {
             let id = names.id(done.task.key);
             of_attempt(&id, done.task.execution, done.task.scheduled, &mut done.result, to);
@@ -482,6 +543,9 @@ fn of_turn<'a>(id: &Arc<str>, turn: &'a mut TurnCommit, names: &Names, to: &mut 
     }
     for AnsweredAsk { ask, answer } in &mut turn.answers {
         of_answer(id, ask, answer, to);
+    }
+    for append in &mut turn.appends {
+        of_append(id, append, to);
     }
     if let Some(others) = &mut turn.cross_instance {
         for start in &mut others.starts {

@@ -80,6 +80,7 @@ impl ChangeNotifier {
                 self.loses(change, owner.as_ref());
             }
             (Outcome::Deleted, _) => change.statuses = true,
+            (Outcome::Appended { .. }, _) => change.streams = true,
             (Outcome::Noted, Write::ReleaseInstance(_)) => change.work = true,
             (Outcome::Noted, Write::ReleaseTask(_)) => change.tasks = true,
             (Outcome::Resumed, _) => {
@@ -92,6 +93,7 @@ impl ChangeNotifier {
 
     fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
         change.statuses |= turn.changes_status();
+        change.streams |= !turn.appends.is_empty();
         change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
         change.tasks |= turn
             .cross_instance

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use perdure_engine::ExecutionId;
 use perdure_provider::{InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions};
 
+use crate::streams;
 use crate::tables::{EventKey, Tables, of_execution, of_instance};
 
 pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
@@ -21,7 +22,8 @@ pub(crate) fn delete(tables: &mut Tables, id: &str) -> Outcome {
     Outcome::Deleted
 }
 
-/// Removes all rows of an instance but its history, which may be long and is left to be swept.
+/// Removes all rows of an instance but its history and the chunks of its streams, which may be many and are left to be
+/// swept.
 fn remove(tables: &mut Tables, key: InstanceKey) {
     tables.remove_instance(key);
     tables.deleted.insert(key, ());
@@ -114,11 +116,13 @@ fn remove_last(tables: &mut Tables, range: std::ops::Range<EventKey>, limit: usi
     last.len()
 }
 
-/// Deletes up to `limit` events that deleted instances have left. Returns true if more may be left.
+/// Deletes up to `limit` events and chunks of streams that deleted instances have left. Returns true if more may be
+/// left.
 pub(crate) fn sweep(tables: &mut Tables, limit: usize) -> bool {
     let mut left = limit;
     while let Some(key) = tables.deleted.first_key().copied() {
         left -= remove_last(tables, of_instance(key), left);
+        left -= streams::sweep(tables, key, left);
         if left == 0 {
             return true;
         }

@@ -137,6 +137,12 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
     find("takeovers", tables.takeovers.iter().map(|(key, _)| *key).collect());
     find("asks", tables.asks.iter().map(|((key, _), _)| *key).collect());
     find("state", tables.state.iter().map(|((key, _), _)| *key).collect());
+    find("streams", tables.streams.iter().map(|((key, _), _)| *key).collect());
+    let chunks = tables.stream_chunks.iter().map(|((key, ..), _)| *key);
+    find(
+        "stream_chunks",
+        chunks.filter(|key| !tables.deleted.contains(key)).collect(),
+    );
     find("logs", tables.logs.iter().map(|((key, _), _)| *key).collect());
 }
 

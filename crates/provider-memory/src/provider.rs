@@ -11,8 +11,8 @@ use perdure_provider::{
     InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
     Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo,
     PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver,
+    Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -23,7 +23,7 @@ use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
     acquire, asks, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, state, stats,
-    status, suspicion, takeovers, tasks, texts, worker, write,
+    status, streams, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -278,6 +278,22 @@ impl Provider for MemoryProvider {
 
     async fn state(&self, request: StateRequest) -> Result<Option<StoredState>, ProviderError> {
         self.call(|tables| state::read(tables, &request))
+    }
+
+    async fn streams(&self, names: Vec<StreamName>) -> Result<Vec<Option<StreamState>>, ProviderError> {
+        self.call(|tables| names.iter().map(|name| streams::find(tables, name)).collect())
+    }
+
+    async fn streams_of(&self, id: String) -> Result<Option<Vec<StreamInfo>>, ProviderError> {
+        self.call(|tables| streams::list(tables, &id))
+    }
+
+    async fn read_stream(&self, request: StreamRequest) -> Result<Option<StreamPage>, ProviderError> {
+        self.call(|tables| streams::read(tables, &request))
+    }
+
+    async fn prune_streams(&self, now_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.call(|tables| streams::prune(tables, now_ms, limit))
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {

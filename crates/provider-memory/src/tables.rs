@@ -12,6 +12,7 @@ use crate::asks::{AskKey, AskRow};
 use crate::indexes::Indexes;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
 use crate::state::ValueKey;
+use crate::streams::{ChunkKey, ChunkRow, StreamKey, StreamRow};
 use crate::table::{Journal, Table};
 
 /// Key of a row that belongs to an execution: an event of its history, or a row of the activity that this event
@@ -35,6 +36,9 @@ pub(crate) struct Tables {
     pub(crate) sessions: Table<SessionKey, SessionRow>,
     pub(crate) state: Table<ValueKey, StateValue>,
     pub(crate) asks: Table<AskKey, AskRow>,
+    pub(crate) streams: Table<StreamKey, StreamRow>,
+    /// The entries of the streams.
+    pub(crate) stream_chunks: Table<ChunkKey, ChunkRow>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     /// The last takeovers of each instance that lived through any.
     pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
@@ -42,7 +46,7 @@ pub(crate) struct Tables {
     /// Instances that were taken from workers that have not released them yet, with the epoch in which the worker
     /// owned each (P15).
     pub(crate) revocations: Table<(Arc<str>, InstanceKey), Epoch>,
-    /// Deleted instances whose history is still to be swept away.
+    /// Deleted instances whose history and chunks are still to be swept away.
     pub(crate) deleted: Table<InstanceKey, ()>,
     /// Names of activities that a worker of this store can run, or could.
     pub(crate) activities: BTreeSet<String>,
@@ -66,7 +70,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 14] = [
+        let tables: [&mut dyn Journal; 16] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -76,6 +80,8 @@ impl Tables {
             &mut self.sessions,
             &mut self.state,
             &mut self.asks,
+            &mut self.streams,
+            &mut self.stream_chunks,
             &mut self.logs,
             &mut self.takeovers,
             &mut self.workers,
@@ -155,13 +161,14 @@ impl Tables {
         result
     }
 
-    /// Removes an instance with all its rows but its history.
+    /// Removes an instance with all its rows but its history and the chunks of its streams.
     pub(crate) fn remove_instance(&mut self, key: InstanceKey) {
         self.remove_messages(key);
         self.heartbeats.remove_range(of_instance(key));
         self.tasks.remove_range(of_instance(key));
         crate::state::remove(self, key);
         crate::asks::remove(self, key);
+        crate::streams::remove(self, key);
         crate::logs::remove(self, key);
         self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");

@@ -51,6 +51,7 @@ fn rows<'t>(tables: &'t Tables, request: &'t TextRequest) -> Box<dyn Iterator<It
         TextTable::Heartbeats => Box::new(heartbeats(tables, request)),
         TextTable::State => Box::new(state(tables, request)),
         TextTable::Asks => Box::new(asks(tables, request)),
+        TextTable::StreamChunks => Box::new(stream_chunks(tables, request)),
         TextTable::Instances => Box::new(instances(tables, request)),
         TextTable::History => Box::new(history(tables, request)),
     }
@@ -177,6 +178,27 @@ fn asks<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item 
     })
 }
 
+fn stream_chunks<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
+    let TextRow { key, number, name, .. } = request.after.clone();
+    let after = (Bound::Excluded((key, name, number)), Bound::Unbounded);
+    tables
+        .stream_chunks
+        .range(after)
+        .map(move |((key, name, first), kept)| {
+            let row = TextRow {
+                number: *first,
+                name: name.clone(),
+                ..TextRow::of(*key)
+            };
+            let found = row_without_texts(tables, &row).map(|found| StoredText {
+                name: Some(name.clone()),
+                text: wanted(request, Some(&kept.chunk.entries)),
+                ..found
+            });
+            (row, found)
+        })
+}
+
 fn history<'t>(tables: &'t Tables, request: &'t TextRequest) -> impl Iterator<Item = RowOfTexts> + 't {
     let rows = tables.history.range(range_of_events(request));
     rows.map(move |(at, event)| {
@@ -222,13 +244,14 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
         key, execution, number, ..
     } = change.row;
     let of_event = (key, ExecutionId(execution), EventId(number));
-    let put = |place: &mut Option<String>| {
-        let is_same = place.as_ref() == Some(&change.before);
+    let put_text = |place: &mut String| {
+        let is_same = *place == change.before;
         if is_same {
-            *place = Some(change.after.clone());
+            place.clone_from(&change.after);
         }
         is_same
     };
+    let put = |place: &mut Option<String>| place.as_mut().is_some_and(put_text);
     match (change.table, change.field) {
         (TextTable::Messages, TextField::Text) => {
             let at = (key, MessageSeq(number));
@@ -244,14 +267,7 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
             changed == Some(true)
         }
         (TextTable::Heartbeats, TextField::Text) => {
-            let changed = tables.heartbeats.edit(&of_event, |kept| {
-                let is_same = kept.details == change.before;
-                if is_same {
-                    kept.details.clone_from(&change.after);
-                }
-                is_same
-            });
-            changed == Some(true)
+            tables.heartbeats.edit(&of_event, |kept| put_text(&mut kept.details)) == Some(true)
         }
         (TextTable::State, TextField::Text) => {
             let at = (key, change.row.name.clone());
@@ -265,7 +281,15 @@ fn replace_one(tables: &mut Tables, change: &TextChange) -> bool {
             });
             changed == Some(true)
         }
-        (TextTable::Messages | TextTable::Heartbeats | TextTable::State | TextTable::Asks, TextField::Other) => false,
+        (TextTable::StreamChunks, TextField::Text) => {
+            let at = (key, change.row.name.clone(), number);
+            let changed = tables.stream_chunks.edit(&at, |kept| put_text(&mut kept.chunk.entries));
+            changed == Some(true)
+        }
+        (
+            TextTable::Messages | TextTable::Heartbeats | TextTable::State | TextTable::Asks | TextTable::StreamChunks,
+            TextField::Other,
+        ) => false,
         (TextTable::Instances, field) => {
             tables.instance(key).is_some()
                 && tables.edit(key, |row| match field {

@@ -53,6 +53,7 @@ fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
         custom_status: None,
         state: Vec::new(),
         answers: Vec::new(),
+        appends: Vec::new(),
         open_work: None,
         logs: None,
         cross_instance: None,

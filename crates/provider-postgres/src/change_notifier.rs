@@ -121,6 +121,7 @@ impl ChangeNotifier {
             Outcome::Deleted => change.statuses = true,
             Outcome::Noted if matches!(write, Write::ReleaseInstance(_)) => change.work = true,
             Outcome::Noted if matches!(write, Write::ReleaseTask(_)) => change.tasks = true,
+            Outcome::Appended { .. } => change.streams = true,
             Outcome::Resumed => {
                 change.work = true;
                 change.statuses = true;
@@ -158,6 +159,7 @@ impl ChangeNotifier {
 
     fn add_turn(&self, change: &mut Change, turn: &TurnCommit, outcome: &Outcome) {
         change.statuses |= turn.changes_status();
+        change.streams |= !turn.appends.is_empty();
         change.work |= matches!(&turn.after, AfterTurn::ContinueAsNew(next) if !next.hold);
         if let Outcome::Committed {
             others: Some(others), ..
@@ -345,7 +347,12 @@ impl ChangeNotifier {
     /// Writes a change as `sender what workers`. `what` has a letter for each kind of change, and `*` for messages of
     /// any worker.
     fn written_out(&self, change: &Change) -> String {
-        let letters = [(change.work, 'w'), (change.tasks, 't'), (change.statuses, 's')];
+        let letters = [
+            (change.work, 'w'),
+            (change.tasks, 't'),
+            (change.statuses, 's'),
+            (change.streams, 'e'),
+        ];
         let mut text = format!("{} ", self.name);
         text.extend(letters.iter().filter(|(is_so, _)| *is_so).map(|(_, letter)| *letter));
         match &change.messages {
@@ -382,6 +389,7 @@ impl ChangeNotifier {
             work: what.contains('w'),
             tasks: what.contains('t'),
             statuses: what.contains('s'),
+            streams: what.contains('e'),
             leases: false,
             messages,
         })
@@ -422,6 +430,7 @@ fn merge(into: &mut Change, change: Change) {
     into.work |= change.work;
     into.tasks |= change.tasks;
     into.statuses |= change.statuses;
+    into.streams |= change.streams;
     into.leases |= change.leases;
     merge_receiving(&mut into.messages, change.messages);
 }

@@ -1,6 +1,6 @@
-//! Deletion of ended instances (P13): one by its id, or all that match a filter. Their histories are deleted after
-//! them. Histories of former executions are deleted here, too. A history is deleted from its last event on, so that a
-//! concurrent reader finds no gap.
+//! Deletion of ended instances (P13): one by its id, or all that match a filter. Their histories and the chunks of
+//! their streams are deleted after them. Histories of former executions are deleted here, too. A history is deleted
+//! from its last event on, so that a concurrent reader finds no gap.
 
 use perdure_provider::{
     IndexedSet, InstanceKey, Outcome, Place, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
@@ -16,11 +16,14 @@ use crate::session::Session;
 use crate::statement::{named, params, sql_with};
 use crate::text::encode;
 
-/// Parts of a statement that remove the rows that stay after the end of an instance, but its history.
+/// Parts of a statement that remove the rows that stay after the end of an instance, but its history and the chunks of
+/// its streams.
 macro_rules! remove_records {
     ($keys:literal) => {
         concat!(
             "asks AS (DELETE FROM {schema}.asks WHERE instance_key IN (",
+            $keys,
+            ")), streams AS (DELETE FROM {schema}.streams WHERE instance_key IN (",
             $keys,
             ")), state AS (DELETE FROM {schema}.state WHERE instance_key IN (",
             $keys,
@@ -52,8 +55,8 @@ pub(crate) async fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, F
     Ok(Outcome::Deleted)
 }
 
-/// Deletes everything of ended instances except their histories, which may be long and are left to be swept. Returns
-/// the number of deleted instances.
+/// Deletes everything of ended instances except their histories and the chunks of their streams, which may be many and
+/// are left to be swept. Returns the number of deleted instances.
 pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize, Failure> {
     if keys.is_empty() {
         return Ok(0);
@@ -255,25 +258,34 @@ pub(crate) async fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Sweeps some deleted instances in the order of their keys: at most `instances` instances and `events` events. Of each
-/// instance, no more events are read than may be deleted. The answer: how many instances were found, how many of them
-/// are swept, and how many events may still be deleted.
+/// Sweeps some deleted instances in the order of their keys: at most `instances` instances, and `rows` events and
+/// chunks of streams. Of each instance, no more rows are read than may be deleted. The answer: how many instances were
+/// found, how many of them are swept, and how many rows may still be deleted.
 const SWEEP: &str = "WITH RECURSIVE found AS MATERIALIZED (
   SELECT key, row_number() OVER (ORDER BY key) AS place FROM (
     SELECT key FROM {schema}.deleted_instances ORDER BY key LIMIT $instances FOR UPDATE SKIP LOCKED) f
 ), step AS (
-  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS goes, $events::bigint AS after
+  SELECT 0::bigint AS place, NULL::bigint AS key, 0::bigint AS events, 0::bigint AS chunks, $rows::bigint AS after
   UNION ALL
-  SELECT f.place, f.key, h.events, s.after - h.events FROM step s JOIN found f ON f.place = s.place + 1
+  SELECT f.place, f.key, h.events, c.chunks, s.after - h.events - c.chunks
+  FROM step s JOIN found f ON f.place = s.place + 1
   CROSS JOIN LATERAL (SELECT count(*) AS events FROM (
     SELECT FROM {schema}.history WHERE instance_key = f.key LIMIT s.after) e) h
+  CROSS JOIN LATERAL (SELECT count(*) AS chunks FROM (
+    SELECT FROM {schema}.stream_chunks WHERE instance_key = f.key LIMIT s.after - h.events) e) c
   WHERE s.after > 0
 ), gone AS (
   DELETE FROM {schema}.history h USING (
     SELECT s.key, e.execution, e.event_id FROM step s CROSS JOIN LATERAL (
       SELECT execution, event_id FROM {schema}.history WHERE instance_key = s.key
-      ORDER BY execution DESC, event_id DESC LIMIT s.goes) e) d
+      ORDER BY execution DESC, event_id DESC LIMIT s.events) e) d
   WHERE h.instance_key = d.key AND h.execution = d.execution AND h.event_id = d.event_id
+), chunks AS (
+  DELETE FROM {schema}.stream_chunks c USING (
+    SELECT s.key, e.name, e.first_index FROM step s CROSS JOIN LATERAL (
+      SELECT name, first_index FROM {schema}.stream_chunks WHERE instance_key = s.key
+      ORDER BY name, first_index LIMIT s.chunks) e) d
+  WHERE c.instance_key = d.key AND c.name = d.name AND c.first_index = d.first_index
 ), swept AS (
   DELETE FROM {schema}.deleted_instances WHERE key IN (SELECT key FROM step WHERE after > 0) RETURNING key
 )
@@ -287,7 +299,7 @@ pub(crate) async fn sweep(session: &Session<'_>, limit: usize) -> Result<bool, F
         let swept = named!(
             session.query_one,
             SWEEP,
-            { instances: P::Int(SWEEP_INSTANCES), events: P::Int(left) }
+            { instances: P::Int(SWEEP_INSTANCES), rows: P::Int(left) }
         )
         .await?;
         let (found, gone): (i64, i64) = (swept.try_get(0)?, swept.try_get(1)?);

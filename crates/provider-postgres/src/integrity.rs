@@ -80,6 +80,10 @@ UNION ALL ",
     orphans!("state"),
     " UNION ALL ",
     orphans!("logs"),
+    " UNION ALL ",
+    orphans!("streams"),
+    " UNION ALL ",
+    orphans!("stream_chunks", "deleted_instances"),
     " UNION ALL SELECT 7, key, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM next
 ORDER BY key, what, a, b"
 );

@@ -13,8 +13,8 @@ use perdure_provider::{
     InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
     Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
     PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StateRequest, StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage,
-    TextRequest, Worker, WorkerId, Write,
+    StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver,
+    Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -28,8 +28,8 @@ use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
 use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
-    acquire, asks, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs, marks,
-    open_work, overdue, schema, state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
+    acquire, asks, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs,
+    open_work, opening, overdue, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -78,7 +78,7 @@ impl PostgresProvider {
             telling: TaskTracker::new(),
             runtime: Some(runtime),
         };
-        let prepared = provider.run(prepare(Arc::clone(&connections), options)).await;
+        let prepared = provider.run(opening::prepare(Arc::clone(&connections), options)).await;
         prepared.map_err(|failure| failure.named(&connections.location))?;
         let runtime = provider.runtime();
         provider.telling.spawn_on(Arc::clone(&notifier).run(), runtime.handle());
@@ -151,23 +151,6 @@ impl PostgresProvider {
     fn refused(&self) -> ProviderError {
         Failure::Found(ProviderErrorKind::Closed, String::new()).named(&self.connections.location)
     }
-}
-
-async fn prepare(connections: Arc<Connections>, options: PostgresOptions) -> Result<(), Failure> {
-    connections.detect_pooler(&options).await?;
-    let connection = connections.get().await?;
-    if options.migrate {
-        schema::migrate(
-            connection.client(),
-            &connections.schema,
-            connections.capabilities().keeps_sessions,
-        )
-        .await?;
-    } else {
-        schema::check_newest(connection.client(), &connections.schema).await?;
-    }
-    connections.lineage.check(connection.client()).await?;
-    marks::forget_old(&connection).await
 }
 
 #[async_trait]
@@ -460,6 +443,26 @@ impl Provider for PostgresProvider {
 
     async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
         self.read(move |connection| Box::pin(async move { asks::states(connection, &names).await }))
+            .await
+    }
+
+    async fn streams(&self, names: Vec<StreamName>) -> Result<Vec<Option<StreamState>>, ProviderError> {
+        self.read(move |connection| Box::pin(async move { streams::states(connection, &names).await }))
+            .await
+    }
+
+    async fn streams_of(&self, id: String) -> Result<Option<Vec<StreamInfo>>, ProviderError> {
+        self.read(move |connection| Box::pin(async move { streams::list(connection, &id).await }))
+            .await
+    }
+
+    async fn read_stream(&self, request: StreamRequest) -> Result<Option<StreamPage>, ProviderError> {
+        self.read_moment(move |connection| Box::pin(async move { streams::read(connection, &request).await }))
+            .await
+    }
+
+    async fn prune_streams(&self, now_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.write(move |session| Box::pin(streams::prune(session, now_ms, limit)))
             .await
     }
 

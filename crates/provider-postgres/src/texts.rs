@@ -26,7 +26,7 @@ macro_rules! page {
             "), looked AS (
                SELECT *, text IS NOT NULL AND NOT starts_with(text, $except) AS wanted FROM walked
              ), measured AS (
-               SELECT *, (sum(bytes) OVER (ORDER BY key, execution, number, at))::bigint AS up_to FROM (
+               SELECT *, (sum(bytes) OVER (ORDER BY key, execution, at, number))::bigint AS up_to FROM (
                  SELECT *, CASE WHEN wanted THEN octet_length(text) ELSE 0 END
                    + CASE WHEN wanted OR number < 2 THEN coalesce(octet_length(other), 0) ELSE 0 END AS bytes
                    FROM looked) b
@@ -44,7 +44,7 @@ macro_rules! page {
             " END, fits, w.at
              FROM (SELECT *, up_to <= $bytes OR up_to = bytes AS fits FROM measured) w LEFT JOIN {schema}.instances i
              ON i.key = w.key
-             ORDER BY w.key, w.execution, w.number, w.at"
+             ORDER BY w.key, w.execution, w.at, w.number"
         )
     };
 }
@@ -85,6 +85,16 @@ const ASKS: &str = page!(
     "false",
     "NULL"
 );
+const STREAM_CHUNKS: &str = page!(
+    "SELECT instance_key AS key, 0::bigint AS execution, first_index AS number, name AS at, NULL::text AS kind, name,
+     NULL::bigint AS of_execution,
+       NULL::bigint AS ref_id, entries AS text, NULL::text AS other
+     FROM {schema}.stream_chunks WHERE (instance_key, name, first_index) > ($key, $name COLLATE \"C\", $number)
+     AND $execution = 0
+     ORDER BY instance_key, name, first_index LIMIT $rows",
+    "false",
+    "NULL"
+);
 const INSTANCES: &str = page!(
     "SELECT key, 0::bigint AS execution, 0::bigint AS number, '' AS at, NULL::text AS kind, NULL::text AS name,
      NULL::bigint AS of_execution,
@@ -116,6 +126,7 @@ pub(crate) async fn page(connection: &Connection, request: &TextRequest) -> Resu
         TextTable::Heartbeats => sql_with!(HEARTBEATS, PageParams),
         TextTable::State => sql_with!(STATE, PageParams),
         TextTable::Asks => sql_with!(ASKS, PageParams),
+        TextTable::StreamChunks => sql_with!(STREAM_CHUNKS, PageParams),
         TextTable::Instances => sql_with!(INSTANCES, PageParams),
         TextTable::History => sql_with!(HISTORY, PageParams),
     };
@@ -191,7 +202,7 @@ macro_rules! replace {
     };
 }
 
-const REPLACE: [(TextTable, TextField, &str); 8] = [
+const REPLACE: [(TextTable, TextField, &str); 9] = [
     (
         TextTable::Messages,
         TextField::Text,
@@ -215,6 +226,15 @@ const REPLACE: [(TextTable, TextField, &str); 8] = [
         TextTable::Asks,
         TextField::Text,
         replace!("asks", "answer", "t.instance_key = c.key AND t.id = c.name"),
+    ),
+    (
+        TextTable::StreamChunks,
+        TextField::Text,
+        replace!(
+            "stream_chunks",
+            "entries",
+            "t.instance_key = c.key AND t.name = c.name AND t.first_index = c.number"
+        ),
     ),
     (
         TextTable::Instances,
@@ -247,7 +267,7 @@ const REPLACE: [(TextTable, TextField, &str); 8] = [
 ];
 
 /// The texts of the statements in [`REPLACE`].
-static REPLACE_SQL: LazyLock<[String; 8]> =
+static REPLACE_SQL: LazyLock<[String; 9]> =
     LazyLock::new(|| REPLACE.map(|(_, _, sql)| SqlBuilder::new('$', sql).arrays("c", Changes::COLUMNS).build()));
 
 /// Changes of one column as columns.

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::atomic::Ordering;
 
-use perdure_engine::{Answer, AnsweredAsk, MessageSeq, StateChange};
+use perdure_engine::{Answer, AnsweredAsk, MessageSeq, StateChange, StreamAppend, StreamKeep};
 use perdure_provider::{AfterTurn, Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
 
 use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
@@ -222,6 +222,27 @@ async fn transactions_are_written_once_or_fail_as_retryable() {
         "{outcomes:?}"
     );
     assert_eq!(store.count("SELECT count(*) FROM {schema}.messages").await, 4);
+    store.provider.close().await;
+}
+
+#[tokio::test]
+async fn entries_of_streams_are_appended_once() {
+    let store = Store::open().await;
+    let key = store.started("a").await;
+    let append = |entry| vec![store.append(key, entry)];
+    store.batch(append("1")).await.expect("it is written");
+    let outcomes = store.cut(Cut::AfterCommit, append("2")).await;
+    assert_eq!(outcomes, Ok(vec![Outcome::Appended { next: 2 }]));
+    // The same of a turn, which is no statement of its own then.
+    let mut turn = store.turn(key, 2);
+    let mut entry = StreamAppend::new("log", StreamKeep::default());
+    entry.push(Some("3"));
+    turn.appends = vec![entry];
+    let outcomes = store.cut(Cut::AfterCommit, turns([turn])).await;
+    assert_eq!(outcomes, Ok(vec![COMMITTED]));
+    let chunks = "SELECT count(*) FROM {schema}.stream_chunks WHERE entries = (first_index + 1)::text AND count = 1";
+    assert_eq!(store.count(chunks).await, 3);
+    assert_eq!(store.count("SELECT next_index FROM {schema}.streams").await, 3);
     store.provider.close().await;
 }
 

@@ -6,10 +6,10 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, MessageSeq};
+use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, MessageSeq, StreamAppend, StreamKeep};
 use perdure_provider::{
-    AfterTurn, Epoch, Filter, InstanceKey, NewInstance, NextExecution, Outcome, Provider, PruneExecutions,
-    PrunedExecutions, Status, TurnCommit, WorkerId, Write,
+    ActivityAppend, AfterTurn, Epoch, Filter, InstanceKey, NewInstance, NextExecution, Outcome, Provider,
+    PruneExecutions, PrunedExecutions, Reporter, Status, TurnCommit, WorkerId, Write,
 };
 use perdure_provider_contract::{completed, instance, new_worker};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
@@ -136,6 +136,7 @@ impl Store {
             custom_status: None,
             state: Vec::new(),
             answers: Vec::new(),
+            appends: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,
@@ -227,6 +228,48 @@ async fn a_sweep_takes_as_many_statements_for_many_as_for_few() {
     let (many, more) = store.counted(sweep()).await;
     assert!(!more);
     assert_eq!(many, few);
+    store.provider.close().await;
+}
+
+/// The transaction begins, leaves its mark, locks the instance, looks at the fence, appends and ends. The chunks that
+/// are too many are deleted by the statement that appends.
+#[tokio::test]
+async fn an_append_is_six_statements() {
+    let store = Store::open().await;
+    let start = NewInstance {
+        claim: Some(store.worker.clone()),
+        ..instance("a")
+    };
+    let Outcome::Started { key, .. } = store.write(Write::Start(Box::new(start))).await else {
+        panic!("it is started");
+    };
+    let keep = StreamKeep {
+        entries_max: Some(2),
+        retain_ms: None,
+    };
+    let mut append = StreamAppend::new("log", keep);
+    append.push(Some("1"));
+    let append = ActivityAppend {
+        key,
+        worker: store.worker.clone(),
+        by: Reporter::Owner(Epoch(1)),
+        execution: ExecutionId::FIRST,
+        scheduled: EventId(2),
+        attempt: 1,
+        begins: false,
+        append,
+        time_ms: 2,
+    };
+    let mut least = u64::MAX;
+    // The first append prepares the statements.
+    for n in 1..=5 {
+        let (statements, outcome) = store
+            .counted(store.write(Write::Append(Box::new(append.clone()))))
+            .await;
+        assert_eq!(outcome, Outcome::Appended { next: n });
+        least = least.min(statements);
+    }
+    assert_eq!(least, 6);
     store.provider.close().await;
 }
 

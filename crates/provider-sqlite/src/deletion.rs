@@ -24,7 +24,8 @@ pub(crate) fn delete(session: &Session<'_>, id: &str) -> Result<Outcome, Failure
     Ok(Outcome::Deleted)
 }
 
-/// Removes all rows of an instance but its history, which may be long and is left to be swept.
+/// Removes all rows of an instance but its history and the chunks of its streams, which may be many and are left to be
+/// swept.
 fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute("INSERT INTO deleted_instances (key) VALUES (?1)", params![key.0])?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![key.0])?;
@@ -36,10 +37,11 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes the rows that stay after the end of an instance, but its history.
+/// Removes the rows that stay after the end of an instance, but its history and the chunks of its streams.
 pub(crate) fn remove_records(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute("DELETE FROM asks WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM state WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM streams WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM logs WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM takeovers WHERE instance_key = ?1", params![key.0])?;
     Ok(())
@@ -199,14 +201,15 @@ fn oldest_execution(session: &Session<'_>, key: InstanceKey) -> Result<Option<i6
     )
 }
 
-/// Returns true if any history is left to be swept.
+/// Returns true if any history or chunk is left to be swept.
 pub(crate) fn any_left(connection: &Connection) -> Result<bool, Failure> {
     Ok(connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM deleted_instances)")?
         .query_row([], |row| row.get(0))?)
 }
 
-/// Deletes up to `limit` events that deleted instances have left. Returns true if more may be left.
+/// Deletes up to `limit` events and chunks of streams that deleted instances have left. Returns true if more may be
+/// left.
 pub(crate) fn sweep(session: &mut Session<'_>, limit: usize) -> Result<bool, Failure> {
     let mut left = limit;
     while let Some(key) = first_left(session)? {
@@ -216,6 +219,11 @@ pub(crate) fn sweep(session: &mut Session<'_>, limit: usize) -> Result<bool, Fai
             params![key, integer(left as u64)],
         )?;
         left -= gone;
+        left -= session.execute(
+            "DELETE FROM stream_chunks WHERE rowid IN (
+             SELECT rowid FROM stream_chunks WHERE instance_key = ?1 LIMIT ?2)",
+            params![key, integer(left as u64)],
+        )?;
         if left == 0 {
             return Ok(true);
         }

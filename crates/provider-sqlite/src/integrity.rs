@@ -233,7 +233,7 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 8] = [
+const ORPHANS: [(&str, &str); 10] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
@@ -241,6 +241,8 @@ const ORPHANS: [(&str, &str); 8] = [
     orphans!("takeovers"),
     orphans!("asks"),
     orphans!("state"),
+    orphans!("streams"),
+    orphans!("stream_chunks", "deleted_instances"),
     orphans!("logs"),
 ];
 

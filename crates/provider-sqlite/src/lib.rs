@@ -44,6 +44,7 @@ mod state;
 mod statement;
 mod stats;
 mod status;
+mod streams;
 mod suspicion;
 mod takeovers;
 mod tasks;

@@ -14,8 +14,8 @@ use perdure_provider::{
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
     PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
-    StoreStats, StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
-    WorkerId, Write,
+    StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -32,7 +32,7 @@ use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
     acquire, asks, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work,
-    overdue, state, stats, status, suspicion, takeovers, tasks, texts, worker, write,
+    overdue, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -380,6 +380,22 @@ impl Provider for SqliteProvider {
 
     async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError> {
         self.read(move |connection| asks::states(connection, &names)).await
+    }
+
+    async fn streams(&self, names: Vec<StreamName>) -> Result<Vec<Option<StreamState>>, ProviderError> {
+        self.read(move |connection| streams::states(connection, &names)).await
+    }
+
+    async fn streams_of(&self, id: String) -> Result<Option<Vec<StreamInfo>>, ProviderError> {
+        self.read(move |connection| streams::list(connection, &id)).await
+    }
+
+    async fn read_stream(&self, request: StreamRequest) -> Result<Option<StreamPage>, ProviderError> {
+        self.read(move |connection| streams::read(connection, &request)).await
+    }
+
+    async fn prune_streams(&self, now_ms: i64, limit: usize) -> Result<bool, ProviderError> {
+        self.write(move |session| streams::prune(session, now_ms, limit)).await
     }
 
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError> {

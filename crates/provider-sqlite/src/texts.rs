@@ -80,6 +80,16 @@ const ASKS: &str = page!(
      WHERE (a.instance_key, a.id) > (?1, ?7) AND ?2 = 0 AND ?3 = 0",
     "a.instance_key, a.id"
 );
+const STREAM_CHUNKS: &str = page!(
+    "c.instance_key, 0, c.first_index",
+    "NULL, c.name, NULL, NULL",
+    "NULL",
+    "c.entries",
+    "NULL",
+    "stream_chunks c LEFT JOIN instances i ON i.key = c.instance_key
+     WHERE (c.instance_key, c.name, c.first_index) > (?1, ?7, ?3) AND ?2 = 0",
+    "c.instance_key, c.name, c.first_index"
+);
 const INSTANCES: &str = page!(
     "i.key, 0, 0",
     "NULL, NULL, NULL, NULL",
@@ -108,6 +118,7 @@ pub(crate) fn page(connection: &Connection, request: &TextRequest) -> Result<Tex
         TextTable::Heartbeats => HEARTBEATS,
         TextTable::State => STATE,
         TextTable::Asks => ASKS,
+        TextTable::StreamChunks => STREAM_CHUNKS,
         TextTable::Instances => INSTANCES,
         TextTable::History => HISTORY,
     })?;
@@ -150,7 +161,7 @@ fn row(table: TextTable, found: &Row<'_>) -> rusqlite::Result<TextRow> {
         execution: number(found, 1)?,
         number: number(found, 2)?,
         name: match table {
-            TextTable::State | TextTable::Asks => found.get(5)?,
+            TextTable::State | TextTable::Asks | TextTable::StreamChunks => found.get(5)?,
             _ => String::new(),
         },
     })
@@ -200,7 +211,18 @@ pub(crate) fn replace(session: &mut Session<'_>, changes: &[TextChange]) -> Resu
             (TextTable::Asks, TextField::Text) => {
                 "UPDATE asks SET answer = ?5 WHERE instance_key = ?1 AND ?2 = 0 AND ?3 = 0 AND answer = ?4 AND id = ?6"
             }
-            (TextTable::Messages | TextTable::Heartbeats | TextTable::State | TextTable::Asks, TextField::Other) => {
+            (TextTable::StreamChunks, TextField::Text) => {
+                "UPDATE stream_chunks SET entries = ?5 WHERE instance_key = ?1 AND ?2 = 0 AND first_index = ?3
+                 AND entries = ?4 AND name = ?6"
+            }
+            (
+                TextTable::Messages
+                | TextTable::Heartbeats
+                | TextTable::State
+                | TextTable::Asks
+                | TextTable::StreamChunks,
+                TextField::Other,
+            ) => {
                 continue;
             }
             (TextTable::Instances, TextField::Text) => {

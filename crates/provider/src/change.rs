@@ -11,6 +11,8 @@ pub struct Change {
     pub tasks: bool,
     /// The statuses that clients see may have changed.
     pub statuses: bool,
+    /// Streams may have got entries, or may have been closed.
+    pub streams: bool,
     /// Messages may have come for the instances of these workers.
     pub messages: Receiving,
     /// Workers of this process may have been released. The task that renews their leases is told.
@@ -37,6 +39,7 @@ impl Change {
             work: true,
             tasks: true,
             statuses: true,
+            streams: true,
             messages: Receiving::Any,
             leases: false,
         }

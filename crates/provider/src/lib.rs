@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P22.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P23.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -66,6 +66,13 @@
 //!   [`ANSWERS_KEPT`] later asks of the receiver were answered. A second ask of its id changes nothing. The answer is
 //!   written with the turn that gives it, once. An ask without an answer has ended when its receiver has. An ask may
 //!   come with the turn that it [wakes](TurnCommit::asked) its receiver for, and is no message of the store then.
+//! - **P23** The entries of a stream are numbered from 0 without gap, in the order of their commits, over all
+//!   executions of the instance. An append is one chunk. That of a turn is written with the turn, and that of an
+//!   activity is fenced as a heartbeat is, so that no former run of an attempt appends after a later one. A closed
+//!   stream takes no entry. Chunks are deleted whole: by an append, those before the entries that it
+//!   [keeps](perdure_engine::StreamKeep), and by [`prune_streams`](Provider::prune_streams), those whose time is over.
+//!   The other entries keep their numbers. A stream lives until its instance is deleted or replaced. Its chunks are
+//!   swept as events are (P13).
 
 mod ask;
 mod change;
@@ -88,6 +95,7 @@ mod provider;
 mod sql;
 mod state;
 mod stored_message;
+mod stream;
 mod suspicion;
 mod takeover;
 mod task;
@@ -132,6 +140,9 @@ pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, Provide
 pub use sql::SqlBuilder;
 pub use state::{StateRequest, StateValue, StoredState};
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
+pub use stream::{
+    ActivityAppend, ChunkWriter, StreamChunk, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState,
+};
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use takeover::{TAKEOVERS_KEPT, Takeover};
 pub use task::{

@@ -11,8 +11,9 @@ use crate::{
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
     Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
     OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, TakenOver, Takeover,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo,
+    StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
+    TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -192,6 +193,21 @@ pub trait Provider: Send + Sync + 'static {
     /// bytes. The caller is to ask again for the others.
     async fn asks(&self, names: Vec<AskName>) -> Result<Vec<Option<AskState>>, ProviderError>;
 
+    /// Returns the state of each stream, all at one moment, in the order given; `None` where there is no such instance.
+    /// A stream that was never written is empty.
+    async fn streams(&self, names: Vec<StreamName>) -> Result<Vec<Option<StreamState>>, ProviderError>;
+
+    /// Returns the streams of an instance, in the order of the bytes of their names; `None`: there is no instance of
+    /// that id.
+    async fn streams_of(&self, id: String) -> Result<Option<Vec<StreamInfo>>, ProviderError>;
+
+    /// Returns a page of the entries of a stream; `None`: there is no such instance.
+    async fn read_stream(&self, request: StreamRequest) -> Result<Option<StreamPage>, ProviderError>;
+
+    /// Deletes up to `limit` chunks of streams whose time was over at a time, ms since 1970. Returns true if there may
+    /// be more.
+    async fn prune_streams(&self, now_ms: i64, limit: usize) -> Result<bool, ProviderError>;
+
     /// Returns lines that the code of an instance logged, in order; `None`: there is no instance of that id.
     async fn logs(&self, request: LogRequest) -> Result<Option<LogPage>, ProviderError>;
 
@@ -214,7 +230,8 @@ pub trait Provider: Send + Sync + 'static {
     /// instance changes, and the instance need not have ended.
     async fn prune_executions(&self, request: PruneExecutions) -> Result<PrunedExecutions, ProviderError>;
 
-    /// Deletes up to `limit` events that deleted instances have left (P13). Returns true if there may be more.
+    /// Deletes up to `limit` events and chunks of streams that deleted instances have left (P13). Returns true if there
+    /// may be more.
     async fn sweep(&self, limit: usize) -> Result<bool, ProviderError>;
 
     /// Returns texts of values, row by row, with the facts that say to which instance, event or message each belongs,

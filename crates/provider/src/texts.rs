@@ -13,6 +13,8 @@ pub enum TextTable {
     State,
     /// Answers of asks.
     Asks,
+    /// Entries of streams, chunk by chunk.
+    StreamChunks,
     /// Custom statuses, and reports of suspensions, which may hold a given reason.
     Instances,
     /// Payloads of events, and the `meta` of the first event of an execution, which may hold a custom status and a
@@ -22,11 +24,12 @@ pub enum TextTable {
 
 impl TextTable {
     /// Every table, in the order in which values move from one to the next.
-    pub const ALL: [TextTable; 6] = [
+    pub const ALL: [TextTable; 7] = [
         Self::Messages,
         Self::Heartbeats,
         Self::State,
         Self::Asks,
+        Self::StreamChunks,
         Self::Instances,
         Self::History,
     ];
@@ -39,6 +42,7 @@ impl TextTable {
             Self::Heartbeats => "heartbeats",
             Self::State => "state",
             Self::Asks => "asks",
+            Self::StreamChunks => "stream_chunks",
             Self::Instances => "instances",
             Self::History => "history",
         }
@@ -51,16 +55,16 @@ impl TextTable {
     }
 }
 
-/// A row of such a table. Rows are walked in this order.
+/// A row of such a table. Rows are walked in this order, but chunks of streams by their names before their numbers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextRow {
     /// Key of the instance.
     pub key: InstanceKey,
     /// Execution of an event or a heartbeat; otherwise 0.
     pub execution: u64,
-    /// Id of an event, schedule of a heartbeat, or number of a message; otherwise 0.
+    /// Id of an event, schedule of a heartbeat, number of a message, or first index of a chunk; otherwise 0.
     pub number: u64,
-    /// Name of a value of a state, or id of an ask; otherwise empty.
+    /// Name of a value of a state or of a stream, or id of an ask; otherwise empty.
     pub name: String,
 }
 
@@ -106,7 +110,7 @@ pub struct StoredText {
     pub instance: String,
     /// Kind of the event or of the message, or of an answer: `Value` or `Error`.
     pub kind: Option<String>,
-    /// Name of the event, of the message or of the value.
+    /// Name of the event, of the message, of the value or of the stream.
     pub name: Option<String>,
     /// Execution that a message is for.
     pub execution: Option<u64>,
@@ -114,7 +118,7 @@ pub struct StoredText {
     pub ref_id: Option<u64>,
     /// The `meta` of the event that scheduled the child, if the event or message is the end of a child.
     pub scheduled: Option<String>,
-    /// The payload, the details, the answer or the custom status, if it is wanted.
+    /// The payload, the details, the answer, the entries or the custom status, if it is wanted.
     pub text: Option<String>,
     /// The `meta` of an event, or the report of a suspension.
     pub other: Option<String>,

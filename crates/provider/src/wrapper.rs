@@ -12,8 +12,8 @@ use crate::{
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest,
     Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats,
-    StoredState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
-    Write,
+    StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName,
+    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -107,6 +107,10 @@ wrapper! {
     open_work(id: String) -> Option<OpenWork>;
     state(request: StateRequest) -> Option<StoredState>;
     asks(names: Vec<AskName>) -> Vec<Option<AskState>>;
+    streams(names: Vec<StreamName>) -> Vec<Option<StreamState>>;
+    streams_of(id: String) -> Option<Vec<StreamInfo>>;
+    read_stream(request: StreamRequest) -> Option<StreamPage>;
+    prune_streams(now_ms: i64, limit: usize) -> bool;
     logs(request: LogRequest) -> Option<LogPage>;
     prune_logs(before_ms: i64, limit: usize) -> bool;
     ids_of(keys: Vec<InstanceKey>) -> Vec<Option<String>>;

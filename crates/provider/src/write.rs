@@ -1,10 +1,12 @@
 //! The writes to a store on the hot path, and their outcomes.
 
-use perdure_engine::{AnsweredAsk, EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload, StateChange};
+use perdure_engine::{
+    AnsweredAsk, EventId, EventRecord, ExecutionId, MessageBody, MessageSeq, Payload, StateChange, StreamAppend,
+};
 
 use crate::{
-    Ask, AskName, AskState, Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status, TaskDone, TaskOffer,
-    TurnLogs, WorkerId,
+    ActivityAppend, Ask, AskName, AskState, Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status,
+    TaskDone, TaskOffer, TurnLogs, WorkerId,
 };
 
 /// One write. It is atomic by itself.
@@ -38,6 +40,8 @@ pub enum Write {
     Turn(Box<TurnCommit>),
     /// Keeps the progress details of a running activity.
     Heartbeat(Box<Heartbeat>),
+    /// Appends entries of a running activity to a stream (P23).
+    Append(Box<ActivityAppend>),
     /// Reports the end of an attempt that this worker ran for another worker's instance.
     TaskDone(Box<TaskDone>),
     /// Begins or ends the probation of a suspect (P14).
@@ -64,6 +68,7 @@ impl Write {
             Write::Probation(_) | Write::ReleaseInstance(_) | Write::ReleaseTask(_) => 0,
             Write::Turn(turn) => turn.payload_bytes(),
             Write::Heartbeat(heartbeat) => len(&heartbeat.details),
+            Write::Append(append) => append.append.bytes(),
             Write::TaskDone(done) => len(done.result.payload()),
         }
     }
@@ -246,6 +251,8 @@ pub struct TurnCommit {
     pub state: Vec<StateChange>,
     /// Asks that the turn answers, each once (P22).
     pub answers: Vec<AnsweredAsk>,
+    /// Entries that the turn appends to streams, each stream once (P23).
+    pub appends: Vec<StreamAppend>,
     /// The work that the instance waits for after the turn, as JSON for people; no store reads it. `None`: there is
     /// none. A turn that suspends the instance leaves the text of the turn before it.
     pub open_work: Option<String>,
@@ -288,6 +295,7 @@ impl TurnCommit {
         let events: usize = self.events.iter().map(EventRecord::bytes).sum();
         let state: usize = self.state.iter().map(StateChange::bytes).sum();
         let answers: usize = self.answers.iter().map(AnsweredAsk::bytes).sum();
+        let appends: usize = self.appends.iter().map(StreamAppend::bytes).sum();
         let open_work = self.open_work.as_ref().map_or(0, String::len);
         let logs = self.logs.as_ref().map_or(0, |logs| logs.bytes());
         let asked = self.asked.as_ref().map_or(0, String::len);
@@ -296,6 +304,7 @@ impl TurnCommit {
             + status
             + state
             + answers
+            + appends
             + open_work
             + logs
             + events * if self.cross_instance.is_some() { 2 } else { 1 }
@@ -513,8 +522,15 @@ pub enum Outcome {
     },
     /// The details of a heartbeat are kept, or forgotten if it had none; or a probation is noted.
     Noted,
-    /// The fence of a turn, probation, heartbeat or end of an attempt (owner, epoch, execution, next event id) does not
-    /// match the store. Nothing of the write was stored.
+    /// The entries of an activity are in the stream.
+    Appended {
+        /// Index of the entry that will follow.
+        next: u64,
+    },
+    /// The stream takes no entry any more. Nothing changed.
+    StreamClosed,
+    /// The fence of a turn, probation, heartbeat, append or end of an attempt (owner, epoch, execution, next event id)
+    /// does not match the store. Nothing of the write was stored.
     Fenced,
 }
 

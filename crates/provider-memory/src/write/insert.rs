@@ -9,7 +9,7 @@ use super::terminate;
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::{Tables, of_instance};
-use crate::{history, worker};
+use crate::{history, streams, worker};
 
 /// An instance that was inserted.
 pub(super) struct Inserted {
@@ -108,5 +108,6 @@ fn make_room(tables: &mut Tables, instance: &NewInstance, by: Option<InstanceKey
     };
     tables.remove_instance(key);
     tables.history.remove_range(of_instance(key));
+    tables.stream_chunks.remove_range(streams::chunks_of_instance(key));
     Some(terminated)
 }

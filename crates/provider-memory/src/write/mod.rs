@@ -1,6 +1,8 @@
 //! The writes of a batch, each in a file of its own. An error in one write rolls the whole batch back (P1).
 
+mod append;
 mod ask;
+mod attempt;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -38,6 +40,7 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
         Write::Resume { id, time_ms } => resume::resume(tables, id, *time_ms),
         Write::Delete { id } => deletion::delete(tables, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(tables, heartbeat),
+        Write::Append(append) => append::append(tables, append),
         Write::TaskDone(done) => task_done::done(tables, done),
         Write::Probation(probation) => probation::note(tables, probation),
         Write::ReleaseInstance(request) => release::release(tables, request),

@@ -10,7 +10,7 @@ use super::{cross_instance, mailbox};
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
-use crate::{asks, history, logs, state, status, worker};
+use crate::{asks, history, logs, state, status, streams, worker};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -57,6 +57,9 @@ pub(super) fn commit(
     }
     state::change(tables, key, &turn.state);
     asks::answer(tables, key, &turn.answers);
+    for append in &turn.appends {
+        streams::append(tables, key, append, streams::Writer::turn(turn.time_ms));
+    }
     if let Some(logs) = &turn.logs {
         logs::add(tables, key, logs);
     }

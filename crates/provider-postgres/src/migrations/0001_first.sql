@@ -62,7 +62,7 @@ CREATE INDEX instances_ended ON {schema}.instances (completed_at, key) INCLUDE (
 -- The instances whose former executions may be pruned.
 CREATE INDEX instances_continued ON {schema}.instances (key) WHERE execution > 1;
 
--- Instances that are deleted and whose history is still to be swept.
+-- Instances that are deleted and whose history and chunks of streams are still to be swept.
 CREATE TABLE {schema}.deleted_instances (
   key bigint PRIMARY KEY                                -- was instances.key
 );
@@ -147,6 +147,36 @@ CREATE TABLE {schema}.asks (
   PRIMARY KEY (instance_key, id)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX asks_answered ON {schema}.asks (instance_key, number) WHERE number IS NOT NULL;
+
+-- Streams: numbered entries of instances, which are appended and never changed.
+CREATE TABLE {schema}.streams (
+  instance_key bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  next_index bigint NOT NULL,                           -- index of the next entry, from 0
+  closed boolean NOT NULL,                              -- true: the stream takes no entry any more
+  PRIMARY KEY (instance_key, name)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+
+-- The entries of streams: one row for each append. An append deletes the first chunks of its stream when these are too
+-- many. Those of a deleted instance are swept.
+CREATE TABLE {schema}.stream_chunks (
+  instance_key bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,                       -- as streams.name
+  first_index bigint NOT NULL,                          -- index of the first entry
+  count bigint NOT NULL,                                -- number of the entries, at least 1
+  execution bigint,                                     -- the execution whose activity appended; NULL: the code of the orchestration did
+  event_id bigint,                                      -- the event that scheduled the activity
+  attempt bigint,                                       -- number of the attempt, from 1
+  reset_to bigint,                                      -- index of the first entry that former runs of the activity have left; set only for the first chunk of a later run
+  time bigint NOT NULL,
+  expires_at bigint,                                    -- the time from which on the chunk may be deleted; NULL: never
+  entries text NOT NULL,                                -- their texts, separated by line feeds
+  PRIMARY KEY (instance_key, name, first_index)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX stream_chunks_expired ON {schema}.stream_chunks (expires_at) WHERE expires_at IS NOT NULL;
+-- The entries of an activity, of which a later run looks for the first.
+CREATE INDEX stream_chunks_writer ON {schema}.stream_chunks (instance_key, execution, event_id, first_index)
+  WHERE event_id IS NOT NULL;
 
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
 CREATE TABLE {schema}.logs (

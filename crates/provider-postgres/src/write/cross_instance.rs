@@ -1,7 +1,7 @@
 //! Effects of turns on other instances than their own (P11): they start instances, send messages, cancel children, tell
 //! parents and offer tasks. They are carried out for all turns of a layer at once, each kind with one statement.
 
-use perdure_engine::{AnsweredAsk, EventId, MessageBody, Refusal, Settlement, StateChange};
+use perdure_engine::{AnsweredAsk, EventId, MessageBody, Refusal, Settlement, StateChange, StreamAppend};
 use perdure_provider::{
     Affected, AfterTurn, CrossInstanceEffects, CrossInstanceOutcome, CrossInstanceStart, InstanceKey, NewMessage,
     OnConflict, Outcome, TurnCommit, TurnLogs, settlement,
@@ -16,10 +16,11 @@ use crate::params::P;
 use crate::rows::{index, integer, number};
 use crate::session::Session;
 use crate::statement::named;
-use crate::{asks, logs, state};
+use crate::streams::Append;
+use crate::{asks, logs, state, streams};
 
-/// The effects of a turn on others, the lines that it logged, the values of the state that it changed and the asks that
-/// it answered.
+/// The effects of a turn on others, the lines that it logged, the values of the state that it changed, the asks that it
+/// answered and the entries that it appended to streams.
 pub(super) struct TurnEffects<'w> {
     /// Place of the turn's outcome.
     place: usize,
@@ -28,6 +29,7 @@ pub(super) struct TurnEffects<'w> {
     logs: Option<&'w TurnLogs>,
     state: &'w [StateChange],
     answers: &'w [AnsweredAsk],
+    appends: &'w [StreamAppend],
     /// The parent that is to be told of the end of the instance, and the message.
     ends: Option<(Parent, MessageBody)>,
     outcome: CrossInstanceOutcome,
@@ -35,7 +37,7 @@ pub(super) struct TurnEffects<'w> {
 }
 
 impl<'w> TurnEffects<'w> {
-    /// `None`: the turn has no effect on others, logged nothing, did not change the state and answered no ask.
+    /// `None`: the turn has no effect on others, and does not [write more](writes_more).
     pub(super) fn of(place: usize, turn: &'w TurnCommit, key: InstanceKey, parent: Option<Parent>) -> Option<Self> {
         let ends = match (&turn.after, parent) {
             (AfterTurn::End { status }, Some(parent)) => {
@@ -46,8 +48,7 @@ impl<'w> TurnEffects<'w> {
         };
         let effects = turn.cross_instance.as_deref();
         let logs = turn.logs.as_deref();
-        let writes_more = logs.is_some() || !turn.state.is_empty() || !turn.answers.is_empty();
-        let is_needed = effects.is_some() || ends.is_some() || writes_more;
+        let is_needed = effects.is_some() || ends.is_some() || writes_more(turn);
         is_needed.then(|| Self {
             place,
             origin: Origin::of(turn, key),
@@ -55,6 +56,7 @@ impl<'w> TurnEffects<'w> {
             logs,
             state: &turn.state,
             answers: &turn.answers,
+            appends: &turn.appends,
             ends,
             outcome: CrossInstanceOutcome::default(),
             refused: Vec::new(),
@@ -64,10 +66,22 @@ impl<'w> TurnEffects<'w> {
     fn starts(&self) -> &'w [CrossInstanceStart] {
         self.effects.map_or(&[], |effects| &effects.starts)
     }
+
+    fn appends(&self) -> impl Iterator<Item = Append<'w>> {
+        let Origin { key, time_ms, .. } = self.origin;
+        self.appends
+            .iter()
+            .map(move |append| Append::of_turn(key, time_ms, append))
+    }
 }
 
-/// Writes the lines of turns, the values that they changed and their answers. Carries out their effects on others, and
-/// notes these in the outcomes of the turns.
+/// Returns true if a turn logged lines, changed the state, answered asks or appended to streams.
+fn writes_more(turn: &TurnCommit) -> bool {
+    turn.logs.is_some() || !turn.state.is_empty() || !turn.answers.is_empty() || !turn.appends.is_empty()
+}
+
+/// Writes the lines of turns, the values that they changed, their answers and their entries of streams. Carries out
+/// their effects on others, and notes these in the outcomes of the turns.
 pub(super) async fn carry_out(
     session: &Session<'_>,
     mut turns: Vec<TurnEffects<'_>>,
@@ -87,6 +101,8 @@ pub(super) async fn carry_out(
         .map(|turn| (turn.origin.key, turn.answers))
         .collect();
     asks::answer(session, &answered).await?;
+    let appended: Vec<_> = turns.iter().flat_map(TurnEffects::appends).collect();
+    streams::append(session, &appended).await?;
     turns.retain(|turn| turn.effects.is_some() || turn.ends.is_some());
     if turns.is_empty() {
         return Ok(());

@@ -296,7 +296,8 @@ pub(super) async fn make_room(
     session
         .query(
             concat!(
-                "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1), ",
+                "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1),
+                 chunks AS (DELETE FROM {schema}.stream_chunks WHERE instance_key = $1), ",
                 remove_records!("$1"),
                 " DELETE FROM {schema}.instances WHERE key = $1"
             ),

@@ -114,6 +114,7 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
         Write::Suspend(suspension) => (Stage::Single, Name::Id(&suspension.id), None),
         Write::Delete { id } => (Stage::Single, Name::Id(id), None),
         Write::Heartbeat(heartbeat) => (Stage::Single, Name::Key(heartbeat.key), None),
+        Write::Append(append) => (Stage::Single, Name::Key(append.key), None),
         Write::Probation(probation) => (Stage::Single, Name::Key(probation.key), None),
         Write::ReleaseInstance(release) => (Stage::Single, Name::Key(release.key), None),
         Write::ReleaseTask(release) => (Stage::Single, Name::Key(release.task.key), None),

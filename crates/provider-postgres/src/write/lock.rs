@@ -60,6 +60,7 @@ impl<'w> Lock<'w> {
                 Write::Start(new) => lock.ids.push(encode(&new.id)),
                 Write::StartWithMessage(both) => lock.ids.push(encode(&both.start.id)),
                 Write::Heartbeat(heartbeat) => lock.keys.push(heartbeat.key.0),
+                Write::Append(append) => lock.keys.push(append.key.0),
                 Write::Probation(probation) => lock.keys.push(probation.key.0),
                 Write::ReleaseInstance(release) => lock.keys.push(release.key.0),
                 Write::ReleaseTask(release) => lock.keys.push(release.task.key.0),

@@ -5,7 +5,9 @@
 //! batch. Writes of different instances may come in any order: they are from different callers, and none of these was
 //! answered yet.
 
+mod append;
 mod ask;
+mod attempt;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -106,6 +108,7 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::Terminate(termination) => terminate::terminate(session, termination).await,
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms).await,
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat).await,
+        Write::Append(append) => append::append(session, append).await,
         Write::TaskDone(done) => task_done::done(session, done).await,
         Write::Probation(probation) => probation::note(session, probation).await,
         Write::ReleaseInstance(request) => release::release(session, request).await,

@@ -3,23 +3,19 @@
 use perdure_engine::{AttemptResult, Settlement};
 use perdure_provider::{Outcome, TaskDone};
 
+use super::attempt::Activity;
 use super::found::Parent;
-use super::heartbeat::{self, Activity};
+use super::heartbeat;
 use super::mailbox::{Messages, Sent};
 use crate::activity_sessions::note_use;
 use crate::error::Failure;
 use crate::params::P;
-use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::named;
 
 pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outcome, Failure> {
     let task = done.task;
-    let activity = Activity {
-        key: P::Int(task.key.0),
-        execution: P::Int(integer(task.execution.0)),
-        scheduled: P::Int(integer(task.scheduled.0)),
-    };
+    let activity = Activity::of(task.key, task.execution, task.scheduled);
     let removed = named!(
         session.query_optional,
         concat!(

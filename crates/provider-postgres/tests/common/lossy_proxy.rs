@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
+use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq, StreamAppend, StreamKeep};
 use perdure_provider::{
-    AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, Provider, ProviderError, Status, StatusChange,
-    TurnCommit, WorkerId, Write,
+    ActivityAppend, AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, Provider, ProviderError, Reporter,
+    Status, StatusChange, TurnCommit, WorkerId, Write,
 };
 use perdure_provider_contract::{completed, instance, new_worker, scheduled};
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
@@ -310,6 +310,7 @@ impl Store {
             custom_status: None,
             state: Vec::new(),
             answers: Vec::new(),
+            appends: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,
@@ -319,6 +320,23 @@ impl Store {
             asked: None,
             time_ms: 2,
         }
+    }
+
+    /// Returns the append of an entry by an activity.
+    pub(crate) fn append(&self, key: InstanceKey, entry: &str) -> Write {
+        let mut append = StreamAppend::new("log", StreamKeep::default());
+        append.push(Some(entry));
+        Write::Append(Box::new(ActivityAppend {
+            key,
+            worker: self.worker.clone(),
+            by: Reporter::Owner(Epoch(1)),
+            execution: ExecutionId::FIRST,
+            scheduled: EventId(2),
+            attempt: 1,
+            begins: false,
+            append,
+            time_ms: 2,
+        }))
     }
 
     pub(crate) fn end(&self, key: InstanceKey, event: u64) -> TurnCommit {

@@ -55,7 +55,7 @@ CREATE INDEX instances_ended ON instances (completed_at, key, status) WHERE comp
 -- The instances whose former executions may be pruned.
 CREATE INDEX instances_continued ON instances (key) WHERE execution > 1;
 
--- Instances that are deleted and whose history is still to be swept.
+-- Instances that are deleted and whose history and chunks are still to be swept.
 CREATE TABLE deleted_instances (
   key INTEGER PRIMARY KEY                         -- was instances.key
 ) STRICT;
@@ -132,6 +132,34 @@ CREATE TABLE asks (
   PRIMARY KEY (instance_key, id)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX asks_answered ON asks (instance_key, number) WHERE number IS NOT NULL;
+
+-- Streams: numbered entries of instances, over all their executions.
+CREATE TABLE streams (
+  instance_key INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  next_index INTEGER NOT NULL,                    -- of the next entry, from 0
+  closed INTEGER NOT NULL,                        -- 1: it takes no entry any more
+  PRIMARY KEY (instance_key, name)
+) STRICT, WITHOUT ROWID;
+
+-- The entries of streams, one row for each append. Rows are deleted from the front of their stream.
+CREATE TABLE stream_chunks (
+  instance_key INTEGER NOT NULL,
+  name TEXT NOT NULL,                             -- name of the stream
+  first_index INTEGER NOT NULL,                   -- of the first entry
+  count INTEGER NOT NULL,                         -- number of the entries, at least 1
+  execution INTEGER,                              -- the execution whose activity wrote them; NULL: the orchestration did
+  event_id INTEGER,                               -- the event that scheduled the activity
+  attempt INTEGER,                                -- of the activity, from 1
+  reset_to INTEGER,                               -- index of the first entry that former runs of the activity have left; NULL: none, or the run had begun before
+  time INTEGER NOT NULL,                          -- ms since 1970
+  expires_at INTEGER,                             -- when the row may be deleted, ms since 1970; NULL: never
+  entries TEXT NOT NULL,                          -- separated by line feeds
+  PRIMARY KEY (instance_key, name, first_index)
+) STRICT;
+CREATE INDEX stream_chunks_expiring ON stream_chunks (expires_at) WHERE expires_at IS NOT NULL;
+-- The entries of an activity, of which a later run looks for the first.
+CREATE INDEX stream_chunks_writer ON stream_chunks (instance_key, execution, event_id, first_index) WHERE event_id IS NOT NULL;
 
 -- Lines that the code of instances logged. A turn deletes the first lines of its instance when these are too many.
 CREATE TABLE logs (

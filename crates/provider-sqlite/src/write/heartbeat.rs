@@ -1,32 +1,20 @@
 //! Details of a heartbeat. They are kept until a turn says that the activity is over, or the instance is terminated.
 
-use perdure_provider::{Heartbeat, Outcome, Reporter};
+use perdure_provider::{Heartbeat, Outcome};
 use rusqlite::params;
 
+use super::attempt;
 use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
 
 pub(super) fn keep(session: &Session<'_>, heartbeat: &Heartbeat) -> Result<Outcome, Failure> {
-    let (key, execution) = (heartbeat.key.0, integer(heartbeat.execution.0));
-    let scheduled = integer(heartbeat.scheduled.0);
-    let worker = &*heartbeat.worker.0;
-    let fence = match heartbeat.by {
-        Reporter::Owner(epoch) => session.query_optional(
-            "SELECT 1 FROM instances WHERE key = ?1 AND owner = ?2 AND epoch = ?3 AND execution = ?4",
-            params![key, worker, integer(epoch.0), execution],
-            |_| Ok(()),
-        ),
-        Reporter::Runner { attempt } => session.query_optional(
-            "SELECT 1 FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4
-             AND owner = ?5",
-            params![key, execution, scheduled, attempt, worker],
-            |_| Ok(()),
-        ),
-    };
-    if fence?.is_none() {
+    let activity = (heartbeat.key, heartbeat.execution, heartbeat.scheduled);
+    if !attempt::is_run_by(session, activity, &heartbeat.worker, heartbeat.by)? {
         return Ok(Outcome::Fenced);
     }
+    let (key, execution) = (heartbeat.key.0, integer(heartbeat.execution.0));
+    let scheduled = integer(heartbeat.scheduled.0);
     match &heartbeat.details {
         Some(details) => session.execute(
             "INSERT INTO heartbeats (instance_key, execution, event_id, details, time) VALUES (?1, ?2, ?3, ?4, ?5)

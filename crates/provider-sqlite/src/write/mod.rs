@@ -1,7 +1,9 @@
 //! The writes of a batch, each in a file of its own. They run inside the writer's transaction. An error in one write
 //! rolls the whole batch back (P1).
 
+mod append;
 mod ask;
+mod attempt;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -41,6 +43,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
         Write::Resume { id, time_ms } => resume::resume(session, id, *time_ms),
         Write::Delete { id } => deletion::delete(session, id),
         Write::Heartbeat(heartbeat) => heartbeat::keep(session, heartbeat),
+        Write::Append(append) => append::append(session, append),
         Write::TaskDone(done) => task_done::done(session, done),
         Write::Probation(probation) => probation::note(session, probation),
         Write::ReleaseInstance(request) => release::release(session, request),

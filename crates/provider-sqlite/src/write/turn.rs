@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{Fence, fenced, named};
-use crate::{asks, logs, state, status};
+use crate::{asks, logs, state, status, streams};
 
 /// Commits the turn of an instance in an epoch. Key and epoch are the turn's own, or those of the start that the turn
 /// is written with.
@@ -55,6 +55,9 @@ pub(super) fn commit(
     }
     state::change(session, key, &turn.state)?;
     asks::answer(session, key, &turn.answers)?;
+    for append in &turn.appends {
+        streams::append(session, key, append, streams::Writer::turn(turn.time_ms))?;
+    }
     if let Some(lines) = &turn.logs {
         logs::add(session, key, lines)?;
     }

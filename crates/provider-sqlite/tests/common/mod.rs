@@ -44,6 +44,7 @@ pub(crate) fn start(id: &str) -> Write {
         parent: None,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace: None,
     };
     Write::Start(Box::new(NewInstance {

@@ -2,14 +2,15 @@
 
 use perdure_provider::{AfterTurn, TurnCommit};
 
-/// Returns true if a turn appends events, and changes nothing of others and no messages, heartbeats and logged lines of
-/// its instance.
+/// Returns true if a turn appends events, and changes nothing of others and no messages, heartbeats, logged lines and
+/// streams of its instance.
 pub(super) fn appends(turn: &TurnCommit) -> bool {
     !turn.events.is_empty()
         && turn.consumed.is_empty()
         && turn.heartbeats_over.is_empty()
         && turn.cross_instance.is_none()
         && turn.logs.is_none()
+        && turn.appends.is_empty()
 }
 
 /// Returns true if a turn of an owned instance only [appends](appends) events, and changes no values of the state and
