@@ -1,7 +1,8 @@
 //! Commands, waits and ends of the driver, decoded for the engine. `js/binding/commands.ts` encodes them.
 
 use perdure_engine::{
-    ActivityOptions, Answer, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, StartConflict, Waits,
+    ActivityOptions, Answer, Awaited, Command, EventId, InstanceStart, Mailbox, Outcome, StartConflict, StreamKeep,
+    Waits,
 };
 
 use crate::errors::argument;
@@ -98,6 +99,15 @@ fn instance_start(
         on_conflict: on_conflict.ok_or_else(|| argument(format!("there is no reaction {conflict} to a used id")))?,
         trace,
     })
+}
+
+/// Returns the entries of a stream that stay; `None` stands for no limit.
+pub(crate) fn keep(entries_max: Option<f64>, retain_ms: Option<f64>) -> StreamKeep {
+    let whole = |number: f64| number as u64;
+    StreamKeep {
+        entries_max: entries_max.map(whole),
+        retain_ms: retain_ms.map(whole),
+    }
 }
 
 /// Returns a time or a duration in whole milliseconds, which is never earlier or shorter.

@@ -284,6 +284,32 @@ impl NativeLane {
         self.0.change_state(instance, &StateChange::Deleted { name })
     }
 
+    /// Writes an entry to a stream. `null` is `undefined`. The limits say which entries stay; `null`: all. Returns
+    /// false, and writes nothing, if the stream is closed.
+    #[napi]
+    pub fn write_stream(
+        &self,
+        instance: f64,
+        stream: String,
+        entry: Option<String>,
+        entries_max: Option<f64>,
+        retain_ms: Option<f64>,
+    ) -> napi::Result<bool> {
+        self.0
+            .inner
+            .write_stream(token(instance), &stream, command::keep(entries_max, retain_ms), &entry)
+            .map_err(|e| thrown(&e))
+    }
+
+    /// Closes a stream.
+    #[napi]
+    pub fn close_stream(&self, instance: f64, stream: String) -> napi::Result<()> {
+        self.0
+            .inner
+            .close_stream(token(instance), &stream)
+            .map_err(|e| thrown(&e))
+    }
+
     /// A deterministic number in 0..1.
     #[napi]
     pub fn random(&self, instance: f64) -> napi::Result<f64> {

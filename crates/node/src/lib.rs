@@ -24,6 +24,7 @@ mod request;
 mod runtime;
 mod sending;
 mod store;
+mod streams;
 mod test_store;
 mod texts;
 mod tokio_threads;

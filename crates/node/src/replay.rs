@@ -254,6 +254,26 @@ impl NativeReplay {
 
     /// See `NativeLane`.
     #[napi]
+    pub fn write_stream(
+        &mut self,
+        _instance: u32,
+        stream: String,
+        entry: Option<String>,
+        entries_max: Option<f64>,
+        retain_ms: Option<f64>,
+    ) -> bool {
+        self.engine
+            .write_stream(&stream, command::keep(entries_max, retain_ms), &entry)
+    }
+
+    /// See `NativeLane`.
+    #[napi]
+    pub fn close_stream(&mut self, _instance: u32, stream: String) {
+        self.engine.close_stream(&stream);
+    }
+
+    /// See `NativeLane`.
+    #[napi]
     pub fn set_state(&mut self, _instance: u32, name: String, value: Option<String>) {
         self.engine.change_state(&StateChange::Set { name, value });
     }

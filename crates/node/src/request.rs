@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::listing::{self, history_text, status_json};
 use crate::replies::Replies;
 use crate::sending::{Ask, Send, Start};
+use crate::streams;
 use crate::texts;
 
 /// A request to a store. The value that goes with some requests crosses beside the JSON, as text: to quote it as a part
@@ -45,6 +46,14 @@ pub(crate) enum StoreRequest {
     State(StateOf),
     /// Waits for a change of the state. The reply is `null` if the instance ends without that.
     WaitForStateChange(StateWait),
+    /// Asks for a page of a stream.
+    ReadStream(streams::Place),
+    /// Waits until a stream has an entry, or cannot have it any more.
+    WaitForEntry(streams::Place),
+    /// Asks for the streams of an instance. The reply is `null` if there is no such instance.
+    Streams(Instance),
+    /// Appends entries of an attempt to a stream. The value is the entries, and the reply says how the append ended.
+    Append(streams::Append),
     /// Asks for the open work of an instance.
     OpenWork(Instance),
     /// Asks for lines that an instance logged.
@@ -248,7 +257,7 @@ pub(crate) struct Caller<'r> {
 
 impl Caller<'_> {
     /// Returns the reply without a text.
-    fn done(&self) -> Reply<()> {
+    pub(crate) fn done(&self) -> Reply<()> {
         self.replies.to(self.request, |()| None)
     }
 
@@ -305,6 +314,10 @@ impl StoreRequest {
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
             Self::State(request) => store.state(request.into(), caller.text(listing::state_text)),
             Self::WaitForStateChange(wait) => wait.make(store, caller),
+            Self::ReadStream(place) => place.read(store, caller),
+            Self::WaitForEntry(place) => place.await_entry(store, caller),
+            Self::Streams(Instance { id }) => store.streams_of(id, caller.text(streams::list_text)),
+            Self::Append(append) => append.make(value, caller)?,
             Self::History(history) => store.history(history.into(), caller.text(|page| history_text(&page))),
             Self::Executions(request) => {
                 store.executions(request.into(), caller.text(|page| listing::executions_text(&page)));

@@ -103,7 +103,7 @@ pub fn work_for_years(runtime: &Runtime) {
 /// Returns the number of waits for the status of an instance.
 #[must_use]
 pub fn waits(store: &Store) -> usize {
-    store.watch.len() + store.asks.len()
+    store.watch.len() + store.asks.len() + store.streams.len()
 }
 
 /// Returns the time of a store as it is known here, ms since 1970.

@@ -26,9 +26,11 @@ mod state;
 mod turn;
 mod worker;
 
+pub use activity::stream_appends::Appended;
 pub use client::asking::AskRequest;
 pub use client::reading::{ExecutionsPage, ExecutionsQuery, HistoryPage, HistoryRequest};
 pub use client::store::{Reply, StartRequest, Store};
+pub use client::streams::StreamPlace;
 pub use client::watch::{Awaiting, WaitId};
 pub use commit::committer::CommitStats;
 pub use error::RuntimeError;

@@ -210,6 +210,15 @@ pub(crate) const LOG_FIELDS_BYTES: usize = 8 * 1024;
 pub(crate) const LOG_TURN_LINES: usize = 100;
 /// Highest number of lines that a client reads at once.
 pub(crate) const LOG_PAGE: usize = 1_000;
+/// Most chunks of a stream that a client reads at once, and most bytes of their entries.
+pub(crate) const STREAM_PAGE: PageLimit = PageLimit {
+    rows: 1_000,
+    bytes: 1024 * 1024,
+};
+/// Interval at which a worker deletes entries of streams whose time is over.
+pub(crate) const STREAM_PRUNE_INTERVAL: Duration = Duration::from_secs(60);
+/// Number of chunks of entries that one write deletes.
+pub(crate) const STREAM_PRUNE_BATCH: usize = 1_000;
 /// Interval at which a worker that keeps lines deletes old ones.
 pub(crate) const LOG_PRUNE_INTERVAL: Duration = Duration::from_secs(600);
 /// Number of old lines that one write deletes.

@@ -387,6 +387,7 @@ mod tests {
             parent: None,
             custom_status: None,
             state: StateValues::new(),
+            closed_streams: Default::default(),
             trace: None,
         };
         let acquired = AcquiredInstance {

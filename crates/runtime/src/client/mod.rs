@@ -11,5 +11,6 @@ pub(crate) mod reading;
 pub(crate) mod recoding;
 pub(crate) mod sending;
 pub(crate) mod store;
+pub(crate) mod streams;
 pub(crate) mod suspension;
 pub(crate) mod watch;

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use crate::client::abandoning::Deletions;
 use crate::client::pending_wake::PendingWake;
 use crate::client::sending::MessagesUnderWay;
+use crate::client::streams::Streams;
 use crate::client::watch::{Asks, Awaiting, Instances, WaitId, Watch};
 use crate::commit::committer::{Committer, Patience, WriteDone};
 use crate::error::RuntimeError;
@@ -100,24 +101,29 @@ pub struct Store {
     pub(crate) watch: Arc<Watch<Instances>>,
     /// Waits for answers to asks.
     pub(crate) asks: Arc<Watch<Asks>>,
+    /// Waits for entries of streams.
+    pub(crate) streams: Arc<Watch<Streams>>,
     pub(crate) deletions: Arc<Deletions>,
     pub(crate) messages: MessagesUnderWay,
     workers: Mutex<Vec<Weak<dyn LocalWorker>>>,
-    watching: [tokio::task::JoinHandle<()>; 2],
+    watching: [tokio::task::JoinHandle<()>; 3],
 }
 
 impl Store {
     /// Uses an opened provider on a machine. The work of the store runs in tasks of `tokio`.
     pub fn new(provider: Arc<dyn Provider>, machine: Arc<dyn Machine>, tokio: Handle) -> Arc<Self> {
         let (watch, asks) = (Arc::new(Watch::default()), Arc::new(Watch::default()));
+        let streams: Arc<Watch<Streams>> = Arc::default();
         let store = Arc::new(Self {
             committer: Committer::new(Arc::clone(&provider), tokio.clone()),
             watching: [
                 tokio.spawn(Arc::clone(&watch).run(Arc::clone(&provider))),
                 tokio.spawn(Arc::clone(&asks).run(Arc::clone(&provider))),
+                tokio.spawn(Arc::clone(&streams).run(Arc::clone(&provider))),
             ],
             watch,
             asks,
+            streams,
             deletions: Arc::default(),
             messages: MessagesUnderWay::default(),
             workers: Mutex::default(),
@@ -145,6 +151,8 @@ impl Store {
     fn changed(&self, change: &Change) {
         if change.statuses {
             self.mark_all_changed();
+        } else if change.streams {
+            self.streams.mark_all_changed();
         }
         for worker in self.workers() {
             if change.is_for(worker.worker()) {
@@ -246,6 +254,7 @@ impl Store {
             parent: None,
             custom_status: None,
             state: StateValues::new(),
+            closed_streams: Default::default(),
             trace,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);
@@ -325,16 +334,18 @@ impl Store {
         self.mark_all_changed();
     }
 
-    /// Marks an instance, and its asks, that clients of this process may wait for: it may have changed.
+    /// Marks an instance, its asks and its streams, that clients of this process may wait for: it may have changed.
     pub(crate) fn mark_changed(&self, id: &String) {
         self.watch.mark_changed(id);
         self.asks.mark_asks_of(id);
+        self.streams.mark_streams_of(id);
     }
 
-    /// Marks all instances and asks that clients of this process wait for.
+    /// Marks all instances, asks and streams that clients of this process wait for.
     pub(crate) fn mark_all_changed(&self) {
         self.watch.mark_all_changed();
         self.asks.mark_all_changed();
+        self.streams.mark_all_changed();
     }
 
     /// Waits until an instance has ended, or its custom status or state has changed. Replies with the status, or with
@@ -357,6 +368,7 @@ impl Store {
     pub fn abandon(&self, wait: WaitId) {
         self.watch.remove(wait);
         self.asks.remove(wait);
+        self.streams.remove(wait);
         self.deletions.abandon(wait);
     }
 

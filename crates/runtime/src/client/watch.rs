@@ -1,5 +1,5 @@
-//! Waits for a change in the store: the end of an instance or a change of its custom status or its state, or the answer
-//! to an ask.
+//! Waits for a change in the store: the end of an instance or a change of its custom status or its state, the answer to
+//! an ask, or an entry of a stream.
 //!
 //! If the change happens in this process, the commit that brings it tells the waits. Otherwise the store's sign of a
 //! foreign change makes them look. One query serves all waits.
@@ -111,15 +111,7 @@ impl Watch<Asks> {
             instance: instance.to_owned(),
             ask: String::new(),
         };
-        let mut state = self.state.lock();
-        let State { waiters, dirty, .. } = &mut *state;
-        let asks = waiters.range(first..).map(|(name, _)| name);
-        let mut marked = asks.take_while(|name| name.instance == instance).cloned().peekable();
-        if marked.peek().is_some() {
-            dirty.extend(marked);
-            drop(state);
-            self.changed.notify_one();
-        }
+        self.mark_from(first, |name| name.instance == instance);
     }
 }
 
@@ -267,6 +259,19 @@ impl<W: Watched> Watch<W> {
     pub(crate) fn mark_changed(&self, key: &W::Key) {
         let mut state = self.state.lock();
         if state.waiters.contains_key(key) && state.dirty.insert(key.clone()) {
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Marks those that have waits, from `first` on for as long as they `belong`.
+    pub(crate) fn mark_from(&self, first: W::Key, belongs: impl Fn(&W::Key) -> bool) {
+        let mut state = self.state.lock();
+        let State { waiters, dirty, .. } = &mut *state;
+        let keys = waiters.range(first..).map(|(key, _)| key);
+        let mut marked = keys.take_while(|key| belongs(key)).cloned().peekable();
+        if marked.peek().is_some() {
+            dirty.extend(marked);
             drop(state);
             self.changed.notify_one();
         }

@@ -94,6 +94,7 @@ impl<'w> Subject<'w> {
             | Write::Delete { id } => Subject::Id(id),
             Write::Turn(turn) => Subject::Key(turn.key),
             Write::Heartbeat(heartbeat) => Subject::Key(heartbeat.key),
+            Write::Append(append) => Subject::Key(append.key),
             Write::TaskDone(done) => Subject::Key(done.task.key),
             Write::Probation(probation) => Subject::Key(probation.key),
             Write::ReleaseInstance(let_go) => Subject::Key(let_go.key),

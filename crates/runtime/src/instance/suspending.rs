@@ -76,6 +76,7 @@ impl Instances {
             custom_status: None,
             state: Vec::new(),
             answers: Vec::new(),
+            appends: Vec::new(),
             open_work: None,
             logs: None,
             cross_instance: None,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{AttemptResult, Payload};
+use perdure_engine::{AttemptResult, Payload, StreamAppend};
 use perdure_scheduler::LaneId;
 
+use crate::activity::stream_appends::Appended;
+use crate::client::store::Reply;
 use crate::lane::job::{Job, Queued};
 use crate::lane::pulse::CurrentWork;
 use crate::runtime::Runtime;
@@ -85,6 +87,14 @@ impl Runtime {
     pub fn heartbeat(&self, token: ActivityToken, details: String) {
         if let Some(session) = self.session() {
             session.activities.heartbeat(token, details);
+        }
+    }
+
+    /// Appends entries of a running attempt to a stream. `begins` is true for the first append of the attempt to it.
+    pub fn append(&self, token: ActivityToken, append: StreamAppend, begins: bool, reply: Reply<Appended>) {
+        match self.session() {
+            Some(session) => session.activities.append(token, append, begins, reply),
+            None => reply(Ok(Appended::Refused)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The calls of code that runs in a turn. Calls find the instance through the map of turns.
 
-use perdure_engine::{Answer, Command, EventId, Mailbox, Outcome, Payload, StateValues, TraceContext, Waits};
+use perdure_engine::{
+    Answer, Command, EventId, Mailbox, Outcome, Payload, StateValues, StreamKeep, TraceContext, Waits,
+};
 
 use crate::error::RuntimeError;
 use crate::runtime::Runtime;
@@ -183,6 +185,32 @@ impl Runtime {
         self.turn_over(&turn);
         turn::suspend(turn, source, report);
         Ok(())
+    }
+
+    /// Writes an entry to a stream. It is stored with the turn, unless the code is replaying. Returns false, and writes
+    /// nothing, if the stream is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn write_stream(
+        &self,
+        token: Token,
+        stream: &str,
+        keep: StreamKeep,
+        entry: &Payload,
+    ) -> Result<bool, RuntimeError> {
+        let turn = self.turn(token)?;
+        turn.with_engine(|engine| engine.write_stream(stream, keep, entry))
+    }
+
+    /// Closes a stream. Does nothing if it is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`RuntimeError::State`] outside a turn.
+    pub fn close_stream(&self, token: Token, stream: &str) -> Result<(), RuntimeError> {
+        self.turn(token)?.with_engine(|engine| engine.close_stream(stream))
     }
 
     /// Returns the number of events recorded up to this point of the code.

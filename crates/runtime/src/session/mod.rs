@@ -3,6 +3,7 @@
 mod acquisition;
 pub(crate) mod description;
 mod inbox;
+mod old_entries;
 mod old_lines;
 pub(crate) mod ownership;
 mod registration;

@@ -18,7 +18,7 @@ use crate::instance::cache;
 use crate::instance::instances::Instances;
 use crate::platform::alarms::Alarms;
 use crate::poison::{mismatched, watchdog};
-use crate::session::{acquisition, inbox, old_lines, ownership, renewal, takeover};
+use crate::session::{acquisition, inbox, old_entries, old_lines, ownership, renewal, takeover};
 use crate::shared::{MAIN, Shared};
 use crate::state::alarm::Alarm;
 use crate::state::attempt::AbortReason;
@@ -74,6 +74,7 @@ impl Session {
             Box::pin(tasks::run(Arc::clone(&self.activities))),
             Box::pin(cache::run(Arc::clone(&self.instances))),
             Box::pin(old_lines::run(Arc::clone(self))),
+            Box::pin(old_entries::run(Arc::clone(self))),
         ];
         for lane in self.shared.all_lanes() {
             tasks.push(Box::pin(watchdog::watch(Arc::clone(&self.instances), lane)));

@@ -6,6 +6,7 @@ use parking_lot::MutexGuard;
 use perdure_engine::{AnsweredAsk, Effect, Engine, EventId, TurnOutput, Waiting};
 use perdure_provider::{
     AfterTurn, AskName, AskState, CrossInstanceOutcome, InstanceStatus, Outcome, ProviderError, ProviderErrorKind,
+    StreamName,
 };
 use perdure_scheduler::{NextAction, Process, State};
 
@@ -31,6 +32,8 @@ pub(super) struct AfterCommit {
     pub(super) changes_status: bool,
     /// The asks that the turn answers.
     pub(super) answers: Vec<AnsweredAsk>,
+    /// Streams that the turn has appended to.
+    pub(super) streams: Vec<String>,
     /// The instances that the turn started and claimed.
     pub(super) claimed: Claimed,
     /// The places of these instances. They are free again when this is dropped, after the instances have come.
@@ -52,6 +55,7 @@ impl AfterCommit {
                 || matches!(after, AfterTurn::End { .. }),
             turn: after,
             answers: output.answers.clone(),
+            streams: output.appends.iter().map(|append| append.stream.clone()).collect(),
             claimed: Claimed::new(),
             places: None,
             has_offered: false,
@@ -140,7 +144,7 @@ fn committed(
     cross_instance: Option<Box<CrossInstanceOutcome>>,
 ) {
     let (store, changes_status) = (&instances.shared.store, after.changes_status);
-    tell_answers(instances, instance, &mut after);
+    tell_clients(instances, instance, &mut after);
     if let Some(outcome) = cross_instance {
         instance.lock().rereads |= outcome.refused;
         cross_instance::written(instances, std::mem::take(&mut after.claimed), *outcome);
@@ -202,6 +206,12 @@ fn committed(
     }
 }
 
+/// Tells the clients of this process about the asks and the streams that the turn has changed.
+fn tell_clients(instances: &Instances, instance: &Instance, after: &mut AfterCommit) {
+    tell_answers(instances, instance, after);
+    tell_readers(instances, instance, after);
+}
+
 /// Tells the clients of this process the answers to their asks, or that these have ended with the instance.
 pub(super) fn tell_answers(instances: &Instances, instance: &Instance, after: &mut AfterCommit) {
     let asks = &instances.shared.store.asks;
@@ -211,6 +221,18 @@ pub(super) fn tell_answers(instances: &Instances, instance: &Instance, after: &m
     }
     if matches!(after.turn, AfterTurn::End { .. }) {
         asks.mark_asks_of(&instance.id);
+    }
+}
+
+/// Tells the readers of this process that the turn has appended to streams, or that these have ended with the instance.
+fn tell_readers(instances: &Instances, instance: &Instance, after: &mut AfterCommit) {
+    let streams = &instances.shared.store.streams;
+    for stream in std::mem::take(&mut after.streams) {
+        let instance = instance.id.clone();
+        streams.mark_changed(&StreamName { instance, stream });
+    }
+    if matches!(after.turn, AfterTurn::End { .. }) {
+        streams.mark_streams_of(&instance.id);
     }
 }
 

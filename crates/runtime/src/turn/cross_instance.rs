@@ -106,6 +106,7 @@ fn other_start(
         parent,
         custom_status: None,
         state: StateValues::new(),
+        closed_streams: Default::default(),
         trace,
     };
     provider::CrossInstanceStart {

@@ -332,6 +332,7 @@ fn commit_of(
         custom_status: output.custom_status.map(|value| StatusChange { value }),
         state: output.state,
         answers: output.answers,
+        appends: output.appends,
         open_work: None,
         logs: None,
         cross_instance: None,
@@ -435,6 +436,7 @@ mod tests {
             parent: None,
             custom_status: None,
             state: StateValues::new(),
+            closed_streams: Default::default(),
             trace: None,
         };
         let next = NextExecution {
