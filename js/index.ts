@@ -3,11 +3,13 @@
 export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity/activity.ts';
 export { type ActivityContext, activityContext } from './activity/activity-context.ts';
 export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
+export type { ActivityStream } from './activity/attempt-streams.ts';
 export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';
 export type { ClientOptions, StartOptions, TypedStartOptions } from './client/client-options.ts';
 export type { RegisteredNames, StoreDescription, WorkerDescription, WorkerInfo } from './client/description.ts';
 export type { EntityHandle } from './client/entities.ts';
+export { type EventStreamOptions, eventStream } from './client/event-stream.ts';
 export type { ExecutionInfo, ExecutionList, ExecutionsOptions, ExecutionsPage } from './client/executions.ts';
 export type { InstanceFacts, MailboxFacts } from './client/facts.ts';
 export type { InstanceHandle, ResultOptions } from './client/handle.ts';
@@ -41,12 +43,14 @@ export type {
   PruneOptions,
 } from './client/listing.ts';
 export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
+export type { PublicationClient } from './client/publication-client.ts';
 export type { QueryOptions } from './client/querying.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
 export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
 export type { StoreClient } from './client/store-client.ts';
+export type { ReadStreamOptions, StreamEntry, StreamInfo, StreamReader, StreamReset } from './client/streams.ts';
 export type { Takeover } from './client/takeovers.ts';
 export type { ListTokensOptions, TokenInfo } from './client/tokens.ts';
 export type { DeleteOptions, InstanceTree, TreeOptions } from './client/tree.ts';
@@ -95,6 +99,7 @@ export {
   RetryAfterError,
   RuntimeStateError,
   SchemaVersionError,
+  StreamClosedError,
   SubOrchestrationError,
   SuspendedError,
   TimeoutError,
@@ -155,6 +160,7 @@ export type {
   SendArguments,
   SendOptions,
 } from './orchestration/send-options.ts';
+export type { OrchestrationStream } from './orchestration/streams.ts';
 export type { Token, TokenOptions } from './orchestration/token-types.ts';
 export {
   defineUpdate,
@@ -190,4 +196,5 @@ export type { OnConflict } from './values/conflicts.ts';
 export type { ClientLimits, RuntimeLimits } from './values/limits.ts';
 export type { SchemaInput, SchemaIssue, SchemaOutput, SchemaResult, StandardSchema } from './values/schema.ts';
 export type { Codec, EncodedText } from './values/stored-text.ts';
+export type { StreamOptions } from './values/stream-options.ts';
 export type { ErrorClass, ValueType, ValueTypes } from './values/value-types.ts';

@@ -101,8 +101,8 @@ function groupOf(id, entries, graph) {
   const name = relative('js', id).split(sep).join('/').replace(/\.ts$/, '');
   if (entries.includes(name) || name.startsWith('..')) return null;
   if (/^(cli|dashboard)\//.test(name)) return name;
-  if (reached('js/orchestration/free.ts', graph).has(id)) return 'orchestration';
-  return reached('js/index.ts', graph).has(id) ? 'core' : null;
+  if (!reached('js/index.ts', graph).has(id)) return null;
+  return reached('js/orchestration/free.ts', graph).has(id) ? 'orchestration' : 'core';
 }
 
 /** A file and all that it imports. */

@@ -51,6 +51,8 @@ export class ScriptedEngine implements EnginePort {
   /** The texts of what the fibers wait for, one for each turn that ended in a wait. */
   readonly rested: (string | null)[] = [];
   readonly statuses: (string | null)[] = [];
+  /** The entries that were written to streams, with the names of these. */
+  readonly entries: [stream: string, text: string | null][] = [];
   readonly state = new Map<string, string | null>();
   readonly patches: string[] = [];
   end: { kind: (typeof END_NAMES)[number]; payload: string | null } | null = null;
@@ -265,6 +267,13 @@ export class ScriptedEngine implements EnginePort {
   deleteState(name: string): void {
     this.state.delete(name);
   }
+
+  writeStream(name: string, text: string | null): boolean {
+    this.entries.push([name, text]);
+    return true;
+  }
+
+  closeStream(): void {}
 
   random(): number {
     this.randoms += 1;

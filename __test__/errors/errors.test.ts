@@ -51,6 +51,7 @@ describe('the classes', () => {
     new errors.NondeterminismError('m', { report: { eventId: 3, recorded: 'a', attempted: 'b' } }),
     new errors.SuspendedError('m', { instanceId: 'i' }),
     new errors.LimitError('m', { limit: 'historyEvents', max: 10 }),
+    new errors.StreamClosedError('m', { stream: 's' }),
     new ProviderError('m', { retryable: true }),
     new errors.DatasourceError('m', { retryable: false, outcome: 'unknown' }),
     new errors.SchemaVersionError('m', { found: 3, supported: 2 }),

@@ -48,6 +48,7 @@ describe('the free functions', () => {
       expect(free.currentContext()).toBe(ctx);
       free.setCustomStatus('busy');
       free.state.set('progress', 1);
+      free.stream('log').write({ done: 1 });
       free.traceInfo('hello');
       return yield free.all([step('a'), free.spawn(() => step('b'))]);
     });
@@ -55,6 +56,7 @@ describe('the free functions', () => {
     expect(script.engine.commands).toEqual(['activity b "i"', 'activity a "i"']);
     expect(script.engine.statuses).toEqual(['"busy"']);
     expect([...script.engine.state]).toEqual([['progress', '1']]);
+    expect(script.engine.entries).toEqual([['log', '{"done":1}']]);
     expect(script.engine.traces).toMatchObject([{ level: 'info', message: 'hello' }]);
     script.engine.succeed(2, 'B');
     script.engine.succeed(3, 'A');

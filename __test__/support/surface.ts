@@ -8,6 +8,7 @@ type AnyFunction = (...args: unknown[]) => unknown;
  */
 const INTERNAL = new Set([
   'Provider.portOf',
+  'Client.append',
   'Client.inStoredForm',
   'Client.stateVersion',
   'Runtime.partsOf',

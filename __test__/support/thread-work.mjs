@@ -123,3 +123,13 @@ export const mails = defineOrchestration('mails', function* (ctx, count) {
 export default function register(runtime) {
   runtime.registerActivity('double', async (_ctx, n) => 2 * n).registerActivity('next', async (_ctx, n) => n + 1);
 }
+
+const counts = defineActivity('counts', async (ctx, count) => {
+  for (let n = 0; n < count; n += 1) ctx.stream('s').write(n);
+});
+
+export const streams = defineOrchestration('streams', function* (ctx, count) {
+  yield* ctx.call(counts, count);
+});
+
+export { counts };

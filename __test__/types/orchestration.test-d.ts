@@ -66,6 +66,9 @@ describe('other instances', () => {
       expectTypeOf(ctx.raiseEvent('id', 'name', 1)).toEqualTypeOf<Future<void>>();
       expectTypeOf(ctx.readState('id', 'a')).toEqualTypeOf<Future<unknown>>();
       expectTypeOf(ctx.readState<number>('id', 'a')).toEqualTypeOf<Future<number | undefined>>();
+      expectTypeOf(ctx.stream('s', { maxEntries: 5, retain: '1h' }).write(1)).toEqualTypeOf<void>();
+      // @ts-expect-error a misspelt option
+      free.stream('s', { maxEntry: 5 });
       expectTypeOf(yield* free.readState('id')).toEqualTypeOf<ReadonlyMap<string, unknown>>();
       // @ts-expect-error the input is missing
       ctx.callOrchestration(payment);

@@ -10,10 +10,12 @@ import type { RuntimeLimits } from '../values/limits.ts';
 import { fromPayload, toPayload } from '../values/payload.ts';
 import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
+import type { StreamOptions } from '../values/stream-options.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
 import type { ActivityFunction } from './activity.ts';
 import type { AbortReason, ActivityJob, TimeoutReason } from './activity-job.ts';
 import type { AttemptLimits } from './attempt-limits.ts';
+import { type ActivityStream, type Appended, AttemptStreams, type StreamAppend } from './attempt-streams.ts';
 
 /** The parts of a runtime that attempts use. */
 export interface ActivityHost {
@@ -24,12 +26,13 @@ export interface ActivityHost {
   warn(what: string, fields: TraceFields, error: unknown): void;
 }
 
-/** Receiver of the heartbeats of attempts. */
-export interface HeartbeatSink {
+/** Receiver of the heartbeats of attempts, and of the entries that they write to streams. */
+export interface ProgressSink {
   /** Encodes and decodes the texts that are stored. */
   readonly texts: StoredTexts;
   readonly limits: Required<RuntimeLimits>;
   heartbeat(activity: number, details: string): void;
+  append(activity: number, append: StreamAppend): Promise<Appended>;
 }
 
 /** Returns the codec place of a text of an attempt. */
@@ -79,14 +82,15 @@ export function callBelow(context: ActivityContext, fn: ActivityFunction, input:
 export class ActivityContext {
   readonly #job: ActivityJob;
   readonly #host: ActivityHost;
-  readonly #sink: HeartbeatSink;
+  readonly #sink: ProgressSink;
   #controller: AbortController | null = null;
   #reason: AbortReason | TimeoutReason | null = null;
   #limits: AttemptLimits | null = null;
   #tags: Readonly<Record<string, string>> | null = null;
+  #streams: AttemptStreams | null = null;
 
   /** @internal */
-  constructor(job: ActivityJob, host: ActivityHost, sink: HeartbeatSink) {
+  constructor(job: ActivityJob, host: ActivityHost, sink: ProgressSink) {
     this.#job = job;
     this.#host = host;
     this.#sink = sink;
@@ -209,6 +213,25 @@ export class ActivityContext {
     );
   }
 
+  /**
+   * Returns a stream of the instance, to write to. Any client reads it from any index on, live. A later attempt of the
+   * activity appends after what an earlier one has left, and readers are told to drop that.
+   *
+   * @param name - 1 to 256 characters
+   * @param options - the entries that stay; all of them by default
+   * @throws TypeError when an argument is wrong
+   * @throws LimitError (`streamNames`) when the attempt writes more than 1 000 streams
+   *
+   * @example
+   * ```ts
+   * const tokens = ctx.stream('tokens');
+   * for await (const token of model.stream(prompt, ctx.signal)) tokens.write(token);
+   * ```
+   */
+  get stream(): (name: string, options?: StreamOptions) => ActivityStream {
+    return (name, options) => this.#attemptStreams().get(name, options);
+  }
+
   /** A client of the same store. */
   get client(): Client {
     return this.#host.client;
@@ -239,6 +262,11 @@ export class ActivityContext {
     return { limits: this.#sink.limits, types: this.#sink.texts.types };
   }
 
+  /** @internal The streams that the attempt has written; `null`: none. */
+  get streams(): AttemptStreams | null {
+    return this.#streams;
+  }
+
   /** @internal True after the total timeout: no time is left for another attempt. */
   get isOutOfTime(): boolean {
     return this.#reason === 'totalTimeout';
@@ -249,6 +277,7 @@ export class ActivityContext {
     if (this.#reason !== null) return;
     this.#reason = reason;
     this.end();
+    void this.#streams?.stop();
     this.#controller?.abort(this.#abortError(reason));
   }
 
@@ -278,6 +307,19 @@ export class ActivityContext {
     const { texts } = this.#sink;
     if (payload !== null)
       this.#sink.heartbeat(this.#job.token, texts.write(payload, 'details', placeOf(this.#job, 'heartbeat')) as string);
+  }
+
+  #attemptStreams(): AttemptStreams {
+    const { instanceId, token } = this.#job;
+    const { texts, limits } = this.#sink;
+    this.#streams ??= new AttemptStreams({
+      instanceId,
+      texts,
+      limits,
+      append: (append) => this.#sink.append(token, append),
+      lost: () => this.abort('leaseLost'),
+    });
+    return this.#streams;
   }
 
   #trace(level: TraceLevel, message: string, fields: TraceFields | undefined): void {

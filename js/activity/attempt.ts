@@ -7,12 +7,12 @@ import { codesOf } from '../values/error-codes.ts';
 import type { ErrorData } from '../values/error-data.ts';
 import { fromPayload, toErrorPayload, toPayload } from '../values/payload.ts';
 import { type ActivityFunction, isRefusal, settlesLate } from './activity.ts';
-import { type ActivityContext, callBelow, type HeartbeatSink, placeOf } from './activity-context.ts';
+import { type ActivityContext, callBelow, type ProgressSink, placeOf } from './activity-context.ts';
 import type { ActivityJob, TimeoutReason } from './activity-job.ts';
 import { AttemptLimits } from './attempt-limits.ts';
 
 /** Receiver of the results of attempts. */
-export interface ActivitySink extends HeartbeatSink {
+export interface ActivitySink extends ProgressSink {
   readonly timers: Timers;
   completeActivity(activity: number, output: string | null): void;
   /** `cause` is the value that was thrown. */
@@ -55,11 +55,11 @@ export function runActivity(
     const input = texts.isPlain(job.input) ? job.input : texts.read(job.input, 'input', placeOf(job, 'input'));
     result = callBelow(context, fn, fromPayload(input, 'input', texts.types));
   } catch (error) {
-    failActivity(job, error, sink);
+    settle(job, context, sink, () => failActivity(job, error, sink), false);
     return;
   }
   if (!isThenable(result)) {
-    completeActivity(job, result, sink);
+    settle(job, context, sink, () => completeActivity(job, result, sink));
     return;
   }
   const limits = AttemptLimits.of(job, sink.timers, onTimeout);
@@ -68,20 +68,40 @@ export function runActivity(
   Promise.resolve(result).then(
     (output: unknown) => {
       context.end();
-      completeActivity(job, output, sink);
+      settle(job, context, sink, () => completeActivity(job, output, sink));
     },
     (error: unknown) => {
       context.end();
-      failActivity(job, error, sink, context.isOutOfTime);
+      settle(job, context, sink, () => failActivity(job, error, sink, context.isOutOfTime), false);
     },
   );
+}
+
+/**
+ * Reports the end of an attempt after the last of its entries is stored. An attempt that `succeeded` fails if its
+ * entries could not be stored, and its code was not told.
+ */
+function settle(
+  job: ActivityJob,
+  context: ActivityContext,
+  sink: ActivitySink,
+  report: () => void,
+  succeeded = true,
+): void {
+  if (context.streams === null) return report();
+  context.streams.finish().then((error) => {
+    if (error === undefined || !succeeded) report();
+    else failActivity(job, error, sink, kindOfError(error) === 'StreamClosedError');
+  });
 }
 
 /** Fails an attempt because a timeout is over. */
 function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink, reason: TimeoutReason): void {
   context.abort(reason);
   // After the total timeout there is no time left for another attempt.
-  failActivity(job, context.signal.reason, sink, reason === 'totalTimeout');
+  const fail = (): void => failActivity(job, context.signal.reason, sink, reason === 'totalTimeout');
+  if (context.streams === null) fail();
+  else context.streams.stop().then(fail);
 }
 
 /** Reports that an attempt failed with `error`, which may be any thrown value. */

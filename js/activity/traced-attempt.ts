@@ -29,6 +29,10 @@ class TracedSink implements ActivitySink {
     this.sink.heartbeat(activity, details);
   }
 
+  append(...append: Parameters<ActivitySink['append']>): ReturnType<ActivitySink['append']> {
+    return this.sink.append(...append);
+  }
+
   completeActivity(activity: number, output: string | null): void {
     this.span.completed();
     this.sink.completeActivity(activity, output);

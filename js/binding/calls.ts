@@ -57,6 +57,14 @@ export interface TurnCalls {
   setCustomStatus(instance: number, text: string | null): void;
   setState(instance: number, name: string, text: string | null): void;
   deleteState(instance: number, name: string): void;
+  writeStream(
+    instance: number,
+    stream: string,
+    entry: string | null,
+    entriesMax: number | null,
+    retainMs: number | null,
+  ): boolean;
+  closeStream(instance: number, stream: string): void;
   random(instance: number): number;
   randomUuid(instance: number): string;
   isCancelling(instance: number): boolean;
@@ -120,6 +128,8 @@ const TURN_CALLS = [
   'setCustomStatus',
   'setState',
   'deleteState',
+  'writeStream',
+  'closeStream',
   'random',
   'randomUuid',
   'isCancelling',

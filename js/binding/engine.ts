@@ -31,6 +31,8 @@ import { ASKS, type Mailbox, type WaitChanges } from '../driver/waits.ts';
 import type { TraceLevel } from '../logging/fields.ts';
 import { Place, statePath } from '../values/codec-context.ts';
 import type { StoredTexts } from '../values/stored-text.ts';
+import { storedEntry } from '../values/stream-entries.ts';
+import type { StreamKeep } from '../values/stream-options.ts';
 import { decodeDelivery, decodeDescription, type InstanceDescription } from './answers.ts';
 import type { TurnCalls } from './calls.ts';
 import { encodeCommand, encodeOutcome, MAILBOX_KINDS } from './commands.ts';
@@ -166,6 +168,15 @@ export class NativeEngine implements EnginePort {
 
   deleteState(name: string): void {
     this.calls.deleteState(this.token, name);
+  }
+
+  writeStream(name: string, text: string | null, { entriesMax, retainMs }: StreamKeep): boolean {
+    const stored = this.texts.hasCodec ? storedEntry(this.texts, this.instanceId, name, text) : text;
+    return this.calls.writeStream(this.token, name, stored, entriesMax, retainMs);
+  }
+
+  closeStream(name: string): void {
+    this.calls.closeStream(this.token, name);
   }
 
   random(): number {

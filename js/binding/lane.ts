@@ -11,6 +11,8 @@ import { guard } from './native-error.ts';
 export class NativeLane {
   /** The frame in which the calls and answers of this lane cross. */
   readonly frame = new Frame();
+  /** Number of the runtime in its process. */
+  readonly runtime: number;
   /** The calls of the turns of its instances. */
   readonly calls: TurnCalls;
   private readonly native: RawLane;
@@ -20,6 +22,7 @@ export class NativeLane {
 
   /** @param runtime - number of the runtime, which belongs to this process */
   constructor(runtime: number, lane: number) {
+    this.runtime = runtime;
     this.native = new addon.NativeLane(runtime, lane, this.frame.numbers);
     const { nextJob, completeActivity, ...functions } = this.native.eachStep();
     this.takeJob = guard(nextJob);

@@ -52,13 +52,47 @@ export type StoreRequest =
       readonly start: ReceiverStartRequest | null;
     }
   | {
-      readonly kind: 'cancel' | 'terminate' | 'suspend' | 'resume' | 'delete' | 'status' | 'footprint' | 'takeovers';
+      readonly kind:
+        | 'cancel'
+        | 'terminate'
+        | 'suspend'
+        | 'resume'
+        | 'delete'
+        | 'status'
+        | 'streams'
+        | 'footprint'
+        | 'takeovers';
       readonly id: string;
     }
   | {
       readonly kind: 'waitForStatusChange' | 'waitForStateChange';
       readonly id: string;
       readonly afterVersion: number;
+    }
+  | {
+      readonly kind: 'readStream' | 'waitForEntry';
+      readonly id: string;
+      readonly stream: string;
+      /** The key of the page before; `null` for the first page. */
+      readonly key: number | null;
+      /** Index of the next entry. */
+      readonly from: number;
+      /** The most chunks of the page. */
+      readonly limit: number;
+    }
+  | {
+      readonly kind: 'append';
+      /** Number of the runtime in this process. */
+      readonly runtime: number;
+      /** Token of the attempt. */
+      readonly activity: number;
+      readonly stream: string;
+      /** Number of the entries, which are the value. */
+      readonly count: number;
+      /** True for the first append of the attempt to the stream. */
+      readonly begins: boolean;
+      readonly entriesMax: number | null;
+      readonly retainMs: number | null;
     }
   /** `name: null` asks for all values. */
   | { readonly kind: 'state'; readonly id: string; readonly name: string | null }
@@ -118,6 +152,9 @@ export type StoreRequest =
       readonly limit: number;
     }
   | { readonly kind: 'sweep' | 'stats' | 'storeId' | 'inspect' | 'close' };
+
+/** A request to append entries of an activity to a stream. */
+export type AppendRequest = Extract<StoreRequest, { readonly kind: 'append' }>;
 
 /** A reply to a request of a {@link NativeStore}. */
 export interface NativeReply {

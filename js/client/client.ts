@@ -1,5 +1,6 @@
 // The client: starts instances, reads their state and sends to them, from any process that opens the store.
 
+import type { AppendRequest } from '../binding/store.ts';
 import { consoleLogger } from '../logging/logger.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import type { CallableEntity } from '../orchestration/called-entity.ts';
@@ -31,16 +32,7 @@ import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
 import { MessageClient } from './message-client.ts';
 import { Requests } from './requests.ts';
-import {
-  readState,
-  readStateValue,
-  readStateVersion,
-  type StateChange,
-  type StateValue,
-  WATCH_STATE_OPTIONS,
-  type WatchStateOptions,
-  watchState,
-} from './state.ts';
+import { readStateVersion } from './state.ts';
 import { readTakeovers, type Takeover } from './takeovers.ts';
 import {
   DELETE_OPTIONS,
@@ -319,57 +311,6 @@ export class Client extends MessageClient {
   }
 
   /**
-   * Returns the values that an instance publishes with `ctx.state`: all of them by name, or the one of a name. The
-   * values are those of the last turn that is stored. No code of the instance is run.
-   *
-   * @returns `null` when there is no instance of that id, or it has no value of that name
-   * @throws PayloadError when a value cannot be read
-   *
-   * @example
-   * ```ts
-   * const progress = await client.getState<Progress>('order-1', 'progress');
-   * if (progress !== null) console.log(progress.value, progress.version);
-   * for (const [name, { value }] of (await client.getState('order-1')) ?? []) console.log(name, value);
-   * ```
-   */
-  async getState(id: string): Promise<ReadonlyMap<string, StateValue> | null>;
-  async getState<T = unknown>(id: string, name: string): Promise<StateValue<T> | null>;
-  async getState(id: string, name?: string): Promise<ReadonlyMap<string, StateValue> | StateValue | null> {
-    checkName(id, 'instance id');
-    if (name !== undefined) checkName(name, 'name of the value');
-    return this.#requests.query<ReadonlyMap<string, StateValue> | StateValue | null>('getState', id, () =>
-      name === undefined ? readState(this.#port, id) : readStateValue(this.#port, id, name),
-    );
-  }
-
-  /**
-   * Iterates over the changes of a value that an instance publishes with `ctx.state`, until the instance ends: the
-   * current value, if there is one, and each later one. When changes follow each other faster than they are read, only
-   * the latest is returned. A change in this process wakes the iteration at once.
-   *
-   * Leaving the loop stops the watch. So does `return()` of the iterator, also during a wait. The iteration throws
-   * `InstanceNotFoundError` when there is no instance of that id.
-   *
-   * @throws TypeError when an argument is wrong
-   *
-   * @example
-   * ```ts
-   * for await (const { value } of client.watchState<Progress>('order-1', 'progress', { signal: request.signal })) {
-   *   response.write(`data: ${JSON.stringify(value)}\n\n`);
-   * }
-   * ```
-   */
-  watchState<T = unknown>(
-    id: string,
-    name: string,
-    options?: WatchStateOptions,
-  ): AsyncIterableIterator<StateChange<T>, void> & AsyncDisposable {
-    checkName(id, 'instance id');
-    checkName(name, 'name of the value');
-    return watchState<T>(this.#port, id, name, checkOptions(options, WATCH_STATE_OPTIONS, 'client.watchState') ?? {});
-  }
-
-  /**
    * Requests the cancellation of an instance: its pending `yield` throws `CancelledError`, which the orchestration may
    * catch to clean up. Nothing happens when the instance has ended or its cancellation was requested before: cleanup is
    * not interrupted.
@@ -550,6 +491,11 @@ export class Client extends MessageClient {
   /** @internal */
   static inStoredForm(client: Client, value: unknown): unknown {
     return inStoredForm(value, client.#port.texts.types);
+  }
+
+  /** @internal */
+  static append(client: Client, request: AppendRequest, entries: string): Promise<string | null> {
+    return client.#port.request(request, entries);
   }
 
   /** @internal */

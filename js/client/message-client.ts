@@ -7,7 +7,7 @@ import type { SendArguments } from '../orchestration/send-options.ts';
 import type { UpdateDefinition } from '../orchestration/updates.ts';
 import type { StorePort } from '../store/providers.ts';
 import { checkName } from '../util/options.ts';
-import { HistoryClient } from './history-client.ts';
+import { PublicationClient } from './publication-client.ts';
 import { query as ask, type QueryOptions } from './querying.ts';
 import type { Requests } from './requests.ts';
 import { send } from './sending.ts';
@@ -21,13 +21,13 @@ import {
 import type { WaitOptions } from './watching.ts';
 
 /** The methods of a {@link Client} that send to instances. It has no constructor of its own: make a `Client`. */
-export abstract class MessageClient extends HistoryClient {
+export abstract class MessageClient extends PublicationClient {
   readonly #port: StorePort;
   readonly #requests: Requests;
 
   /** @internal */
   protected constructor(port: StorePort, requests: Requests) {
-    super(port);
+    super(port, requests);
     this.#port = port;
     this.#requests = requests;
   }

@@ -16,6 +16,7 @@ import { bool, func, type OptionTable } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import { Place } from '../values/codec-context.ts';
 import { keyIdOf, keyPrefix, type StoredTexts } from '../values/stored-text.ts';
+import { checkedEntry, joinEntries, splitEntries } from '../values/stream-entries.ts';
 import { EventPlaces } from './event-places.ts';
 import type { HistoryEventKind } from './history.ts';
 
@@ -73,7 +74,7 @@ export const RECODE_OPTIONS: OptionTable = {
 };
 
 /** The tables, in the order in which values move from one to the next. */
-const TABLES = ['messages', 'heartbeats', 'state', 'asks', 'instances', 'history'] as const;
+const TABLES = ['messages', 'heartbeats', 'state', 'asks', 'stream_chunks', 'instances', 'history'] as const;
 type Table = (typeof TABLES)[number];
 
 /** Most failures that are kept. */
@@ -182,13 +183,37 @@ class Recoding {
 
   private async *changesOf(table: Table, data: TextData): AsyncGenerator<Change> {
     const { row, text, other } = data;
-    if (text !== null) {
+    if (text !== null && table === 'stream_chunks') {
+      const anew = await this.entriesAnew(text, placeOf(table, data));
+      if (anew !== null) yield { row, isOther: false, before: text, ...anew };
+    } else if (text !== null) {
       const after = await this.anew(text, placeOf(table, data));
       if (after !== null) yield { row, isOther: false, before: text, after, values: 1 };
     }
     if (other === null) return;
     const anew = await this.otherAnew(table, data.instance, other);
     if (anew !== null) yield { row, isOther: true, before: other, ...anew };
+  }
+
+  /**
+   * Returns the entries of a chunk encoded anew, and the number of those that have changed; `null` when there is
+   * nothing to change. A dry run has only the beginning of the text, and counts its first entry for all.
+   */
+  private async entriesAnew(text: string, place: Place): Promise<Pick<Change, 'after' | 'values'> | null> {
+    const entries = splitEntries(text);
+    if (this.options.dryRun === true) {
+      const [first] = entries.filter((entry) => entry !== null);
+      if (first !== undefined) await this.anew(first, place);
+      return null;
+    }
+    let values = 0;
+    for (const [n, entry] of entries.entries()) {
+      const after = entry === null ? null : await this.anew(entry, place);
+      if (after === null) continue;
+      entries[n] = checkedEntry(after, place.place);
+      values += 1;
+    }
+    return values > 0 ? { after: joinEntries(entries), values } : null;
   }
 
   /**
@@ -272,6 +297,8 @@ function placeOf(table: Table, data: TextData): Place {
       return Place.ofState(instance, name ?? '');
     case 'asks':
       return Place.ofAsk(instance, name ?? '', kind === 'Error' ? 'error' : 'output');
+    case 'stream_chunks':
+      return Place.ofStream(instance, name ?? '');
     case 'instances':
       return Place.ofInstance(instance, 'status');
     case 'history': {

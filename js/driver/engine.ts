@@ -2,6 +2,7 @@
 // it.
 
 import type { TraceLevel } from '../logging/fields.ts';
+import type { StreamKeep } from '../values/stream-options.ts';
 import type { Command, Issued, Outcome } from './command.ts';
 import type { Delivery } from './delivery.ts';
 import type { Mailbox, WaitChanges } from './waits.ts';
@@ -80,6 +81,13 @@ export interface EnginePort {
   setState(name: string, text: string | null): void;
   /** Deletes a value of the state. Stored with the turn, unless this is a replay. */
   deleteState(name: string): void;
+  /**
+   * Adds an entry to a stream: codec text, or `null` for `undefined`. Stored with the turn, unless this is a replay.
+   * Returns false, and writes nothing, if the stream is closed.
+   */
+  writeStream(name: string, text: string | null, keep: StreamKeep): boolean;
+  /** Closes a stream for good. Stored with the turn, unless this is a replay. */
+  closeStream(name: string): void;
   random(): number;
   randomUuid(): string;
   /**

@@ -112,6 +112,8 @@ export class FiberScheduler
   /** The continuation that follows this execution, if there is one. */
   continuation: Continuation | null = null;
   channelsMade = 0;
+  /** Bytes of the entries that were written to streams since the last delivery. */
+  streamBytes = 0;
   /** The number of uncancellable blocks that have not ended. */
   blocks = 0;
   /** The number of fibers that have not ended. */
@@ -216,6 +218,7 @@ export class FiberScheduler
 
   /** Applies one delivery: futures settle and fibers become ready. */
   deliver(delivery: Delivery): void {
+    this.streamBytes = 0;
     this.commands = 0;
     this.now = delivery.timeMs;
     this.dispatch(delivery);

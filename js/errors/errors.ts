@@ -286,6 +286,17 @@ export class LimitError extends PerdureError {
   }
 }
 
+/** An entry was written to a stream that is closed. Nothing was stored. */
+export class StreamClosedError extends PerdureError {
+  /** Name of the stream. */
+  readonly stream: string;
+
+  constructor(message: string, fields: { stream: string } & PerdureErrorOptions) {
+    super(message, 'STREAM_CLOSED', fields);
+    this.stream = fields.stream;
+  }
+}
+
 /** The store failed or refused the call. The message holds no payload and no password. */
 export class ProviderError extends PerdureError {
   /** True if the same call may work later. */
@@ -394,6 +405,7 @@ export const ERROR_CLASSES = {
   NondeterminismError,
   SuspendedError,
   LimitError,
+  StreamClosedError,
   ProviderError,
   DatasourceError,
   SchemaVersionError,

@@ -51,6 +51,7 @@ import { checkName, checkOptions, named, type OptionTable } from '../util/option
 import { DRAINED } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 import { parseSync, type StandardSchema } from '../values/schema.ts';
+import type { StreamOptions } from '../values/stream-options.ts';
 import {
   checkBlock,
   checkBody,
@@ -87,6 +88,7 @@ import { detachedOptions, receiverStart, SEND_OPTIONS } from './receiver-start.t
 import type { SendArguments } from './send-options.ts';
 import { SentUpdateFuture, UPDATE, type UpdateRequest } from './sent-update.ts';
 import { STORE_ACTIVITY_OPTIONS, type StoreActivityFuture } from './store-activity.ts';
+import { ExecutionStream, type OrchestrationStream } from './streams.ts';
 import type { Token, TokenOptions } from './token-types.ts';
 import { TOKEN, TokenFuture, tokenInput, tokenInstance, tokenOrchestration } from './tokens.ts';
 import { updateHandler } from './update-handler.ts';
@@ -148,6 +150,11 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     const issued = this.#schedule(name, null, recordedInline(checked));
     const future = new InlineFuture<O>(scheduler, issued, name, fn);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
+  }
+
+  stream(name: string, options?: StreamOptions): OrchestrationStream {
+    this.#scheduler.assertRunning('stream');
+    return new ExecutionStream(this.#scheduler, this.#host, name, options);
   }
 
   readState(id: string, name?: string): Future<any> {

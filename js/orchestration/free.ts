@@ -5,58 +5,16 @@
  * is running, so that helpers need no `ctx` handed down. Outside of one they throw `DeterminismError`.
  */
 
-import { currentScheduler } from '../driver/current-scheduler.ts';
-import { DeterminismError } from '../errors/errors.ts';
-import type { OrchestrationContext } from './orchestration-context.ts';
+import { contextFor, free } from './free-function.ts';
 import type { PublishedState } from './published-state.ts';
 
 export { type Channel, CLOSED, type Closed } from '../driver/channel.ts';
 export { type ContextLocal, contextLocal } from '../driver/context-local.ts';
 export type { Deferred } from '../driver/deferred.ts';
 export type { FiberFuture, Future } from '../driver/future.ts';
+export { currentContext } from './free-function.ts';
 export type { PublishedState } from './published-state.ts';
-
-type AnyFunction = (...args: any[]) => unknown;
-
-/** The names of the methods. The other members are facts. */
-type MethodName = {
-  [Name in keyof OrchestrationContext]: OrchestrationContext[Name] extends AnyFunction ? Name : never;
-}[keyof OrchestrationContext];
-
-/**
- * Returns the context of the orchestration whose code is running, for facts such as `instanceId` and `isReplaying`.
- *
- * @throws DeterminismError when no orchestration is running
- *
- * @example
- * ```ts
- * const key = `${currentContext().instanceId}/invoice`;
- * ```
- */
-export function currentContext(): OrchestrationContext {
-  return contextFor('currentContext');
-}
-
-function contextFor(name: string): OrchestrationContext {
-  const context = currentScheduler()?.context as OrchestrationContext | null | undefined;
-  if (context) return context;
-  throw new DeterminismError(
-    `${name}() was called while no orchestration was running: ` +
-      "the functions of 'perdure/orchestration' work only in the function* " +
-      'of an orchestration and in what it calls, not in an activity, a promise callback or a timer',
-    { called: name, instead: `call ${name}() directly in the function* of an orchestration` },
-  );
-}
-
-/** Returns a method as a function of the same type. */
-function free<Name extends MethodName>(name: Name): OrchestrationContext[Name] {
-  const found: AnyFunction = (...args) => {
-    const context = contextFor(name);
-    return (context[name] as AnyFunction).apply(context, args);
-  };
-  Object.defineProperty(found, 'name', { value: name });
-  return found as OrchestrationContext[Name];
-}
+export type { OrchestrationStream } from './streams.ts';
 
 /**
  * Runs an activity by name. Same as {@link OrchestrationContext.scheduleActivity}.
@@ -443,6 +401,16 @@ export const state: PublishedState = {
  * ```
  */
 export const readState = free('readState');
+
+/**
+ * Returns a stream of the instance, to write to. Synchronous. Same as {@link OrchestrationContext.stream}.
+ *
+ * @example
+ * ```ts
+ * stream('log').write({ step: 'charged' });
+ * ```
+ */
+export const stream = free('stream');
 
 /**
  * Handles the updates of a name. Synchronous. Same as {@link OrchestrationContext.onUpdate}.

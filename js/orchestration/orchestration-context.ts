@@ -18,11 +18,13 @@ import type { Deferred } from '../driver/deferred.ts';
 import type { FiberFuture, Future } from '../driver/future.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import type { Duration, IsoTime } from '../util/duration.ts';
+import type { StreamOptions } from '../values/stream-options.ts';
 import type { ChildOptions, DetachedOptions, InputArguments, TypedDetachedOptions } from './call-options.ts';
 import type { InputOf, OrchestrationDefinition, OutputOf } from './definition.ts';
 import type { OrchestrationMessages } from './message-methods.ts';
 import type { OrchestrationPatterns } from './patterns.ts';
 import type { PublishedState } from './published-state.ts';
+import type { OrchestrationStream } from './streams.ts';
 
 /** Options of {@link OrchestrationContext.continueAsNew}. */
 export interface ContinueAsNewOptions {
@@ -504,6 +506,23 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * `limits.payloadBytes`: with more, the future fails with `PayloadError`.
    */
   readState(id: string): Future<ReadonlyMap<string, unknown>>;
+
+  /**
+   * Returns a stream of the instance: numbered entries that any client reads from any index on, live. What the
+   * orchestration writes is stored with its turn, exactly once. Activities write to the same streams by their own
+   * context. Streams go on over `continueAsNew`, and stay until the instance is deleted. Synchronous.
+   *
+   * @param name - 1 to 256 characters
+   * @param options - the entries that stay; all of them by default
+   * @throws TypeError when an argument is wrong
+   *
+   * @example
+   * ```ts
+   * ctx.stream('log').write({ step: 'charged' });   // client.readStream(ctx.instanceId, 'log')
+   * ctx.stream('log').close();
+   * ```
+   */
+  stream(name: string, options?: StreamOptions): OrchestrationStream;
 
   /** Logs a line at level debug, with the instance beside it. Synchronous; silent while replaying. */
   traceDebug(message: string, fields?: TraceFields): void;

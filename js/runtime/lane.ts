@@ -16,6 +16,7 @@ import type { ActivityFunction } from '../activity/activity.ts';
 import { ActivityContext, type ActivityHost } from '../activity/activity-context.ts';
 import type { ActivityJob } from '../activity/activity-job.ts';
 import { type ActivitySink, type AttemptFailure, failActivity, runActivity } from '../activity/attempt.ts';
+import type { Appended, StreamAppend } from '../activity/attempt-streams.ts';
 import { runTraced } from '../activity/traced-attempt.ts';
 import type { InstanceDescription } from '../binding/answers.ts';
 import { NativeEngine } from '../binding/engine.ts';
@@ -31,6 +32,7 @@ import {
   TURN,
 } from '../binding/jobs.ts';
 import type { NativeLane } from '../binding/lane.ts';
+import { Client } from '../client/client.ts';
 import { NotRegisteredError, RuntimeStateError } from '../errors/errors.ts';
 import type { RunnableOrchestration } from '../orchestration/definition.ts';
 import type { OrchestrationHost } from '../orchestration/orchestration-host.ts';
@@ -146,6 +148,13 @@ export class Lane implements ActivitySink {
 
   heartbeat(activity: number, details: string): void {
     if (!this.isClosed) this.native.heartbeat(activity, details);
+  }
+
+  async append(activity: number, { stream, entries, count, begins, keep }: StreamAppend): Promise<Appended> {
+    if (this.isClosed) return 'refused';
+    const { runtime } = this.native;
+    const request = { kind: 'append', runtime, activity, stream, count, begins, ...keep } as const;
+    return (await Client.append(this.host.client, request, entries)) as Appended;
   }
 
   completeActivity(activity: number, output: string | null): void {

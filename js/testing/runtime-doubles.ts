@@ -22,7 +22,7 @@ export interface Wait {
 }
 
 /** The kinds of requests that wait for an instance. */
-const WAITS = ['waitForEnd', 'waitForStatusChange', 'waitForStateChange', 'ask'] as const;
+const WAITS = ['waitForEnd', 'waitForStatusChange', 'waitForStateChange', 'waitForEntry', 'ask'] as const;
 
 type WaitRequest = Extract<StoreRequest, { readonly kind: (typeof WAITS)[number] }>;
 

@@ -18,10 +18,10 @@ export interface CodecContext {
   readonly execution: number | null;
   /**
    * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'` (a value of
-   * `ctx.state`), `'cancellation'`, `'termination'` and `'suspension'` (the reasons given), `'event:<name>'`,
-   * `'queue:<name>'`, `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an update). For the activity that event
-   * `<n>` of the execution has scheduled: `'activity:<n>:input'`, `'activity:<n>:output'`, `'activity:<n>:error'` and
-   * `'activity:<n>:heartbeat'`.
+   * `ctx.state`), `'stream:<name>'` (an entry of a stream), `'cancellation'`, `'termination'` and `'suspension'` (the
+   * reasons given), `'event:<name>'`, `'queue:<name>'`, `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an
+   * update). For the activity that event `<n>` of the execution has scheduled: `'activity:<n>:input'`,
+   * `'activity:<n>:output'`, `'activity:<n>:error'` and `'activity:<n>:heartbeat'`.
    */
   readonly place: string;
   /**
@@ -40,6 +40,11 @@ export interface DecodeContext extends CodecContext {
 /** Returns the user's name for a value of the state, for errors. */
 export function statePath(name: string): string {
   return `state '${name}'`;
+}
+
+/** Returns the user's name for an entry of a stream, for errors. */
+export function streamPath(name: string): string {
+  return `entry of stream '${name}'`;
 }
 
 const IS_ERROR = /^(activity:\d+:|ask:.*:)?error$/s;
@@ -78,6 +83,11 @@ export class Place implements DecodeContext {
   /** Returns the place of a value of the state. */
   static ofState(instance: string, name: string): Place {
     return new Place(instance, null, `state:${name}`);
+  }
+
+  /** Returns the place of the entries of a stream. */
+  static ofStream(instance: string, name: string): Place {
+    return new Place(instance, null, `stream:${name}`);
   }
 
   /** Returns the place of the answer to an ask. */

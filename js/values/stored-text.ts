@@ -31,7 +31,8 @@ export interface Codec {
   readonly required?: boolean;
   /**
    * Returns the text to store, which may differ each time. It must answer synchronously ({@link AsyncCodec} need not),
-   * with a string without NUL and lone surrogates, such as Base64; or with such a string and the id of the key.
+   * with a string without NUL and lone surrogates, such as Base64; or with such a string and the id of the key. The
+   * text of an entry of a stream must not have a line feed, either.
    */
   encode(text: string, context: CodecContext): string | EncodedText;
   /**

@@ -236,6 +236,13 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
     'Client.logs': { ...of('logs', ended, {}), options: 1 },
     'Client.getState': of('getState', ended, 'progress'),
     'Client.watchState': { ...of('watchState', ended, 'progress', {}), options: 2 },
+    eventStream: {
+      args: () => [client.readStream(ended, 's'), new Headers(), {}],
+      options: 2,
+      call: (a, b, c) => void perdure.eventStream(a as never, b as never, c as never),
+    },
+    'Client.readStream': { ...of('readStream', ended, 's', {}), options: 2 },
+    'Client.listStreams': of('listStreams', ended),
     'Client.describeStore': of('describeStore'),
     'Client.workers': of('workers'),
     'Client.checkStore': { ...of('checkStore', {}), options: 0 },

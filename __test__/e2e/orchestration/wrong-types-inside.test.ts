@@ -75,6 +75,7 @@ const METHODS: Record<string, Inside> = {
   uncancellable: { args: () => [block] },
   continueAsNew: { args: () => [1, {}], options: 1 },
   readState: { args: () => ['nobody', 'progress'] },
+  stream: { args: () => ['s', {}], options: 1 },
   setCustomStatus: { args: () => [1] },
   resetCustomStatus: { args: () => [] },
   getCustomStatus: { args: () => [] },

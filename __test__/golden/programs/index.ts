@@ -24,6 +24,7 @@ import { messages } from './messages.ts';
 import { childRetries, children, full, others, startedReceivers, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
+import { streams } from './streams.ts';
 import { late, timers } from './timers.ts';
 import { token, tokens } from './tokens.ts';
 import { unbegun, waiting } from './unended.ts';
@@ -76,4 +77,5 @@ export const PROGRAMS: readonly Program[] = [
   namedLock,
   token,
   tokens,
+  streams,
 ];
