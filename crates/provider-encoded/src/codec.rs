@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use perdure_provider::{ProviderError, ProviderErrorKind};
 
 use crate::place::PlacedText;
+use crate::slot::Value;
 use crate::time::{sleep, timeout};
-use crate::values::Value;
 
 /// The first character of each text that a codec made. No other stored text begins with it.
 pub const ENCODED: char = '#';

@@ -11,7 +11,8 @@ use perdure_provider::{
 
 use crate::codec::{self, TextCodec};
 use crate::names::{Memory, Names, NeededIds};
-use crate::values::{self, Owner, Values};
+use crate::slot::Values;
+use crate::values::{self, Owner};
 
 pub(crate) struct Inner {
     pub(crate) codec: Arc<dyn TextCodec>,

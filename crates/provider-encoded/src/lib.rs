@@ -15,6 +15,7 @@ mod inner;
 mod names;
 mod place;
 mod provider;
+mod slot;
 mod time;
 mod values;
 

@@ -23,7 +23,8 @@ use tokio_util::task::TaskTracker;
 use crate::codec::{self, TextCodec};
 use crate::inner::Inner;
 use crate::names::Memory;
-use crate::values::{self, Values};
+use crate::slot::Values;
+use crate::values;
 
 /// A store whose values go through a codec (C1 to C5).
 pub struct Encoded {
