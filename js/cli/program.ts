@@ -27,6 +27,7 @@ import { show } from './commands/show.ts';
 import { start } from './commands/start.ts';
 import { state } from './commands/state.ts';
 import { stats } from './commands/stats.ts';
+import { stream } from './commands/stream.ts';
 import { timeline } from './commands/timeline.ts';
 import { tokens } from './commands/tokens.ts';
 import { tree } from './commands/tree.ts';
@@ -87,6 +88,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     timeline,
     logs,
     state,
+    stream,
     watch,
     start,
     messages,
