@@ -410,6 +410,7 @@ describe.each(STORES)('on $name', (kind) => {
       runtime.registerOrchestration('pays', function* (ctx, input) {
         ctx.setCustomStatus({ card: input.card });
         ctx.state.set('paid with', { card: input.card });
+        ctx.stream('payments').write({ card: input.card });
         yield ctx.waitForEvent('go');
         yield ctx.scheduleActivity('charge', { card: input.card });
       });
@@ -429,19 +430,23 @@ describe.each(STORES)('on $name', (kind) => {
       'instances',
       `instance?id=${id}`,
       `state?id=${id}`,
+      `streams?id=${id}`,
+      `stream?id=${id}&name=payments`,
       `history?id=${id}`,
       `value?id=${id}&event=1`,
       `value?id=${id}&of=error`,
       `value?id=${id}&of=customStatus`,
       `value?id=${id}&of=state&name=paid+with`,
+      `value?id=${id}&of=stream&name=payments&index=0`,
     ];
     for (const path of paths) expect(JSON.stringify(await there.get(path)), path).not.toContain('visa-4111');
     for await (const { data } of there.events(`live?id=${id}`)) expect(JSON.stringify(data)).not.toContain('visa-4111');
     expect(new Set(places.filter(({ instanceId }) => instanceId === id).map(({ kind }) => kind))).toEqual(
-      new Set(['customStatus', 'error', 'input', 'message', 'state']),
+      new Set(['customStatus', 'error', 'input', 'message', 'state', 'stream']),
     );
     expect(places).toContainEqual({ instanceId: id, kind: 'input', eventId: 3, name: 'charge' });
     expect(places).toContainEqual({ instanceId: id, orchestration: 'pays', kind: 'state', name: 'paid with' });
+    expect(places).toContainEqual({ instanceId: id, orchestration: 'pays', kind: 'stream', name: 'payments' });
     // A hook that throws shows nothing.
     const { lines, logger } = kept();
     const broken = asker({

@@ -27,6 +27,8 @@ const PATHS = [
   'instance',
   'waits',
   'state',
+  'streams',
+  'stream',
   'takeovers',
   'history',
   'value',
@@ -61,6 +63,7 @@ const PARAMS = [
   'from',
   'limit',
   'event',
+  'index',
   'of',
   'status',
   'name',
@@ -114,6 +117,7 @@ const text = fc.oneof(
     'error',
     'customStatus',
     'state',
+    'stream',
   ),
 );
 const raw = fc.oneof(

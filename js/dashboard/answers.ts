@@ -6,6 +6,7 @@ import type { HistoryEventKind } from '../client/history.ts';
 import type { AwaitedMessage, FiberWait, OpenActivity, WorkerName } from '../client/instance-description.ts';
 import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
+import type { StreamInfo } from '../client/streams.ts';
 import type { DashboardAction } from './options.ts';
 
 /** The body of every refusal. */
@@ -208,6 +209,35 @@ export interface PublishedValue {
   readonly version: number;
   /** The beginning of the value: the texts of one answer have a limited length in all. Absent if it was redacted. */
   readonly value?: ValueText;
+}
+
+/** `GET api/v1/streams`, and an event `streams` of `GET api/v1/live?id=`: the streams of an instance, by name. */
+export interface StreamsAnswer {
+  readonly items: readonly StreamInfo[];
+  /** Number of further streams, which are not listed. */
+  readonly others: number;
+}
+
+/** `GET api/v1/stream`: the last entries of a stream, or those of them from an index on. */
+export interface EntriesAnswer {
+  readonly items: readonly EntryRow[];
+  /** Index of the first of the last entries, whether those are answered or not. */
+  readonly first: number;
+  /** Index to go on from. */
+  readonly next: number;
+}
+
+/** An entry of a stream, or a marker before its index. */
+export interface EntryRow {
+  readonly index: number;
+  readonly atMs: number;
+  /** The activity that wrote it, and its attempt. Absent: the orchestration did. */
+  readonly activity?: string;
+  readonly attempt?: number;
+  /** The beginning of the value. Absent if it was redacted, and for a marker. */
+  readonly value?: ValueText;
+  /** For a marker: the activity begins anew, and its entries from this index on are to be dropped. */
+  readonly resetFrom?: number;
 }
 
 /** A takeover, as far as it is drawn. */

@@ -108,7 +108,10 @@ export class LiveStreams {
     });
   }
 
-  /** Sends each observed state of the instance, its waits and values, and the new events of one of its executions. */
+  /**
+   * Sends each observed state of the instance, its waits, values and streams, and the new events of one of its
+   * executions.
+   */
   async #instance(
     { id, from, ...part }: ReturnType<Query['part']>,
     stream: EventStream,
@@ -120,6 +123,7 @@ export class LiveStreams {
     let died = '';
     let execution = part.executionId;
     const sendState = this.#stateSender(id, stream);
+    const sendStreams = this.#streamsSender(id, stream);
     while (!signal.aborted) {
       const { client, presenter } = this.#context;
       const description = await descriptionOf(client, id);
@@ -137,6 +141,7 @@ export class LiveStreams {
       const text = JSON.stringify(waits);
       if (text !== sent) stream.send('waits', waits);
       await sendState(description.status);
+      await sendStreams(description.status);
       sent = text;
       seen = mark;
       if (isNew) {
@@ -175,6 +180,18 @@ export class LiveStreams {
       const mark = [instance.createdAt.getTime(), await Client.stateVersion(client, id)].join();
       if (mark === sent) return;
       stream.send('state', presenter.state(found(id, await client.getState(id)), instance));
+      sent = mark;
+    };
+  }
+
+  /** Returns a function that sends the list of an instance's streams, if it has changed since its last call. */
+  #streamsSender(id: string, stream: EventStream): (instance: InstanceStatus) => Promise<void> {
+    const { client, presenter } = this.#context;
+    let sent = '';
+    return async ({ createdAt }) => {
+      const streams = presenter.streams(found(id, await client.listStreams(id)));
+      const mark = `${createdAt.getTime()} ${JSON.stringify(streams)}`;
+      if (mark !== sent) stream.send('streams', streams);
       sent = mark;
     };
   }

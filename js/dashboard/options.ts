@@ -34,7 +34,7 @@ export interface ValuePlace {
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
    * reason of a cancellation, termination or suspension; `heartbeat` is the details of the last heartbeat of an open
    * activity; `logMessage` and `logFields` are the message and the fields of a line that an orchestration logged;
-   * `state` is a value that an orchestration published with `ctx.state`.
+   * `state` is a value that an orchestration published with `ctx.state`; `stream` is an entry of a stream.
    */
   readonly kind:
     | 'input'
@@ -46,12 +46,13 @@ export interface ValuePlace {
     | 'heartbeat'
     | 'logMessage'
     | 'logFields'
-    | 'state';
+    | 'state'
+    | 'stream';
   /** For an event of the history: its number. For an open activity: the number of the event that scheduled it. */
   readonly eventId?: number;
   /**
    * For an event of the history: the name of its orchestration, activity, event or queue. For an open activity or a
-   * published value: its name.
+   * published value: its name. For an entry: the name of its stream.
    */
   readonly name?: string;
 }
@@ -90,8 +91,8 @@ export interface DashboardOptions {
   authorize?: (request: Request, action: DashboardAction, instanceId: string | undefined) => boolean | Promise<boolean>;
   /**
    * Returns the value to show instead of `value`, before it leaves the server: an input, output, custom status,
-   * published value, message, reason, heartbeat, logged line or error (an `Error`, or its data in a history). Ids,
-   * names, versions and tags are shown as they are. If it throws, nothing of the value is shown.
+   * published value, entry of a stream, message, reason, heartbeat, logged line or error (an `Error`, or its data in a
+   * history). Ids, names, versions and tags are shown as they are. If it throws, nothing of the value is shown.
    *
    * @example
    * ```ts

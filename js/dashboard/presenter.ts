@@ -6,17 +6,20 @@ import type { InstanceDescription, OpenActivity } from '../client/instance-descr
 import type { InstanceStatus } from '../client/instance-status.ts';
 import type { LogLine } from '../client/logs.ts';
 import type { StateValue } from '../client/state.ts';
+import type { StreamEntry, StreamInfo, StreamReset } from '../client/streams.ts';
 import type { Takeover } from '../client/takeovers.ts';
 import type { Logger } from '../logging/logger.ts';
 import { property } from '../util/show.ts';
 import type {
   ActivityWait,
+  EntryRow,
   EventRow,
   InstanceAnswer,
   InstanceRow,
   LogRow,
   ReportAnswer,
   StateAnswer,
+  StreamsAnswer,
   TakeoversAnswer,
   ValueText,
   WaitsAnswer,
@@ -35,11 +38,16 @@ export const SHOWN_MAX = {
   published: 2_000,
   /** In all published values of an instance together. */
   state: 100_000,
+  /** In an entry of a stream, of which many are sent together. */
+  entry: 2_000,
   /** On the page of its instance. */
   page: 20_000,
   /** On request of the whole value. */
   whole: 16 * 1024 * 1024,
 } as const;
+
+/** Most streams of an instance that are listed, because the list is sent again after each change. */
+const STREAMS_MAX = 500;
 
 export class Presenter {
   readonly #redact: DashboardOptions['redact'];
@@ -135,9 +143,30 @@ export class Presenter {
 
   /** Returns a published value as text; `undefined` when the redaction removed it. */
   published(value: unknown, name: string, instance: InstanceStatus, max: number): ValueText | undefined {
-    // `undefined` can be published.
-    if (value === undefined) return { text: 'undefined', isWhole: true };
-    return this.value(value, { instanceId: instance.id, orchestration: instance.name, kind: 'state', name }, max);
+    return this.#named(value, { instanceId: instance.id, orchestration: instance.name, kind: 'state', name }, max);
+  }
+
+  streams(streams: readonly StreamInfo[]): StreamsAnswer {
+    const items = streams.slice(0, STREAMS_MAX);
+    return { items, others: streams.length - items.length };
+  }
+
+  entry(entry: StreamEntry | StreamReset, stream: string, instance: InstanceStatus): EntryRow {
+    const { index, time, activity, attempt } = entry;
+    const value = entry.reset ? undefined : this.entryValue(entry, stream, instance, SHOWN_MAX.entry);
+    return {
+      index,
+      atMs: time.getTime(),
+      ...(activity === undefined ? {} : { activity }),
+      ...(attempt === undefined ? {} : { attempt }),
+      ...(value === undefined ? {} : { value }),
+      ...(entry.reset ? { resetFrom: entry.from } : {}),
+    };
+  }
+
+  /** Returns the value of an entry as text; `undefined` when the redaction removed it. */
+  entryValue({ value }: StreamEntry, name: string, instance: InstanceStatus, max: number): ValueText | undefined {
+    return this.#named(value, { instanceId: instance.id, orchestration: instance.name, kind: 'stream', name }, max);
   }
 
   takeovers(takeovers: readonly Takeover[]): TakeoversAnswer {
@@ -193,6 +222,11 @@ export class Presenter {
       message: typeof text === 'string' ? text.toWellFormed() : valueText(text, SHOWN_MAX.page).text,
       ...(values === undefined ? {} : { fields: values }),
     };
+  }
+
+  /** Returns a value that an orchestration named, which may be `undefined`. */
+  #named(value: unknown, place: ValuePlace, max: number): ValueText | undefined {
+    return value === undefined ? { text: 'undefined', isWhole: true } : this.value(value, place, max);
   }
 
   #redacted(value: unknown, place: ValuePlace): unknown {

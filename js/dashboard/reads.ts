@@ -24,6 +24,7 @@ import type { Query } from './query.ts';
 import { badRequest } from './refusal.ts';
 import { checkExecution, descriptionOf, found, type RouteContext, statusOf } from './route-context.ts';
 import { formOf, startableOf } from './starting.ts';
+import { entries, entryText, streams } from './streams.ts';
 import { tree } from './tree.ts';
 
 type Read = (context: RouteContext, query: Query) => Promise<unknown>;
@@ -34,6 +35,8 @@ export const READS: Readonly<Record<string, Read>> = {
   instance,
   waits,
   state,
+  streams,
+  stream: entries,
   takeovers,
   preview: countOf,
   orchestrations,
@@ -144,19 +147,23 @@ export function shownPage(
   return { executionId, events: events.map((event) => presenter.event(event, id)), next };
 }
 
-/** Returns a value, whole or up to `most` characters: that of an event, or a current one of an instance. */
+/**
+ * Returns a value, whole or up to `most` characters: that of an event or of an entry of a stream, or a current one of
+ * an instance.
+ */
 async function value(context: RouteContext, query: Query): Promise<ValueText> {
-  const id = query.only('id', 'execution', 'event', 'of', 'name', 'most').id();
+  const id = query.only('id', 'execution', 'event', 'of', 'name', 'index', 'most').id();
   const most = query.number('most', 1, SHOWN_MAX.whole) ?? SHOWN_MAX.whole;
   const executionId = query.number('execution', 1);
   const eventId = query.number('event', 1);
   const of = query.text('of');
   if (eventId !== undefined && of === undefined) return eventValue(context, { id, executionId, eventId }, most);
   if (eventId === undefined && of === 'state') return publishedValue(context, id, query.name(), most);
+  if (eventId === undefined && of === 'stream') return entryText(context, id, query, most);
   if (eventId !== undefined || (of !== 'output' && of !== 'error' && of !== 'customStatus')) {
     throw badRequest(
       'the parameter event must be the number of an event, ' +
-        'or the parameter of must be output, error, customStatus or state',
+        'or the parameter of must be output, error, customStatus, state or stream',
     );
   }
   const { client, presenter } = context;

@@ -8,6 +8,7 @@ import type {
   HistoryAnswer,
   InstanceAnswer,
   StateAnswer,
+  StreamsAnswer,
   TakeoversAnswer,
   WaitsAnswer,
 } from '../answers.ts';
@@ -24,6 +25,8 @@ export interface WatchedInstance {
   readonly waits: WaitsAnswer | undefined;
   /** The values that the instance publishes. */
   readonly state: StateAnswer['items'];
+  /** The streams of the instance. */
+  readonly streams: StreamsAnswer;
   /** The deaths of workers, over all executions. */
   readonly takeovers: TakeoversAnswer['items'];
   /** Number of the shown execution. */
@@ -53,6 +56,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   const [instance, setInstance] = useState<InstanceAnswer>();
   const [waits, setWaits] = useState<WaitsAnswer>();
   const [state, setState] = useState<StateAnswer['items']>([]);
+  const [streams, setStreams] = useState<StreamsAnswer>({ items: [], others: 0 });
   const [takeovers, setTakeovers] = useState<TakeoversAnswer['items']>([]);
   const [version, setVersion] = useState(0);
   const [changes, setChanges] = useState(0);
@@ -86,6 +90,7 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
         },
         waits: setWaits,
         state: ({ items }: StateAnswer) => setState(items),
+        streams: setStreams,
         takeovers: ({ items }: TakeoversAnswer) => setTakeovers(items),
         failed: ({ error }: ErrorAnswer) => {
           setError(new RequestError(0, error.code, error.message));
@@ -104,6 +109,6 @@ export function useHistory(id: string, execution: number | undefined): WatchedIn
   const more = useCallback(() => setMost((most) => most + EVENTS_STEP), []);
   const { events, bars, execution: shown } = loaded.current;
   const grown = { events, bars, version, changes };
-  const is = { instance, waits, state, takeovers, execution: shown, isLive, error };
+  const is = { instance, waits, state, streams, takeovers, execution: shown, isLive, error };
   return { ...is, ...grown, more: isFull ? more : undefined };
 }

@@ -17,6 +17,7 @@ import { linkTo, queryOf } from './route.ts';
 import { State } from './state.tsx';
 import { hasEnded, Status } from './status.tsx';
 import { EventValue } from './step-details.tsx';
+import { Streams } from './streams.tsx';
 import { Timeline } from './timeline.tsx';
 import { Tree } from './tree.tsx';
 import { Value } from './value.tsx';
@@ -30,7 +31,7 @@ export function Instance({ id, execution }: { id: string; execution: number | un
 }
 
 function Watching({ id, asked, again }: { id: string; asked: number | undefined; again(): void }): JSX.Element {
-  const { instance, waits, state, takeovers, execution, events, bars, version, changes, isLive, error, more } =
+  const { instance, waits, state, streams, takeovers, execution, events, bars, version, changes, isLive, error, more } =
     useHistory(id, asked);
   const [selected, setSelected] = useState<number>();
   const [action, setAction] = useState<AskedAction>();
@@ -62,6 +63,7 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
       )}
       <Values instance={instance} first={events[0]} execution={execution ?? 1} />
       <State id={id} values={state} />
+      <Streams key={instance.createdAtMs} id={id} streams={streams} isEnded={hasEnded(instance.status)} />
       <section class="panel" aria-labelledby="timeline">
         <Executions instance={instance} shown={execution} />
         <Timeline

@@ -205,7 +205,11 @@ function Line({ line, isOfAll }: { line: LogRow; isOfAll: boolean }): JSX.Elemen
  *
  * @returns the listener for the list's scroll events
  */
-function useFollowing(box: RefObject<HTMLDivElement | null>, lines: readonly LogRow[], limit: number): () => void {
+export function useFollowing(
+  box: RefObject<HTMLDivElement | null>,
+  lines: readonly unknown[],
+  limit: number,
+): () => void {
   const isAtEnd = useRef(true);
   const before = useRef({ limit, height: 0 });
   useLayoutEffect(() => {
