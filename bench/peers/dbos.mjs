@@ -64,6 +64,18 @@ export const dbos = {
         return { warm: await oneByOne('warm', wakes, 0), idle: await oneByOne('idle', idleWakes, idleMs) };
       }),
 
+    streams: ({ place, singles, pauseMs, entries, token }) =>
+      withDbos(place, async ({ DBOS, run, begin }) => {
+        await run('writes', 'warm', { entries, token }, entries);
+        const began = performance.now();
+        await run('writes', 'run', { entries, token }, entries);
+        const perSecond = (entries * 1_000) / (performance.now() - began);
+        await begin('singles', 'singles', { singles, pauseMs });
+        const times = [];
+        for await (const at of DBOS.readStream('singles', 'tokens')) times.push(performance.now() - at);
+        return { perSecond, times };
+      }),
+
     'fan-out': ({ place, branches, repeat }) =>
       repeated(place, repeat, (run, prefix) => run('fanOut', prefix, branches, (branches * (branches + 1)) / 2)),
 
@@ -136,6 +148,30 @@ async function withDbos(place, work) {
         return values.reduce((sum, value) => sum + value, 0);
       },
       { name: 'fanOut' },
+    ),
+    writes: DBOS.registerWorkflow(
+      ({ entries, token }) =>
+        DBOS.runStep(
+          async () => {
+            for (let n = 0; n < entries; n += 1) await DBOS.writeStream('tokens', token);
+            return entries;
+          },
+          { name: 'write' },
+        ),
+      { name: 'writes' },
+    ),
+    singles: DBOS.registerWorkflow(
+      ({ singles, pauseMs }) =>
+        DBOS.runStep(
+          async () => {
+            for (let n = 0; n < singles; n += 1) {
+              await sleep(pauseMs);
+              await DBOS.writeStream('tokens', performance.now());
+            }
+          },
+          { name: 'singles' },
+        ),
+      { name: 'singles' },
     ),
     done: DBOS.registerWorkflow(async (value) => value, { name: 'done' }),
     wait: DBOS.registerWorkflow((timeoutSeconds) => DBOS.recv('go', { timeoutSeconds }), { name: 'wait' }),

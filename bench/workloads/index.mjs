@@ -20,6 +20,7 @@ import { locks } from './locks.mjs';
 import { replay } from './replay.mjs';
 import { scale } from './scale.mjs';
 import { start } from './start.mjs';
+import { streams } from './streams.mjs';
 import { threads } from './threads.mjs';
 import { transactions } from './transactions.mjs';
 import { waits } from './waits.mjs';
@@ -34,6 +35,7 @@ export const workloads = [
   ask,
   entities,
   locks,
+  streams,
   fanOut,
   replay,
   flatness,
