@@ -25,7 +25,9 @@ pub(crate) fn give_up_lane(instances: &Arc<Instances>, lane: LaneId) {
     let suspect = suspect(instances, lane);
     instances.drop_starts_of(lane);
     let pinned = |instance: &&Arc<Instance>| instance.lane() == Some(lane);
-    let lost: Vec<Arc<Instance>> = instances.table.lock().all().filter(pinned).cloned().collect();
+    let mut lost: Vec<Arc<Instance>> = instances.table.lock().all().filter(pinned).cloned().collect();
+    // The order is not that of the keys, which stores give out as they like.
+    lost.sort_unstable_by_key(|instance| instance.token);
     for instance in lost {
         if suspect.as_ref().is_some_and(|suspect| suspect.token == instance.token) {
             continue;
