@@ -1,6 +1,5 @@
 //! Streams as clients read them (P23): a page at a time, and a wait for the next entry.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use perdure_provider::{
@@ -47,11 +46,11 @@ impl Watched for Streams {
     type Value = StreamState;
     type Awaiting = AwaitingEntry;
 
-    fn read(
+    async fn read(
         provider: Arc<dyn Provider>,
         keys: Vec<StreamName>,
-    ) -> impl Future<Output = Result<Vec<Option<StreamState>>, ProviderError>> + Send {
-        async move { provider.streams(keys).await }
+    ) -> Result<Vec<Option<StreamState>>, ProviderError> {
+        provider.streams(keys).await
     }
 
     fn is_over(AwaitingEntry { index, key }: AwaitingEntry, state: Option<&StreamState>) -> bool {
