@@ -3,6 +3,7 @@
 
 mod replay;
 mod rows;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,6 +18,7 @@ use perdure_provider::{
 pub(crate) use replay::OnEngine;
 use replay::{Replayed, replay};
 pub(crate) use rows::{leftovers, rows};
+use streams::{Entries, StoredStream};
 
 use crate::cleanup;
 use crate::code::{instance_of, is_refused, program_of};
@@ -34,6 +36,7 @@ pub(crate) struct Record {
     pub(crate) histories: Vec<Vec<EventRecord>>,
     pub(crate) waiting: usize,
     pub(crate) state: StoredState,
+    pub(crate) streams: Vec<StoredStream>,
 }
 
 impl Record {
@@ -44,6 +47,7 @@ impl Record {
             histories,
             waiting,
             state: StoredState { version, values, .. },
+            streams,
         } = self;
         let status = InstanceStatus {
             key: InstanceKey(0),
@@ -57,6 +61,7 @@ impl Record {
         for (execution, history) in (1..).zip(histories) {
             lines.extend(history.iter().map(|event| format!("{id} {execution} {event:?}")));
         }
+        lines.extend(streams::lines(id, streams));
         lines
     }
 }
@@ -97,6 +102,7 @@ pub(crate) async fn read(provider: &dyn Provider, witness: &Witness) -> Vec<Reco
         let state = provider.state(request).await.expect("the store answers");
         records.push(Record {
             state: state.expect("its status was there"),
+            streams: streams::read(provider, &id).await,
             status,
             histories,
             waiting: waiting.messages.len(),
@@ -165,6 +171,7 @@ pub(crate) fn check(plan: &Plan, requests: &Requests, witness: &Witness, records
         checker.messages(record);
         checker.status(record);
         checker.replay(record);
+        checker.streams(record);
         checker.cancellation(record);
     }
 }
@@ -447,13 +454,30 @@ impl Checker<'_> {
     /// the scoped rules.
     fn replay(&self, record: &Record) {
         let InstanceStatus { id, status, name, .. } = &record.status;
+        // What no execution shows cannot be judged.
+        let mut written = record
+            .histories
+            .iter()
+            .all(|history| has_begun(history))
+            .then(Entries::new);
         for (execution, history) in (1..).zip(&record.histories) {
             if history.len() == 1 {
                 continue;
             }
             match replay(&self.plan.programs.all, id, ExecutionId(execution), history) {
-                Err(mismatch) => self.wrong(format!("S13: {id} {execution} cannot be replayed: {mismatch}")),
-                Ok(Replayed { waits, rules, state }) => {
+                Err(mismatch) => {
+                    written = None;
+                    self.wrong(format!("S13: {id} {execution} cannot be replayed: {mismatch}"));
+                }
+                Ok(Replayed {
+                    waits,
+                    rules,
+                    state,
+                    entries,
+                }) => {
+                    if let Some(written) = &mut written {
+                        streams::add(written, entries);
+                    }
                     if has_begun(history) {
                         self.state(record, execution, &state);
                     }
@@ -471,6 +495,9 @@ impl Checker<'_> {
                     }
                 }
             }
+        }
+        if let Some(written) = written {
+            self.written(record, &written);
         }
     }
 }

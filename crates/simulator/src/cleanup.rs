@@ -168,7 +168,7 @@ mod tests {
                     scheduled.insert(tag, id);
                     Event::Command(CommandEvent::ActivityScheduled {
                         name: "work".into(),
-                        input: Some(format!("{tag} 1 0 0 0 0 -")),
+                        input: Some(format!("{tag} 1 0 0 0 0 0 -")),
                         options: ActivityOptions::default(),
                     })
                 }

@@ -11,6 +11,7 @@ use perdure_engine::{
 
 use perdure_runtime::RuntimeError;
 
+use crate::entries::stream_of;
 use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
 use crate::program::{
     ALL_FAILED, Block, CHILD_FAILED, FATAL, Guard, Kind, Op, PlannedMessage, Program, RACE, STEP, TIMEOUT, Work,
@@ -292,6 +293,7 @@ impl Context {
                 let change = self.change_of(*number);
                 self.calls.change_state(&change).map(|()| 0).map_err(refused)
             }
+            Op::Stream(number) => self.write_entry(*number),
             Op::Trace(number) => {
                 let line = format!("{} {number}", self.facts.instance);
                 self.calls.trace(line).map(|()| 0).map_err(refused)
@@ -306,6 +308,14 @@ impl Context {
             Op::Guarded(guard) => self.guarded(guard).await,
             Op::Fiber(_) => unreachable!("a block starts its fibers itself"),
         }
+    }
+
+    /// Writes an entry to a stream.
+    fn write_entry(&self, number: u32) -> Outcome {
+        let entry = format!("{} {} {number}", self.facts.instance, self.facts.round);
+        let is_open = self.calls.write_stream(&stream_of(number), &Some(entry));
+        assert!(is_open.map_err(refused)?, "no program closes a stream");
+        Ok(0)
     }
 
     /// Hands random numbers and the time to an activity.
@@ -515,12 +525,14 @@ fn input_of(work: Work, drawn: Option<&str>) -> String {
         hangs,
         is_fatal,
         sends_heartbeats,
+        writes_entries,
         ..
     } = work;
     format!(
-        "{tag} {ms} {fails} {hangs} {} {} {}",
+        "{tag} {ms} {fails} {hangs} {} {} {} {}",
         u8::from(is_fatal),
         u8::from(sends_heartbeats),
+        u8::from(writes_entries),
         drawn.unwrap_or("-")
     )
 }
@@ -531,7 +543,7 @@ pub(crate) fn work_of(input: &str) -> Work {
     let mut field = || {
         fields
             .next()
-            .expect("the input of every activity here begins with six numbers")
+            .expect("the input of every activity here begins with seven numbers")
     };
     Work {
         tag: field() as u32,
@@ -540,6 +552,7 @@ pub(crate) fn work_of(input: &str) -> Work {
         hangs: field() as u32,
         is_fatal: field() == 1,
         sends_heartbeats: field() == 1,
+        writes_entries: field() == 1,
         ..Work::default()
     }
 }

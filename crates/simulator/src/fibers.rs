@@ -68,6 +68,7 @@ pub(crate) trait Calls {
     fn accept_ask(&self) -> Result<(), RuntimeError>;
     fn refuse_ask(&self, ask: String, error: Payload) -> Result<(), RuntimeError>;
     fn answer_ask(&self, ask: String, answer: Answer) -> Result<(), RuntimeError>;
+    fn write_stream(&self, stream: &str, entry: &Payload) -> Result<bool, RuntimeError>;
     fn trace(&self, line: String) -> Result<(), RuntimeError>;
 }
 

@@ -14,6 +14,7 @@ mod checker;
 mod cleanup;
 mod code;
 mod differential;
+mod entries;
 mod fibers;
 mod guards;
 mod link;

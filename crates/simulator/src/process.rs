@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use perdure_engine::{Answer, Command, EventId, Mailbox, Payload, StateChange};
+use perdure_engine::{Answer, Command, EventId, Mailbox, Payload, StateChange, StreamKeep};
 use perdure_runtime::{
     ActivityJob, ActivityToken, Job, LaneId, Level, LineFields, Runtime, RuntimeError, Store, Token,
 };
 
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
+use crate::entries::Appends;
 use crate::fibers::{Calls, Stop};
 use crate::link::{Link, ProcessState};
 use crate::program::Program;
@@ -38,8 +39,15 @@ pub(crate) struct Process {
     /// The edition that begins in its place after the shutdown, and the wait before that, ms.
     pub(crate) successor: Option<(Edition, u64)>,
     pub(crate) lanes: Vec<Lane>,
-    /// Attempts that run, and their lanes.
-    pub(crate) attempts: BTreeMap<ActivityToken, (ActivityJob, LaneId)>,
+    /// Attempts that run.
+    pub(crate) attempts: BTreeMap<ActivityToken, RunningAttempt>,
+}
+
+/// An attempt that runs.
+pub(crate) struct RunningAttempt {
+    pub(crate) job: ActivityJob,
+    pub(crate) lane: LaneId,
+    pub(crate) appends: Appends,
 }
 
 /// The thread of a lane.
@@ -215,6 +223,11 @@ impl Calls for OnRuntime {
 
     fn change_state(&self, change: &StateChange) -> Result<(), RuntimeError> {
         self.runtime.change_state(self.token, change)
+    }
+
+    fn write_stream(&self, stream: &str, entry: &Payload) -> Result<bool, RuntimeError> {
+        self.runtime
+            .write_stream(self.token, stream, StreamKeep::default(), entry)
     }
 
     fn trace(&self, line: String) -> Result<(), RuntimeError> {

@@ -51,6 +51,8 @@ pub(crate) enum Op {
     Status(u32),
     /// Changes a value of the state. The number decides which one, and if it is set or deleted.
     State(u32),
+    /// Writes an entry to a stream. The number decides which one.
+    Stream(u32),
     /// Writes a line to the log.
     Trace(u32),
     /// Code that was changed under running instances: the old block, and the new one behind a patch.
@@ -74,6 +76,8 @@ pub(crate) struct Work {
     pub(crate) is_fatal: bool,
     /// True if its attempts send heartbeats.
     pub(crate) sends_heartbeats: bool,
+    /// True if its attempts append entries to a stream.
+    pub(crate) writes_entries: bool,
     pub(crate) is_inline: bool,
     /// True if the activity is for a queue that not every worker serves.
     pub(crate) is_queued: bool,
@@ -188,6 +192,7 @@ impl Op {
             | Op::Dequeue(_)
             | Op::Status(_)
             | Op::State(_)
+            | Op::Stream(_)
             | Op::Trace(_)
             | Op::Patch { .. }
             | Op::Slip(_) => 0,
@@ -316,6 +321,7 @@ pub(crate) fn work(rng: &mut Rng) -> Work {
         hangs: u32::from(one_in(rng, 12)),
         is_fatal: one_in(rng, 10),
         sends_heartbeats: one_in(rng, 6),
+        writes_entries: one_in(rng, 6),
         is_inline: one_in(rng, 8),
         is_queued: one_in(rng, 8),
         priority: if one_in(rng, 6) { rng.i32(-3..=3) } else { 0 },
@@ -426,6 +432,7 @@ impl Maker<'_> {
                 }
                 27 if self.rng.bool() => Op::Status(self.next_tag()),
                 27 => Op::State(self.next_tag()),
+                28 if self.rng.bool() => Op::Stream(self.next_tag()),
                 28 => Op::Trace(self.next_tag()),
                 29 => self.patch(),
                 30 if !is_idle => Op::Slip(self.plain_work()),

@@ -4,6 +4,7 @@
 //! lanes and the things that are due, and done. Between two steps the tasks of the runtimes get on as far as chance has
 //! it.
 
+mod appends;
 pub(crate) mod client;
 mod faults;
 mod jobs;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use parking_lot::Mutex;
 use perdure_provider::{AskState, Epoch, InstanceKey};
-use perdure_runtime::{LaneId, RuntimeError};
+use perdure_runtime::{ActivityToken, Appended, LaneId, RuntimeError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -46,6 +47,8 @@ pub(crate) enum Signal {
     Left(Pid),
     /// A client's request was answered: an ask with its state.
     Answered(Pid, usize, Result<Option<AskState>, RuntimeError>),
+    /// An append of an attempt was answered.
+    Appended(Pid, ActivityToken, Result<Appended, RuntimeError>),
 }
 
 /// The signals that the world has not received yet.
@@ -71,8 +74,12 @@ impl Signals {
 pub(crate) enum WorldEvent {
     /// An act of the plan, by its place.
     Act(usize),
-    AttemptOver(Pid, perdure_runtime::ActivityToken),
-    Heartbeat(Pid, perdure_runtime::ActivityToken),
+    AttemptOver(Pid, ActivityToken),
+    Heartbeat(Pid, ActivityToken),
+    /// An attempt appends entries to a stream.
+    Append(Pid, ActivityToken),
+    /// An attempt hears that its entries were appended, or not.
+    Appended(Pid, ActivityToken),
     Unblock(Pid, LaneId),
     Continue(Pid),
     Begin(usize, Edition),
@@ -278,6 +285,11 @@ impl<'a> World<'a> {
                 ProcessState::Stopped => self.held_answers.push((pid, request, answer)),
                 ProcessState::Dead => {}
             },
+            Signal::Appended(pid, token, answer) => {
+                let name = &self.processes[pid as usize].name;
+                self.log.say(name, format_args!("append of {token}: {answer:?}"));
+                self.after(0, WorldEvent::Appended(pid, token));
+            }
         }
     }
 
@@ -295,6 +307,8 @@ impl<'a> World<'a> {
             },
             WorldEvent::AttemptOver(pid, token) => self.attempt_over(pid, token),
             WorldEvent::Heartbeat(pid, token) => self.heartbeat(pid, token),
+            WorldEvent::Append(pid, token) => self.append(pid, token),
+            WorldEvent::Appended(pid, token) => self.appended(pid, token),
             WorldEvent::Unblock(pid, lane) => self.unblock(pid, lane),
             WorldEvent::Continue(pid) => self.continue_process(pid),
             WorldEvent::Begin(slot, edition) => self.begin(slot, edition),

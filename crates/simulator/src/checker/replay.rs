@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use perdure_engine::{
     Answer, Budget, Command, Engine, Event, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, Payload,
-    Start, StateChange, StateValues, Step,
+    Start, StateChange, StateValues, Step, StreamKeep,
 };
 use perdure_runtime::RuntimeError;
 
+use super::streams::Entries;
 use crate::code::{Code, Edition, ExecutionFacts, program_of};
 use crate::fibers::{Calls, Rules, Stop};
 use crate::program::Program;
@@ -22,6 +23,8 @@ pub(super) struct Replayed {
     pub(super) rules: Option<Rules>,
     /// The state that the execution leaves.
     pub(super) state: StateValues,
+    /// The entries that the code writes to streams.
+    pub(super) entries: Entries,
 }
 
 /// Runs the code of an execution against its history, in an engine of its own.
@@ -60,10 +63,8 @@ pub(super) fn replay(
             Err(stop) => return Err(format!("{stop:?}")),
             Ok(Some(end)) => {
                 let finished = calls.engine.borrow_mut().finish(end);
-                let (waits, rules, state) = (None, code.rules(), calls.state());
-                return finished
-                    .map(|()| Replayed { waits, rules, state })
-                    .map_err(|fault| fault.to_string());
+                let replayed = calls.replayed(&code, None);
+                return finished.map(|()| replayed).map_err(|fault| fault.to_string());
             }
             Ok(None) => {}
         }
@@ -80,10 +81,7 @@ pub(super) fn replay(
             }
             Step::Budget => drop(calls.engine.borrow_mut().end_turn()),
             // The instance was terminated, or is suspended.
-            Step::Wait => {
-                let (waits, rules, state) = (Some(code.pending()), code.rules(), calls.state());
-                return Ok(Replayed { waits, rules, state });
-            }
+            Step::Wait => return Ok(calls.replayed(&code, Some(code.pending()))),
             Step::NeedHistory => return Err("it asks for more history than there is".into()),
         }
     }
@@ -93,6 +91,7 @@ pub(super) fn replay(
 pub(crate) struct OnEngine {
     pub(crate) engine: RefCell<Engine>,
     time_ms: Cell<i64>,
+    entries: RefCell<Entries>,
 }
 
 impl OnEngine {
@@ -100,11 +99,17 @@ impl OnEngine {
         Self {
             time_ms: Cell::new(engine.time_ms()),
             engine: RefCell::new(engine),
+            entries: RefCell::new(Entries::new()),
         }
     }
 
-    fn state(&self) -> StateValues {
-        self.engine.borrow().state().clone()
+    fn replayed(&self, code: &Code, waits: Option<String>) -> Replayed {
+        Replayed {
+            waits,
+            rules: code.rules(),
+            state: self.engine.borrow().state().clone(),
+            entries: self.entries.take(),
+        }
     }
 }
 
@@ -161,6 +166,19 @@ impl Calls for OnEngine {
     fn change_state(&self, change: &StateChange) -> Result<(), RuntimeError> {
         self.engine.borrow_mut().change_state(change);
         Ok(())
+    }
+
+    fn write_stream(&self, stream: &str, entry: &Payload) -> Result<bool, RuntimeError> {
+        let is_open = self
+            .engine
+            .borrow_mut()
+            .write_stream(stream, StreamKeep::default(), entry);
+        if is_open {
+            let mut entries = self.entries.borrow_mut();
+            let written = entries.entry(stream.to_owned()).or_default();
+            written.push(entry.clone().unwrap_or_default());
+        }
+        Ok(is_open)
     }
 
     fn trace(&self, _line: String) -> Result<(), RuntimeError> {

@@ -28,6 +28,7 @@ impl Execution {
             parent: None,
             custom_status: None,
             state: StateValues::new(),
+            closed_streams: Default::default(),
             trace: None,
         };
         Self::with(edition, vec![EventRecord::new(EventId::FIRST, 0, started)])

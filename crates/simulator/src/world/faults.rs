@@ -130,7 +130,7 @@ impl World<'_> {
         }
         let name = process.name.clone();
         process.lanes[lane.0].lose();
-        process.attempts.retain(|_, (_, of)| *of != lane);
+        process.attempts.retain(|_, attempt| attempt.lane != lane);
         process.runtime.detach(lane);
         self.faults.fire("lost thread");
         self.log.say(&name, format_args!("lane {} loses its thread", lane.0));

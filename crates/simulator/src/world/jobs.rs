@@ -4,8 +4,9 @@ use perdure_runtime::{ActivityJob, ActivityToken, Failure, Job, LaneId, Token};
 
 use super::{World, WorldEvent};
 use crate::code::work_of;
+use crate::entries::Appends;
 use crate::link::ProcessState;
-use crate::process::Pid;
+use crate::process::{Pid, RunningAttempt};
 use crate::program::Kind;
 
 impl World<'_> {
@@ -80,10 +81,15 @@ impl World<'_> {
         } else {
             work.ms
         };
-        self.process(pid).attempts.insert(token, (job, lane));
+        let appends = Appends::default();
+        let running = RunningAttempt { job, lane, appends };
+        self.process(pid).attempts.insert(token, running);
         self.after(ms, WorldEvent::AttemptOver(pid, token));
         if work.sends_heartbeats {
             self.after(ms / 2, WorldEvent::Heartbeat(pid, token));
+        }
+        if work.writes_entries {
+            self.after(ms / 2, WorldEvent::Append(pid, token));
         }
     }
 
@@ -97,12 +103,12 @@ impl World<'_> {
     }
 
     /// Puts a thing off if the thread of the attempt is busy or its process stands still. Returns true if it did.
-    fn defers_attempt(&mut self, pid: Pid, token: ActivityToken, due: WorldEvent) -> bool {
+    pub(super) fn defers_attempt(&mut self, pid: Pid, token: ActivityToken, due: WorldEvent) -> bool {
         let process = &self.processes[pid as usize];
         let is_busy = process
             .attempts
             .get(&token)
-            .is_some_and(|(_, lane)| process.lanes[lane.0].is_blocked);
+            .is_some_and(|attempt| process.lanes[attempt.lane.0].is_blocked);
         if is_busy {
             self.after(50, due);
         }
@@ -110,11 +116,11 @@ impl World<'_> {
     }
 
     pub(super) fn attempt_over(&mut self, pid: Pid, token: ActivityToken) {
-        if self.defers_attempt(pid, token, WorldEvent::AttemptOver(pid, token)) {
+        if self.defers_attempt(pid, token, WorldEvent::AttemptOver(pid, token)) || self.appends_rest(pid, token) {
             return;
         }
         let process = &mut self.processes[pid as usize];
-        let Some((job, lane)) = process.attempts.remove(&token) else {
+        let Some(RunningAttempt { job, lane, .. }) = process.attempts.remove(&token) else {
             return;
         };
         let work = work_of(job.input.as_deref().unwrap_or_default());
@@ -149,7 +155,7 @@ impl World<'_> {
             return;
         }
         let process = &self.processes[pid as usize];
-        if let Some((job, _)) = process.attempts.get(&token) {
+        if let Some(RunningAttempt { job, .. }) = process.attempts.get(&token) {
             process
                 .runtime
                 .heartbeat(token, format!("{} {}", job.instance_id, job.attempt));
