@@ -161,6 +161,8 @@ export class StreamReader<T = unknown>
       this.#page = page.chunks.flatMap((chunk) => this.#items(chunk)).reverse();
       if (this.#page.length > 0) break;
       if (page.isClosed || hasEnded(page.status) || !this.#isLive) return null;
+      // All entries before the next one may have been deleted.
+      this.#from = Math.max(this.#from, page.next);
       await ask(this.#request('waitForEntry'));
     }
     const item = this.#page.pop() as StoredItem;

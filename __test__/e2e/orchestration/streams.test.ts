@@ -500,6 +500,26 @@ describe.each(SHARED_STORES)('in threads on $name', (kind) => {
 });
 
 describe('in a test runtime', () => {
+  it('entries are deleted when their time is over, and a reader waits for the next one', async () => {
+    const keeps = defineOrchestration('keeps', function* (ctx) {
+      for (let n = 0; n < 5; n += 1) ctx.stream('s', { retain: '1h' }).write(n);
+      yield* ctx.waitForEvent('go');
+      ctx.stream('s', { retain: '1h' }).write('late');
+    });
+    await using test = await TestRuntime.create();
+    test.register(keeps);
+    const { id } = await test.start(keeps);
+    const first = test.client.readStream(id, 's');
+    expect((await first.next()).value).toMatchObject({ index: 0 });
+    await test.advance('2h');
+    expect(await test.client.listStreams(id)).toEqual([{ name: 's', first: 5, next: 5, isClosed: false }]);
+    const reader = test.client.readStream(id, 's');
+    const next = reader.next();
+    await test.client.raiseEvent(id, 'go');
+    expect((await next).value).toMatchObject({ index: 5, value: 'late' });
+    expect((await reader.next()).done).toBe(true);
+  });
+
   it('streams are read while the clock leaps', async () => {
     const ticks = defineActivity('ticks', async (ctx, n: number) => ctx.stream('s').write(`tick ${n}`));
     const daily = defineOrchestration('daily', function* (ctx) {
