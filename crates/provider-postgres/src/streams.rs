@@ -70,11 +70,7 @@ impl<'w> Append<'w> {
     pub(crate) const fn of_attempt(append: &'w ActivityAppend) -> Self {
         Self {
             key: append.key,
-            writer: Some(ChunkWriter {
-                execution: append.execution,
-                scheduled: append.scheduled,
-                attempt: append.attempt,
-            }),
+            writer: Some(append.writer()),
             begins: append.begins,
             time_ms: append.time_ms,
             append: &append.append,

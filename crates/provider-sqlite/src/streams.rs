@@ -34,11 +34,7 @@ impl Writer {
     /// Returns the attempt of an append.
     pub(crate) const fn attempt(append: &ActivityAppend) -> Self {
         Self {
-            attempt: Some(ChunkWriter {
-                execution: append.execution,
-                scheduled: append.scheduled,
-                attempt: append.attempt,
-            }),
+            attempt: Some(append.writer()),
             begins: append.begins,
             time_ms: append.time_ms,
         }

@@ -37,6 +37,18 @@ pub struct ActivityAppend {
     pub time_ms: i64,
 }
 
+impl ActivityAppend {
+    /// Returns the attempt that appends.
+    #[must_use]
+    pub const fn writer(&self) -> ChunkWriter {
+        ChunkWriter {
+            execution: self.execution,
+            scheduled: self.scheduled,
+            attempt: self.attempt,
+        }
+    }
+}
+
 /// The state of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamState {
