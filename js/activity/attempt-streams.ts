@@ -124,7 +124,7 @@ class BufferedStream {
   #bytes = 0;
   #keep: StreamKeep = { entriesMax: null, retainMs: null };
   #timer: NodeJS.Timeout | undefined;
-  /** The appends under way, one after the other, until nothing is left. */
+  /** The append that is under way. */
   #sending: Promise<void> | undefined;
   /** Number of the entries that were written, and of those that went to the store. */
   #written = 0;

@@ -17,7 +17,7 @@ import {
   type StreamReset,
 } from 'perdure';
 import { stream } from 'perdure/orchestration';
-import { TestRuntime } from 'perdure/testing';
+import { crashEverywhere, TestRuntime } from 'perdure/testing';
 import { describe, expect, it } from 'vitest';
 
 import { Counter, deferred, rejection } from '../../support/async.ts';
@@ -500,6 +500,29 @@ describe.each(SHARED_STORES)('in threads on $name', (kind) => {
 });
 
 describe('in a test runtime', () => {
+  it('a reader is left with the same entries, wherever the worker crashes', async () => {
+    const tokens = defineActivity('tokens', async (ctx, of: string) => {
+      for (const n of [1, 2]) ctx.stream('s').write(`${of}${n}`);
+    });
+    const agent = defineOrchestration('agent', function* (ctx, round: number) {
+      ctx.stream('s').write(`round ${round}`);
+      yield* ctx.call(tokens, 'a');
+      yield* ctx.sleep('1h');
+      ctx.stream('s').write('between');
+      yield* ctx.call(tokens, 'b');
+      if (round === 1) return yield* ctx.continueAsNew(2);
+      ctx.stream('s').close();
+    });
+    const { result, crashes } = await crashEverywhere(async (test) => {
+      test.register(tokens, agent);
+      const { id } = await test.start(agent, 1);
+      return kept(await all(test.client.readStream(id, 's')));
+    });
+    const round = ['a1', 'a2', 'between', 'b1', 'b2'];
+    expect(result).toEqual(['round 1', ...round, 'round 2', ...round]);
+    expect(crashes).toBeGreaterThan(15);
+  });
+
   it('entries are deleted when their time is over, and a reader waits for the next one', async () => {
     const keeps = defineOrchestration('keeps', function* (ctx) {
       for (let n = 0; n < 5; n += 1) ctx.stream('s', { retain: '1h' }).write(n);
