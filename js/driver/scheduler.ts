@@ -279,8 +279,13 @@ export class FiberScheduler
 
   /** Issues the command that cancels an operation. */
   cancelOperation(operation: number): void {
+    this.ask((port) => port.issue({ kind: CANCEL_OPERATION, operation }));
+  }
+
+  /** Makes a call of the engine for user code, which gets the error of a refusal. */
+  ask<T>(call: (port: EnginePort) => T): T {
     try {
-      this.port.issue({ kind: CANCEL_OPERATION, operation });
+      return call(this.port);
     } catch (error) {
       throw this.refused(error);
     }

@@ -442,11 +442,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
 
   #setCustomStatus(text: string | null): void {
     const scheduler = this.#scheduler;
-    try {
-      setCustomStatus(scheduler, scheduler.port, text);
-    } catch (error) {
-      throw scheduler.refused(error);
-    }
+    scheduler.ask((port) => setCustomStatus(scheduler, port, text));
   }
 
   /**

@@ -1,6 +1,5 @@
 // The values that an orchestration publishes under names: `ctx.state`.
 
-import type { EnginePort } from '../driver/engine.ts';
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { deleteStateValue, getStateValue, setStateValue, stateNames } from '../driver/state.ts';
 import { checkName } from '../util/options.ts';
@@ -47,7 +46,7 @@ export interface PublishedState {
 }
 
 /** The limits of values, and the classes whose instances they may hold. */
-interface ValueRules {
+export interface ValueRules {
   readonly limits: CodecLimits;
   readonly types: TypeRegistry;
 }
@@ -65,7 +64,7 @@ export class ExecutionState implements PublishedState {
   set(name: string, value: unknown): void {
     const scheduler = this.#named('set', name);
     const text = toPayload(value, statePath(name), this.#rules.limits, this.#rules.types);
-    setStateValue(scheduler, name, text, () => this.#store((port) => port.setState(name, text)));
+    setStateValue(scheduler, name, text, () => scheduler.ask((port) => port.setState(name, text)));
   }
 
   get<T = unknown>(name: string): T | undefined {
@@ -87,20 +86,12 @@ export class ExecutionState implements PublishedState {
   }
 
   #delete(scheduler: FiberScheduler, name: string): boolean {
-    return deleteStateValue(scheduler, name, () => this.#store((port) => port.deleteState(name)));
+    return deleteStateValue(scheduler, name, () => scheduler.ask((port) => port.deleteState(name)));
   }
 
   #named(method: string, name: string): FiberScheduler {
     this.#scheduler.assertRunning(`state.${method}`);
     checkName(name, 'name of the value');
     return this.#scheduler;
-  }
-
-  #store(change: (port: EnginePort) => void): void {
-    try {
-      change(this.#scheduler.port);
-    } catch (error) {
-      throw this.#scheduler.refused(error);
-    }
   }
 }

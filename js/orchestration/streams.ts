@@ -3,12 +3,11 @@
 import type { FiberScheduler } from '../driver/scheduler.ts';
 import { StreamClosedError } from '../errors/errors.ts';
 import { checkName } from '../util/options.ts';
-import type { CodecLimits } from '../values/codec.ts';
 import { streamPath } from '../values/codec-context.ts';
 import { toPayload } from '../values/payload.ts';
 import { checkStreamBytes, entryBytes } from '../values/stream-entries.ts';
 import { keepOf, type StreamKeep, type StreamOptions } from '../values/stream-options.ts';
-import type { TypeRegistry } from '../values/value-types.ts';
+import type { ValueRules } from './published-state.ts';
 
 /** A stream of the instance, as its orchestration writes it: {@link OrchestrationContext.stream}. */
 export interface OrchestrationStream {
@@ -27,12 +26,6 @@ export interface OrchestrationStream {
 
   /** Closes the stream for good: its readers end after the last entry. Does nothing when it is closed. */
   close(): void;
-}
-
-/** The limits of values, and the classes whose instances they may hold. */
-interface ValueRules {
-  readonly limits: CodecLimits;
-  readonly types: TypeRegistry;
 }
 
 /** A stream of one execution. */
@@ -57,21 +50,13 @@ export class ExecutionStream implements OrchestrationStream {
     const text = toPayload(value, streamPath(name), this.#rules.limits, this.#rules.types);
     const bytes = this.#scheduler.streamBytes + entryBytes(text);
     checkStreamBytes(bytes, 'the entries of streams');
-    if (!this.#asked(() => this.#scheduler.port.writeStream(name, text, this.#keep)))
+    if (!this.#scheduler.ask((port) => port.writeStream(name, text, this.#keep)))
       throw new StreamClosedError(`stream '${name}' is closed`, { stream: name });
     this.#scheduler.streamBytes = bytes;
   }
 
   close(): void {
     this.#scheduler.assertRunning('stream.close');
-    this.#asked(() => this.#scheduler.port.closeStream(this.name));
-  }
-
-  #asked<T>(call: () => T): T {
-    try {
-      return call();
-    } catch (error) {
-      throw this.#scheduler.refused(error);
-    }
+    this.#scheduler.ask((port) => port.closeStream(this.name));
   }
 }
