@@ -78,7 +78,11 @@ function body(reader: StreamReader<unknown>, keepAliveMs: number): ReadableStrea
   let timer: NodeJS.Timeout | undefined;
   return new ReadableStream<Uint8Array>({
     start(controller) {
-      if (keepAliveMs > 0) timer = setInterval(() => controller.enqueue(encoder.encode(': \n\n')), keepAliveMs).unref();
+      // A connection that has not taken the last event is not quiet.
+      const keepAlive = (): void => {
+        if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(': \n\n'));
+      };
+      if (keepAliveMs > 0) timer = setInterval(keepAlive, keepAliveMs).unref();
     },
     // Called when the browser has taken what was sent: a slow one holds a page and no more.
     async pull(controller) {
