@@ -8,9 +8,6 @@ use std::mem;
 
 use crate::Payload;
 
-/// The separator of the entries of a text. No text of a value has it.
-const SEPARATOR: char = '\n';
-
 /// The entries of a stream that stay. The store deletes others from the front, by whole chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamKeep {
@@ -36,6 +33,9 @@ pub struct StreamAppend {
 }
 
 impl StreamAppend {
+    /// The separator of the entries of a text. No text of a value has it.
+    pub const SEPARATOR: char = '\n';
+
     /// Creates an append without entries.
     #[must_use]
     pub fn new(stream: &str, keep: StreamKeep) -> Self {
@@ -49,7 +49,7 @@ impl StreamAppend {
     /// Adds an entry.
     pub fn push(&mut self, entry: Option<&str>) {
         if self.count > 0 {
-            self.entries.push(SEPARATOR);
+            self.entries.push(Self::SEPARATOR);
         }
         self.entries.push_str(entry.unwrap_or_default());
         self.count += 1;
@@ -70,7 +70,7 @@ pub(crate) struct Streams(Option<Box<Used>>);
 struct Used {
     /// Streams that are closed, by this execution or by those before it.
     closed: BTreeSet<String>,
-    /// What the turn in progress has appended.
+    /// Entries that the turn in progress has appended, by the names of their streams.
     appends: BTreeMap<String, StreamAppend>,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use perdure_engine::StreamAppend;
 use serde_json::Value as Json;
 
 use crate::place::{Place, PlacedText};
@@ -29,9 +30,6 @@ enum Slot<'a> {
     },
 }
 
-/// The separator of the entries of a stream.
-const SEPARATOR: char = '\n';
-
 /// A text of entries. The new entries are put into the text when the last of its values is dropped.
 struct Entries<'a> {
     text: &'a mut String,
@@ -40,7 +38,7 @@ struct Entries<'a> {
 
 impl Drop for Entries<'_> {
     fn drop(&mut self) {
-        *self.text = self.entries.join("\n");
+        *self.text = self.entries.join(&StreamAppend::SEPARATOR.to_string());
     }
 }
 
@@ -103,7 +101,7 @@ impl<'a> Value<'a> {
 
     /// Returns the reason why a text of the codec cannot be stored in the place of the value. `None`: it can.
     pub(crate) fn refuses(&self, to: &str) -> Option<&'static str> {
-        let is_refused = matches!(self.slot, Slot::Entry { .. }) && to.contains(SEPARATOR);
+        let is_refused = matches!(self.slot, Slot::Entry { .. }) && to.contains(StreamAppend::SEPARATOR);
         is_refused.then_some("the codec's text of it has a line feed")
     }
 
@@ -170,7 +168,7 @@ pub(crate) fn add_inner<'a>(
 
 /// Adds the entries of a text, except those without a text.
 pub(crate) fn add_entries<'a>(place: &Place, text: &'a mut String, to: &mut Values<'a>) {
-    let entries: Vec<String> = text.split(SEPARATOR).map(str::to_owned).collect();
+    let entries: Vec<String> = text.split(StreamAppend::SEPARATOR).map(str::to_owned).collect();
     let values: Vec<(usize, String)> = (entries.iter().cloned().enumerate())
         .filter(|(_, entry)| !entry.is_empty())
         .collect();

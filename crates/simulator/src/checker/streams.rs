@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perdure_engine::{CommandEvent, DeliveryEvent, Event, EventId, ExecutionId};
+use perdure_engine::{CommandEvent, DeliveryEvent, Event, EventId, ExecutionId, StreamAppend};
 use perdure_provider::{PageLimit, Provider, StreamChunk, StreamInfo, StreamName, StreamRequest};
 
 use super::{Checker, Record};
@@ -75,7 +75,7 @@ impl Checker<'_> {
         let mut stored = Entries::new();
         for StoredStream { info, chunks } in &record.streams {
             for chunk in chunks.iter().filter(|chunk| chunk.writer.is_none()) {
-                let entries = chunk.entries.split('\n').map(str::to_owned);
+                let entries = chunk.entries.split(StreamAppend::SEPARATOR).map(str::to_owned);
                 stored.entry(info.name.clone()).or_default().extend(entries);
             }
         }
@@ -115,7 +115,7 @@ impl Checker<'_> {
         let id = &record.status.id;
         let mut next = 0;
         for chunk in chunks {
-            let entries = chunk.entries.split('\n').count() as u64;
+            let entries = chunk.entries.split(StreamAppend::SEPARATOR).count() as u64;
             if chunk.first != next || chunk.count != entries {
                 self.wrong(format!("S32: {id} {} has {chunk:?} after the index {next}", info.name));
             }
@@ -139,9 +139,9 @@ impl Checker<'_> {
             if let Some(from) = chunk.reset_to {
                 of_activity.retain(|(index, _)| *index < from);
             }
-            of_activity.extend((chunk.first..).zip(chunk.entries.split('\n')));
+            of_activity.extend((chunk.first..).zip(chunk.entries.split(StreamAppend::SEPARATOR)));
             let is_own = |entry: &str| parts_of(entry).is_some_and(|(run, _)| is_run_of(run, writer));
-            if !chunk.entries.split('\n').all(is_own) {
+            if !chunk.entries.split(StreamAppend::SEPARATOR).all(is_own) {
                 self.wrong(format!("S32: {id} has {chunk:?} with entries of another writer"));
             }
         }
