@@ -111,7 +111,7 @@ export class StreamReader<T = unknown>
   /** Index of the next entry to return. */
   #from: number;
   #key: number | null = null;
-  /** What is left of the last page, in reverse. */
+  /** Entries of the last page that were not returned yet, the last one first. */
   #page: StoredItem[] = [];
 
   /** @internal */

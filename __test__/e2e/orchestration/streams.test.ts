@@ -87,7 +87,7 @@ describe.each(STORES)('on $name', (kind) => {
       const items: Item[] = [];
       for await (const item of store.client.readStream<unknown[]>(id, 's')) {
         items.push(item);
-        // It sleeps in the store, with no generator in memory.
+        // The instance sleeps in the store, with no generator in memory.
         if (item.value?.length === 2) await store.client.raiseEvent(id, 'next');
       }
       const rounds = [1, 2, 3].flatMap((round) =>

@@ -17,7 +17,8 @@ use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
 
-/// The rows of the instances are locked, so that nobody else appends to their streams. A closed stream takes nothing.
+/// No other transaction appends to these streams, because the rows of their instances are locked. A closed stream takes
+/// nothing.
 /// `trimmed` looks at no chunk that it does not delete but the last one.
 const APPEND: &str = "WITH open AS MATERIALIZED (
   SELECT a.*, coalesce(s.next_index, 0) AS first_index

@@ -454,7 +454,7 @@ impl Checker<'_> {
     /// the scoped rules.
     fn replay(&self, record: &Record) {
         let InstanceStatus { id, status, name, .. } = &record.status;
-        // What no execution shows cannot be judged.
+        // The entries of an execution without a history of its code are not known.
         let mut written = record
             .histories
             .iter()

@@ -1,6 +1,5 @@
-//! Activities: the attempts that this worker runs and their slots, the heartbeats and the entries of
-//! streams that it writes, and the tasks that
-//! workers run for each other.
+//! Activities: the attempts that this worker runs and their slots, the heartbeats and the entries of streams that it
+//! writes, and the tasks that workers run for each other.
 //!
 //! This room decides which attempt runs, waits for a slot or waits for its retry. The engine crate decides if a failed
 //! attempt is followed by another one. The host calls the activity's function.

@@ -47,7 +47,8 @@ impl Activities {
         reply: Reply<Appended>,
     ) {
         let attempt = self.attempts.lock().get(token).cloned();
-        let Some((attempt, by)) = attempt.and_then(|attempt| Some((attempt.clone(), reporter(&attempt)?))) else {
+        let by = attempt.as_ref().and_then(reporter);
+        let (Some(attempt), Some(by)) = (attempt, by) else {
             return reply(Ok(Appended::Refused));
         };
         let Attempt {
