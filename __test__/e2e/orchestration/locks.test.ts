@@ -294,7 +294,10 @@ describe.each(STORES)('on $name', (kind) => {
     await deletion;
     await isIn(second.id);
     await second.raiseEvent('go');
-    for (const visit of [first, second]) await visit.raiseEvent('late');
+    for (const visit of [first, second]) {
+      await eventually(WITHIN_MS, 'its block has ended', async () => (await visit.status())?.customStatus === 'out');
+      await visit.raiseEvent('late');
+    }
     expect(await second.result({ timeout: SOON })).toMatchObject([[1, [3, 3]], expect.anything()]);
     // Deletions and locks in any order.
     const moves = Array.from({ length: 20 }, () => store.client.start(transfer, { from: key, to: key, amount: 0 }));
