@@ -215,10 +215,9 @@ export class ActivityContext {
 
   /**
    * Returns a stream of the instance, to write to. Any client reads it from any index on, live. A later attempt of the
-   * activity appends after what an earlier one has left, and readers are told to drop that.
+   * activity appends after what an earlier one has left, and readers are told to drop that. The name has 1 to 256
+   * characters. The options say which entries stay: all of them by default.
    *
-   * @param name - 1 to 256 characters
-   * @param options - the entries that stay; all of them by default
    * @throws TypeError when an argument is wrong
    * @throws LimitError (`streamNames`) when the attempt writes more than 1 000 streams
    *

@@ -6,6 +6,7 @@
  */
 
 import { contextFor, free } from './free-function.ts';
+import type { OrchestrationContext } from './orchestration-context.ts';
 import type { PublishedState } from './published-state.ts';
 
 export { type Channel, CLOSED, type Closed } from '../driver/channel.ts';
