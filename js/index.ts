@@ -64,6 +64,7 @@ export type {
 export type { TransactionClient, TransactionStartOptions, TypedTransactionStartOptions } from './client/within.ts';
 export type {
   Branch,
+  BranchOutcomes,
   BranchValue,
   BranchValues,
   CombineOptions,

@@ -11,6 +11,11 @@ export type BranchValue<B> = B extends Generator<any, infer R, any> ? R : B exte
 /** The values of a list of branches, in its order. */
 export type BranchValues<B extends readonly Branch[]> = { -readonly [K in keyof B]: BranchValue<B[K]> };
 
+/** The outcomes of a list of branches, in its order. */
+export type BranchOutcomes<B extends readonly Branch[]> = {
+  -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>>;
+};
+
 /**
  * The result of `race`: the position of the branch that settled first, and its value. Check `index` to narrow `value`.
  */

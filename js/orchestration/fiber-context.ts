@@ -12,6 +12,7 @@ import {
 import { all, allSettled, any } from '../driver/all.ts';
 import type {
   Branch,
+  BranchOutcomes,
   BranchValue,
   BranchValues,
   CombineOptions,
@@ -293,13 +294,9 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     return all(this.#scheduler, branches, options) as unknown as Future<BranchValues<B>>;
   }
 
-  allSettled<const B extends readonly Branch[]>(
-    branches: B,
-  ): Future<{ -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>> }> {
+  allSettled<const B extends readonly Branch[]>(branches: B): Future<BranchOutcomes<B>> {
     this.#scheduler.assertRunning('allSettled');
-    return allSettled(this.#scheduler, branches) as unknown as Future<{
-      -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>>;
-    }>;
+    return allSettled(this.#scheduler, branches) as unknown as Future<BranchOutcomes<B>>;
   }
 
   any<const B extends readonly Branch[]>(branches: B, options?: CombineOptions): Future<BranchValue<B[number]>> {

@@ -5,6 +5,7 @@ import type { ActivityContext } from '../activity/activity-context.ts';
 import type { ActivityOptions, InlineOptions } from '../activity/activity-options.ts';
 import type {
   Branch,
+  BranchOutcomes,
   BranchValue,
   BranchValues,
   CombineOptions,
@@ -241,9 +242,7 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * const failed = results.filter((result) => result.status === 'rejected');
    * ```
    */
-  allSettled<const B extends readonly Branch[]>(
-    branches: B,
-  ): Future<{ -readonly [K in keyof B]: PromiseSettledResult<BranchValue<B[K]>> }>;
+  allSettled<const B extends readonly Branch[]>(branches: B): Future<BranchOutcomes<B>>;
 
   /**
    * Gives the value of the first branch that succeeds; fails with an `AggregateError` when all have failed.
