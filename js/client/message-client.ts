@@ -193,14 +193,18 @@ export abstract class MessageClient extends PublicationClient {
    * The code is taken through the stored history of the current execution, or of the last one if the instance has
    * ended, and is asked where that history ends. So the answer is at least as new as all that was told before: answers
    * of updates, statuses, results. The first query costs the replay of that history, in this thread. The code of the
-   * 100 instances that were queried last is kept, and later queries go on from there. A `Runtime` of this provider in
-   * this process must have registered the orchestration. It need not be started.
+   * 100 instances that were queried last is kept, and later queries go on from there.
+   *
+   * If no `Runtime` of this provider in this process, started or not, has registered the orchestration, a worker that
+   * has registered it answers. The store then has an instance `perdure.query/…` while the query runs.
    *
    * @param query - a name, or a result of `defineQuery`, which types and checks the input and types the answer
    * @returns what the handler returned, as a copy
    * @throws the error that the handler threw; `DeterminismError` if it called a method of its context
-   * @throws NotRegisteredError when the orchestration has no handler of that name by then, or is not registered here
+   * @throws NotRegisteredError when the orchestration has no handler of that name by then, or neither this process nor
+   *   a running worker has registered it
    * @throws InstanceNotFoundError when there is no instance of that id
+   * @throws TimeoutError when no worker has answered in time
    * @throws NondeterminismError when the code does not fit the history
    * @throws the signal's reason when `signal` is aborted
    * @throws PayloadError when the input cannot be stored, or does not fit the schema of the query

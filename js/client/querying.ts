@@ -1,23 +1,26 @@
-// Queries of clients.
+// Queries of clients. Code of this process answers, or a worker that has the code.
 
-import { NotRegisteredError } from '../errors/errors.ts';
+import type { QueryAnswer } from '../driver/queries.ts';
 import { queryOf } from '../orchestration/queries.ts';
+import type { QueryRequest } from '../orchestration/query-code.ts';
 import type { StorePort } from '../store/providers.ts';
 import type { HistoryPlace, MissingCode } from '../store/query-host.ts';
-import { abortSignal } from '../util/abort.ts';
-import { checkOptions, type OptionTable } from '../util/options.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkOptions } from '../util/options.ts';
 import { fromErrorPayload, fromPayload, toPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
 import { codeOf, historyTail } from './history.ts';
+import { askWorker } from './remote-query.ts';
 import type { Requests } from './requests.ts';
+import { WAIT_OPTIONS } from './watching.ts';
 
 /** Options of {@link Client.query}. */
 export interface QueryOptions {
-  /** Ends the wait for the history. The promise then rejects with the signal's reason. */
+  /** Longest wait for a worker that has the code, if this process does not have it. Default 10 s. */
+  timeout?: Duration;
+  /** Ends the wait. The promise then rejects with the signal's reason. */
   signal?: AbortSignal;
 }
-
-const QUERY_OPTIONS = { signal: abortSignal } satisfies OptionTable;
 
 /** Asks the code of an instance. See {@link Client.query}. */
 export async function query(
@@ -28,18 +31,32 @@ export async function query(
   [input, options]: readonly [input?: unknown, options?: QueryOptions],
 ): Promise<unknown> {
   const { name, input: schema } = queryOf(given);
-  const { signal } = checkOptions(options, QUERY_OPTIONS, 'client.query') ?? {};
+  const { timeout = '10s', signal } = checkOptions(options, WAIT_OPTIONS, 'client.query') ?? {};
+  const limits = { timeoutMs: parseDuration(timeout, 'client.query: timeout'), signal };
   if (schema !== undefined) await parse(schema, input, 'input');
   const { types } = port.texts;
   // The handler gets a copy, as it would from another process.
   const copy = fromPayload(toPayload(input, 'query', requests.limits, types), 'query', types);
-  const { isError, text } = await requests.query('query', id, () => answered(port, id, name, copy, signal), name);
-  if (isError) throw fromErrorPayload(text, types);
-  return fromPayload(text, 'answer', types);
+  return await requests.query(
+    'query',
+    id,
+    async () => {
+      const found = await answerHere(port, { id, query: name, input: copy }, signal);
+      if (!('isError' in found))
+        return await askWorker(port, requests, { id, query: name, input: copy }, found, limits);
+      if (found.isError) throw fromErrorPayload(found.text, types);
+      return fromPayload(found.text, 'answer', types);
+    },
+    name,
+  );
 }
 
-/** Lets a runtime of this process answer. */
-async function answered(port: StorePort, id: string, query: string, input: unknown, signal: AbortSignal | undefined) {
+/** Lets a runtime of this process answer. Returns the code that is missing, if none has it. */
+async function answerHere(
+  port: StorePort,
+  { id, query, input }: QueryRequest,
+  signal: AbortSignal | undefined,
+): Promise<QueryAnswer | MissingCode> {
   const read = (after: HistoryPlace | null) => historyTail(port, id, after, signal);
   let missing: MissingCode | undefined;
   for (const host of port.queryHosts) {
@@ -47,10 +64,5 @@ async function answered(port: StorePort, id: string, query: string, input: unkno
     if ('isError' in found) return found;
     missing = found;
   }
-  const { name, version } = missing ?? codeOf((await read(null)).events);
-  throw new NotRegisteredError(
-    `no runtime of this process has registered orchestration '${name}' ${version}, whose code answers query ` +
-      `'${query}' of instance '${id}': register it with a Runtime of this provider, which need not be started`,
-    { kind: 'orchestration', missing: name, ...(version === '' ? {} : { version }) },
-  );
+  return missing ?? codeOf((await read(null)).events);
 }

@@ -138,8 +138,9 @@ export function isBuiltIn(name: string): boolean {
 export function defineBuiltIn<I, O>(
   name: `${typeof BUILT_IN}${string}`,
   fn: OrchestrationFunction<I, O>,
+  version = DEFAULT_VERSION,
 ): OrchestrationDefinition<I, O> {
-  return define(name, fn);
+  return define(name, fn, { version });
 }
 
 function define(

@@ -21,6 +21,7 @@ import {
 } from '../orchestration/definition.ts';
 import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
+import { queryOrchestration } from '../orchestration/query-code.ts';
 import { Provider, type StorePort, shownToCaller } from '../store/providers.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 import { markCopy } from '../util/copy.ts';
@@ -167,8 +168,8 @@ export class Runtime {
         this.#registry.addActivity(definition);
         this.#registerNative('activity', definition.name, '', '');
       } else if (isOrchestration(definition)) {
-        this.#registry.addOrchestration(definition);
-        this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
+        this.#addOrchestration(definition);
+        this.#addOrchestration(queryOrchestration(definition));
       } else {
         throw new TypeError(
           'runtime.register takes definitions that defineActivity and defineOrchestration returned, ' +
@@ -460,6 +461,11 @@ export class Runtime {
     this.#share(native);
     native.reportEnds(this.#host.hears('instance'));
     return native;
+  }
+
+  #addOrchestration(definition: OrchestrationDefinition): void {
+    this.#registry.addOrchestration(definition);
+    this.#registerNative('orchestration', definition.name, definition.version, definition.fingerprint);
   }
 
   #registerNative(kind: string, name: string, version: string, fingerprint: string): void {

@@ -10,12 +10,14 @@ import {
   InstanceNotFoundError,
   NondeterminismError,
   NotRegisteredError,
+  type OrchestrationDefinition,
   PayloadError,
   Runtime,
+  TimeoutError,
 } from 'perdure';
 import { describe, expect, it } from 'vitest';
 
-import { rejection } from '../../support/async.ts';
+import { deferred, rejection } from '../../support/async.ts';
 import { SHARED_STORES, STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -204,13 +206,81 @@ describe.each(STORES)('on $name', (kind) => {
   });
 
   it.runIf(SHARED_STORES.includes(kind))('a process that runs nothing answers by its code', async () => {
-    await store.start(register);
+    const runtime = await store.start(register);
     const id = await started(5);
     await store.client.update(id, add, 1);
     const provider = await store.open();
     const client = new Client(provider);
-    expect(await rejection(client.query(id, sum))).toBeInstanceOf(NotRegisteredError);
     new Runtime(provider).register(total);
+    await runtime.shutdown();
     expect(await client.query(id, sum)).toBe(6);
+  });
+
+  it.runIf(SHARED_STORES.includes(kind))('a process without the code is answered by a worker that has it', async () => {
+    const runtime = await store.start(register);
+    const id = await started(5);
+    await store.client.update(id, add, 1);
+    const provider = await store.open();
+    const client = new Client(provider);
+    expect(await client.query(id, sum)).toBe(6);
+    expect(await client.query(id, over, 5)).toBe(true);
+    expect(await rejection(client.query(id, over, -1))).toEqual(new RangeError('only up'));
+    expect(await rejection(client.query(id, 'summ'))).toMatchObject({ kind: 'query', missing: 'summ' });
+    expect(await rejection(client.query(id, 'schedules'))).toBeInstanceOf(DeterminismError);
+    expect(await rejection(client.query('nobody', sum))).toBeInstanceOf(InstanceNotFoundError);
+    // The code of a runtime with other orchestrations does not hide that of the worker.
+    new Runtime(provider).register(defineOrchestration('another', function* () {}));
+    expect(await client.query(id, 'list')).toEqual([{ value: 5 }]);
+    // Nothing of a query stays.
+    expect((await client.listInstances({ system: true, idPrefix: 'perdure.query' }).page()).items).toEqual([]);
+    const aborted = AbortSignal.abort(new Error('enough'));
+    expect(await rejection(client.query(id, sum, undefined, { signal: aborted }))).toEqual(new Error('enough'));
+    await runtime.shutdown();
+    const missing = await rejection(client.query(id, sum));
+    expect(missing).toBeInstanceOf(NotRegisteredError);
+    expect(missing.message).toContain("no running worker has registered orchestration 'total' version '1.0.0'");
+  });
+
+  it.runIf(SHARED_STORES.includes(kind))('a query goes to a worker with the version of its instance', async () => {
+    const [older, newer] = ['1.0.0', '2.0.0'].map((version) =>
+      defineOrchestration(
+        'versioned',
+        function* (ctx) {
+          ctx.onQuery('version', () => version);
+          yield* ctx.sleep('1h');
+        },
+        { version },
+      ),
+    ) as [OrchestrationDefinition, OrchestrationDefinition];
+    await store.start((runtime) => runtime.register(older));
+    await store.start((runtime) => runtime.register(newer));
+    const client = new Client(await store.open());
+    for (const definition of [older, newer, older]) {
+      const { id } = await store.client.start(definition, undefined, { id: store.id() });
+      expect(await client.query(id, 'version')).toBe(definition.version);
+    }
+  });
+
+  it.runIf(SHARED_STORES.includes(kind))('a query that no worker answers in time says so', async () => {
+    const released = deferred();
+    const begun = deferred();
+    const held = defineOrchestration('held', function* (ctx) {
+      yield* ctx.run('hold', () => {
+        begun.resolve();
+        return released.promise;
+      });
+    });
+    await store.start((runtime) => runtime.register(total, same, held), { activityConcurrency: 1 });
+    const id = await started(5);
+    const holding = await store.client.start(held, undefined);
+    await begun.promise;
+    const client = new Client(await store.open());
+    const late = await rejection(client.query(id, sum, undefined, { timeout: '200ms' }));
+    expect(late).toBeInstanceOf(TimeoutError);
+    expect(late.message).toContain(`query 'sum' of instance '${id}' was not answered within 200 ms by a worker`);
+    released.resolve();
+    await holding.result({ timeout: SOON });
+    expect(await client.query(id, sum)).toBe(5);
+    expect((await client.listInstances({ system: true, idPrefix: 'perdure.query' }).page()).items).toEqual([]);
   });
 });

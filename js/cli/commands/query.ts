@@ -10,9 +10,9 @@ export function query(cli: Cli): void {
     .argument('<id>', 'id of the instance')
     .argument('<query>', 'name of the query')
     .argument('[input]', DATA)
-    .requiredOption(
+    .option(
       '-m, --module <path...>',
-      'modules that export the definition of its orchestration, whose code answers here',
+      'modules that export the definition of its orchestration, whose code answers here; without them a worker answers',
     )
     .action(
       cli.action(
@@ -21,7 +21,7 @@ export function query(cli: Cli): void {
           id: string,
           name: string,
           input: string | undefined,
-          { module: modules }: { readonly module: string[] },
+          { module: modules = [] }: { readonly module?: string[] },
         ) => {
           const { withStore } = await import('../store.ts');
           const { orchestrationsOf } = await import('../modules.ts');
