@@ -46,6 +46,13 @@ export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
 export type { PublicationClient } from './client/publication-client.ts';
 export type { QueryOptions } from './client/querying.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
+export {
+  type PauseScheduleOptions,
+  type RunScheduleOptions,
+  type ScheduleInfo,
+  type ScheduleRun,
+  Schedules,
+} from './client/schedules.ts';
 export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';
@@ -173,6 +180,10 @@ export type { InstanceEvent } from './runtime/lane.ts';
 export type { RuntimeEvents } from './runtime/main-host.ts';
 export { Runtime } from './runtime/runtime.ts';
 export type { KeepLogs, RuntimeOptions, SessionOptions } from './runtime/runtime-options.ts';
+export { defineSchedule, type ScheduleDefinition } from './schedules/schedule.ts';
+export type { DueOutcome, Overlap, RunStart, ScheduleSpec } from './schedules/schedule-data.ts';
+export type { ScheduleOptions, ScheduleStart, ScheduleTimes } from './schedules/schedule-options.ts';
+export type { Times } from './schedules/times.ts';
 export { type PostgresOptions, PostgresProvider, type PostgresTlsOptions } from './store/postgres-provider.ts';
 export {
   type Provider,

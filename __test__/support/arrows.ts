@@ -127,6 +127,7 @@ const LAYERS = [
   ['runtime'],
   ['client'],
   ['store'],
+  ['schedules'],
   ['binding', 'orchestration'],
   ['driver', 'activity'],
   ['tracing', 'logging'],

@@ -32,6 +32,7 @@ import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
 import { MessageClient } from './message-client.ts';
 import { Requests } from './requests.ts';
+import { Schedules } from './schedules.ts';
 import { readStateVersion } from './state.ts';
 import { readTakeovers, type Takeover } from './takeovers.ts';
 import {
@@ -73,6 +74,8 @@ export class Client extends MessageClient {
   readonly #port: StorePort;
   readonly #requests: Requests;
   readonly #waits: EndWaits;
+  /** The schedules of the store: orchestrations that are started at times. */
+  readonly schedules: Schedules;
 
   /** @throws TypeError when `provider` is not a provider, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
@@ -83,6 +86,7 @@ export class Client extends MessageClient {
     super(port, requests);
     this.#port = port;
     this.#requests = requests;
+    this.schedules = new Schedules(this);
     this.#waits = new EndWaits(this.#port, this.#requests, WorkerWatch.of(this.#port, logger, logLevel));
   }
 

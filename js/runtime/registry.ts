@@ -3,10 +3,10 @@
 import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
 import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
-import { BUILT_INS } from '../orchestration/built-in.ts';
 import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/definition.ts';
 import { nearest } from '../util/options.ts';
 import type { StandardSchema } from '../values/schema.ts';
+import { BUILT_INS } from './built-in.ts';
 
 interface RegisteredActivity {
   readonly fn: ActivityFunction;

@@ -22,6 +22,7 @@ import {
 import { acquireGuard, releaseGuard } from '../orchestration/determinism.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import { queryOrchestration } from '../orchestration/query-code.ts';
+import { isSchedule, type ScheduleDefinition } from '../schedules/schedule.ts';
 import { Provider, type StorePort, shownToCaller } from '../store/providers.ts';
 import type { LaneMetrics, RuntimeMetrics } from '../tracing/metrics.ts';
 import { markCopy } from '../util/copy.ts';
@@ -32,6 +33,7 @@ import { DEFAULT_LIMITS, limitsOver } from '../values/limits.ts';
 import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { SchemaInput, SchemaOutput, StandardSchema } from '../values/schema.ts';
 import { BusyShares, type MeasuredThread } from './busy-shares.ts';
+import { DeclaredSchedules } from './declared-schedules.ts';
 import { Lane } from './lane.ts';
 import { MainHost, type RuntimeEvents } from './main-host.ts';
 import { loadModules, specifiersOf } from './modules.ts';
@@ -42,6 +44,9 @@ import { Threads } from './threads.ts';
 
 // Captured at import: a test's fake timers must not keep a runtime from stopping.
 const later = setImmediate;
+
+/** The default of the option `workerName`. */
+const WORKER_NAME = 'perdure';
 
 /** Heartbeats that the runtime sends within the time of one lease, the same as in the addon. */
 const HEARTBEATS_A_LEASE = 3;
@@ -69,6 +74,7 @@ export class Runtime {
   readonly #options: RuntimeOptions;
   readonly #registry = new Registry();
   readonly #host: MainHost;
+  readonly #schedules: DeclaredSchedules;
   #native: NativeRuntime;
   #lane: Lane | null = null;
   #threads: Threads | null = null;
@@ -106,6 +112,7 @@ export class Runtime {
       this.#options,
       this.#port.testDoubles,
     );
+    this.#schedules = new DeclaredSchedules(this.#host, this.#options.workerName ?? WORKER_NAME);
     this.#port.queryHosts.unshift(this.#host);
     this.#native = this.#createNative();
   }
@@ -157,12 +164,14 @@ export class Runtime {
   }
 
   /**
-   * Registers definitions made by `defineActivity` and `defineOrchestration`, before or after `start`.
+   * Registers definitions made by `defineActivity`, `defineOrchestration` and `defineSchedule`, before or after `start`.
+   * A schedule must be registered before.
    *
-   * @throws RuntimeStateError when one is already registered; those before it are registered then
+   * @throws RuntimeStateError when one is already registered, or a schedule comes after `start`; those before it are
+   *   registered then
    * @throws TypeError when one is no definition
    */
-  register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this {
+  register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition | ScheduleDefinition)[]): this {
     for (const definition of definitions) {
       if (isActivity(definition)) {
         this.#registry.addActivity(definition);
@@ -170,9 +179,13 @@ export class Runtime {
       } else if (isOrchestration(definition)) {
         this.#addOrchestration(definition);
         this.#addOrchestration(queryOrchestration(definition));
+      } else if (isSchedule(definition)) {
+        if (this.#state !== 'stopped')
+          throw new RuntimeStateError(`schedule '${definition.id}' must be registered before the runtime is started`);
+        this.#schedules.add(definition);
       } else {
         throw new TypeError(
-          'runtime.register takes definitions that defineActivity and defineOrchestration returned, ' +
+          'runtime.register takes definitions that defineActivity, defineOrchestration and defineSchedule returned, ' +
             `not ${show(definition)}`,
         );
       }
@@ -181,7 +194,8 @@ export class Runtime {
   }
 
   /**
-   * Starts the runtime. Resolves when this worker is entered in the store. The process stays alive until `shutdown`.
+   * Starts the runtime. Resolves when this worker is entered in the store and its schedules are set. The process stays
+   * alive until `shutdown`.
    *
    * @throws RuntimeStateError when it is started already, the provider is closed, or a module cannot be loaded
    * @throws ProviderError when the store refuses
@@ -303,6 +317,18 @@ export class Runtime {
     await this.#startThreads(native);
     this.#measure(native);
     this.#watchStuckWork();
+    await this.#orStop(this.#schedules.apply());
+  }
+
+  /** Waits for a part of the start. Shuts the runtime down if it fails. */
+  async #orStop(part: Promise<void>): Promise<void> {
+    try {
+      await part;
+    } catch (error) {
+      this.#starting = null;
+      await this.shutdown(0);
+      throw error;
+    }
   }
 
   /** Not in a test, whose kit says by itself that nothing can go on. */
@@ -352,13 +378,7 @@ export class Runtime {
       options: { threads, limits, turnSliceMs, sourceStacks, determinism, logLevel },
     };
     this.#threads = new Threads(native, data, this.#host);
-    try {
-      await this.#threads.start(threads);
-    } catch (error) {
-      this.#starting = null;
-      await this.shutdown(0);
-      throw error;
-    }
+    await this.#orStop(this.#threads.start(threads));
   }
 
   /** Measures the threads for heartbeats. Not under a test's clock, where no thread uses any time. */
@@ -431,7 +451,7 @@ export class Runtime {
       sessions = {},
       cachedInstancesMax = 10_000,
       turnDeadline = '5s',
-      workerName = 'perdure',
+      workerName = WORKER_NAME,
       logLevel = 'info',
     } = this.#options;
     const native = createRuntime(this.#port.store, {

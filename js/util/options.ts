@@ -184,6 +184,16 @@ export function time(value: unknown, path: string): void {
   timeOf(value, path);
 }
 
+/** Returns the check of a list of times, with a least and a most number of them. */
+export function listOfTimes(min: number, max: number): (value: unknown, path: string) => void {
+  return (value, path) => {
+    if (!isList(value)) throw new TypeError(`${path} must be a list of times, got ${show(value)}`);
+    if (value.length < min || value.length > max)
+      throw new TypeError(`${path} must have ${min} to ${max} times, got ${value.length}`);
+    for (const [i, item] of value.entries()) time(item, `${path}[${i}]`);
+  };
+}
+
 export function bool(value: unknown, path: string): void {
   if (typeof value !== 'boolean') throw new TypeError(`${path} must be true or false, got ${show(value)}`);
 }

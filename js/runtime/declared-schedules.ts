@@ -1,0 +1,45 @@
+// The schedules that the code of a runtime declares.
+
+import type { Client } from '../client/client.ts';
+import { Schedules } from '../client/schedules.ts';
+import { RuntimeStateError } from '../errors/errors.ts';
+import type { TraceFields } from '../logging/fields.ts';
+import type { ScheduleDefinition } from '../schedules/schedule.ts';
+
+/** The services of a runtime that its schedules need. */
+interface ScheduleHost {
+  readonly client: Client;
+  log(level: 'warn', message: string, fields: TraceFields): void;
+}
+
+export class DeclaredSchedules {
+  private readonly host: ScheduleHost;
+  /** The name of the workers that declare the same schedules. */
+  private readonly workerName: string;
+  private readonly declared = new Map<string, ScheduleDefinition>();
+
+  constructor(host: ScheduleHost, workerName: string) {
+    this.host = host;
+    this.workerName = workerName;
+  }
+
+  /** @throws RuntimeStateError when the id is taken */
+  add(definition: ScheduleDefinition): void {
+    if (this.declared.has(definition.id))
+      throw new RuntimeStateError(`schedule '${definition.id}' is already registered`);
+    this.declared.set(definition.id, definition);
+  }
+
+  /** Creates or changes all of them in the store, and pauses those that are declared no longer. */
+  async apply(): Promise<void> {
+    if (this.declared.size === 0) return;
+    const { schedules } = this.host.client;
+    for (const { id, spec } of this.declared.values())
+      await Schedules.declare(schedules, id, { ...spec, declaredBy: this.workerName });
+    for await (const { id, spec, paused } of schedules.list()) {
+      if (spec.declaredBy !== this.workerName || this.declared.has(id) || paused !== undefined) continue;
+      await Schedules.remove(schedules, id);
+      this.host.log('warn', `schedule '${id}' is declared no longer, and was paused`, { schedule: id });
+    }
+  }
+}
