@@ -46,11 +46,11 @@ export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
 export type { PublicationClient } from './client/publication-client.ts';
 export type { QueryOptions } from './client/querying.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
-export {
-  type PauseScheduleOptions,
-  type RunScheduleOptions,
-  type ScheduleInfo,
-  type ScheduleRun,
+export type {
+  PauseScheduleOptions,
+  RunScheduleOptions,
+  ScheduleInfo,
+  ScheduleRun,
   Schedules,
 } from './client/schedules.ts';
 export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';

@@ -4,6 +4,7 @@ import { InstanceNotFoundError, LimitError, RuntimeStateError } from '../errors/
 import {
   checkScheduleId,
   type DueOutcome,
+  type DueRecord,
   OVERLAPS,
   type Overlap,
   type Paused,
@@ -16,14 +17,16 @@ import {
   scheduleUpdate,
 } from '../schedules/schedule-data.ts';
 import { type ScheduleOptions, scheduleSpec } from '../schedules/schedule-options.ts';
+import { RUN_STATE } from '../schedules/schedule-run.ts';
 import { duesAfter } from '../schedules/times.ts';
 import { abortSignal } from '../util/abort.ts';
+import { parseDuration } from '../util/duration.ts';
 import { checkOptions, named, type OptionTable, oneOf, timeOf, whole } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import { parse } from '../values/schema.ts';
 import type { InstanceStatus } from './instance-status.ts';
 import type { ListOptions } from './listing.ts';
-import type { StateValue } from './state.ts';
+import type { StateValue, WatchStateOptions } from './state.ts';
 import type { UpdateOptions, UpdateWithStartOptions } from './updating.ts';
 import { WAIT_OPTIONS, type WaitOptions } from './watching.ts';
 
@@ -81,6 +84,7 @@ interface ScheduleClient {
   updateWithStart(id: string, update: string, input: unknown, options: UpdateWithStartOptions): Promise<unknown>;
   deleteInstance(id: string): Promise<unknown>;
   getState(id: string, name: string): Promise<StateValue | null>;
+  watchState(id: string, name: string, options: WatchStateOptions): AsyncIterator<unknown>;
   listInstances(options: ListOptions): AsyncIterable<InstanceStatus>;
 }
 
@@ -155,7 +159,8 @@ export class Schedules {
   }
 
   /**
-   * Runs a schedule now, also while it is paused. The id of the run has the time of the call.
+   * Runs a schedule now, also while it is paused. The id of the run has the time of the call. Resolves when the run is
+   * there.
    *
    * @returns what the schedule decided
    * @throws InstanceNotFoundError when there is no schedule of that id
@@ -163,7 +168,20 @@ export class Schedules {
   async trigger(id: string, options?: RunScheduleOptions): Promise<ScheduleRun> {
     const { overlap, ...wait } = checkOptions(options, RUN_OPTIONS, 'client.schedules.trigger') ?? {};
     const runs = await this.#update(id, 'run', overlap === undefined ? {} : { overlap }, wait);
-    return runOf((runs as ScheduleState['recent'])[0] as ScheduleState['recent'][number]);
+    const [run] = runs as readonly [DueRecord];
+    if (run.watcher !== undefined) await this.#begun(run.watcher, wait);
+    return runOf(run);
+  }
+
+  /** Waits until a run is there, or the time is over: then it is there soon. */
+  async #begun(watcher: string, { timeout, signal }: WaitOptions): Promise<void> {
+    const late = timeout === undefined ? undefined : AbortSignal.timeout(parseDuration(timeout, 'timeout'));
+    const signals = [signal, late].filter((one) => one !== undefined);
+    try {
+      await this.#client.watchState(watcher, RUN_STATE, { signal: AbortSignal.any(signals) }).next();
+    } catch (error) {
+      if (late?.aborted !== true) throw error;
+    }
   }
 
   /**
@@ -196,7 +214,7 @@ export class Schedules {
       dues.push(due);
     }
     const runs = await this.#update(id, 'run', { dues, ...(overlap === undefined ? {} : { overlap }) }, wait);
-    return (runs as ScheduleState['recent']).map(runOf);
+    return (runs as DueRecord[]).map(runOf);
   }
 
   /**
@@ -281,7 +299,7 @@ function show(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }
 
-function runOf({ dueMs, outcome, runId, error }: ScheduleState['recent'][number]): ScheduleRun {
+function runOf({ dueMs, outcome, runId, error }: DueRecord): ScheduleRun {
   return {
     due: new Date(dueMs),
     outcome: outcome as ScheduleRun['outcome'],

@@ -2,10 +2,10 @@
 //
 // Invariants, of docs/internals/schedules.md:
 //
-//   C1. Each due time is decided once, in order: its run is started, or it is skipped, buffered or missed. The cursor,
+//   Z1. Each due time is decided once, in order: its run is started, or it is skipped, buffered or missed. The cursor,
 //       which is the due time that was decided last, is written with the decision.
-//   C2. The id of a run is that of its due time, so a due time has one run at most, also over several schedules.
-//   C3. Due times are computed in an activity, and recorded: a replay needs no zone, which another Node may know anew.
+//   Z2. The id of a run is that of its due time, so a due time has one run at most, also over several schedules.
+//   Z3. Due times are computed in an activity, and recorded: a replay needs no zone, which another Node may know anew.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Deferred } from '../driver/deferred.ts';
@@ -87,9 +87,6 @@ function look(spec: ScheduleSpec, id: string, cursorMs: number, nowMs: number): 
   const startsMs = nextMs === null ? null : nextMs + jitterOf(id, nextMs, jitterMs);
   return { dues, missed, cursorMs: cursor, nextMs, startsMs };
 }
-
-/** A due time in the state: with the orchestration that watches its run. */
-type Kept = DueRecord & { readonly watcher?: string };
 
 function isOpen({ outcome }: DueRecord): boolean {
   return outcome === 'running' || outcome === 'buffered';
@@ -238,8 +235,7 @@ class Schedule {
     if (this.#state === undefined) return;
     this.#replace((kept) => {
       if (kept.runId !== runId || kept.outcome !== 'running') return kept;
-      const { watcher: _, ...record } = kept;
-      return { ...record, outcome, ...(error === undefined ? {} : { error }) };
+      return { ...kept, outcome, ...(error === undefined ? {} : { error }) };
     });
     const { spec, paused } = this.#state;
     if (outcome === 'failed' && spec.pauseOnFailure && paused === undefined) this.#pauseAfter(`run '${runId}' failed`);
@@ -260,20 +256,19 @@ class Schedule {
   }
 
   /** Adds a decision. */
-  #keep(record: Kept): DueRecord {
+  #keep(record: DueRecord): DueRecord {
     const counts = this.#counts;
     if (record.outcome === 'skipped') this.#update({ counts: { ...counts, skipped: counts.skipped + 1 } });
     this.#trim([...this.#recent, record]);
-    const { watcher: _, ...told } = record;
-    return told;
+    return record;
   }
 
-  #replace(change: (kept: Kept) => Kept): void {
+  #replace(change: (kept: DueRecord) => DueRecord): void {
     this.#trim(this.#recent.map(change));
   }
 
   /** Keeps what is open, and the last ones that are over. */
-  #trim(all: readonly Kept[]): void {
+  #trim(all: readonly DueRecord[]): void {
     let over = all.filter((kept) => !isOpen(kept)).length;
     this.#update({ recent: all.filter((kept) => isOpen(kept) || over-- <= RECENT_MAX) });
   }
@@ -283,7 +278,7 @@ class Schedule {
     return this.#state;
   }
 
-  get #recent(): readonly Kept[] {
+  get #recent(): readonly DueRecord[] {
     return this.#present.recent;
   }
 

@@ -65,6 +65,8 @@ export interface DueRecord {
   readonly outcome: DueOutcome;
   /** The instance of the run, if one was started. */
   readonly runId?: string;
+  /** The built-in orchestration whose child the run is. */
+  readonly watcher?: string;
   /** The message of the error that the run ended with. */
   readonly error?: string;
 }

@@ -25,6 +25,9 @@ export interface RunInput {
 export const STOP = `${RUN}.stop`;
 export const ENDED = `${RUN}.ended`;
 
+/** The name of the value that is there from the same commit on as the run. */
+export const RUN_STATE = 'run';
+
 /** The message that tells a schedule of the end of a run. Part of the format. */
 export type RunEnd = Pick<DueRecord, 'outcome' | 'error'> & { readonly runId: string };
 
@@ -34,6 +37,7 @@ export const runOrchestration = defineBuiltIn(RUN, function* run(ctx: Orchestrat
   any
 > {
   const { schedule, runId, start } = input;
+  ctx.state.set(RUN_STATE, runId);
   const end = yield* endOf(ctx, runId, start);
   ctx.enqueueEvent<RunEnd>(schedule, ENDED, { runId, ...end });
 });

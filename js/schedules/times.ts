@@ -55,7 +55,8 @@ const RULES = { paused: true, mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard'
  *
  * - An expression without a `*` or a step in second, minute and hour has fixed times. Those that are skipped are due at
  *   the end of the gap, all at once. Those that are repeated are due at their first occurrence.
- * - All others follow the clock: a skipped time is not due, and a repeated time is due twice.
+ * - All others follow the clock: a skipped time is not due, and a repeated time is due twice. For Vixie's cron, only a
+ *   field that starts with `*` makes one of these, and `0 2-8/2 * * *` has fixed times.
  *
  * @throws an error of croner when the expression is wrong
  */

@@ -149,6 +149,11 @@ function functions(): Record<string, Row> {
     },
     defineLock: { args: () => [name(), {}], call: (a, b) => perdure.defineLock(a, b), options: 1 },
     defineQuery: { args: () => [name(), {}], call: (a, b) => perdure.defineQuery(a, b), options: 1 },
+    defineSchedule: {
+      args: () => [name(), { every: '1h', start: { name: 'order' } }],
+      call: (a, b) => perdure.defineSchedule(a, b),
+      options: 1,
+    },
     defineUpdate: { args: () => [name(), {}], call: (a, b) => perdure.defineUpdate(a, b), options: 1 },
     defineQueue: { args: () => [name(), undefined], call: (a, b) => perdure.defineQueue(a, b) },
     'SqliteProvider.open()': {

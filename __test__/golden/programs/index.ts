@@ -23,6 +23,7 @@ import { locks, namedLock } from './locks.ts';
 import { messages } from './messages.ts';
 import { childRetries, children, full, others, startedReceivers, starts } from './other-instances.ts';
 import { freePatterns, patterns, polls } from './patterns.ts';
+import { scheduleRun, schedules } from './schedules.ts';
 import { givenUp, outOfTime, pool, saga, shielded, together } from './scopes.ts';
 import { streams } from './streams.ts';
 import { late, timers } from './timers.ts';
@@ -78,4 +79,6 @@ export const PROGRAMS: readonly Program[] = [
   token,
   tokens,
   streams,
+  schedules,
+  scheduleRun,
 ];
