@@ -15,6 +15,7 @@ const SLOW = [
   ...ALONE,
   '__test__/{crash,dashboard,examples,package}/**',
   '__test__/{docs,simulate,site}.test.ts',
+  '__test__/schedules/times.test.ts',
   '__test__/{cli,binding}/{arguments,commands,history-pages,loader}.test.ts',
   '__test__/e2e/runtime/threads.test.ts',
   '__test__/e2e/store/**',

@@ -1,5 +1,5 @@
-// Plants a bug into the built package of a process: `node --import planted-loader.mjs program.mjs`, with the environment
-// variable PERDURE_TEST_PLANTED, the JSON of `{ find, put }`. One text of the package is replaced.
+// Plants a bug into the built package of a process: `node --import planted-loader.mjs program.mjs`, with the variable
+// PERDURE_TEST_PLANTED, the JSON of `{ find, put }`. One text of the package is replaced.
 
 import { register } from 'node:module';
 

@@ -159,8 +159,8 @@ export class Schedules {
   }
 
   /**
-   * Runs a schedule now, also while it is paused. The id of the run has the time of the call. Resolves when the run is
-   * there.
+   * Runs a schedule now, also while it is paused or has had all its runs (`maxRuns`). The id of the run has the time of
+   * the call. Resolves when the run is there.
    *
    * @returns what the schedule decided
    * @throws InstanceNotFoundError when there is no schedule of that id
@@ -185,10 +185,12 @@ export class Schedules {
   }
 
   /**
-   * Runs the due times from a time to another one, at most 1 000. Those that had a run before are not run again.
+   * Runs the due times from a time to another one, at most 1 000. Those that had a run before are not run again. The
+   * bounds of the schedule do not matter (`startAt`, `endAt`, `maxRuns`).
    *
    * @returns what the schedule decided on each, in order
    * @throws InstanceNotFoundError when there is no schedule of that id
+   * @throws TypeError when the first time is after the second
    * @throws LimitError (`scheduleBackfill`) when there are more due times; nothing is run then
    */
   async backfill(
@@ -199,6 +201,7 @@ export class Schedules {
   ): Promise<ScheduleRun[]> {
     const where = 'client.schedules.backfill';
     const [fromMs, toMs] = [timeOf(from, `${where}: from`), timeOf(to, `${where}: to`)];
+    if (fromMs > toMs) throw new TypeError(`${where}: from must not be after to`);
     const { overlap, ...wait } = checkOptions(options, RUN_OPTIONS, where) ?? {};
     const { times } = (await this.#present(id)).spec;
     const dues: number[] = [];
@@ -224,11 +227,12 @@ export class Schedules {
    */
   async next(id: string, count = 1): Promise<Date[]> {
     whole(1, DUES_MAX)(count, 'client.schedules.next: count');
-    const { spec } = await this.#present(id);
+    const { spec, counts } = await this.#present(id);
+    const max = Math.min(count, (spec.maxRuns ?? Number.POSITIVE_INFINITY) - counts.started);
     const found: Date[] = [];
     for (const due of duesAfter(spec.times, spec, Date.now())) {
+      if (found.length >= max) break;
       found.push(new Date(due));
-      if (found.length === count) break;
     }
     return found;
   }

@@ -164,8 +164,8 @@ export class Runtime {
   }
 
   /**
-   * Registers definitions made by `defineActivity`, `defineOrchestration` and `defineSchedule`, before or after `start`.
-   * A schedule must be registered before.
+   * Registers definitions made by `defineActivity`, `defineOrchestration` and `defineSchedule`, before or after
+   * `start`. A schedule must be registered before.
    *
    * @throws RuntimeStateError when one is already registered, or a schedule comes after `start`; those before it are
    *   registered then

@@ -112,7 +112,7 @@ class Schedule {
     this.#on('set', (spec) => this.#set(spec));
     this.#on('pause', (pause) => this.#update({ paused: { sinceMs: ctx.now(), ...pause }, nextMs: null }));
     this.#on('resume', () => this.#resume());
-    this.#on('run', ({ dues = [ctx.now()], overlap }) => dues.map((due) => this.#offer(due, overlap)));
+    this.#on('run', ({ dues, overlap }) => (dues ?? [this.#freeTime()]).map((due) => this.#offer(due, overlap)));
     this.#on('delete', () => this.#delete());
     let ended = ctx.dequeueEvent<RunEnd>(ENDED);
     while (!this.#isDeleted && ctx.historyLength < HISTORY_MAX) {
@@ -205,6 +205,14 @@ class Schedule {
     this.#ctx.state.delete(SCHEDULE_STATE);
   }
 
+  /** Returns the present, or a moment later: a time that no decision has yet. */
+  #freeTime(): number {
+    const taken = new Set(this.#recent.map(({ dueMs }) => dueMs));
+    let time = this.#ctx.now();
+    while (taken.has(time)) time += 1;
+    return time;
+  }
+
   /** Decides on one due time. Returns the decision. */
   #offer(dueMs: number, overlap: Overlap | undefined = this.#present.spec.overlap): DueRecord {
     const open = this.#recent.filter(isOpen);
@@ -231,14 +239,14 @@ class Schedule {
     return this.#keep({ dueMs, outcome: 'running', runId, watcher });
   }
 
-  #ended({ runId, outcome, error }: RunEnd): void {
+  #ended({ watcher, outcome, error }: RunEnd): void {
     if (this.#state === undefined) return;
-    this.#replace((kept) => {
-      if (kept.runId !== runId || kept.outcome !== 'running') return kept;
-      return { ...kept, outcome, ...(error === undefined ? {} : { error }) };
-    });
+    const run = this.#recent.find((kept) => kept.watcher === watcher);
+    const end = { outcome, ...(error === undefined ? {} : { error }) };
+    this.#replace((kept) => (kept === run ? { ...kept, ...end } : kept));
     const { spec, paused } = this.#state;
-    if (outcome === 'failed' && spec.pauseOnFailure && paused === undefined) this.#pauseAfter(`run '${runId}' failed`);
+    if (outcome === 'failed' && spec.pauseOnFailure && paused === undefined)
+      this.#pauseAfter(`run '${run?.runId}' failed`);
     this.#startBuffered();
   }
 

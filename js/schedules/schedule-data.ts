@@ -13,8 +13,9 @@ export const SCHEDULE_STATE = 'schedule';
 export const OVERLAPS = ['skip', 'buffer', 'cancelPrevious', 'allow'] as const;
 
 /**
- * The behaviour at a due time while a run of the schedule goes on. `'skip'` starts none. `'buffer'` starts one when that
- * run has ended. `'cancelPrevious'` cancels that run, and starts one when it has ended. `'allow'` starts one at once.
+ * The behaviour at a due time while a run of the schedule goes on. `'skip'` starts none. `'buffer'` starts one when
+ * that run has ended. `'cancelPrevious'` cancels that run, and starts one when it has ended. `'allow'` starts one at
+ * once.
  */
 export type Overlap = (typeof OVERLAPS)[number];
 
@@ -110,10 +111,9 @@ export function scheduleUpdate(name: keyof ScheduleUpdates): string {
 const ID_MAX = 200;
 
 /** @throws TypeError when the id of a schedule is wrong */
-export function checkScheduleId(id: unknown): asserts id is string {
-  checkName(id, 'schedule id');
-  if (id.length > ID_MAX)
-    throw new TypeError(`the schedule id must have at most ${ID_MAX} characters, got ${id.length}`);
+export function checkScheduleId(id: unknown, what = 'schedule id'): asserts id is string {
+  checkName(id, what);
+  if (id.length > ID_MAX) throw new TypeError(`the ${what} must have at most ${ID_MAX} characters, got ${id.length}`);
 }
 
 /** Returns the id of the instance that a schedule is. */

@@ -19,7 +19,7 @@ import {
   whole,
 } from '../util/options.ts';
 import { show } from '../util/show.ts';
-import { OVERLAPS, type Overlap, type RunStart, type ScheduleSpec } from './schedule-data.ts';
+import { checkScheduleId, OVERLAPS, type Overlap, type RunStart, type ScheduleSpec } from './schedule-data.ts';
 import { checkCron, dueAfter, type Times } from './times.ts';
 
 /** The due times of a schedule: a cron expression, an interval, or dates. */
@@ -46,7 +46,7 @@ export type ScheduleTimes =
 
 /** The start of the runs: by a definition, or by the name of an orchestration. */
 export type ScheduleStart<I = any> = {
-  /** The id of a run is this text, a slash and its due time. Default: the id of the schedule. */
+  /** The id of a run is this text, 1 to 200 characters, a slash and its due time. Default: the id of the schedule. */
   id?: string;
   /** Texts to find the runs by. */
   tags?: Readonly<Record<string, string>>;
@@ -91,7 +91,7 @@ const START: OptionTable = {
   name: named,
   version: named,
   input: () => {},
-  id: named,
+  id: (value, path) => checkScheduleId(value, path),
   tags: textsByName,
   priority,
 };
@@ -127,14 +127,11 @@ export function scheduleSpec(id: string, given: ScheduleOptions, where: string):
     ...(endAt === undefined ? {} : { endAtMs: timeOf(endAt, `${where}: endAt`) }),
     ...(maxRuns === undefined ? {} : { maxRuns }),
   };
-  // Dates may all be past by the time a program that names them runs again.
-  if (spec.times.kind !== 'at' && dueAfter(spec.times, spec, Date.now()) === null && !isPast(spec))
+  // Dates, and the end, may be past by the time a program that names them runs again.
+  const isPast = spec.endAtMs !== undefined && spec.endAtMs < Date.now();
+  if (spec.times.kind !== 'at' && dueAfter(spec.times, isPast ? {} : spec, Date.now()) === null)
     throw new TypeError(`${where}: the schedule is never due`);
   return spec;
-}
-
-function isPast({ endAtMs }: ScheduleSpec): boolean {
-  return endAtMs !== undefined && endAtMs < Date.now();
 }
 
 function timesOf({ cron, timeZone, every, offset, at }: Record<string, any>, where: string): Times {
@@ -153,7 +150,7 @@ function timesOf({ cron, timeZone, every, offset, at }: Record<string, any>, whe
       offsetMs: parseDuration(offset ?? 0, `${where}: offset`),
     };
   const times = (at as readonly unknown[]).map((date, n) => timeOf(date, `${where}: at[${n}]`));
-  return { kind: 'at', at: [...new Set(times)].sort((a, b) => a - b) };
+  return { kind: 'at', atMs: [...new Set(times)].sort((a, b) => a - b) };
 }
 
 function startOf(schedule: string, start: Record<string, any> | undefined, where: string): RunStart {

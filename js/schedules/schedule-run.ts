@@ -1,4 +1,4 @@
-// A run of a schedule: a built-in orchestration whose child is the instance that the schedule starts. So the schedule is
+// The watcher of a run: a built-in orchestration whose child is the instance that a schedule starts. So the schedule is
 // told of the end, however the run ends, and needs no child of its own.
 
 import type { Future } from '../driver/future.ts';
@@ -29,7 +29,10 @@ export const ENDED = `${RUN}.ended`;
 export const RUN_STATE = 'run';
 
 /** The message that tells a schedule of the end of a run. Part of the format. */
-export type RunEnd = Pick<DueRecord, 'outcome' | 'error'> & { readonly runId: string };
+export type RunEnd = Pick<DueRecord, 'outcome' | 'error'> & {
+  /** The orchestration that tells it. */
+  readonly watcher: string;
+};
 
 export const runOrchestration = defineBuiltIn(RUN, function* run(ctx: OrchestrationContext, input: RunInput): Generator<
   Future<any>,
@@ -39,14 +42,14 @@ export const runOrchestration = defineBuiltIn(RUN, function* run(ctx: Orchestrat
   const { schedule, runId, start } = input;
   ctx.state.set(RUN_STATE, runId);
   const end = yield* endOf(ctx, runId, start);
-  ctx.enqueueEvent<RunEnd>(schedule, ENDED, { runId, ...end });
+  ctx.enqueueEvent<RunEnd>(schedule, ENDED, { watcher: ctx.instanceId, ...end });
 });
 
-function* endOf(ctx: OrchestrationContext, id: string, start: RunStart): Generator<any, Omit<RunEnd, 'runId'>, any> {
+function* endOf(ctx: OrchestrationContext, id: string, start: RunStart): Generator<any, Omit<RunEnd, 'watcher'>, any> {
   const { name, input, version, tags, priority } = start;
   const options = { id, version, tags, priority } as { id: string };
-  const run = ctx.scheduleSubOrchestration(name, input, options);
   try {
+    const run = ctx.scheduleSubOrchestration(name, input, options);
     const first = yield* ctx.race(run, ctx.waitForEvent(STOP));
     if (first.index === 1) {
       // The schedule waits for the end, not for the request.

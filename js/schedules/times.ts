@@ -7,7 +7,7 @@ export type Times =
   | { readonly kind: 'cron'; readonly cron: string; readonly timeZone: string }
   | { readonly kind: 'every'; readonly everyMs: number; readonly offsetMs: number }
   /** In order, each once. */
-  | { readonly kind: 'at'; readonly at: readonly number[] };
+  | { readonly kind: 'at'; readonly atMs: readonly number[] };
 
 /** The time between which a schedule is due. Part of the format. */
 export interface Bounds {
@@ -33,7 +33,7 @@ function firstAfter(times: Times, after: number): number | null {
       return (Math.floor((after - offsetMs) / everyMs) + 1) * everyMs + offsetMs;
     }
     case 'at':
-      return times.at.find((time) => time > after) ?? null;
+      return times.atMs.find((time) => time > after) ?? null;
     default:
       return times satisfies never;
   }

@@ -11,7 +11,7 @@ const visit = defineOrchestration('schedules-visit', function* (ctx, how: string
 });
 
 const spec = (how: string, more: object = {}) => ({
-  times: { kind: 'at', at: [Date.UTC(2100, 0, 1)] },
+  times: { kind: 'at', atMs: [Date.UTC(2100, 0, 1)] },
   start: { name: 'schedules-visit', version: '1.0.0', input: how, id: 'schedules-visit', tags: { by: 'schedule' } },
   overlap: 'skip',
   catchUpMs: 3_600_000,
