@@ -35,6 +35,19 @@ describe('wrong arguments end a command before it starts, and the error names th
     [['start', 'order', '--wait', 'soon'], 'a duration such as'],
     [['export', 'a', '--name', 'order'], 'pass ids or filters, not both'],
     [['export'], 'pass an id'],
+    [['schedules', 'nightly'], "no command 'nightly'; the commands are list, show, set,"],
+    [['schedules', 'pause'], "missing required argument 'id'"],
+    [['schedules', 'set', 'a', 'job'], 'one of --cron, --every and --at'],
+    [['schedules', 'set', 'a', 'job', '--cron', '0 2 * * *', '--every', '1h'], 'one of --cron, --every and --at'],
+    [['schedules', 'set', 'a', 'job', '--every', '1h', '--time-zone', 'UTC'], '--time-zone is for --cron'],
+    [['schedules', 'set', 'a', 'job', '--cron', '0 2 * * *', '--offset', '1h'], '--offset is for --every'],
+    [['schedules', 'set', 'a', 'job', '--cron', '61 * * * *'], "'61 * * * *' is no cron expression"],
+    [['schedules', 'set', 'a', 'job', '--every', 'hourly'], 'a duration such as'],
+    [['schedules', 'set', 'a', 'job', '--every', '1h', '--overlap', 'queue'], 'Allowed choices are skip, buffer'],
+    [['schedules', 'set', 'a', 'job', '--at', '2030-01-31', '7d'], "a time such as '2030-01-31T12:00:00Z'"],
+    [['schedules', 'backfill', 'a', '1d', '7d'], 'lies after its last time'],
+    [['schedules', 'next', 'a', '0'], 'a whole number >= 1'],
+    [['schedules', 'delete', 'a'], 'pass --yes to confirm'],
   ])('%j', async (args, message) => {
     const { code, out, err } = await perdure('--db', db, ...args);
     expect([code, out]).toEqual([2, '']);
@@ -128,6 +141,9 @@ describe('completion', () => {
     expect(await suggested('su')).toContain('suspend');
     expect(await suggested('list', '--pre')).toContain('--prefix');
     expect(await suggested('list', '--status', 'S')).toContain('Suspended');
+    expect(await suggested('schedules', 'pa')).toContain('pause');
+    expect(await suggested('schedules', 'set', '--catch')).toContain('--catch-up');
+    expect(await suggested('schedules', 'set', '--overlap', 'c')).toContain('cancelPrevious');
   });
 
   it('runs in bash', () => {
@@ -137,11 +153,15 @@ describe('completion', () => {
 });
 
 it('each command is in the guide', async () => {
-  const { out } = await perdure('--help');
-  const commands = [...out.matchAll(/^ {2}([a-z]+)(?: \[options\])?(?: [<[].*?)? {2,}\S/gm)]
-    .map(([, name]) => name as string)
-    .filter((name) => name !== 'help');
+  const commandsOf = async (...group: string[]): Promise<string[]> => {
+    const { out } = await perdure(...group, '--help');
+    return [...out.matchAll(/^ {2}([a-z]+)(?: \[options\])?(?: [<[].*?)? {2,}\S/gm)]
+      .map(([, name]) => [...group, name].join(' '))
+      .filter((name) => !/\bhelp$/.test(name));
+  };
+  const [commands, ofSchedules] = await Promise.all([commandsOf(), commandsOf('schedules')]);
   expect(commands.length).toBeGreaterThan(15);
+  expect(ofSchedules).toHaveLength(9);
   const page = readFileSync(fileURLToPath(new URL('../../docs/command-line.md', import.meta.url)), 'utf8');
-  for (const command of commands) expect(page).toContain(`perdure ${command}`);
+  for (const command of [...commands, ...ofSchedules]) expect(page).toContain(`perdure ${command}`);
 });

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { Column } from '../../js/cli/table.ts';
 import { type Stream, Terminal } from '../../js/cli/terminal.ts';
-import { agoText, bytesText, plainValue, spanText } from '../../js/cli/text.ts';
+import { agoText, bytesText, exactSpanText, plainValue, spanText } from '../../js/cli/text.ts';
 import { waterfall } from '../../js/cli/waterfall.ts';
 import type { HistoryEventKind } from '../../js/client/history.ts';
 import { Bars } from '../../js/dashboard/bars.ts';
@@ -154,6 +154,12 @@ it('spans and sizes read well', () => {
     '1h 2m',
     '1d 1h',
     '400d',
+  ]);
+  expect([0, 1_500, 5_400_000, 90_061_001].map(exactSpanText)).toEqual([
+    '0ms',
+    '1s 500ms',
+    '1h 30m',
+    '1d 1h 1m 1s 1ms',
   ]);
   expect([0, 1_023, 1_024, 1_536, 5 * 1_024 ** 3].map(bytesText)).toEqual([
     '0 B',

@@ -37,10 +37,27 @@ export function timeArgument(text: string): Date {
   try {
     return new Date(Date.now() - parseDuration(text, 'it'));
   } catch {
-    const time = new Date(text);
-    if (/^\d{4}-/.test(text) && !Number.isNaN(time.getTime())) return time;
+    const time = timeIn(text);
+    if (time !== undefined) return time;
     throw new InvalidArgumentError("It must be a time such as '2026-01-31T12:00:00Z', or an age such as '24h'.");
   }
+}
+
+/** Parses a time that may lie ahead: ISO text. */
+export function dateArgument(text: string): Date {
+  const time = timeIn(text);
+  if (time === undefined) throw new InvalidArgumentError("It must be a time such as '2030-01-31T12:00:00Z'.");
+  return time;
+}
+
+/** Parses a list of times, one in each argument; see {@link dateArgument}. */
+export function datesArgument(text: string, before: readonly Date[] = []): Date[] {
+  return [...before, dateArgument(text)];
+}
+
+function timeIn(text: string): Date | undefined {
+  const time = new Date(text);
+  return /^\d{4}-/.test(text) && !Number.isNaN(time.getTime()) ? time : undefined;
 }
 
 /** Parses one or more words, separated by commas, in any case. Repeated options add up. */

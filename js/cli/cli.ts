@@ -41,6 +41,11 @@ export class Cli {
     return this.program.command(usage).description(description);
   }
 
+  /** Returns the same helpers for the commands of a command. */
+  of(command: Command): Cli {
+    return new Cli(command, this.terminal);
+  }
+
   /** Wraps work that opens the store itself, or needs none. */
   action<A extends unknown[]>(handle: CommandHandler<CommandContext, A>): Action {
     return (...args) => {

@@ -12,7 +12,7 @@ export const EXIT = {
   failed: 1,
   /** The arguments are wrong: nothing was done. */
   usage: 2,
-  /** There is no instance of that id. */
+  /** There is no instance, or no schedule, of that id. */
   notFound: 3,
   /**
    * The command ran, and its result is bad: a history does not fit, a check of the doctor failed, an instance that was

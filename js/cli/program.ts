@@ -23,6 +23,7 @@ import { prune } from './commands/prune.ts';
 import { query } from './commands/query.ts';
 import { recoding } from './commands/recode.ts';
 import { replaying } from './commands/replay.ts';
+import { schedules } from './commands/schedules/schedules.ts';
 import { show } from './commands/show.ts';
 import { start } from './commands/start.ts';
 import { state } from './commands/state.ts';
@@ -45,9 +46,9 @@ export interface CliEnvironment {
 }
 
 const EXIT_CODES = `
-Exit codes: 0 success; 1 failure; 2 invalid arguments; 3 instance not found; 4 negative result (a history does not
-match, the doctor or the check found a problem, an instance has no value of that name, or it ended with a status other
-than Completed); 5 timeout.
+Exit codes: 0 success; 1 failure; 2 invalid arguments; 3 instance or schedule not found; 4 negative result (a history
+does not match, the doctor or the check found a problem, an instance has no value of that name, or it ended with a
+status other than Completed); 5 timeout.
 
 --db or PERDURE_DB selects the store: a SQLite file or a Postgres server. Only migrate creates or changes its tables.
 
@@ -95,6 +96,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     tokens,
     query,
     entity,
+    schedules,
     control,
     exporting,
     replaying,

@@ -1,12 +1,11 @@
 // `perdure prune` and `perdure delete`
 
-import { createInterface } from 'node:readline/promises';
-
 import type { Client } from '../../client/client.ts';
 import { ENDED_STATES, type EndedState } from '../../client/instance-status.ts';
 import type { PruneOptions } from '../../client/listing.ts';
 import { timeArgument, wholeNumber, wordsOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
+import { confirm } from '../confirm.ts';
 import { usageError } from '../exit.ts';
 import { withoutUndefined } from '../filter.ts';
 import type { Terminal } from '../terminal.ts';
@@ -135,18 +134,4 @@ async function matching(client: Client, terminal: Terminal, options: PruneOption
 function told(terminal: Terminal, deleted: number, one: string, many?: string): void {
   if (terminal.isJson) terminal.data({ deleted });
   else terminal.line(`${countText(deleted, one, many)} deleted`);
-}
-
-/** Asks for confirmation, because a deletion cannot be undone. Without a user to ask, `--yes` is required. */
-async function confirm(terminal: Terminal, { yes }: Flags, question: string): Promise<void> {
-  if (yes === true) return;
-  if (!terminal.isInteractive)
-    throw usageError('this command asks for confirmation, and there is no terminal: pass --yes to confirm');
-  const asking = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await asking.question(`${question} [y/N] `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw usageError('nothing was deleted');
-  } finally {
-    asking.close();
-  }
 }
