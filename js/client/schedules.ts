@@ -35,9 +35,9 @@ export interface ScheduleRun {
   readonly due: Date;
   /**
    * `'running'` until its run has ended. `'buffered'`: it waits for the end of another run. `'skipped'`: another run
-   * went on. `'exists'`: another instance had the id.
+   * went on. `'missed'`: no worker was there within `catchUp`. `'exists'`: another instance had the id.
    */
-  readonly outcome: Exclude<DueOutcome, 'missed'>;
+  readonly outcome: DueOutcome;
   /** The instance that was started. */
   readonly runId?: string;
   /** The message of the error that the run failed with. */
@@ -306,7 +306,7 @@ function show(timeMs: number): string {
 function runOf({ dueMs, outcome, runId, error }: DueRecord): ScheduleRun {
   return {
     due: new Date(dueMs),
-    outcome: outcome as ScheduleRun['outcome'],
+    outcome,
     ...(runId === undefined ? {} : { runId }),
     ...(error === undefined ? {} : { error }),
   };

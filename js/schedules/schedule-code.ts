@@ -47,7 +47,9 @@ const SLEEP_MAX_MS = 24 * 3_600_000;
 /** The due times to decide, and the time from which on there may be more. Part of the format. */
 interface Look {
   readonly dues: readonly number[];
+  /** The number of due times that are missed, and the last ones of them. */
   readonly missed: number;
+  readonly missedDues: readonly number[];
   /** The last due time that is missed or decided. */
   readonly cursorMs: number;
   /** The next due time, and the time at which its run starts; `null` if there is none. */
@@ -70,9 +72,12 @@ function look(spec: ScheduleSpec, id: string, cursorMs: number, nowMs: number): 
   const { times, catchUpMs, jitterMs } = spec;
   let cursor = cursorMs;
   let missed = 0;
+  const missedDues: number[] = [];
   for (const due of duesAfter(times, spec, cursor)) {
     if (due >= nowMs - catchUpMs) break;
     missed += 1;
+    missedDues.push(due);
+    if (missedDues.length > RECENT_MAX) missedDues.shift();
     // The rest is passed over.
     cursor = missed === MISSED_MAX ? nowMs - catchUpMs - 1 : due;
     if (missed === MISSED_MAX) break;
@@ -85,7 +90,7 @@ function look(spec: ScheduleSpec, id: string, cursorMs: number, nowMs: number): 
   }
   const nextMs = dueAfter(times, spec, cursor);
   const startsMs = nextMs === null ? null : nextMs + jitterOf(id, nextMs, jitterMs);
-  return { dues, missed, cursorMs: cursor, nextMs, startsMs };
+  return { dues, missed, missedDues, cursorMs: cursor, nextMs, startsMs };
 }
 
 function isOpen({ outcome }: DueRecord): boolean {
@@ -165,8 +170,9 @@ class Schedule {
       this.#pauseAfter(`its due times cannot be computed: ${looked.reason}`);
       return null;
     }
-    const { dues, missed, nextMs, startsMs, ...found } = looked.value;
+    const { dues, missed, missedDues, nextMs, startsMs, ...found } = looked.value;
     this.#update({ cursorMs: found.cursorMs, nextMs, counts: { ...counts, missed: counts.missed + missed } });
+    for (const dueMs of missedDues) this.#keep({ dueMs, outcome: 'missed' });
     for (const due of dues) {
       if (this.#counts.started === spec.maxRuns) break;
       this.#offer(due);

@@ -186,6 +186,9 @@ describe.each(STORES)('on $name', (kind) => {
     expect(next).toBe(undefined);
     await eventually(WITHIN_MS, 'all were missed', async () => (await schedule(missed)).counts.missed === 3);
     expect((await schedule(missed)).counts).toEqual({ started: 0, skipped: 0, missed: 3 });
+    expect((await schedule(missed)).recent.map(({ due, outcome }) => [due, outcome])).toEqual(
+      at.toReversed().map((due) => [due, 'missed']),
+    );
     // Past ones can be run on purpose, once.
     const [from, to] = [at[0] as Date, at[2] as Date];
     expect((await schedules.backfill(missed, from, to)).map(({ due }) => due)).toEqual(at);

@@ -15,6 +15,7 @@ const STYLES: Readonly<Record<ScheduleRun['outcome'], Style>> = {
   running: 'cyan',
   buffered: 'dim',
   skipped: 'yellow',
+  missed: 'yellow',
   exists: 'yellow',
   completed: 'green',
   failed: 'red',
