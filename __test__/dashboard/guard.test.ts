@@ -249,7 +249,8 @@ describe.each(STORES)('on $name', (kind) => {
 
   it('takes no action when it is read-only', async () => {
     const id = await open();
-    for (const action of ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'start', 'restart'])
+    const actions = ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'start', 'restart'];
+    for (const action of [...actions, 'update', 'resolveToken', 'rejectToken'])
       expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
   });
@@ -520,6 +521,7 @@ describe.each(STORES)('on $name', (kind) => {
     expect(made({ authorize: 'yes' })).toThrow(/authorize must be a function/);
     expect(made({ redact: {} })).toThrow(/redact must be a function/);
     expect(made({ runtime: {} })).toThrow(/runtime must be a Runtime/);
+    expect(made({ entities: [{}] })).toThrow(/entities\[0\] must be what defineEntity returned/);
     expect(made({ logger: {} })).toThrow(/logger must have the methods/);
     expect(() => dashboardHandler({} as never)).toThrow(/takes a Client, got an object/);
   });

@@ -7,6 +7,7 @@ import type { CheckedBody } from './query.ts';
 import { badRequest } from './refusal.ts';
 import { type RouteContext, statusOf } from './route-context.ts';
 import { checkInput } from './starting.ts';
+import { rejectToken, resolveToken } from './tokens.ts';
 
 type Context = Pick<RouteContext, 'client' | 'options'>;
 
@@ -24,6 +25,8 @@ const ACTIONS: Actions = {
   delete: async ({ client }, { id }) => void (await client.deleteInstance(id)),
   start,
   restart,
+  resolveToken,
+  rejectToken,
 };
 
 export function isChanging(action: string): action is ChangingAction {

@@ -7,6 +7,7 @@ import type { AwaitedMessage, FiberWait, OpenActivity, WorkerName } from '../cli
 import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { StreamInfo } from '../client/streams.ts';
+import type { TokenInfo } from '../client/tokens.ts';
 import type { DashboardAction } from './options.ts';
 
 /** The body of every refusal. */
@@ -174,6 +175,13 @@ export interface InstanceAnswer extends Omit<InstanceRow, 'error'> {
   readonly output?: ValueText;
   readonly error?: ValueText;
   readonly report?: ReportAnswer;
+  /** The names of its handlers and reads, if the instance is an entity whose definition the dashboard has. */
+  readonly entity?: EntityNames;
+}
+
+export interface EntityNames {
+  readonly handlers: readonly string[];
+  readonly reads: readonly string[];
 }
 
 /**
@@ -191,7 +199,8 @@ export interface WaitsAnswer {
     readonly instanceId: string;
     readonly fiber: number;
   }[];
-  readonly messages: readonly AwaitedMessage[];
+  /** The title of a message is there if its name is Perdure's own. */
+  readonly messages: readonly (AwaitedMessage & { readonly title?: string })[];
   readonly fibers: readonly FiberWait[];
   /** Number of all open operations, of which some are named. */
   readonly openOperations: number;
@@ -238,6 +247,47 @@ export interface EntryRow {
   readonly value?: ValueText;
   /** For a marker: the activity begins anew, and its entries from this index on are to be dropped. */
   readonly resetFrom?: number;
+}
+
+/** `GET api/v1/tokens`: tokens that can be resolved, or those that have ended, the newest first. */
+export interface TokensAnswer {
+  readonly items: readonly TokenRow[];
+  readonly cursor: string | null;
+}
+
+/** A token. The id that resolves it is a secret, and stays in the server. */
+export interface TokenRow {
+  /** Id of the instance that the token is. It resolves nothing. */
+  readonly token: string;
+  /** The instance that waits. Absent if the token was made in no orchestration. */
+  readonly instanceId?: string;
+  readonly status: TokenInfo['status'];
+  /** The data that the token was made with. Absent if there is none, and if it was redacted. */
+  readonly data?: ValueText;
+  readonly createdAtMs: number;
+  readonly expiresAtMs?: number;
+  readonly endedAtMs?: number;
+}
+
+/** `GET api/v1/locks`: the locks with names, the newest first. */
+export interface LocksAnswer {
+  readonly items: readonly LockRow[];
+  readonly cursor: string | null;
+}
+
+export interface LockRow {
+  /** Id of the instance that the lock is. */
+  readonly id: string;
+  readonly name: string;
+  /** The instances whose blocks hold it, one for each permit that is taken: the first of them. */
+  readonly holders: readonly string[];
+  /** Number of permits that are taken. */
+  readonly taken: number;
+  /** Number of all permits. It is known only while the lock is held. */
+  readonly permits?: number;
+  /** Number of blocks that wait. */
+  readonly waiting: number;
+  readonly updatedAtMs: number;
 }
 
 /** A takeover, as far as it is drawn. */
@@ -390,13 +440,41 @@ export interface ActionBodies {
    * selects the execution whose input is used; default the last one.
    */
   readonly restart: { id: string; newId?: string; executionId?: number; version?: string };
+  /** `id` is the instance that waits, and `token` the instance that the token is. */
+  readonly resolveToken: { id: string; token: string; value?: unknown };
+  readonly rejectToken: { id: string; token: string; message: string };
+}
+
+/** The bodies of the questions to an instance: `POST api/v1/<question>`. */
+export interface QuestionBodies {
+  /**
+   * `isCall`: `name` is a handler of the entity that the instance is. Without `updateId`, the id is a UUID. Questions
+   * with the same id are one update.
+   */
+  readonly update: { id: string; name: string; input?: unknown; updateId?: string; isCall?: boolean };
+  /** `isRead`: `name` is a read of the entity that the instance is. */
+  readonly query: { id: string; name: string; input?: unknown; isRead?: boolean };
+}
+
+export type Question = DashboardAction & keyof QuestionBodies;
+
+/** The answer to a question. */
+export interface QuestionAnswer {
+  /** `'waiting'`: there is no answer yet. The update goes on, and its id asks for the same answer. */
+  readonly outcome: 'value' | 'error' | 'waiting';
+  /** The value or the error. Absent if there is no answer yet, and if it was redacted. */
+  readonly value?: ValueText;
+  readonly updateId?: string;
 }
 
 /** An action that changes the store. */
 export type ChangingAction = Exclude<DashboardAction, 'read'> & keyof ActionBodies;
 
 /** An action that can be taken on all instances that match a filter. */
-export type BulkAction = Exclude<ChangingAction, 'start' | 'restart'>;
+export type BulkAction = Exclude<ChangingAction, 'start' | 'restart' | TokenAction>;
+
+/** An action that ends a token. */
+export type TokenAction = Extract<ChangingAction, 'resolveToken' | 'rejectToken'>;
 
 /** `GET api/v1/preview`, with the parameters of `GET api/v1/instances` that filter. */
 export interface PreviewAnswer {

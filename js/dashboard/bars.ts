@@ -212,11 +212,11 @@ export class Bars {
   }
 
   /** Adds an event without a duration. */
-  #addMoment({ id, kind, name = '', fiber = 0 }: EventRow): void {
+  #addMoment({ id, kind, name = '', title = name, fiber = 0 }: EventRow): void {
     this.#add({
       kind: 'other',
       state: kind === 'CancelRequested' ? 'cancelled' : 'ok',
-      label: name || 'cancel requested',
+      label: title || 'cancel requested',
       fiber,
       row: 0,
       fromMs: this.#lastMs,

@@ -3,9 +3,11 @@
 import type { HistoryEvent } from '../client/history.ts';
 import type { EventRow } from './answers.ts';
 import { titleOf } from './event-titles.ts';
+import { nameWithoutSecret } from './token-secrets.ts';
 
 export function factsOf(event: HistoryEvent): Omit<EventRow, 'value'> {
-  const { eventId, time, kind, refId, name, meta: of } = event;
+  const { eventId, time, kind, refId, meta: of } = event;
+  const name = nameWithoutSecret(event);
   const title = titleOf(event);
   const meta = (of ?? {}) as Record<string, unknown>;
   const untilMs = meta.fireAtMs ?? meta.retryAtMs;

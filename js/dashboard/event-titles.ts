@@ -1,9 +1,11 @@
 // The titles of events whose names are Perdure's own: updates, and calls and reads of other instances.
 
 import type { HistoryEvent } from '../client/history.ts';
+import type { AwaitedMessage } from '../client/instance-description.ts';
 import { ASKS } from '../driver/waits.ts';
+import { isBuiltIn } from '../orchestration/definition.ts';
 import { CALL_ENTITY, DELETE_ENTITY, READ_ENTITY } from '../orchestration/entity-calls.ts';
-import { CALL, DELETE } from '../orchestration/entity-code.ts';
+import { CALL, DELETE, heldQueueOf } from '../orchestration/entity-code.ts';
 import { ASK_LOCK, grantOf, HOLDER, unlockOf } from '../orchestration/lock-code.ts';
 import { READ_STATE } from '../orchestration/read-state.ts';
 import { UPDATE } from '../orchestration/sent-update.ts';
@@ -39,6 +41,13 @@ export function titleOf({ kind, name = '', payload }: HistoryEvent): string | un
       if (kind === 'PatchApplied' && name.startsWith(TOKEN_KEY)) return 'key of tokens';
       return lockTitleOf(kind, name);
   }
+}
+
+/** Returns the title of an awaited message whose name is Perdure's own. Users send no such message. */
+export function awaitedTitleOf({ kind, name }: Pick<AwaitedMessage, 'kind' | 'name'>): string | undefined {
+  if (kind === 'queue' && (name === CALL || name.startsWith(heldQueueOf(''))))
+    return name === CALL ? 'one-way call' : 'one-way call of the holder';
+  return lockTitleOf('EventReceived', name) ?? (isBuiltIn(name) ? name : undefined);
 }
 
 /** Returns the title of an event whose name has the id of a holder at its end. */

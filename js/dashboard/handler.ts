@@ -14,7 +14,8 @@ import { LiveStreams } from './live.ts';
 import { checkDashboardOptions, DASHBOARD_OPTIONS, type DashboardAction, type DashboardOptions } from './options.ts';
 import { OrchestrationSampler } from './orchestrations.ts';
 import { Presenter } from './presenter.ts';
-import { bodyOf, bulkOf, type CheckedBody, jsonOf, Query, URL_MAX } from './query.ts';
+import { bodyOf, bulkOf, type CheckedBody, jsonOf, Query, questionOf, URL_MAX } from './query.ts';
+import { answerTo, isQuestion } from './questions.ts';
 import { READS, WIDE_READS } from './reads.ts';
 import { answerOf, Refusal, refusalOf } from './refusal.ts';
 import type { RouteContext } from './route-context.ts';
@@ -97,13 +98,13 @@ class Dashboard {
   readonly #base: string;
 
   constructor(client: Client, options: DashboardOptions, token: string | false) {
-    const { basePath = '/', redact, runtime, logger = consoleLogger } = options;
+    const { basePath = '/', runtime, logger = consoleLogger } = options;
     this.#logger = logger;
     this.#base = basePath.replace(/\/?$/, '/');
     this.#context = {
       client,
       options,
-      presenter: new Presenter(client, redact, logger),
+      presenter: new Presenter(client, options, logger),
       orchestrations: new OrchestrationSampler(client),
       report: (refusal, error) => this.#report(refusal, error),
     };
@@ -205,6 +206,11 @@ class Dashboard {
       for (const id of new Set([body.id, newIdOf(body)])) await this.#authorize(request, path, id);
       return Response.json(await act(this.#context, path, body));
     }
+    if (isQuestion(path)) {
+      const body = questionOf(path, await this.#body(request, query, path === 'query'));
+      await this.#authorize(request, path, body.id);
+      return Response.json(await answerTo(this.#context, path, body, request.signal));
+    }
     if (read === undefined && path !== 'live') throw nothing();
     only(request, 'GET', 'HEAD');
     this.#guard.checkToken(request);
@@ -215,12 +221,17 @@ class Dashboard {
     return new Response(this.#live.open(query, request.signal), { headers: EVENTS });
   }
 
-  /** Returns the body of a request that changes something, if the dashboard and the token allow that. */
-  async #body(request: Request, query: Query): Promise<unknown> {
+  /**
+   * Returns the body of an action, if the dashboard and the token allow that.
+   *
+   * @param isReading - true if the action changes nothing, so that a dashboard that is read-only allows it
+   */
+  async #body(request: Request, query: Query, isReading = false): Promise<unknown> {
     only(request, 'POST');
     this.#guard.checkAction(request);
     this.#guard.checkToken(request);
-    if (this.#context.options.readOnly === true) throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
+    if (this.#context.options.readOnly === true && !isReading)
+      throw new Refusal(403, 'READ_ONLY', 'this dashboard is read-only');
     query.only();
     return jsonOf(request);
   }

@@ -3,13 +3,17 @@
 import { isIP } from 'node:net';
 
 import { checkLogger, type Logger } from '../logging/logger.ts';
+import type { EntityDefinition } from '../orchestration/entities.ts';
+import { isEntity } from '../orchestration/entity-calls.ts';
 import { Runtime } from '../runtime/runtime.ts';
 import { otherCopyNote } from '../util/copy.ts';
 import { bool, checkOptions, type OptionTable } from '../util/options.ts';
 import { isInstance, isList, show } from '../util/show.ts';
 
 /**
- * The kind of a request: `'read'` is every request that changes nothing, `'start'` starts a new instance, and
+ * The kind of a request. `'read'` is every request for stored data. `'query'` asks the code of an instance, or reads an
+ * entity: it changes nothing, and a dashboard that is `readOnly` allows it. `'update'` sends an update, or calls an
+ * entity. `'resolveToken'` and `'rejectToken'` end a token of an instance. `'start'` starts a new instance, and
  * `'restart'` starts an instance again, with its input.
  */
 export type DashboardAction =
@@ -22,7 +26,11 @@ export type DashboardAction =
   | 'resume'
   | 'delete'
   | 'start'
-  | 'restart';
+  | 'restart'
+  | 'update'
+  | 'query'
+  | 'resolveToken'
+  | 'rejectToken';
 
 /** The place of a value that {@link DashboardOptions.redact} receives. */
 export interface ValuePlace {
@@ -34,7 +42,8 @@ export interface ValuePlace {
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
    * reason of a cancellation, termination or suspension; `heartbeat` is the details of the last heartbeat of an open
    * activity; `logMessage` and `logFields` are the message and the fields of a line that an orchestration logged;
-   * `state` is a value that an orchestration published with `ctx.state`; `stream` is an entry of a stream.
+   * `state` is a value that an orchestration published with `ctx.state`; `stream` is an entry of a stream; `answer` is
+   * the answer of an update or a query, or of a call or a read of an entity. The data of a token is an `input`.
    */
   readonly kind:
     | 'input'
@@ -47,12 +56,14 @@ export interface ValuePlace {
     | 'logMessage'
     | 'logFields'
     | 'state'
-    | 'stream';
+    | 'stream'
+    | 'answer';
   /** For an event of the history: its number. For an open activity: the number of the event that scheduled it. */
   readonly eventId?: number;
   /**
    * For an event of the history: the name of its orchestration, activity, event or queue. For an open activity or a
-   * published value: its name. For an entry: the name of its stream.
+   * published value: its name. For an entry: the name of its stream. For an answer, or an error as one: the name of its
+   * handler. For the data of a token: `'perdure.token'`.
    */
   readonly name?: string;
 }
@@ -72,7 +83,7 @@ export interface DashboardOptions {
    * the same machine are answered, including all that a reverse proxy on it forwards.
    */
   token?: string | false;
-  /** True if actions are refused. Default false. */
+  /** True if actions are refused, except for `'query'`, which changes nothing. Default false. */
   readOnly?: boolean;
   /**
    * Called before each response with data or action, to decide if the request is allowed. It is not called for the
@@ -91,8 +102,9 @@ export interface DashboardOptions {
   authorize?: (request: Request, action: DashboardAction, instanceId: string | undefined) => boolean | Promise<boolean>;
   /**
    * Returns the value to show instead of `value`, before it leaves the server: an input, output, custom status,
-   * published value, entry of a stream, message, reason, heartbeat, logged line or error (an `Error`, or its data in a
-   * history). Ids, names, versions and tags are shown as they are. If it throws, nothing of the value is shown.
+   * published value, entry of a stream, message, reason, heartbeat, logged line, answer or error (an `Error`, or its
+   * data in a history). Ids, names, versions and tags are shown as they are. If it throws, nothing of the value is
+   * shown.
    *
    * @example
    * ```ts
@@ -107,6 +119,11 @@ export interface DashboardOptions {
   allowedHosts?: readonly string[];
   /** A runtime of this process whose counters are also shown. */
   runtime?: Runtime;
+  /**
+   * Definitions of entities, as `defineEntity` returns them. The pages of these entities offer their handlers by name,
+   * and their reads, which run in this process. Default: none.
+   */
+  entities?: readonly EntityDefinition[];
   /** Logger for errors of the hooks and of the store. Default: stderr, as text. */
   logger?: Logger;
 }
@@ -155,6 +172,12 @@ function runtime(value: unknown, path: string): void {
     throw new TypeError(`${path} must be a Runtime, got ${otherCopyNote(value) ?? show(value)}`);
 }
 
+function entities(value: unknown, path: string): void {
+  if (!isList(value)) throw new TypeError(`${path} must be a list of entities, got ${show(value)}`);
+  for (const [i, one] of value.entries())
+    if (!isEntity(one)) throw new TypeError(`${path}[${i}] must be what defineEntity returned, got ${show(one)}`);
+}
+
 export const DASHBOARD_OPTIONS = {
   basePath,
   token,
@@ -163,6 +186,7 @@ export const DASHBOARD_OPTIONS = {
   redact: fn,
   allowedHosts: hosts,
   runtime,
+  entities,
   logger: checkLogger,
 } satisfies OptionTable;
 

@@ -24,8 +24,11 @@ import type {
   ValueText,
   WaitsAnswer,
 } from './answers.ts';
+import { entityNames } from './entities.ts';
 import { factsOf } from './event-facts.ts';
+import { awaitedTitleOf } from './event-titles.ts';
 import type { DashboardOptions, ValuePlace } from './options.ts';
+import { payloadWithoutSecret } from './token-secrets.ts';
 import { valueText } from './value-text.ts';
 
 /** Most characters that are shown of a value. */
@@ -40,6 +43,8 @@ export const SHOWN_MAX = {
   state: 100_000,
   /** In an entry of a stream, of which many are sent together. */
   entry: 2_000,
+  /** In the answer to a question, which is not stored for a later request. */
+  answer: 1_000_000,
   /** On the page of its instance. */
   page: 20_000,
   /** On request of the whole value. */
@@ -51,12 +56,14 @@ const STREAMS_MAX = 500;
 
 export class Presenter {
   readonly #redact: DashboardOptions['redact'];
+  readonly #entities: NonNullable<DashboardOptions['entities']>;
   readonly #logger: Logger;
   readonly #client: Client;
 
-  constructor(client: Client, redact: DashboardOptions['redact'], logger: Logger) {
+  constructor(client: Client, { redact, entities = [] }: DashboardOptions, logger: Logger) {
     this.#client = client;
     this.#redact = redact;
+    this.#entities = entities;
     this.#logger = logger;
   }
 
@@ -99,6 +106,7 @@ export class Presenter {
     const error = this.error(instance, SHOWN_MAX.page);
     const why =
       instance.status === 'Suspended' ? this.#redacted(instance.error, { ...place, kind: 'error' }) : undefined;
+    const entity = entityNames(this.#entities, instance);
     return {
       ...row,
       customStatusVersion: instance.customStatusVersion,
@@ -106,6 +114,7 @@ export class Presenter {
       ...(output === undefined ? {} : { output }),
       ...(error === undefined ? {} : { error }),
       ...(why instanceof Error ? { report: report(why) } : {}),
+      ...(entity === undefined ? {} : { entity }),
     };
   }
 
@@ -124,7 +133,10 @@ export class Presenter {
       activities: activities.map((activity) => this.#activity(activity, status)),
       timers: timers.map(({ eventId, dueAt, fiber }) => ({ eventId, dueAtMs: dueAt.getTime(), fiber })),
       children: children.map(({ eventId, name, instanceId, fiber }) => ({ eventId, name, instanceId, fiber })),
-      messages,
+      messages: messages.map((message) => {
+        const title = awaitedTitleOf(message);
+        return title === undefined ? message : { ...message, title };
+      }),
       fibers,
       openOperations,
       openFibers,
@@ -169,6 +181,16 @@ export class Presenter {
     return this.#named(value, { instanceId: instance.id, orchestration: instance.name, kind: 'stream', name }, max);
   }
 
+  /** Returns the answer of a handler as text, or the error that it threw; `undefined` when the redaction removed it. */
+  answer(
+    value: unknown,
+    kind: 'answer' | 'error',
+    name: string,
+    { id, name: orchestration }: InstanceStatus,
+  ): ValueText | undefined {
+    return this.#named(value, { instanceId: id, orchestration, kind, name }, SHOWN_MAX.answer);
+  }
+
   takeovers(takeovers: readonly Takeover[]): TakeoversAnswer {
     const items = takeovers.map(({ time, worker, executionId, eventId, activityEventId }) => ({
       executionId,
@@ -204,9 +226,10 @@ export class Presenter {
     return { ...factsOf(event), ...(value === undefined ? {} : { value }) };
   }
 
-  eventValue({ eventId, kind, name, payload }: HistoryEvent, instanceId: string, max: number): ValueText | undefined {
+  eventValue(event: HistoryEvent, instanceId: string, max: number): ValueText | undefined {
+    const { eventId, kind, name } = event;
     return this.value(
-      payload,
+      payloadWithoutSecret(event),
       { instanceId, kind: VALUE_OF[kind] ?? 'message', eventId, ...(name === undefined ? {} : { name }) },
       max,
     );

@@ -2,7 +2,9 @@
 
 import { LIST_OPTIONS, type ListOptions } from '../client/listing.ts';
 import { LOGS_OPTIONS, type LogsOptions } from '../client/logs.ts';
+import { BUILT_IN, isBuiltIn } from '../orchestration/definition.ts';
 import {
+  bool,
   checkName,
   checkOptions,
   named,
@@ -13,9 +15,9 @@ import {
   textsByName,
   whole,
 } from '../util/options.ts';
-import { isRecord } from '../util/show.ts';
+import { isRecord, show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
-import type { ActionBodies, BulkAction, ChangingAction, LogLevel } from './answers.ts';
+import type { ActionBodies, BulkAction, ChangingAction, LogLevel, Question, QuestionBodies } from './answers.ts';
 import { LEVELS, LINES, LINES_MAX } from './log-filter.ts';
 import { badRequest, Refusal } from './refusal.ts';
 
@@ -110,9 +112,8 @@ export class Query {
       return [tag.slice(0, at), tag.slice(at + 1)] as const;
     });
     const options: Record<string, unknown> = { limit: this.number('limit', 1, ROWS_MAX) ?? 50 };
-    const system = this.text('system');
-    checked(() => system === undefined || oneOf('true', 'false')(system, 'the parameter system'));
-    if (system !== undefined) options.system = system === 'true';
+    const system = this.flag('system');
+    if (system !== undefined) options.system = system;
     if (statuses.length > 0) options.status = statuses;
     if (tags.length > 0) options.tags = Object.fromEntries(tags);
     for (const name of ['name', 'version', 'parentId', 'idPrefix', 'createdAfter', 'createdBefore', 'cursor']) {
@@ -120,6 +121,23 @@ export class Query {
       if (value !== undefined) options[name] = value;
     }
     return checked(() => checkOptions(options as ListOptions, LIST_OPTIONS, 'the list'));
+  }
+
+  /** Returns the parameters that select a page of a list. */
+  page(): { limit: number; cursor?: string } {
+    const limit = this.number('limit', 1, ROWS_MAX) ?? 50;
+    const cursor = this.text('cursor');
+    if (cursor === undefined) return { limit };
+    checked(() => checkOptions({ cursor }, LIST_OPTIONS, 'the list'));
+    return { limit, cursor };
+  }
+
+  /** Returns a parameter that is `true` or `false`; `undefined` when it is not there. */
+  flag(name: string): boolean | undefined {
+    const value = this.text(name);
+    if (value === undefined) return undefined;
+    checked(() => oneOf('true', 'false')(value, `the parameter ${name}`));
+    return value === 'true';
   }
 
   /** Returns the name of an orchestration, and the version that is asked for. */
@@ -190,7 +208,28 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
     needs: ['name'],
   },
   restart: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
+  resolveToken: { table: { id: named, token: named, value: () => {} }, needs: ['id', 'token'] },
+  rejectToken: { table: { id: named, token: named, message: text }, needs: ['id', 'token', 'message'] },
 };
+
+/** Checks the name of a handler. Perdure's own updates are sent by actions of their own. */
+function handlerName(value: unknown, path: string): void {
+  named(value, path);
+  if (isBuiltIn(value as string))
+    throw new TypeError(`${path} must not begin with '${BUILT_IN}', got ${show(value)}: such names are Perdure's own`);
+}
+
+const QUESTION = { id: named, name: handlerName, input: () => {} } satisfies OptionTable;
+
+const QUESTIONS: Readonly<Record<Question, OptionTable>> = {
+  update: { ...QUESTION, updateId: named, isCall: bool },
+  query: { ...QUESTION, isRead: bool },
+};
+
+/** @throws Refusal when `body` is not the body of that question */
+export function questionOf<Q extends Question>(question: Q, body: unknown): QuestionBodies[Q] {
+  return checkedBody(question, body, QUESTIONS[question], ['id', 'name']) as unknown as QuestionBodies[Q];
+}
 
 /** A body whose id is known: that of a start may be made. */
 export type CheckedBody<A extends ChangingAction> = ActionBodies[A] & { readonly id: string };
@@ -198,11 +237,22 @@ export type CheckedBody<A extends ChangingAction> = ActionBodies[A] & { readonly
 /** @throws Refusal when `body` is not a body of that action */
 export function bodyOf<A extends ChangingAction>(action: A, body: unknown): CheckedBody<A> {
   const { table, needs } = BODIES[action];
+  const options = checkedBody(action, body, table, needs);
+  return { ...options, id: options.id ?? uuidv7() } as unknown as CheckedBody<A>;
+}
+
+/** @throws Refusal when a value of `body` is wrong or missing */
+function checkedBody(
+  action: string,
+  body: unknown,
+  table: OptionTable,
+  needs: readonly string[],
+): Record<string, unknown> {
   if (!isRecord(body)) throw badRequest('the body must be a JSON object');
   return checked(() => {
     const options = checkOptions(body as Record<string, unknown>, table, action);
     for (const name of needs) if (options[name] === undefined) throw badRequest(`${action}: ${name} is missing`);
-    return { ...options, id: options.id ?? uuidv7() } as unknown as CheckedBody<A>;
+    return options;
   });
 }
 

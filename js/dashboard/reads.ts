@@ -18,6 +18,7 @@ import type {
   WaitsAnswer,
 } from './answers.ts';
 import { logs } from './lines.ts';
+import { locks } from './locks.ts';
 import { SHOWN_MAX } from './presenter.ts';
 import { preview } from './preview.ts';
 import type { Query } from './query.ts';
@@ -25,6 +26,7 @@ import { badRequest } from './refusal.ts';
 import { checkExecution, descriptionOf, found, type RouteContext, statusOf } from './route-context.ts';
 import { formOf, startableOf } from './starting.ts';
 import { entries, entryText, streams } from './streams.ts';
+import { tokens } from './tokens.ts';
 import { tree } from './tree.ts';
 
 type Read = (context: RouteContext, query: Query) => Promise<unknown>;
@@ -38,6 +40,8 @@ export const READS: Readonly<Record<string, Read>> = {
   streams,
   stream: entries,
   takeovers,
+  tokens,
+  locks,
   preview: countOf,
   orchestrations,
   startable,

@@ -42,9 +42,10 @@ export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return ask(`api/v1/${path}`, signal === undefined ? {} : { signal });
 }
 
-export function post<T>(path: string, body: unknown): Promise<T> {
+export function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   const headers = { 'content-type': 'application/json', 'x-perdure-dashboard': '1' };
-  return ask(`api/v1/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  const init = { method: 'POST', headers, body: JSON.stringify(body) };
+  return ask(`api/v1/${path}`, signal === undefined ? init : { ...init, signal });
 }
 
 export function act<A extends ChangingAction>(action: A, body: ActionBodies[A]): Promise<ActionAnswer> {

@@ -7,6 +7,7 @@ import type { AboutAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
 import { Instance } from './instance.tsx';
 import { Instances } from './instances.tsx';
+import { Locks } from './locks.tsx';
 import { Orchestrations } from './orchestrations.tsx';
 import { Overview } from './overview.tsx';
 import { Problem } from './problem.tsx';
@@ -14,6 +15,7 @@ import { linkTo, type Route, useRoute } from './route.ts';
 import { ServerInfo } from './server-info.ts';
 import { SignIn } from './sign-in.tsx';
 import { NEXT_THEME, setTheme, theme } from './theme.ts';
+import { Tokens } from './tokens.tsx';
 import { WorkersPage } from './workers.tsx';
 
 export function App(): JSX.Element {
@@ -49,6 +51,12 @@ export function App(): JSX.Element {
           <NavLink page="orchestrations" route={route}>
             Orchestrations
           </NavLink>
+          <NavLink page="tokens" route={route}>
+            Tokens
+          </NavLink>
+          <NavLink page="locks" route={route}>
+            Locks
+          </NavLink>
           <NavLink page="workers" route={route}>
             Workers
           </NavLink>
@@ -82,6 +90,10 @@ function Page({ route: { page, params } }: { route: Route }): JSX.Element {
       return <Instances params={params} />;
     case 'orchestrations':
       return <Orchestrations />;
+    case 'tokens':
+      return <Tokens params={params} />;
+    case 'locks':
+      return <Locks params={params} />;
     case 'workers':
       return <WorkersPage />;
     case 'instance': {

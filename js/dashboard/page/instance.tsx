@@ -13,6 +13,7 @@ import { count, words } from './format.ts';
 import { useHistory } from './history.ts';
 import { Logs } from './logs.tsx';
 import { Problem } from './problem.tsx';
+import { Questions } from './questions.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { State } from './state.tsx';
 import { hasEnded, Status } from './status.tsx';
@@ -39,23 +40,19 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
     return error === undefined ? <p class="empty">Loading…</p> : <Problem error={error} again={again} />;
   return (
     <>
-      <div class="head">
-        <nav aria-label="Breadcrumb">
-          <a href={linkTo('instances')}>Instances</a>
-          {instance.parentId === undefined ? null : (
-            <>
-              {' '}
-              / <a href={linkTo('instance', { id: instance.parentId })}>{instance.parentId}</a>
-            </>
-          )}{' '}
-          /
-        </nav>
-        <h1 class="id">{id}</h1>
-        <Status of={instance.status} />
-        {isLive && !hasEnded(instance.status) ? <span class="live">live</span> : null}
-      </div>
+      <Head instance={instance} isLive={isLive} />
       {error === undefined ? null : <Problem error={error} />}
-      <Actions instance={instance} execution={execution} events={events} asked={action} ask={setAction} again={again} />
+      <div class="actions">
+        <Actions
+          instance={instance}
+          execution={execution}
+          events={events}
+          asked={action}
+          ask={setAction}
+          again={again}
+        />
+        <Questions instance={instance} events={events} />
+      </div>
       <Facts instance={instance} />
       {instance.report === undefined ? null : <Report report={instance.report} />}
       {waits === undefined || waits.executionId !== execution || hasEnded(instance.status) ? null : (
@@ -92,6 +89,26 @@ function Watching({ id, asked, again }: { id: string; asked: number | undefined;
       />
       <Tree id={id} isKnown={bars.hasChildren || instance.parentId !== undefined} />
     </>
+  );
+}
+
+function Head({ instance, isLive }: { instance: InstanceAnswer; isLive: boolean }): JSX.Element {
+  return (
+    <div class="head">
+      <nav aria-label="Breadcrumb">
+        <a href={linkTo('instances')}>Instances</a>
+        {instance.parentId === undefined ? null : (
+          <>
+            {' '}
+            / <a href={linkTo('instance', { id: instance.parentId })}>{instance.parentId}</a>
+          </>
+        )}{' '}
+        /
+      </nav>
+      <h1 class="id">{instance.id}</h1>
+      <Status of={instance.status} />
+      {isLive && !hasEnded(instance.status) ? <span class="live">live</span> : null}
+    </div>
   );
 }
 

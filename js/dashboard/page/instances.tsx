@@ -6,21 +6,16 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { InstanceRow, InstancesAnswer } from '../answers.ts';
 import { useAnswer } from './api.ts';
 import { BulkButton } from './bulk.tsx';
-import { ago, count, duration, time } from './format.ts';
+import { ago, duration, time } from './format.ts';
 import { useNow } from './now.ts';
+import { Pager, ROWS, useRefresh } from './pager.tsx';
 import { Problem } from './problem.tsx';
 import { linkTo, queryOf } from './route.ts';
 import { StartButton } from './start.tsx';
 import { hasEnded, STATES, Status } from './status.tsx';
 
-/** Rows of a page. */
-const ROWS = 50;
-
 /** Delay after the last key before the filter applies, ms. */
 const TYPED_MS = 250;
-
-/** Interval of reloading the first page while it is visible, ms. */
-const REFRESH_MS = 4_000;
 
 /** Fields of the filter besides the states; an unused one is empty. */
 const TEXTS = ['idPrefix', 'name', 'version', 'tag', 'parentId', 'createdAfter', 'createdBefore', 'system'] as const;
@@ -45,12 +40,11 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
   const created = { createdAfter: isoOf(createdAfter), createdBefore: isoOf(createdBefore) };
   const conditions = { ...others, status, ...created };
   const path = `instances?${queryOf({ ...conditions, cursor, limit: ROWS })}`;
-  const { answer, error, isLoading, reload } = useAnswer<InstancesAnswer>(path);
+  const { answer, error, reload } = useAnswer<InstancesAnswer>(path);
   const go = (page: Filter & { page?: readonly string[] }): void => {
     location.hash = linkTo('instances', { ...page });
   };
   useRefresh(cursor === '', reload);
-  const next = answer?.cursor;
   return (
     <>
       <div class="head">
@@ -71,33 +65,9 @@ export function Instances({ params }: { params: URLSearchParams }): JSX.Element 
       ) : (
         <Rows rows={answer.items} isFiltered={queryOf({ ...filter }) !== ''} />
       )}
-      <nav class="pager" aria-label="Pages of the list">
-        <button
-          type="button"
-          disabled={cursors.length === 0}
-          onClick={() => go({ ...filter, page: cursors.slice(0, -1) })}
-        >
-          ← Newer
-        </button>
-        <span role="status">
-          {isLoading && answer === undefined
-            ? ''
-            : `Page ${cursors.length + 1}: ${count(answer?.items.length ?? 0)} instances`}
-        </span>
-        <button type="button" disabled={next == null} onClick={() => go({ ...filter, page: [...cursors, next ?? ''] })}>
-          Older →
-        </button>
-      </nav>
+      <Pager cursors={cursors} of={answer} noun="instances" onPage={(page) => go({ ...filter, page })} />
     </>
   );
-}
-
-function useRefresh(isOn: boolean, reload: () => void): void {
-  useEffect(() => {
-    if (!isOn) return undefined;
-    const timer = window.setInterval(() => document.hidden || reload(), REFRESH_MS);
-    return () => window.clearInterval(timer);
-  }, [isOn, reload]);
 }
 
 /** Converts the text of a time field to ISO text. The field has no zone, so the reader's applies. */

@@ -3,7 +3,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 
-const PAGES = ['overview', 'instances', 'instance', 'orchestrations', 'workers'] as const;
+const PAGES = ['overview', 'instances', 'instance', 'orchestrations', 'tokens', 'locks', 'workers'] as const;
 
 export interface Route {
   readonly page: (typeof PAGES)[number];

@@ -47,9 +47,9 @@ const ROWS_SHOWN = 12;
 
 /** The awaited messages come first, because the user can send them. */
 function messageRows({ messages }: WaitsAnswer, ask: WaitsProps['ask']): JSX.Element[] {
-  return messages.map(({ kind, name, fiber }, i) => (
-    <Row key={`message ${i}`} kind="wait" word={kind} name={name} fiber={fiber}>
-      <SendButton kind={kind} name={name} ask={ask} />
+  return messages.map(({ kind, name, title, fiber }, i) => (
+    <Row key={`message ${i}`} kind="wait" word={kind} name={title ?? name} fiber={fiber}>
+      {title === undefined ? <SendButton kind={kind} name={name} ask={ask} /> : <span class="id faint">{name}</span>}
     </Row>
   ));
 }

@@ -1,0 +1,208 @@
+// The questions to an instance: updates and queries, or the calls and reads of an entity. The dialog of a question
+// shows its answer.
+
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import type { EventRow, InstanceAnswer, Question, QuestionAnswer } from '../answers.ts';
+import { post } from './api.ts';
+import { Dialog } from './dialog.tsx';
+import { type FieldDefinition, Fields, type Texts, valuesOf } from './fields.tsx';
+import { useServerInfo } from './server-info.ts';
+import { hasEnded } from './status.tsx';
+import { Value } from './value.tsx';
+
+/** The kind of a question, for the user. */
+type Kind = 'update' | 'query' | 'call' | 'read';
+
+interface Form {
+  readonly title: string;
+  readonly text: string;
+  /** Word on the button of the page. */
+  readonly word: string;
+  /** Label of the field of the name. */
+  readonly label: string;
+  readonly question: Question;
+  readonly values?: Readonly<Record<string, true>>;
+}
+
+const FORMS: Readonly<Record<Kind, Form>> = {
+  update: {
+    title: 'Send an update',
+    text: 'A handler of the instance runs, and its result is the answer.',
+    word: 'Send an update',
+    label: 'Name',
+    question: 'update',
+  },
+  query: {
+    title: 'Ask a query',
+    text: 'The code of the instance answers. A query changes nothing.',
+    word: 'Query',
+    label: 'Name',
+    question: 'query',
+  },
+  call: {
+    title: 'Call this entity',
+    text: 'The handler runs after the calls before it, and its result is the answer.',
+    word: 'Call',
+    label: 'Handler',
+    question: 'update',
+    values: { isCall: true },
+  },
+  read: {
+    title: 'Read this entity',
+    text: 'A function of the stored state answers. A read changes nothing.',
+    word: 'Read',
+    label: 'Name of the read',
+    question: 'query',
+    values: { isRead: true },
+  },
+};
+
+const INPUT: FieldDefinition = {
+  name: 'input',
+  label: 'Input',
+  kind: 'json',
+  note: 'JSON. An empty field is no input.',
+};
+
+const UPDATE_ID: FieldDefinition = {
+  name: 'updateId',
+  label: 'Update ID',
+  kind: 'text',
+  note: 'Empty: a new UUID. The ID of an earlier update gets the answer of that one.',
+};
+
+/** The names of Perdure's own orchestrations begin with this. Their updates are its own, too. */
+const BUILT_IN = 'perdure.';
+
+/** The titles of the events of calls and updates that the instance has received begin with these words. */
+const CALL_TITLE = 'call ';
+const UPDATE_TITLE = 'update ';
+
+interface QuestionsProps {
+  readonly instance: InstanceAnswer;
+  readonly events: readonly EventRow[];
+}
+
+export function Questions({ instance, events }: QuestionsProps): JSX.Element | null {
+  const isReadOnly = useServerInfo()?.readOnly ?? true;
+  const [asked, setAsked] = useState<Kind>();
+  const kinds = kindsOf(instance, events).filter((kind) => !isReadOnly || FORMS[kind].question === 'query');
+  if (kinds.length === 0) return null;
+  return (
+    <div class="actions" role="group" aria-label="Questions">
+      {kinds.map((kind) => (
+        <button key={kind} type="button" onClick={() => setAsked(kind)}>
+          {FORMS[kind].word}…
+        </button>
+      ))}
+      {asked === undefined ? null : (
+        <QuestionDialog
+          key={asked}
+          id={instance.id}
+          form={FORMS[asked]}
+          known={knownOf(asked, instance, events)}
+          onClose={() => setAsked(undefined)}
+        />
+      )}
+    </div>
+  );
+}
+
+/** Returns the questions that an instance may answer. A query also asks one that has ended. */
+function kindsOf({ name, status, entity }: InstanceAnswer, events: readonly EventRow[]): Kind[] {
+  if (name.startsWith(BUILT_IN)) return [];
+  // A call makes an entity anew whose definition the server has.
+  if (entity !== undefined) return entity.reads.length > 0 ? ['call', 'read'] : ['call'];
+  const isOpen = !hasEnded(status);
+  if (namesOf(events, CALL_TITLE).length > 0) return isOpen ? ['call'] : [];
+  return isOpen ? ['update', 'query'] : ['query'];
+}
+
+function knownOf(kind: Kind, { entity }: InstanceAnswer, events: readonly EventRow[]): readonly string[] {
+  switch (kind) {
+    case 'update':
+      return namesOf(events, UPDATE_TITLE);
+    case 'call':
+      return entity?.handlers ?? namesOf(events, CALL_TITLE);
+    case 'read':
+      return entity?.reads ?? [];
+    case 'query':
+      return [];
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** Returns the names of the updates or calls that the instance has received. */
+function namesOf(events: readonly EventRow[], begin: string): string[] {
+  const titles = events.filter(({ kind, title }) => kind === 'QueueReceived' && title?.startsWith(begin));
+  return [...new Set(titles.map(({ title = '' }) => title.slice(begin.length)))];
+}
+
+interface QuestionDialogProps {
+  readonly id: string;
+  readonly form: Form;
+  /** The names to suggest. */
+  readonly known: readonly string[];
+  onClose(): void;
+}
+
+function QuestionDialog({ id, form, known, onClose }: QuestionDialogProps): JSX.Element {
+  const { title, text, word, label, question, values = {} } = form;
+  const [texts, setTexts] = useState<Texts>({});
+  const [answer, setAnswer] = useState<QuestionAnswer>();
+  const leaving = useRef(new AbortController());
+  /** Id of an update that has no answer yet, as the field got it from here. */
+  const awaited = useRef('');
+  useEffect(() => () => leaving.current.abort(), []);
+  const fields: readonly FieldDefinition[] = [
+    { name: 'name', label, kind: 'text', isNeeded: true, known },
+    INPUT,
+    ...(question === 'update' ? [UPDATE_ID] : []),
+  ];
+  const submit = async (): Promise<void> => {
+    setAnswer(undefined);
+    const body = { id, ...valuesOf(fields, texts), ...values };
+    const answer = await post<QuestionAnswer>(question, body, leaving.current.signal);
+    setAnswer(answer);
+    // An update without an answer keeps its id, so that it waits for the same answer when it is sent again.
+    const { updateId = '' } = texts;
+    if (updateId !== awaited.current) return;
+    const next = answer.outcome === 'waiting' ? (answer.updateId ?? '') : '';
+    awaited.current = next;
+    setTexts((was) => ({ ...was, updateId: next }));
+  };
+  return (
+    <Dialog title={title} button={word} onSubmit={submit} onClose={onClose}>
+      <p>
+        <code class="id">{id}</code>
+      </p>
+      <p>{text}</p>
+      <Fields fields={fields} texts={texts} onTexts={setTexts} />
+      <div role="status">{answer === undefined ? null : <Answer answer={answer} />}</div>
+    </Dialog>
+  );
+}
+
+function Answer({ answer: { outcome, value, updateId } }: { answer: QuestionAnswer }): JSX.Element {
+  return (
+    <section class="answer" aria-label="Answer">
+      {outcome === 'waiting' ? (
+        <p class="note">
+          There is no answer yet. {updateId === undefined ? null : 'The update goes on: send it again to wait for it.'}
+        </p>
+      ) : value === undefined ? (
+        <p>The answer is hidden.</p>
+      ) : (
+        <Value label="Answer" title={outcome === 'error' ? 'Error' : 'Answer'} shown={value} />
+      )}
+      {updateId === undefined ? null : (
+        <p class="faint">
+          Update ID <code class="id">{updateId}</code>
+        </p>
+      )}
+    </section>
+  );
+}
