@@ -31,14 +31,15 @@ mkdirSync(options.folder, { recursive: true });
 const ledger = await Ledger.open(join(options.folder, 'outages.jsonl'));
 
 const poll = defineActivity('poll', async (ctx, url) => {
+  const late = AbortSignal.timeout(5_000);
   try {
-    const response = await fetch(url, { signal: AbortSignal.any([ctx.signal, AbortSignal.timeout(5000)]) });
+    const response = await fetch(url, { signal: AbortSignal.any([ctx.signal, late]) });
     await response.body?.cancel();
     return { isGood: response.status < 500, why: `status ${response.status}` };
   } catch (error) {
     // An unreachable address is a result of the poll, not a failure.
     ctx.signal.throwIfAborted();
-    return { isGood: false, why: error.cause?.code ?? error.name };
+    return { isGood: false, why: late.aborted ? 'no answer within 5 s' : (error.cause?.code ?? error.name) };
   }
 });
 

@@ -46,7 +46,7 @@ export interface ResultOptions {
    * @example
    * ```ts
    * const receipt = await handle.result({ signal: request.signal });
-   * const other = await handle.result({ signal: AbortSignal.any([request.signal, AbortSignal.timeout(20_000)]) });
+   * const other = await handle.result({ signal: request.signal, timeout: '20s' });
    * ```
    */
   signal?: AbortSignal;
