@@ -53,6 +53,7 @@ export type {
   ScheduleRun,
   Schedules,
 } from './client/schedules.ts';
+export type { InstanceStart, StartOutcome } from './client/starting.ts';
 export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';
 export type { CheckStoreOptions, StoreCheck, StoreFinding } from './client/store-check.ts';

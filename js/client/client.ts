@@ -33,6 +33,7 @@ import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.
 import { MessageClient } from './message-client.ts';
 import { Requests } from './requests.ts';
 import { Schedules } from './schedules.ts';
+import { type InstanceStart, type StartOutcome, startMany } from './starting.ts';
 import { readStateVersion } from './state.ts';
 import { readTakeovers, type Takeover } from './takeovers.ts';
 import {
@@ -133,6 +134,24 @@ export class Client extends MessageClient {
     const { id = uuidv7(), ...others } = options ?? {};
     await this.#start(id, definition.name, input, { ...others, version: definition.version });
     return new InstanceHandle<O, S, I>(this, this.#waits, id, definition);
+  }
+
+  /**
+   * Starts up to 10 000 instances. They reach the store 1 000 at a time, and each is a start of its own: one whose id is
+   * in use leaves the others alone.
+   *
+   * @returns the outcomes, in the order of the starts
+   * @throws TypeError, PayloadError when a start is wrong; nothing is started then
+   * @throws LimitError (`startMany`) when there are more
+   *
+   * @example
+   * ```ts
+   * const mails = customers.map((customer) => ({ definition: sendMail, input: customer, id: `mail-${customer.id}` }));
+   * const failed = (await client.startMany(mails)).filter(({ error }) => error !== undefined);
+   * ```
+   */
+  startMany<I>(starts: readonly InstanceStart<I>[]): Promise<StartOutcome[]> {
+    return startMany(this.#port, this.#requests, starts);
   }
 
   /**

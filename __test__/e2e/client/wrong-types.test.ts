@@ -207,6 +207,7 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
       options: 3,
     },
     'Client.start': { ...of('start'), args: () => [orchestration, { secret: CANARY }, { id: fresh() }], options: 2 },
+    'Client.startMany': of('startMany', [{ name: 'nobody registers this', input: { secret: CANARY } }]),
     'Client.handle': of('handle', ended),
     'Client.getStatus': { ...of('getStatus', ended, {}), options: 1 },
     'Client.waitForOrchestration': of('waitForOrchestration', ended, '1s'),

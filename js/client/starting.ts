@@ -1,0 +1,108 @@
+// Many starts by one call: `client.startMany`.
+
+import { LimitError } from '../errors/errors.ts';
+import type { InstanceOptions } from '../orchestration/call-options.ts';
+import { isOrchestration } from '../orchestration/definition.ts';
+import type { ReceiverDefinition } from '../orchestration/send-options.ts';
+import type { StorePort } from '../store/providers.ts';
+import { checkOptions, named, type OptionTable } from '../util/options.ts';
+import { isList, show } from '../util/show.ts';
+import { uuidv7 } from '../util/uuid.ts';
+import type { OnConflict } from '../values/conflicts.ts';
+import { parse } from '../values/schema.ts';
+import { START_OPTIONS } from './client-options.ts';
+import type { Requests } from './requests.ts';
+
+/** One of the starts of {@link Client.startMany}: by a definition, or by the name of an orchestration. */
+export type InstanceStart<I = any> = Omit<InstanceOptions, 'version'> & {
+  /** Id of the new instance. Default: a UUID of version 7. */
+  id?: string;
+  /** Behaviour when the id is in use. Default `'error'`. */
+  onConflict?: OnConflict;
+} & (
+    | ({ definition: ReceiverDefinition<I> } & (undefined extends I ? { input?: I } : { input: I }))
+    | { name: string; version?: string; input?: unknown }
+  );
+
+/** What became of one of the starts of {@link Client.startMany}. */
+export interface StartOutcome {
+  readonly id: string;
+  /** The error that {@link Client.startOrchestration} rejects with. Absent: the instance is there. */
+  readonly error?: Error;
+}
+
+/** The most starts of one call. */
+const STARTS_MAX = 10_000;
+
+/** Starts that are on their way to the store at once. */
+const AT_ONCE_MAX = 1_000;
+
+const OPTIONS: OptionTable = {
+  ...START_OPTIONS,
+  id: named,
+  name: named,
+  input: () => {},
+  definition: (value, path) => {
+    if (!isOrchestration(value))
+      throw new TypeError(`${path} must be what defineOrchestration returned, got ${show(value)}`);
+  },
+};
+
+/** Starts instances. Nothing is started if one of the starts is wrong. See {@link Client.startMany}. */
+export async function startMany(
+  port: StorePort,
+  requests: Requests,
+  starts: readonly InstanceStart[],
+): Promise<StartOutcome[]> {
+  const where = 'client.startMany';
+  if (!isList(starts)) throw new TypeError(`${where} takes a list of starts, got ${show(starts)}`);
+  if (starts.length > STARTS_MAX)
+    throw new LimitError(`${where}: the list has ${starts.length} starts, and may have ${STARTS_MAX}`, {
+      limit: 'startMany',
+      max: STARTS_MAX,
+    });
+  const prepared: Array<ReturnType<Requests['start']>> = [];
+  for (const [n, start] of starts.entries()) prepared.push(await preparedStart(requests, start, `${where}: [${n}]`));
+  const outcomes: StartOutcome[] = [];
+  for (let n = 0; n < prepared.length; n += AT_ONCE_MAX) {
+    const group = prepared.slice(n, n + AT_ONCE_MAX);
+    outcomes.push(...(await Promise.all(group.map((start) => started(port, requests, start)))));
+  }
+  return outcomes;
+}
+
+async function preparedStart(requests: Requests, given: InstanceStart, where: string) {
+  const {
+    definition,
+    name,
+    version,
+    input,
+    id = uuidv7(),
+    ...others
+  } = checkOptions(given as Record<string, any>, OPTIONS, where) ?? {};
+  if ((definition === undefined) === (name === undefined))
+    throw new TypeError(`${where} takes a definition, or a name and maybe a version`);
+  if (definition !== undefined && version !== undefined)
+    throw new TypeError(`${where}: the version is that of the definition`);
+  if (definition?.input !== undefined) await parse(definition.input, input, 'input');
+  const inVersion = definition?.version ?? version;
+  return requests.start(id, definition?.name ?? name, input, {
+    ...others,
+    ...(inVersion === undefined ? {} : { version: inVersion }),
+  });
+}
+
+async function started(
+  port: StorePort,
+  requests: Requests,
+  { request, input }: ReturnType<Requests['start']>,
+): Promise<StartOutcome> {
+  const { id, name, version } = request;
+  try {
+    await requests.command('start', { kind: 'start', ...request }, input, name);
+    port.tellStart(name, version);
+    return { id };
+  } catch (error) {
+    return { id, error: error as Error };
+  }
+}
