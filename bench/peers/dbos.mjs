@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { memory, quiet } from '../lib/cost.mjs';
-import { inWaves } from '../lib/session.mjs';
+import { inWaves, timed } from '../lib/session.mjs';
 import { intervals, median, quantile } from '../lib/stats.mjs';
 import { assertIs, chainOf, configOf } from './dbos-parts.mjs';
 
@@ -62,6 +62,37 @@ export const dbos = {
         };
         await oneByOne('before', wakes, 0);
         return { warm: await oneByOne('warm', wakes, 0), idle: await oneByOne('idle', idleWakes, idleMs) };
+      }),
+
+    ask: ({ place, asks, instances, each }) =>
+      withDbos(place, async ({ DBOS, begin }) => {
+        // An event that is there is returned at once, so each answer has a key of its own, which its message names.
+        const add = async (id, n) => {
+          await DBOS.send(id, { by: 1, key: `sum-${n}` }, 'add');
+          assertIs(await DBOS.getEvent(id, `sum-${n}`), n + 1);
+        };
+        const oneByOne = async (id) => {
+          await begin('sums', id, asks);
+          return median(await timed(asks, (n) => add(id, n)));
+        };
+        const read = async (id) => {
+          await begin('sums', id, 2);
+          await add(id, 0);
+          const times = await timed(2 * asks, async () => assertIs(await DBOS.getEvent(id, 'sum-0'), 1));
+          await add(id, 1);
+          return median(times.slice(asks));
+        };
+        const atOnce = async (prefix) => {
+          const ids = Array.from({ length: instances }, (_, n) => `${prefix}-${n}`);
+          for (const id of ids) await begin('sums', id, each);
+          const all = (id) => timed(each, (n) => add(id, n));
+          const [ms] = await timed(1, () => Promise.all(ids.map(all)));
+          return (instances * each * 1_000) / ms;
+        };
+        await oneByOne('before');
+        const update = await oneByOne('run');
+        await atOnce('warm');
+        return { update, read: await read('read'), perSecond: await atOnce('at-once') };
       }),
 
     streams: ({ place, singles, pauseMs, entries, token }) =>
@@ -172,6 +203,17 @@ async function withDbos(place, work) {
           { name: 'singles' },
         ),
       { name: 'singles' },
+    ),
+    sums: DBOS.registerWorkflow(
+      async (count) => {
+        let sum = 0;
+        for (let n = 0; n < count; n += 1) {
+          const { by, key } = await DBOS.recv('add', { timeoutSeconds: 86_400 });
+          sum += by;
+          await DBOS.setEvent(key, sum);
+        }
+      },
+      { name: 'sums' },
     ),
     done: DBOS.registerWorkflow(async (value) => value, { name: 'done' }),
     wait: DBOS.registerWorkflow((timeoutSeconds) => DBOS.recv('go', { timeoutSeconds }), { name: 'wait' }),

@@ -1,4 +1,4 @@
-// Updates and queries: the time from the request to the answer.
+// Updates, queries and reads of published values: the time from the request to the answer.
 
 import { assertIs, startTimes, timed, withRuntime } from '../lib/session.mjs';
 import { median, quantile } from '../lib/stats.mjs';
@@ -13,8 +13,8 @@ const EACH = 20;
 export const ask = {
   name: 'ask',
   what:
-    `client.update and client.query → answer, ${ASKS} times one at a time, p50; floor: p50 of start → result of one ` +
-    `activity; and updates of ${INSTANCES} instances at once`,
+    `client.update, client.query and client.getState → answer, ${ASKS} times one at a time, p50; floor: p50 of ` +
+    `start → result of one activity; and updates of ${INSTANCES} instances at once`,
   stores: ['sqlite', 'postgres'],
   figures: [
     {
@@ -35,14 +35,22 @@ export const ask = {
       note: ({ changed, first }) =>
         `After an update ${changed.toFixed(3)} ms; the first one of an instance ${first.toFixed(3)} ms.`,
     },
+    { name: 'published value', unit: 'ms', better: 'lower', of: 'perdure' },
   ],
 
   async round(round) {
-    const { start, update, query, perSecond } = await round.child('measure', { place: round.place() });
+    const { start, update, query, read, perSecond } = await round.child('measure', { place: round.place() });
+    const peer = await round.peer({ asks: ASKS, instances: INSTANCES, each: EACH });
     return {
-      update: { floor: start, perdure: update.p50, notes: { p99: update.p99, starting: update.starting } },
-      'updates at once': { perdure: perSecond },
+      update: {
+        floor: start,
+        perdure: update.p50,
+        peer: peer?.update,
+        notes: { p99: update.p99, starting: update.starting },
+      },
+      'updates at once': { perdure: perSecond, peer: peer?.perSecond },
       query: { perdure: query.p50, notes: { changed: query.changed, first: query.first } },
+      'published value': { perdure: read, peer: peer?.read },
     };
   },
 
@@ -53,7 +61,8 @@ export const ask = {
         await updates(client, 'before', ASKS);
         const start = median(await startTimes(client, 'run', ASKS));
         const update = await updates(client, 'run', asks);
-        return { start, update, query: await queries(client), perSecond: await atOnce(client) };
+        const [query, read] = [await queries(client), await reads(client)];
+        return { start, update, query, read, perSecond: await atOnce(client) };
       }),
   },
   profile: { role: 'measure', job: { asks: 30 * ASKS } },
@@ -66,6 +75,15 @@ function register(runtime) {
     ctx.onQuery('sum', () => sum);
     ctx.onUpdate('add', function* (by) {
       sum += by;
+      return sum;
+    });
+    yield* ctx.waitForEvent('end');
+  });
+  runtime.registerOrchestration('published sums', function* (ctx) {
+    let sum = 0;
+    ctx.onUpdate('add', function* (by) {
+      sum += by;
+      ctx.state.set('sum', sum);
       return sum;
     });
     yield* ctx.waitForEvent('end');
@@ -99,6 +117,14 @@ async function queries(client) {
   return { p50: median(times.slice(ASKS)), changed: median(changed), first: median(first) };
 }
 
+/** The time of a read of a value that a running instance has published, ms. */
+async function reads(client) {
+  const id = await summing(client, 'published', 'published sums');
+  await client.update(id, 'add', 1);
+  const times = await timed(2 * ASKS, async () => assertIs((await client.getState(id, 'sum')).value, 1));
+  return median(times.slice(ASKS));
+}
+
 /** Updates per second over many instances, one at a time for each. */
 async function atOnce(client) {
   const run = async (prefix) => {
@@ -117,7 +143,7 @@ async function atOnce(client) {
   return run('at-once');
 }
 
-async function summing(client, id) {
-  await client.startOrchestration(id, 'sums');
+async function summing(client, id, name = 'sums') {
+  await client.startOrchestration(id, name);
   return id;
 }
