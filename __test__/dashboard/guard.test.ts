@@ -250,7 +250,8 @@ describe.each(STORES)('on $name', (kind) => {
   it('takes no action when it is read-only', async () => {
     const id = await open();
     const actions = ['raise', 'enqueue', 'cancel', 'terminate', 'suspend', 'resume', 'delete', 'start', 'restart'];
-    for (const action of [...actions, 'update', 'resolveToken', 'rejectToken'])
+    const others = ['update', 'resolveToken', 'rejectToken', 'pauseSchedule', 'resumeSchedule', 'triggerSchedule'];
+    for (const action of [...actions, ...others])
       expect(await verdict(asker({ readOnly: true }).post(action, { id })), action).toBe('403 READ_ONLY');
     expect((await store.client.getStatus(id))?.status).toBe('Pending');
   });

@@ -32,6 +32,7 @@ const PATHS = [
   'takeovers',
   'tokens',
   'locks',
+  'schedules',
   'history',
   'value',
   'live',
@@ -47,6 +48,9 @@ const PATHS = [
   'restart',
   'resolveToken',
   'rejectToken',
+  'pauseSchedule',
+  'resumeSchedule',
+  'triggerSchedule',
   // An update would wait for a worker, and there is none. Its body is checked as that of a query.
   'query',
   'bulk',

@@ -137,8 +137,8 @@ export class Client extends MessageClient {
   }
 
   /**
-   * Starts up to 10 000 instances. They reach the store 1 000 at a time, and each is a start of its own: one whose id is
-   * in use leaves the others alone.
+   * Starts up to 10 000 instances. They reach the store 1 000 at a time, and each is a start of its own: one whose id
+   * is in use leaves the others alone.
    *
    * @returns the outcomes, in the order of the starts
    * @throws TypeError, PayloadError when a start is wrong; nothing is started then

@@ -6,6 +6,7 @@ import type { ActionAnswer, ActionBodies, ChangingAction } from './answers.ts';
 import type { CheckedBody } from './query.ts';
 import { badRequest } from './refusal.ts';
 import { type RouteContext, statusOf } from './route-context.ts';
+import { pauseSchedule, resumeSchedule, triggerSchedule } from './schedules.ts';
 import { checkInput } from './starting.ts';
 import { rejectToken, resolveToken } from './tokens.ts';
 
@@ -27,6 +28,9 @@ const ACTIONS: Actions = {
   restart,
   resolveToken,
   rejectToken,
+  pauseSchedule,
+  resumeSchedule,
+  triggerSchedule,
 };
 
 export function isChanging(action: string): action is ChangingAction {

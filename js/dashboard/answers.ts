@@ -8,6 +8,7 @@ import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { StreamInfo } from '../client/streams.ts';
 import type { TokenInfo } from '../client/tokens.ts';
+import type { DueOutcome, Paused, ScheduleState } from '../schedules/schedule-data.ts';
 import type { DashboardAction } from './options.ts';
 
 /** The body of every refusal. */
@@ -290,6 +291,33 @@ export interface LockRow {
   readonly updatedAtMs: number;
 }
 
+/** `GET api/v1/schedules`: the schedules, the newest first. */
+export interface SchedulesAnswer {
+  readonly items: readonly ScheduleRow[];
+  readonly cursor: string | null;
+}
+
+export interface ScheduleRow {
+  /** Id of the instance that the schedule is. */
+  readonly id: string;
+  /** Id of the schedule. */
+  readonly name: string;
+  /** True if the instance is suspended, so that the schedule does nothing. */
+  readonly isSuspended: boolean;
+  /** Absent until a worker has set the schedule. */
+  readonly set?: {
+    readonly times: string;
+    /** The orchestration that is started. */
+    readonly starts: { readonly name: string; readonly version?: string };
+    /** Absent if the schedule is paused, or has no further due time. */
+    readonly nextMs?: number;
+    readonly paused?: { readonly sinceMs: number; readonly by: Paused['by']; readonly note?: string };
+    /** The last of the recent due times that has a run, with the id of that instance. */
+    readonly last?: { readonly id: string; readonly dueMs: number; readonly outcome: DueOutcome };
+    readonly counts: ScheduleState['counts'];
+  };
+}
+
 /** A takeover, as far as it is drawn. */
 export interface DrawnTakeover {
   readonly atMs: number;
@@ -443,6 +471,10 @@ export interface ActionBodies {
   /** `id` is the instance that waits, and `token` the instance that the token is. */
   readonly resolveToken: { id: string; token: string; value?: unknown };
   readonly rejectToken: { id: string; token: string; message: string };
+  /** For these three, `id` is the instance that the schedule is. */
+  readonly pauseSchedule: { id: string; note?: string };
+  readonly resumeSchedule: { id: string };
+  readonly triggerSchedule: { id: string };
 }
 
 /** The bodies of the questions to an instance: `POST api/v1/<question>`. */
@@ -471,10 +503,13 @@ export interface QuestionAnswer {
 export type ChangingAction = Exclude<DashboardAction, 'read'> & keyof ActionBodies;
 
 /** An action that can be taken on all instances that match a filter. */
-export type BulkAction = Exclude<ChangingAction, 'start' | 'restart' | TokenAction>;
+export type BulkAction = Exclude<ChangingAction, 'start' | 'restart' | TokenAction | ScheduleAction>;
 
 /** An action that ends a token. */
 export type TokenAction = Extract<ChangingAction, 'resolveToken' | 'rejectToken'>;
+
+/** An action on a schedule. */
+export type ScheduleAction = Extract<ChangingAction, 'pauseSchedule' | 'resumeSchedule' | 'triggerSchedule'>;
 
 /** `GET api/v1/preview`, with the parameters of `GET api/v1/instances` that filter. */
 export interface PreviewAnswer {
@@ -512,4 +547,6 @@ export interface BulkAnswer {
 export interface ActionAnswer {
   /** Id of the instance; after a start or a restart under a new id, that id. */
   readonly id: string;
+  /** After a schedule was run: the decision of the schedule, with the id of the instance that was started. */
+  readonly run?: { readonly outcome: DueOutcome; readonly id?: string };
 }

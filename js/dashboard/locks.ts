@@ -1,38 +1,23 @@
 // The locks with names, with the blocks that hold each and wait for it.
 
-import type { Client } from '../client/client.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
 import { LOCK_STATE } from '../orchestration/lock-code.ts';
 import { LOCK } from '../orchestration/locks.ts';
 import { isList, property } from '../util/show.ts';
 import type { LockRow, LocksAnswer } from './answers.ts';
+import { publishedValues } from './published.ts';
 import type { Query } from './query.ts';
 import type { RouteContext } from './route-context.ts';
 
 /** Most holders of a lock that are named. */
 const HOLDERS_MAX = 10;
 
-/** Values that are read at once. The store has no request for those of many instances. */
-const AT_ONCE_MAX = 16;
-
 export async function locks({ client }: RouteContext, query: Query): Promise<LocksAnswer> {
   const page = query.only('cursor', 'limit').page();
   const status = ['Pending', 'Running', 'Suspended'] as const;
   const { items, cursor } = await client.listInstances({ name: LOCK, status, ...page }).page();
-  return { items: await rowsOf(client, items), cursor };
-}
-
-async function rowsOf(client: Client, instances: readonly InstanceStatus[]): Promise<LockRow[]> {
-  const rows: LockRow[] = [];
-  const left = instances.entries();
-  const work = async (): Promise<void> => {
-    for (const [n, instance] of left) {
-      const shown = await client.getState(instance.id, LOCK_STATE);
-      rows[n] = rowOf(instance, shown?.value);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE_MAX, instances.length) }, work));
-  return rows;
+  const values = await publishedValues(client, items, LOCK_STATE);
+  return { items: items.map((item, n) => rowOf(item, values[n])), cursor };
 }
 
 /** @param value - the value that the lock publishes; `undefined` until the lock is asked for */

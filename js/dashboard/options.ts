@@ -13,8 +13,9 @@ import { isInstance, isList, show } from '../util/show.ts';
 /**
  * The kind of a request. `'read'` is every request for stored data. `'query'` asks the code of an instance, or reads an
  * entity: it changes nothing, and a dashboard that is `readOnly` allows it. `'update'` sends an update, or calls an
- * entity. `'resolveToken'` and `'rejectToken'` end a token of an instance. `'start'` starts a new instance, and
- * `'restart'` starts an instance again, with its input.
+ * entity. `'resolveToken'` and `'rejectToken'` end a token of an instance. `'pauseSchedule'`, `'resumeSchedule'` and
+ * `'triggerSchedule'` change or run a schedule. `'start'` starts a new instance, and `'restart'` starts an instance
+ * again, with its input.
  */
 export type DashboardAction =
   | 'read'
@@ -30,7 +31,10 @@ export type DashboardAction =
   | 'update'
   | 'query'
   | 'resolveToken'
-  | 'rejectToken';
+  | 'rejectToken'
+  | 'pauseSchedule'
+  | 'resumeSchedule'
+  | 'triggerSchedule';
 
 /** The place of a value that {@link DashboardOptions.redact} receives. */
 export interface ValuePlace {
@@ -40,10 +44,11 @@ export interface ValuePlace {
   readonly orchestration?: string;
   /**
    * Kind of the value. `message` is the data of an event or message that was raised, enqueued or sent; `reason` is the
-   * reason of a cancellation, termination or suspension; `heartbeat` is the details of the last heartbeat of an open
-   * activity; `logMessage` and `logFields` are the message and the fields of a line that an orchestration logged;
-   * `state` is a value that an orchestration published with `ctx.state`; `stream` is an entry of a stream; `answer` is
-   * the answer of an update or a query, or of a call or a read of an entity. The data of a token is an `input`.
+   * reason of a cancellation, termination or suspension, or the note of a schedule that is paused; `heartbeat` is the
+   * details of the last heartbeat of an open activity; `logMessage` and `logFields` are the message and the fields of a
+   * line that an orchestration logged; `state` is a value that an orchestration published with `ctx.state`; `stream` is
+   * an entry of a stream; `answer` is the answer of an update or a query, or of a call or a read of an entity. The data
+   * of a token is an `input`.
    */
   readonly kind:
     | 'input'
@@ -88,8 +93,9 @@ export interface DashboardOptions {
   /**
    * Called before each response with data or action, to decide if the request is allowed. It is not called for the
    * files of the page, which hold no data. If it throws, the error is logged and the request refused. `instanceId` is
-   * the id of the instance, if the request is about one. For a restart under another id, it is called twice: with the
-   * id of the instance, and with the other id. For an action on many instances, it is called for each of them.
+   * the id of the instance, if the request is about one; for a schedule, `perdure.schedule/` and the id of the
+   * schedule. For a restart under another id, it is called twice: with the id of the instance, and with the other id.
+   * For an action on many instances, it is called for each of them.
    *
    * @example
    * ```ts

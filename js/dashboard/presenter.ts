@@ -74,6 +74,13 @@ export class Presenter {
     return shown === undefined ? undefined : valueText(Client.inStoredForm(this.#client, shown), max);
   }
 
+  /** Returns a text for a row of a list; `undefined` when there is none, or the redaction removed it. */
+  note(text: string | undefined, place: ValuePlace): string | undefined {
+    const shown = text === undefined ? undefined : this.#redacted(text, place);
+    if (shown === undefined) return undefined;
+    return firstOf(typeof shown === 'string' ? shown : valueText(shown, SHOWN_MAX.row).text);
+  }
+
   row(instance: InstanceStatus): InstanceRow {
     const { id, name, version, status, executionId, createdAt, updatedAt, completedAt, parentId, priority, tags } =
       instance;
@@ -284,6 +291,11 @@ const VALUE_OF: Partial<Record<HistoryEventKind, ValuePlace['kind']>> = {
   ExecutionContinuedAsNew: 'input',
   ExecutionTerminated: 'reason',
 };
+
+/** Returns a text as far as a row of a list shows it. */
+function firstOf(text: string): string {
+  return (text.length > SHOWN_MAX.row ? `${text.slice(0, SHOWN_MAX.row)}…` : text).toWellFormed();
+}
 
 function messageOf(error: unknown): string | undefined {
   if (error === undefined) return undefined;

@@ -210,6 +210,9 @@ const BODIES: Readonly<Record<ChangingAction, { table: OptionTable; needs: reado
   restart: { table: { id: named, newId: named, executionId: whole(1), version: named }, needs: ['id'] },
   resolveToken: { table: { id: named, token: named, value: () => {} }, needs: ['id', 'token'] },
   rejectToken: { table: { id: named, token: named, message: text }, needs: ['id', 'token', 'message'] },
+  pauseSchedule: { table: { id: named, note: named }, needs: ['id'] },
+  resumeSchedule: { table: { id: named }, needs: ['id'] },
+  triggerSchedule: { table: { id: named }, needs: ['id'] },
 };
 
 /** Checks the name of a handler. Perdure's own updates are sent by actions of their own. */

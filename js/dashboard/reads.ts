@@ -24,6 +24,7 @@ import { preview } from './preview.ts';
 import type { Query } from './query.ts';
 import { badRequest } from './refusal.ts';
 import { checkExecution, descriptionOf, found, type RouteContext, statusOf } from './route-context.ts';
+import { schedules } from './schedules.ts';
 import { formOf, startableOf } from './starting.ts';
 import { entries, entryText, streams } from './streams.ts';
 import { tokens } from './tokens.ts';
@@ -42,6 +43,7 @@ export const READS: Readonly<Record<string, Read>> = {
   takeovers,
   tokens,
   locks,
+  schedules,
   preview: countOf,
   orchestrations,
   startable,

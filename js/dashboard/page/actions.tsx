@@ -3,7 +3,14 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 
-import type { ActionBodies, ChangingAction, EventRow, InstanceAnswer, TokenAction } from '../answers.ts';
+import type {
+  ActionBodies,
+  ChangingAction,
+  EventRow,
+  InstanceAnswer,
+  ScheduleAction,
+  TokenAction,
+} from '../answers.ts';
 import { act } from './api.ts';
 import { Dialog } from './dialog.tsx';
 import { DATA, type FieldDefinition, Fields, REASON, type Texts, valuesOf } from './fields.tsx';
@@ -37,7 +44,7 @@ interface Form {
 }
 
 /** An action on an instance that exists. */
-export type InstanceAction = Exclude<ChangingAction, 'start' | TokenAction>;
+export type InstanceAction = Exclude<ChangingAction, 'start' | TokenAction | ScheduleAction>;
 
 const CANCEL_TEXT =
   'Its pending steps throw CancelledError, and its code may clean up. ' +

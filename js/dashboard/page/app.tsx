@@ -12,6 +12,7 @@ import { Orchestrations } from './orchestrations.tsx';
 import { Overview } from './overview.tsx';
 import { Problem } from './problem.tsx';
 import { linkTo, type Route, useRoute } from './route.ts';
+import { Schedules } from './schedules.tsx';
 import { ServerInfo } from './server-info.ts';
 import { SignIn } from './sign-in.tsx';
 import { NEXT_THEME, setTheme, theme } from './theme.ts';
@@ -50,6 +51,9 @@ export function App(): JSX.Element {
           </NavLink>
           <NavLink page="orchestrations" route={route}>
             Orchestrations
+          </NavLink>
+          <NavLink page="schedules" route={route}>
+            Schedules
           </NavLink>
           <NavLink page="tokens" route={route}>
             Tokens
@@ -90,6 +94,8 @@ function Page({ route: { page, params } }: { route: Route }): JSX.Element {
       return <Instances params={params} />;
     case 'orchestrations':
       return <Orchestrations />;
+    case 'schedules':
+      return <Schedules params={params} />;
     case 'tokens':
       return <Tokens params={params} />;
     case 'locks':

@@ -3,7 +3,16 @@
 
 import { useEffect, useState } from 'preact/hooks';
 
-const PAGES = ['overview', 'instances', 'instance', 'orchestrations', 'tokens', 'locks', 'workers'] as const;
+const PAGES = [
+  'overview',
+  'instances',
+  'instance',
+  'orchestrations',
+  'schedules',
+  'tokens',
+  'locks',
+  'workers',
+] as const;
 
 export interface Route {
   readonly page: (typeof PAGES)[number];

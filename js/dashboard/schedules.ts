@@ -1,0 +1,161 @@
+// The schedules of the store, and the actions that pause, resume and run one. The list shows neither the inputs of runs
+// nor their errors.
+
+import type { Client } from '../client/client.ts';
+import type { InstanceStatus } from '../client/instance-status.ts';
+import { InstanceNotFoundError } from '../errors/errors.ts';
+import {
+  checkScheduleId,
+  SCHEDULE,
+  SCHEDULE_STATE,
+  type ScheduleState,
+  scheduleInstance,
+} from '../schedules/schedule-data.ts';
+import type { Times } from '../schedules/times.ts';
+import type { ActionAnswer, ActionBodies, ScheduleRow, SchedulesAnswer } from './answers.ts';
+import { deadline } from './deadline.ts';
+import type { Presenter } from './presenter.ts';
+import { publishedValues } from './published.ts';
+import type { Query } from './query.ts';
+import { Refusal } from './refusal.ts';
+import type { RouteContext } from './route-context.ts';
+
+type Context = Pick<RouteContext, 'client'>;
+
+/** Longest wait for a worker to take a change of a schedule, ms. */
+const TAKEN_MS = 20_000;
+
+/** The begin of the id of an instance that is a schedule. */
+const PREFIX = scheduleInstance('');
+
+export async function schedules({ client, presenter }: RouteContext, query: Query): Promise<SchedulesAnswer> {
+  const page = query.only('cursor', 'limit').page();
+  const status = ['Pending', 'Running', 'Suspended'] as const;
+  const { items, cursor } = await client.listInstances({ name: SCHEDULE, status, ...page }).page();
+  const states = await publishedValues(client, items, SCHEDULE_STATE);
+  return { items: items.map((item, n) => rowOf(item, states[n] as ScheduleState | undefined, presenter)), cursor };
+}
+
+/** @param state - the value that the schedule publishes; `undefined` until a worker has set it */
+function rowOf({ id, status }: InstanceStatus, state: ScheduleState | undefined, presenter: Presenter): ScheduleRow {
+  const row = { id, name: id.startsWith(PREFIX) ? id.slice(PREFIX.length) : id, isSuspended: status === 'Suspended' };
+  if (state === undefined) return row;
+  const { spec, paused, nextMs, recent, counts } = state;
+  const { name, version } = spec.start;
+  const last = recent.findLast(({ runId }) => runId !== undefined);
+  return {
+    ...row,
+    set: {
+      times: timesText(spec.times),
+      starts: { name, ...(version === undefined ? {} : { version }) },
+      ...(nextMs === null ? {} : { nextMs }),
+      ...(paused === undefined ? {} : { paused: pausedOf(paused, id, presenter) }),
+      ...(last?.runId === undefined ? {} : { last: { id: last.runId, dueMs: last.dueMs, outcome: last.outcome } }),
+      counts,
+    },
+  };
+}
+
+type Pause = NonNullable<NonNullable<ScheduleRow['set']>['paused']>;
+
+function pausedOf(
+  { sinceMs, by, note }: NonNullable<ScheduleState['paused']>,
+  instanceId: string,
+  presenter: Presenter,
+): Pause {
+  const shown = presenter.note(note, { instanceId, orchestration: SCHEDULE, kind: 'reason' });
+  return { sinceMs, by, ...(shown === undefined ? {} : { note: shown }) };
+}
+
+/** Formats the times of a schedule: `0 2 * * * Europe/Berlin`, `every 10m`, `3 dates`. */
+function timesText(times: Times): string {
+  switch (times.kind) {
+    case 'cron':
+      return `${times.cron} ${times.timeZone}`;
+    case 'every':
+      return `every ${spanText(times.everyMs)}${times.offsetMs === 0 ? '' : ` + ${spanText(times.offsetMs)}`}`;
+    case 'at':
+      return times.atMs.length === 1 ? '1 date' : `${times.atMs.length} dates`;
+    default:
+      return times satisfies never;
+  }
+}
+
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+  ['ms', 1],
+] as const;
+
+/** Formats a duration without rounding it: `10m`, `1d 2h 30m`. */
+function spanText(ms: number): string {
+  let rest = ms;
+  const parts: string[] = [];
+  for (const [unit, size] of UNITS) {
+    const amount = Math.floor(rest / size);
+    if (amount > 0) parts.push(`${amount}${unit}`);
+    rest -= amount * size;
+  }
+  return parts.join(' ');
+}
+
+export async function pauseSchedule({ client }: Context, { id, note }: ActionBodies['pauseSchedule']): Promise<void> {
+  const options = note === undefined ? {} : { note };
+  await change(client, id, (name, signal) => client.schedules.pause(name, { ...options, signal }));
+}
+
+export async function resumeSchedule({ client }: Context, { id }: ActionBodies['resumeSchedule']): Promise<void> {
+  await change(client, id, (name, signal) => client.schedules.resume(name, { signal }));
+}
+
+export async function triggerSchedule(
+  { client }: Context,
+  { id }: ActionBodies['triggerSchedule'],
+): Promise<ActionAnswer> {
+  const { outcome, runId } = await change(client, id, (name, signal) => client.schedules.trigger(name, { signal }));
+  return { id, run: { outcome, ...(runId === undefined ? {} : { id: runId }) } };
+}
+
+/**
+ * Changes a schedule.
+ *
+ * @param id - the instance that the schedule is
+ * @throws InstanceNotFoundError when there is no such schedule, or no worker has set it so far
+ */
+async function change<T>(
+  client: Client,
+  id: string,
+  by: (name: string, signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const name = nameOf(id);
+  if (name === undefined || (await client.schedules.get(name)) === null)
+    throw new InstanceNotFoundError(`there is no schedule '${name ?? id}'`, { instanceId: id });
+  const { signal, clear } = deadline(TAKEN_MS);
+  try {
+    return await by(name, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new Refusal(
+      409,
+      'TIMEOUT',
+      `no worker has taken this change of schedule '${name}' within ${TAKEN_MS / 1_000} s: ` +
+        'it is stored, and takes effect if one takes it',
+    );
+  } finally {
+    clear();
+  }
+}
+
+/** Returns the id of the schedule that an instance is; `undefined` if it can be none. */
+function nameOf(id: string): string | undefined {
+  if (!id.startsWith(PREFIX)) return undefined;
+  const name = id.slice(PREFIX.length);
+  try {
+    checkScheduleId(name);
+    return name;
+  } catch {
+    return undefined;
+  }
+}
