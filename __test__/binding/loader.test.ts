@@ -26,13 +26,16 @@ const native = join(root, 'dist/native');
 const addon = readdirSync(native).find((name) => name.endsWith('.node')) ?? '';
 const platform = addon.replace(/^perdure\.|\.node$/g, '');
 
+/** The dependencies that the entry of the package imports. */
+const DEPENDENCIES = ['croner', 'devalue'];
+
 let modules: string;
 beforeEach(() => {
   modules = join(mkdtempSync(join(tmpdir(), 'perdure-loader-')), 'node_modules');
   const home = join(modules, 'perdure');
   cpSync(join(root, 'dist'), join(home, 'dist'), { recursive: true, filter: (file) => !file.endsWith('.node') });
   cpSync(join(root, 'package.json'), join(home, 'package.json'));
-  symlinkSync(join(root, 'node_modules/devalue'), join(modules, 'devalue'), 'junction');
+  for (const name of DEPENDENCIES) symlinkSync(join(root, 'node_modules', name), join(modules, name), 'junction');
 });
 afterEach(() => rmSync(join(modules, '..'), { recursive: true }));
 
