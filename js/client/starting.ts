@@ -2,15 +2,15 @@
 
 import { LimitError } from '../errors/errors.ts';
 import type { InstanceOptions } from '../orchestration/call-options.ts';
-import { isOrchestration } from '../orchestration/definition.ts';
 import type { ReceiverDefinition } from '../orchestration/send-options.ts';
+import { STARTED_CODE, startedCode } from '../orchestration/started-code.ts';
 import type { StorePort } from '../store/providers.ts';
 import { checkOptions, named, type OptionTable } from '../util/options.ts';
 import { isList, show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import type { OnConflict } from '../values/conflicts.ts';
 import { parse } from '../values/schema.ts';
-import { START_OPTIONS } from './client-options.ts';
+import { START_OPTIONS, type StartOptions } from './client-options.ts';
 import type { Requests } from './requests.ts';
 
 /** One of the starts of {@link Client.startMany}: by a definition, or by the name of an orchestration. */
@@ -37,16 +37,7 @@ const STARTS_MAX = 10_000;
 /** Starts that are on their way to the store at once. */
 const AT_ONCE_MAX = 1_000;
 
-const OPTIONS: OptionTable = {
-  ...START_OPTIONS,
-  id: named,
-  name: named,
-  input: () => {},
-  definition: (value, path) => {
-    if (!isOrchestration(value))
-      throw new TypeError(`${path} must be what defineOrchestration returned, got ${show(value)}`);
-  },
-};
+const OPTIONS: OptionTable = { ...START_OPTIONS, ...STARTED_CODE, id: named };
 
 /** Starts instances. Nothing is started if one of the starts is wrong. See {@link Client.startMany}. */
 export async function startMany(
@@ -72,24 +63,11 @@ export async function startMany(
 }
 
 async function preparedStart(requests: Requests, given: InstanceStart, where: string) {
-  const {
-    definition,
-    name,
-    version,
-    input,
-    id = uuidv7(),
-    ...others
-  } = checkOptions(given as Record<string, any>, OPTIONS, where) ?? {};
-  if ((definition === undefined) === (name === undefined))
-    throw new TypeError(`${where} takes a definition, or a name and maybe a version`);
-  if (definition !== undefined && version !== undefined)
-    throw new TypeError(`${where}: the version is that of the definition`);
+  const start = checkOptions(given as Record<string, any>, OPTIONS, where) ?? {};
+  const { definition, input, id = uuidv7(), tags, priority, onConflict } = start;
+  const { name, version } = startedCode(start, where);
   if (definition?.input !== undefined) await parse(definition.input, input, 'input');
-  const inVersion = definition?.version ?? version;
-  return requests.start(id, definition?.name ?? name, input, {
-    ...others,
-    ...(inVersion === undefined ? {} : { version: inVersion }),
-  });
+  return requests.start(id, name, input, { version, tags, priority, onConflict } as StartOptions);
 }
 
 async function started(

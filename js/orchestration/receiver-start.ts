@@ -1,11 +1,10 @@
 // The start of an instance by a message that is sent to it, checked.
 
-import { named, nested, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
-import { show } from '../util/show.ts';
+import { nested, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
 import type { OnConflict } from '../values/conflicts.ts';
 import type { DetachedOptions } from './call-options.ts';
-import { isOrchestration } from './definition.ts';
 import type { ReceiverConflict, ReceiverDefinition, ReceiverOptions, SendOptions } from './send-options.ts';
+import { STARTED_CODE, startedCode } from './started-code.ts';
 
 /** The same behaviours as those of a start that accepts an instance which goes on. */
 export const RECEIVER_CONFLICTS = {
@@ -17,13 +16,7 @@ export const RECEIVER_CONFLICTS = {
 /** The checks of {@link SendOptions}. */
 export const SEND_OPTIONS: OptionTable = {
   start: nested({
-    definition: (value, path) => {
-      if (!isOrchestration(value))
-        throw new TypeError(`${path} must be what defineOrchestration returned, got ${show(value)}`);
-    },
-    name: named,
-    version: named,
-    input: () => {},
+    ...STARTED_CODE,
     priority,
     tags: textsByName,
     onConflict: oneOf(...Object.keys(RECEIVER_CONFLICTS)),
@@ -49,12 +42,7 @@ export interface CheckedReceiverStart extends ReceiverOptions {
 export function receiverStart(options: SendOptions | undefined, where: string): CheckedReceiverStart | undefined {
   const start = options?.start as Partial<CheckedReceiverStart> | undefined;
   if (start === undefined) return undefined;
-  const { definition, name, version, input } = start;
-  if (definition !== undefined && (name !== undefined || version !== undefined))
-    throw new TypeError(`${where}: start takes a definition, or a name and maybe a version, not both`);
-  const { name: started, version: inVersion } = definition ?? { name, version };
-  if (started === undefined) throw new TypeError(`${where}: start must have a definition or a name`);
-  return { ...start, name: started, ...(inVersion === undefined ? {} : { version: inVersion }), input };
+  return { ...start, ...startedCode(start, `${where}: start`), input: start.input };
 }
 
 /** Returns the options of the detached start that goes before the message of an orchestration. */

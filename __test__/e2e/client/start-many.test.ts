@@ -46,8 +46,12 @@ describe.each(STORES)('on $name', (kind) => {
     const wrong: [unknown, new (...args: any[]) => Error, string][] = [
       [[first, { definition: double, input: 'one' }], PayloadError, 'input'],
       [[first, { name: 'double', input: () => 1 }], PayloadError, 'input'],
-      [[first, { input: 1 }], TypeError, '[1] takes a definition, or a name'],
-      [[first, { definition: double, version: '2.0.0', input: 1 }], TypeError, 'the version is that of the definition'],
+      [[first, { input: 1 }], TypeError, '[1] must have a definition or a name'],
+      [
+        [first, { definition: double, version: '2.0.0', input: 1 }],
+        TypeError,
+        '[1] takes a definition, or a name and maybe a version',
+      ],
       [[first, { ...first, tag: 1 }], TypeError, 'tag'],
       [first, TypeError, 'client.startMany takes a list of starts'],
       [Array.from({ length: 10_001 }, () => first), LimitError, '10000'],
