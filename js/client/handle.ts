@@ -16,6 +16,7 @@ import type { EndWaits } from './end-waits.ts';
 import type { StatusOptions } from './inputs.ts';
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import type { QueryOptions } from './querying.ts';
+import type { ReadStreamOptions, StreamReader } from './streams.ts';
 import type { UpdateOptions } from './updating.ts';
 import { suspensionReason } from './wait-reason.ts';
 import {
@@ -172,6 +173,11 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
     return this.#client.query<I, O>(this.id, query, ...args);
   }
 
+  /** See {@link Client.readStream}. */
+  readStream<T = unknown>(name: string, options?: ReadStreamOptions): StreamReader<T> {
+    return this.#client.readStream<T>(this.id, name, options);
+  }
+
   /** See {@link Client.cancelInstance}. */
   cancel(reason?: string): Promise<void> {
     return this.#client.cancelInstance(this.id, reason);
@@ -191,6 +197,7 @@ export class InstanceHandle<O = unknown, S = unknown, I = unknown> {
   resume(): Promise<void> {
     return this.#client.resume(this.id);
   }
+
   /** Checks the orchestration of the instance, once. An instance that does not exist is found missing later. */
   async #check(): Promise<void> {
     if (!this.#isChecked) this.#isChecked = (await this.status()) !== null;

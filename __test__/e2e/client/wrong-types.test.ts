@@ -307,6 +307,7 @@ function handles(client: Client, ended: string): Record<string, Row> {
     enqueueEvent: of('enqueueEvent', 'jobs', { secret: CANARY }, { start: { name: 'order' } }),
     update: { ...of('update', 'add', { secret: CANARY }, {}), options: 2 },
     query: { ...of('query', 'count', { secret: CANARY }, {}), options: 2 },
+    readStream: { ...of('readStream', 'lines', {}), options: 1 },
     cancel: of('cancel', 'reason'),
     terminate: of('terminate', 'reason'),
     suspend: of('suspend', 'reason'),

@@ -85,7 +85,7 @@ describe.each(STORES)('on $name', (kind) => {
       const id = store.id();
       await store.client.startOrchestration(id, 'writes', 1);
       const items: Item[] = [];
-      for await (const item of store.client.readStream<unknown[]>(id, 's')) {
+      for await (const item of store.client.handle(id).readStream<unknown[]>('s')) {
         items.push(item);
         // The instance sleeps in the store, with no generator in memory.
         if (item.value?.length === 2) await store.client.raiseEvent(id, 'next');
