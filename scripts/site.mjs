@@ -31,7 +31,7 @@ const app = await Application.bootstrap({
   excludeInternal: true,
   excludePrivate: true,
   // Names that only give types to lists of strings. Their values are in the types that refer to them.
-  intentionallyNotExported: ['ENDED_STATES', 'HISTORY_EVENT_KINDS', 'ISOLATIONS'],
+  intentionallyNotExported: ['ENDED_STATES', 'HISTORY_EVENT_KINDS', 'ISOLATIONS', 'OVERLAPS'],
   disableSources: true,
   disableGit: true,
   githubPages: false,
