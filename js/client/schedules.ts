@@ -53,7 +53,10 @@ export interface ScheduleInfo {
   readonly paused?: { readonly since: Date; readonly by: Paused['by']; readonly note?: string };
   /** The next due time. Absent: the schedule is paused, or there is none. */
   readonly next?: Date;
-  /** All runs that go on or are buffered, and the last 100 due times that are over, the newest first. */
+  /**
+   * All runs that go on or are buffered, the last 100 runs that have ended, and the last 100 due times that had none,
+   * the newest due time first.
+   */
   readonly recent: readonly ScheduleRun[];
   /** The number of runs that were started, and of due times that were skipped or missed. */
   readonly counts: ScheduleState['counts'];

@@ -38,7 +38,7 @@ const MISSED_MAX = 10_000;
 /** Most due times that are buffered, and most runs that go on at once. More are skipped. */
 const OPEN_MAX = 1_000;
 
-/** Ended runs and skipped due times that stay in the state. */
+/** Ended runs that stay in the state, and as many due times without a run. */
 const RECENT_MAX = 100;
 
 /** The longest timer: a later due time is looked for again. */
@@ -281,10 +281,14 @@ class Schedule {
     this.#trim(this.#recent.map(change));
   }
 
-  /** Keeps what is open, and the last ones that are over. */
+  /** Keeps what is open, the last runs that have ended, and the last due times without a run. */
   #trim(all: readonly DueRecord[]): void {
-    let over = all.filter((kept) => !isOpen(kept)).length;
-    this.#update({ recent: all.filter((kept) => isOpen(kept) || over-- <= RECENT_MAX) });
+    const over = all.filter((record) => !isOpen(record));
+    const last = (hasRun: boolean): DueRecord[] =>
+      over.filter(({ runId }) => (runId !== undefined) === hasRun).slice(-RECENT_MAX);
+    // A run that has lasted for many due times is not forgotten at its end.
+    const kept = new Set([...last(true), ...last(false)]);
+    this.#update({ recent: all.filter((record) => isOpen(record) || kept.has(record)) });
   }
 
   get #present(): ScheduleState {

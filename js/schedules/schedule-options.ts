@@ -1,7 +1,7 @@
 // The options of a schedule, as users give them, and their checks.
 
-import { isOrchestration } from '../orchestration/definition.ts';
 import type { ReceiverDefinition } from '../orchestration/send-options.ts';
+import { STARTED_CODE, startedCode } from '../orchestration/started-code.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import {
   bool,
@@ -18,7 +18,6 @@ import {
   timeOf,
   whole,
 } from '../util/options.ts';
-import { show } from '../util/show.ts';
 import { checkScheduleId, OVERLAPS, type Overlap, type RunStart, type ScheduleSpec } from './schedule-data.ts';
 import { checkCron, dueAfter, type Times } from './times.ts';
 
@@ -81,16 +80,11 @@ export type ScheduleOptions<I = any> = ScheduleTimes & {
 const EVERY_MIN_MS = 100;
 /** The most dates of a schedule. */
 const DATES_MAX = 1_000;
+/** The default of the option `catchUp`. */
 const CATCH_UP = '1h';
 
 const START: OptionTable = {
-  definition: (value, path) => {
-    if (!isOrchestration(value))
-      throw new TypeError(`${path} must be what defineOrchestration returned, got ${show(value)}`);
-  },
-  name: named,
-  version: named,
-  input: () => {},
+  ...STARTED_CODE,
   id: (value, path) => checkScheduleId(value, path),
   tags: textsByName,
   priority,
@@ -112,7 +106,12 @@ const OPTIONS: OptionTable = {
   pauseOnFailure: bool,
 };
 
-/** Returns the spec of a schedule and its parts that are for the caller: the schema and the input of its runs. */
+/**
+ * Returns the schedule that options describe.
+ *
+ * @param where - the call, for an error: `client.schedules.upsert`
+ * @throws TypeError when an option is wrong, or the schedule would never be due
+ */
 export function scheduleSpec(id: string, given: ScheduleOptions, where: string): ScheduleSpec {
   const options = checkOptions(given as Record<string, any>, OPTIONS, where) ?? {};
   const { overlap = 'skip', catchUp = CATCH_UP, jitter = 0, startAt, endAt, maxRuns, pauseOnFailure = false } = options;
@@ -155,14 +154,10 @@ function timesOf({ cron, timeZone, every, offset, at }: Record<string, any>, whe
 
 function startOf(schedule: string, start: Record<string, any> | undefined, where: string): RunStart {
   if (start === undefined) throw new TypeError(`${where}: the options must have a start`);
-  const { definition, name, version, input, id = schedule, tags, priority } = start;
-  if ((definition === undefined) === (name === undefined))
-    throw new TypeError(`${where}: start takes a definition, or a name and maybe a version`);
-  const inVersion = definition?.version ?? version;
+  const { input, id = schedule, tags, priority } = start;
   return {
-    name: definition?.name ?? name,
+    ...startedCode(start, `${where}: start`),
     id,
-    ...(inVersion === undefined ? {} : { version: inVersion }),
     ...(input === undefined ? {} : { input }),
     ...(tags === undefined ? {} : { tags }),
     ...(priority === undefined ? {} : { priority }),

@@ -9,7 +9,7 @@ export type Times =
   /** In order, each once. */
   | { readonly kind: 'at'; readonly atMs: readonly number[] };
 
-/** The time between which a schedule is due. Part of the format. */
+/** The times between which a schedule is due. Part of the format. */
 export interface Bounds {
   /** No due time lies before it. */
   readonly startAtMs?: number;
