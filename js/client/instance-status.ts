@@ -9,8 +9,11 @@ import type { StoredTexts } from '../values/stored-text.ts';
 /** The states from which an instance never changes again. */
 export const ENDED_STATES = ['Completed', 'Failed', 'Cancelled', 'Terminated'] as const;
 
+/** The states of an instance that has not ended. */
+export const LIVE_STATES = ['Pending', 'Running', 'Suspended'] as const;
+
 /** Every state. */
-export const STATES = ['Pending', 'Running', 'Suspended', ...ENDED_STATES] as const;
+export const STATES = [...LIVE_STATES, ...ENDED_STATES] as const;
 
 /** The state of an instance that has ended. */
 export type EndedState = (typeof ENDED_STATES)[number];

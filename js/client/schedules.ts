@@ -24,7 +24,7 @@ import { parseDuration } from '../util/duration.ts';
 import { checkOptions, named, type OptionTable, oneOf, timeOf, whole } from '../util/options.ts';
 import { isInstance } from '../util/show.ts';
 import { parse } from '../values/schema.ts';
-import type { InstanceStatus } from './instance-status.ts';
+import { type InstanceStatus, LIVE_STATES } from './instance-status.ts';
 import type { ListOptions } from './listing.ts';
 import type { StateValue, WatchStateOptions } from './state.ts';
 import type { UpdateOptions, UpdateWithStartOptions } from './updating.ts';
@@ -141,8 +141,7 @@ export class Schedules {
   /** Returns all schedules, the one that was created last first. */
   list(options?: { signal?: AbortSignal }): AsyncIterable<ScheduleInfo> {
     const { signal } = checkOptions(options, LIST_OPTIONS, 'client.schedules.list') ?? {};
-    const status = ['Pending', 'Running', 'Suspended'] as const;
-    return this.#listed({ name: SCHEDULE, status, ...(signal === undefined ? {} : { signal }) });
+    return this.#listed({ name: SCHEDULE, status: LIVE_STATES, ...(signal === undefined ? {} : { signal }) });
   }
 
   /**

@@ -13,7 +13,7 @@ import {
 import { abortSignal } from '../util/abort.ts';
 import { bool, checkOptions, named, type OptionTable } from '../util/options.ts';
 import { isInstance, show } from '../util/show.ts';
-import { hasEnded, type InstanceStatus } from './instance-status.ts';
+import { hasEnded, type InstanceStatus, LIVE_STATES } from './instance-status.ts';
 import type { ListOptions } from './listing.ts';
 import { WAIT_OPTIONS, type WaitOptions } from './watching.ts';
 
@@ -83,7 +83,7 @@ export function listTokens(client: TokenClient, options: ListTokensOptions | und
   const instances = client.listInstances({
     name: TOKEN,
     input: true,
-    ...(open ? { status: ['Pending', 'Running', 'Suspended'] } : {}),
+    ...(open ? { status: LIVE_STATES } : {}),
     ...(instanceId === undefined ? {} : { parentId: instanceId }),
     ...(signal === undefined ? {} : { signal }),
   });

@@ -1,6 +1,6 @@
 // The locks with names, with the blocks that hold each and wait for it.
 
-import type { InstanceStatus } from '../client/instance-status.ts';
+import { type InstanceStatus, LIVE_STATES } from '../client/instance-status.ts';
 import { LOCK_STATE } from '../orchestration/lock-code.ts';
 import { LOCK } from '../orchestration/locks.ts';
 import { isList, property } from '../util/show.ts';
@@ -14,8 +14,7 @@ const HOLDERS_MAX = 10;
 
 export async function locks({ client }: RouteContext, query: Query): Promise<LocksAnswer> {
   const page = query.only('cursor', 'limit').page();
-  const status = ['Pending', 'Running', 'Suspended'] as const;
-  const { items, cursor } = await client.listInstances({ name: LOCK, status, ...page }).page();
+  const { items, cursor } = await client.listInstances({ name: LOCK, status: LIVE_STATES, ...page }).page();
   const values = await publishedValues(client, items, LOCK_STATE);
   return { items: items.map((item, n) => rowOf(item, values[n])), cursor };
 }

@@ -2,7 +2,7 @@
 // nor their errors.
 
 import type { Client } from '../client/client.ts';
-import type { InstanceStatus } from '../client/instance-status.ts';
+import { type InstanceStatus, LIVE_STATES } from '../client/instance-status.ts';
 import { InstanceNotFoundError } from '../errors/errors.ts';
 import {
   checkScheduleId,
@@ -30,8 +30,7 @@ const PREFIX = scheduleInstance('');
 
 export async function schedules({ client, presenter }: RouteContext, query: Query): Promise<SchedulesAnswer> {
   const page = query.only('cursor', 'limit').page();
-  const status = ['Pending', 'Running', 'Suspended'] as const;
-  const { items, cursor } = await client.listInstances({ name: SCHEDULE, status, ...page }).page();
+  const { items, cursor } = await client.listInstances({ name: SCHEDULE, status: LIVE_STATES, ...page }).page();
   const states = await publishedValues(client, items, SCHEDULE_STATE);
   return { items: items.map((item, n) => rowOf(item, states[n] as ScheduleState | undefined, presenter)), cursor };
 }

@@ -2,7 +2,7 @@
 // page names a token by the instance that the token is.
 
 import type { Client } from '../client/client.ts';
-import { ENDED_STATES, hasEnded, type InstanceStatus } from '../client/instance-status.ts';
+import { ENDED_STATES, hasEnded, type InstanceStatus, LIVE_STATES } from '../client/instance-status.ts';
 import type { TokenInfo } from '../client/tokens.ts';
 import { TOKEN, tokenInstance } from '../orchestration/tokens.ts';
 import { property } from '../util/show.ts';
@@ -19,11 +19,9 @@ type Context = Pick<RouteContext, 'client'>;
 /** Longest wait for a worker to take the answer of a token, ms. */
 const TAKEN_MS = 20_000;
 
-const OPEN_STATES = ['Pending', 'Running', 'Suspended'] as const;
-
 export async function tokens({ client, presenter }: RouteContext, query: Query): Promise<TokensAnswer> {
   const isOpen = query.only('open', 'cursor', 'limit').flag('open') ?? true;
-  const status = isOpen ? OPEN_STATES : ENDED_STATES;
+  const status = isOpen ? LIVE_STATES : ENDED_STATES;
   const { items, cursor } = await client.listInstances({ name: TOKEN, input: true, status, ...query.page() }).page();
   return { items: items.map((item) => rowOf(item, presenter)), cursor };
 }
