@@ -13,17 +13,13 @@ import {
 } from '../schedules/schedule-data.ts';
 import type { Times } from '../schedules/times.ts';
 import type { ActionAnswer, ActionBodies, ScheduleRow, SchedulesAnswer } from './answers.ts';
-import { deadline } from './deadline.ts';
+import { untilTaken } from './deadline.ts';
 import type { Presenter } from './presenter.ts';
 import { publishedValues } from './published.ts';
 import type { Query } from './query.ts';
-import { Refusal } from './refusal.ts';
 import type { RouteContext } from './route-context.ts';
 
 type Context = Pick<RouteContext, 'client'>;
-
-/** Longest wait for a worker to take a change of a schedule, ms. */
-const TAKEN_MS = 20_000;
 
 /** The begin of the id of an instance that is a schedule. */
 const PREFIX = scheduleInstance('');
@@ -131,20 +127,7 @@ async function change<T>(
   const name = nameOf(id);
   if (name === undefined || (await client.schedules.get(name)) === null)
     throw new InstanceNotFoundError(`there is no schedule '${name ?? id}'`, { instanceId: id });
-  const { signal, clear } = deadline(TAKEN_MS);
-  try {
-    return await by(name, signal);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    throw new Refusal(
-      409,
-      'TIMEOUT',
-      `no worker has taken this change of schedule '${name}' within ${TAKEN_MS / 1_000} s: ` +
-        'it is stored, and takes effect if one takes it',
-    );
-  } finally {
-    clear();
-  }
+  return await untilTaken(`this change of schedule '${name}'`, 'takes effect', (signal) => by(name, signal));
 }
 
 /** Returns the id of the schedule that an instance is; `undefined` if it can be none. */

@@ -7,7 +7,7 @@ import type { TokenInfo } from '../client/tokens.ts';
 import { TOKEN, tokenInstance } from '../orchestration/tokens.ts';
 import { property } from '../util/show.ts';
 import type { ActionBodies, TokenRow, TokensAnswer } from './answers.ts';
-import { deadline } from './deadline.ts';
+import { untilTaken } from './deadline.ts';
 import type { Presenter } from './presenter.ts';
 import { SHOWN_MAX } from './presenter.ts';
 import type { Query } from './query.ts';
@@ -15,9 +15,6 @@ import { Refusal } from './refusal.ts';
 import type { RouteContext } from './route-context.ts';
 
 type Context = Pick<RouteContext, 'client'>;
-
-/** Longest wait for a worker to take the answer of a token, ms. */
-const TAKEN_MS = 20_000;
 
 export async function tokens({ client, presenter }: RouteContext, query: Query): Promise<TokensAnswer> {
   const isOpen = query.only('open', 'cursor', 'limit').flag('open') ?? true;
@@ -66,19 +63,7 @@ async function end(
   by: (secret: string, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const secret = await secretOf(client, id, token);
-  const { signal, clear } = deadline(TAKEN_MS);
-  try {
-    await by(secret, signal);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-    throw new Refusal(
-      409,
-      'TIMEOUT',
-      `no worker has taken this answer within ${TAKEN_MS / 1_000} s: it is stored, and ends the token if one takes it`,
-    );
-  } finally {
-    clear();
-  }
+  await untilTaken('this answer', 'ends the token', (signal) => by(secret, signal));
 }
 
 /** @throws Refusal when the instance has made no such token */
