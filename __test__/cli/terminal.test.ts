@@ -7,10 +7,11 @@ import { describe, expect, it } from 'vitest';
 
 import type { Column } from '../../js/cli/table.ts';
 import { type Stream, Terminal } from '../../js/cli/terminal.ts';
-import { agoText, bytesText, exactSpanText, plainValue, spanText } from '../../js/cli/text.ts';
+import { agoText, bytesText, plainValue, spanText } from '../../js/cli/text.ts';
 import { waterfall } from '../../js/cli/waterfall.ts';
 import type { HistoryEventKind } from '../../js/client/history.ts';
 import { Bars } from '../../js/dashboard/bars.ts';
+import { exactSpanText } from '../../js/util/duration.ts';
 
 /** Returns a terminal of some width, or none, and functions that read its output. */
 function terminal({ columns, json = false }: { columns?: number; json?: boolean }): {

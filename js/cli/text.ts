@@ -55,18 +55,6 @@ export function spanText(ms: number): string {
   return `${Math.floor(ms / size)}${unit}${rest === 0 ? '' : ` ${rest}${smaller}`}`;
 }
 
-/** Formats a duration without rounding it: `1d 2h 30m`, `1s 500ms`. */
-export function exactSpanText(ms: number): string {
-  let rest = ms;
-  const parts: string[] = [];
-  for (const [unit, size] of [...SPANS, ['ms', 1] as const]) {
-    const amount = Math.floor(rest / size);
-    if (amount > 0) parts.push(`${amount}${unit}`);
-    rest -= amount * size;
-  }
-  return parts.join(' ') || '0ms';
-}
-
 /** Formats a time as its distance from now, past or future. */
 export function agoText(time: Date, now = Date.now()): string {
   const ms = now - time.getTime();

@@ -11,7 +11,7 @@ import {
   type ScheduleState,
   scheduleInstance,
 } from '../schedules/schedule-data.ts';
-import type { Times } from '../schedules/times.ts';
+import { timesText } from '../schedules/times-text.ts';
 import type { ActionAnswer, ActionBodies, ScheduleRow, SchedulesAnswer } from './answers.ts';
 import { untilTaken } from './deadline.ts';
 import type { Presenter } from './presenter.ts';
@@ -60,40 +60,6 @@ function pausedOf(
 ): Pause {
   const shown = presenter.note(note, { instanceId, orchestration: SCHEDULE, kind: 'reason' });
   return { sinceMs, by, ...(shown === undefined ? {} : { note: shown }) };
-}
-
-/** Formats the times of a schedule: `0 2 * * * Europe/Berlin`, `every 10m`, `3 dates`. */
-function timesText(times: Times): string {
-  switch (times.kind) {
-    case 'cron':
-      return `${times.cron} ${times.timeZone}`;
-    case 'every':
-      return `every ${spanText(times.everyMs)}${times.offsetMs === 0 ? '' : ` + ${spanText(times.offsetMs)}`}`;
-    case 'at':
-      return times.atMs.length === 1 ? '1 date' : `${times.atMs.length} dates`;
-    default:
-      return times satisfies never;
-  }
-}
-
-const UNITS = [
-  ['d', 86_400_000],
-  ['h', 3_600_000],
-  ['m', 60_000],
-  ['s', 1_000],
-  ['ms', 1],
-] as const;
-
-/** Formats a duration without rounding it: `10m`, `1d 2h 30m`. */
-function spanText(ms: number): string {
-  let rest = ms;
-  const parts: string[] = [];
-  for (const [unit, size] of UNITS) {
-    const amount = Math.floor(rest / size);
-    if (amount > 0) parts.push(`${amount}${unit}`);
-    rest -= amount * size;
-  }
-  return parts.join(' ');
 }
 
 export async function pauseSchedule({ client }: Context, { id, note }: ActionBodies['pauseSchedule']): Promise<void> {

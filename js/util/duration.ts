@@ -35,6 +35,21 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 
 const PATTERN = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/;
 
+/** The units, the largest first. */
+const UNITS = Object.entries(UNIT_MS).reverse();
+
+/** Formats a duration without rounding it: `1d 2h 30m`, `1s 500ms`. */
+export function exactSpanText(ms: number): string {
+  let rest = ms;
+  const parts: string[] = [];
+  for (const [unit, size] of UNITS) {
+    const amount = Math.floor(rest / size);
+    if (amount > 0) parts.push(`${amount}${unit}`);
+    rest -= amount * size;
+  }
+  return parts.join(' ') || '0ms';
+}
+
 /** The range of `Date`: a longer span could not be added to any time. */
 const MAX_MS = 8.64e15;
 

@@ -1,11 +1,12 @@
 // `perdure schedules list`
 
 import type { ScheduleInfo } from '../../../client/schedules.ts';
+import { timesText } from '../../../schedules/times-text.ts';
 import type { Cli, StoreCommandContext } from '../../cli.ts';
 import type { Column } from '../../table.ts';
 import type { Terminal } from '../../terminal.ts';
 import { agoText, printable } from '../../text.ts';
-import { outcomeStyle, pausedText, startText, timesText } from './texts.ts';
+import { outcomeStyle, pausedText, startText } from './texts.ts';
 
 /** Schedules that are read and shown at once. The columns of each table are as wide as its own rows need. */
 const PAGE = 200;
@@ -37,7 +38,7 @@ export async function writeAll({ client, terminal }: StoreCommandContext): Promi
 function columns(terminal: Terminal): Column<ScheduleInfo>[] {
   return [
     { title: 'ID', text: ({ id }) => printable(id), mayShrink: true },
-    { title: 'TIMES', text: ({ spec }) => timesText(spec.times), mayShrink: true },
+    { title: 'TIMES', text: ({ spec }) => printable(timesText(spec.times)), mayShrink: true },
     { title: 'STARTS', text: ({ spec }) => startText(spec.start), mayShrink: true },
     { title: 'NEXT', text: ({ next }) => (next === undefined ? '' : agoText(next)) },
     { title: 'LAST', text: lastText, dress: (text, row) => styled(terminal, text, row) },

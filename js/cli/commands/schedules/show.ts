@@ -3,10 +3,12 @@
 import type { ScheduleInfo } from '../../../client/schedules.ts';
 import { InstanceNotFoundError } from '../../../errors/errors.ts';
 import { scheduleInstance } from '../../../schedules/schedule-data.ts';
+import { timesText } from '../../../schedules/times-text.ts';
+import { exactSpanText } from '../../../util/duration.ts';
 import type { Cli } from '../../cli.ts';
 import type { Terminal } from '../../terminal.ts';
-import { countText, exactSpanText, printable, timeText, valueLine } from '../../text.ts';
-import { dueAhead, dueText, pausedText, runColumns, startText, timesText } from './texts.ts';
+import { countText, printable, timeText, valueLine } from '../../text.ts';
+import { dueAhead, dueText, pausedText, runColumns, startText } from './texts.ts';
 
 /** Longest text of the input, which has one line. */
 const INPUT_MAX = 200;
@@ -55,7 +57,7 @@ type Fields = readonly (readonly [name: string, text: string | undefined])[];
 
 function timesFields({ spec: { times, startAtMs, endAtMs } }: ScheduleInfo): Fields {
   return [
-    ['Times', times.kind === 'at' ? dateLines(times.atMs).join('\n') : timesText(times)],
+    ['Times', times.kind === 'at' ? dateLines(times.atMs).join('\n') : printable(timesText(times))],
     ['Starts at', startAtMs === undefined ? undefined : dueText(new Date(startAtMs))],
     ['Ends at', endAtMs === undefined ? undefined : dueText(new Date(endAtMs))],
   ];

@@ -3,10 +3,9 @@
 import type { Client } from '../../../client/client.ts';
 import type { ScheduleInfo, ScheduleRun } from '../../../client/schedules.ts';
 import type { RunStart } from '../../../schedules/schedule-data.ts';
-import type { Times } from '../../../schedules/times.ts';
 import type { Column } from '../../table.ts';
 import type { Style, Terminal } from '../../terminal.ts';
-import { agoText, countText, exactSpanText, printable, sinceText, timeText } from '../../text.ts';
+import { agoText, printable, sinceText, timeText } from '../../text.ts';
 
 /** The number of due times ahead that are shown of a schedule. */
 const AHEAD = 5;
@@ -31,22 +30,6 @@ const PAUSED_BY: Readonly<Record<NonNullable<ScheduleInfo['paused']>['by'], stri
 
 export function outcomeStyle(outcome: ScheduleRun['outcome']): Style {
   return STYLES[outcome];
-}
-
-/** Formats the times of a schedule: `0 2 * * * Europe/Berlin`, `every 10m`, `3 dates`. */
-export function timesText(times: Times): string {
-  switch (times.kind) {
-    case 'cron':
-      return printable(`${times.cron} ${times.timeZone}`);
-    case 'every': {
-      const offset = times.offsetMs === 0 ? '' : ` + ${exactSpanText(times.offsetMs)}`;
-      return `every ${exactSpanText(times.everyMs)}${offset}`;
-    }
-    case 'at':
-      return countText(times.atMs.length, 'date');
-    default:
-      return times satisfies never;
-  }
 }
 
 export function startText({ name, version }: RunStart): string {
