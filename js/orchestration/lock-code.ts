@@ -81,7 +81,10 @@ export function takeWaiting({ state }: OrchestrationContext): LockRequest[] {
   }
 }
 
-/** The number of events from which a lock continues as new. Part of the format: replays decide by it. */
+/**
+ * The number of events from which a lock, an entity or a schedule continues as new. Part of the format: replays decide
+ * by it.
+ */
 export const HISTORY_MAX = 1_000;
 
 /** The value in which a lock with a name shows its holders. */

@@ -11,6 +11,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Deferred } from '../driver/deferred.ts';
 import type { Future } from '../driver/future.ts';
 import { defineBuiltIn } from '../orchestration/definition.ts';
+import { HISTORY_MAX } from '../orchestration/lock-code.ts';
 import type { OrchestrationContext } from '../orchestration/orchestration-context.ts';
 import {
   type DueRecord,
@@ -25,9 +26,6 @@ import {
 } from './schedule-data.ts';
 import { ENDED, RUN, type RunEnd, type RunInput, STOP } from './schedule-run.ts';
 import { dueAfter, duesAfter } from './times.ts';
-
-/** Events of an execution from which on it continues as new. */
-const HISTORY_MAX = 1_000;
 
 /** Due times that are decided in one turn. */
 const PAGE = 100;
