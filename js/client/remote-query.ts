@@ -6,7 +6,6 @@ import type { StorePort } from '../store/providers.ts';
 import type { MissingCode } from '../store/query-host.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { shareWorkers } from './description.ts';
-import { hasEnded } from './instance-status.ts';
 import type { Requests } from './requests.ts';
 import { ServedWork } from './served-work.ts';
 import { type WaitLimits, within } from './watching.ts';
@@ -42,15 +41,19 @@ export async function askWorker(
     return status.output.value;
   } finally {
     // What stays is an ended instance, or one that ends: a prune deletes it.
-    await remove(port, requests, id).catch(() => {});
+    await remove(port, id).catch(() => {});
   }
 }
 
-async function remove(port: StorePort, requests: Requests, id: string): Promise<void> {
-  const status = requests.statusOf(await port.request({ kind: 'status', id }));
-  if (status === null) return;
-  if (!hasEnded(status.status)) await port.request({ kind: 'terminate', id });
-  await port.request({ kind: 'delete', id });
+async function remove(port: StorePort, id: string): Promise<void> {
+  const deleted = () => port.request({ kind: 'delete', id });
+  try {
+    await deleted();
+  } catch {
+    // It has not ended: the wait for its end was cut short.
+    await port.request({ kind: 'terminate', id });
+    await deleted();
+  }
 }
 
 function notRegistered({ id, query }: QueryRequest, { name, version }: MissingCode, why: string): NotRegisteredError {
