@@ -8,8 +8,10 @@ export function timesText(times: Times): string {
   switch (times.kind) {
     case 'cron':
       return `${times.cron} ${times.timeZone}`;
-    case 'every':
-      return `every ${exactSpanText(times.everyMs)}${times.offsetMs === 0 ? '' : ` + ${exactSpanText(times.offsetMs)}`}`;
+    case 'every': {
+      const offset = times.offsetMs === 0 ? '' : ` + ${exactSpanText(times.offsetMs)}`;
+      return `every ${exactSpanText(times.everyMs)}${offset}`;
+    }
     case 'at':
       return times.atMs.length === 1 ? '1 date' : `${times.atMs.length} dates`;
     default:
