@@ -25,8 +25,28 @@ pub struct InstanceStart {
     pub priority: i32,
     /// The reaction to an id that is in use.
     pub on_conflict: StartConflict,
+    /// When, and through which queue, the instance comes to run; `None`: at once.
+    pub admission: Option<Box<Admission>>,
     /// Trace context of the start.
     pub trace: TraceContext,
+}
+
+/// When, and through which queue, an instance comes to run, as the driver and the history write it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Admission {
+    /// The queue that gives the instance a slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// Key of the instance in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Time from the start until the instance is due, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<u64>,
+    /// Time at which the instance is due, ms since 1970. A time in the past is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at_ms: Option<i64>,
 }
 
 /// The reaction of a start to an id that is in use.
@@ -92,6 +112,8 @@ pub enum Refusal {
     InstanceNotFound,
     /// The instance has ended.
     InstanceEnded,
+    /// There is no queue of the name that the start gives.
+    QueueNotFound,
     /// As many messages wait for the instance as the worker of the sender allows.
     MailboxFull {
         /// Maximum number of messages.
@@ -107,6 +129,7 @@ impl Refusal {
             Self::InstanceExists => "instanceExists".into(),
             Self::InstanceNotFound => "instanceNotFound".into(),
             Self::InstanceEnded => "instanceEnded".into(),
+            Self::QueueNotFound => "queueNotFound".into(),
             Self::MailboxFull { max } => format!("mailboxFull {max}").into(),
         }
     }
@@ -117,9 +140,14 @@ impl Refusal {
         match text.split_once(' ') {
             Some(("mailboxFull", max)) => max.parse().ok().map(|max| Self::MailboxFull { max }),
             Some(_) => None,
-            None => [Self::InstanceExists, Self::InstanceNotFound, Self::InstanceEnded]
-                .into_iter()
-                .find(|refusal| refusal.text() == text),
+            None => [
+                Self::InstanceExists,
+                Self::InstanceNotFound,
+                Self::InstanceEnded,
+                Self::QueueNotFound,
+            ]
+            .into_iter()
+            .find(|refusal| refusal.text() == text),
         }
     }
 }

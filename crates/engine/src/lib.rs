@@ -43,8 +43,8 @@ pub use ask::{ASKS, Answer, AnsweredAsk};
 pub use backoff::Backoff;
 pub use command::Command;
 pub use cross_instance::{
-    AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, StartConflict, TurnMessage,
-    TurnStart,
+    Admission, AttemptResult, ChildFailure, CrossInstanceEffects, InstanceStart, Refusal, Settlement, StartConflict,
+    TurnMessage, TurnStart,
 };
 pub use engine::{Budget, Engine, Start};
 pub use event::{

@@ -111,6 +111,18 @@ bugs! {
     WakePastMessage,
     /// The message of a wake that is given up is answered and does not go to the store.
     GivenUpWakeForgotten,
+    /// The slots of a queue are counted without one of them.
+    SlotNotCounted,
+    /// An instance that has ended keeps its slot of a queue.
+    SlotOutlivesInstance,
+    /// A key of a queue whose instances are held is not looked at again.
+    HeldKeyForgotten,
+    /// The rate of a queue begins anew each time a worker looks for work.
+    RateForgotten,
+    /// A message makes an instance due that waits in line or for its start time.
+    MessageJumpsLine,
+    /// No worker looks for the slot that the end of an instance makes free.
+    EndUnnoticed,
     /// A cancelled instance ends with its main fiber, and the cleanup of other fibers is dropped.
     CleanupDropped,
     /// A second request to cancel interrupts the cleanup.

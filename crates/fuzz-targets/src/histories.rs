@@ -15,6 +15,7 @@ fn text(value: &str) -> Option<String> {
 fn start_of(id: &str) -> InstanceStart {
     InstanceStart {
         on_conflict: StartConflict::default(),
+        admission: None,
         id: id.into(),
         name: "other".into(),
         version: "1.0.0".into(),

@@ -85,6 +85,7 @@ fn receiver() -> Engine {
         }),
         Event::Command(CommandEvent::ChildScheduled(InstanceStart {
             on_conflict: StartConflict::default(),
+            admission: None,
             id: "c".into(),
             name: "c".into(),
             version: "1.0.0".into(),

@@ -1,8 +1,8 @@
 //! Every event and every message comes back from its row as it was.
 
 use perdure_engine::{
-    ActivityOptions, AttemptResult, Backoff, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId,
-    EventKind, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox,
+    ActivityOptions, Admission, AttemptResult, Backoff, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event,
+    EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox,
     MessageBody, NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, StartConflict, TerminationEvent,
 };
 use perdure_fuzz_targets::{history, message};
@@ -125,9 +125,24 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
         )
 }
 
+fn admission() -> impl Strategy<Value = Option<Box<Admission>>> {
+    let admission = (payload(), payload(), any::<Option<u64>>(), any::<Option<i64>>()).prop_map(
+        |(queue, key, delay_ms, start_at_ms)| {
+            Box::new(Admission {
+                queue,
+                key,
+                delay_ms,
+                start_at_ms,
+            })
+        },
+    );
+    proptest::option::of(admission)
+}
+
 fn start() -> impl Strategy<Value = InstanceStart> {
-    (text(), text(), text(), payload(), payload(), any::<i32>(), payload()).prop_map(
-        |(id, name, version, input, tags, priority, trace)| InstanceStart {
+    let named = (text(), text(), text(), payload(), payload(), any::<i32>(), payload());
+    (named, admission()).prop_map(
+        |((id, name, version, input, tags, priority, trace), admission)| InstanceStart {
             on_conflict: StartConflict::default(),
             id,
             name,
@@ -135,6 +150,7 @@ fn start() -> impl Strategy<Value = InstanceStart> {
             input,
             tags,
             priority,
+            admission,
             trace,
         },
     )
@@ -153,6 +169,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         Just(Refusal::InstanceExists),
         Just(Refusal::InstanceNotFound),
         Just(Refusal::InstanceEnded),
+        Just(Refusal::QueueNotFound),
         any::<u64>().prop_map(|max| Refusal::MailboxFull { max }),
     ]
 }

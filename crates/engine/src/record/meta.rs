@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ActivityOptions, ChildFailure, Incarnation, ParentLink, Payload, Refusal, StartConflict, StateValues, TraceContext,
+    ActivityOptions, Admission, ChildFailure, Incarnation, ParentLink, Payload, Refusal, StartConflict, StateValues,
+    TraceContext,
 };
 
 /// The fields that one kind of event keeps in its meta.
@@ -173,6 +174,8 @@ pub(super) struct InstanceStartMeta {
     pub(super) priority: i32,
     #[serde(default, skip_serializing_if = "StartConflict::is_default")]
     pub(super) on_conflict: StartConflict,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) admission: Option<Box<Admission>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) trace: TraceContext,
 }

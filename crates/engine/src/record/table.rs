@@ -137,18 +137,18 @@ kinds! {
     TimerFired (timer, _, _)
         | (NoMeta) = (Delivery(DeliveryEvent::TimerFired { timer }))
     ChildScheduled (_, name, input)
-        | (InstanceStartMeta { id, version, tags, priority, on_conflict, trace })
+        | (InstanceStartMeta { id, version, tags, priority, on_conflict, admission, trace })
             = (Command(CommandEvent::ChildScheduled(
-                InstanceStart { id, name, version, input, tags, priority, on_conflict, trace }
+                InstanceStart { id, name, version, input, tags, priority, on_conflict, admission, trace }
             )))
     ChildCompleted (scheduled, _, output)
         | (NoMeta) = (Delivery(DeliveryEvent::ChildCompleted { scheduled, output }))
     ChildFailed (scheduled, _, error)
         | (ChildFailedMeta { failure }) = (Delivery(DeliveryEvent::ChildFailed { scheduled, failure, error }))
     InstanceStarted (_, name, input)
-        | (InstanceStartMeta { id, version, tags, priority, on_conflict, trace })
+        | (InstanceStartMeta { id, version, tags, priority, on_conflict, admission, trace })
             = (Command(CommandEvent::InstanceStarted(
-                InstanceStart { id, name, version, input, tags, priority, on_conflict, trace }
+                InstanceStart { id, name, version, input, tags, priority, on_conflict, admission, trace }
             )))
     EventSent (_, name, payload)
         | (SentMeta { instance })

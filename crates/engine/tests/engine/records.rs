@@ -94,6 +94,7 @@ fn commands() -> Vec<CommandEvent> {
         CommandEvent::TimerCreated { fire_at_ms: i64::MIN },
         CommandEvent::ChildScheduled(InstanceStart {
             on_conflict: StartConflict::default(),
+            admission: None,
             id: "order/1".into(),
             name: "order".into(),
             version: "1.2.0".into(),
@@ -104,6 +105,7 @@ fn commands() -> Vec<CommandEvent> {
         }),
         CommandEvent::InstanceStarted(InstanceStart {
             on_conflict: StartConflict::TerminateAndRestart,
+            admission: None,
             id: "audit".into(),
             name: "audit".into(),
             version: "1.0.0".into(),

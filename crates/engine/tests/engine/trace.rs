@@ -51,6 +51,7 @@ fn charge(trace: TraceContext) -> Command {
 fn child(trace: TraceContext) -> Command {
     Command::StartChild(InstanceStart {
         on_conflict: StartConflict::default(),
+        admission: None,
         id: "child".into(),
         name: "order".into(),
         version: "1.0.0".into(),

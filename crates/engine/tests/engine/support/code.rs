@@ -275,6 +275,7 @@ impl<'a> Code<'a> {
     fn start_of(&self, name: &str, id: &str, input: &Value) -> InstanceStart {
         InstanceStart {
             on_conflict: StartConflict::default(),
+            admission: None,
             id: id.to_owned(),
             name: name.to_owned(),
             version: "1.0.0".into(),
