@@ -19,7 +19,7 @@ use perdure_engine::{
 };
 use perdure_provider::{
     AfterTurn, Epoch, InstanceKey, NewInstance, NewWorker, Newest, OnConflict, Outcome, Provider, ProviderError,
-    TurnCommit, WorkerId, Write,
+    StartTime, TurnCommit, WorkerId, Write,
 };
 use perdure_provider_sqlite::{SqliteOptions, SqliteProvider};
 
@@ -127,6 +127,8 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         claim: Some(worker.clone()),
         first_turn: None,
         on_conflict: OnConflict::Keep,
+        queue: None,
+        due: StartTime::Now,
     }))
 }
 

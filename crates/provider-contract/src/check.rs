@@ -7,8 +7,9 @@ use perdure_engine::{
     ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, InstanceStart, MessageSeq, StartConflict,
 };
 use perdure_provider::{
-    AfterTurn, CheckRequest, Checked, CrossInstanceEffects, CrossInstanceStart, Heartbeat, InstanceKey, ManualClock,
-    NewInstance, NextExecution, Reporter, Rule, TaskOffer, TurnCommit, WorkerId, Write,
+    Acquire, AfterTurn, CheckRequest, Checked, CrossInstanceEffects, CrossInstanceStart, Heartbeat, InstanceKey,
+    ManualClock, NewInstance, NextExecution, PageLimit, QueueEntry, QueueSettings, Reporter, Rule, TaskOffer,
+    TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{
@@ -16,7 +17,7 @@ use crate::store::{
 };
 
 /// The number of instances after [`create_instances`](Handle::create_instances).
-const INSTANCES: u64 = 10;
+const INSTANCES: u64 = 12;
 
 impl Handle<'_> {
     async fn check(&self, after: Option<InstanceKey>, limit: usize) -> Checked {
@@ -44,6 +45,37 @@ impl Handle<'_> {
         self.continues(&worker).await;
         self.parent(&worker).await;
         self.start(instance("pending")).await;
+        self.queue(&worker).await;
+    }
+
+    /// An instance that waits in a queue, and one that has its only slot.
+    async fn queue(&self, worker: &WorkerId) {
+        let settings = QueueSettings {
+            concurrency: Some(1),
+            ..QueueSettings::default()
+        };
+        let set = self.provider.set_queue("one".into(), settings).await;
+        assert_eq!(set, Ok(true));
+        for id in ["slot", "line"] {
+            self.start(NewInstance {
+                name: "queued".into(),
+                queue: Some(QueueEntry {
+                    queue: "one".into(),
+                    key: String::new(),
+                }),
+                ..instance(id)
+            })
+            .await;
+        }
+        let request = Acquire {
+            worker: worker.clone(),
+            registered: vec![("queued".into(), VERSION.into())],
+            limit: PageLimit::rows(10),
+            history_page: PageLimit::rows(100),
+        };
+        let acquired = self.request(request).await;
+        assert_eq!(acquired.instances.len(), 1);
+        self.commit(release(&acquired.instances[0], worker, None)).await;
     }
 
     /// An instance whose owner runs two activities, one of which has sent a heartbeat.
@@ -131,6 +163,7 @@ impl Handle<'_> {
         let owned = self.owned("parent", worker).await;
         let child = InstanceStart {
             on_conflict: StartConflict::default(),
+            admission: None,
             id: "child".into(),
             name: "flow".into(),
             version: VERSION.into(),
@@ -186,7 +219,7 @@ pub async fn finds_nothing_where_nothing_is_wrong(store: &Store) {
         }
     }
     // The steps above record this many events.
-    assert_eq!(first.check(None, 100).await.events, 18);
+    assert_eq!(first.check(None, 100).await.events, 20);
 }
 
 /// A store without rows has nothing to find.
@@ -444,11 +477,35 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         Rule::Orphan,
         "instance 'held' exists, but its history is marked for deletion",
     ),
+    // Queues.
+    (
+        concat!(
+            "UPDATE queued_instances SET place = 1 WHERE instance_key = ",
+            key!("slot")
+        ),
+        Rule::Status,
+        "it waits in a queue, but it is Running",
+    ),
+    (
+        "UPDATE instances SET wake_at = 5 WHERE id = 'line'",
+        Rule::Status,
+        "it waits in a queue, but it is Pending, and owned or due",
+    ),
+    (
+        concat!("DELETE FROM queued_instances WHERE instance_key = ", key!("line")),
+        Rule::Stuck,
+        "it is Pending without an owner, never due, and waits in no queue",
+    ),
+    (
+        "DELETE FROM instances WHERE id = 'line'",
+        Rule::Orphan,
+        "there are rows of queued_instances of instance",
+    ),
     // Instances that nothing can wake.
     (
         "UPDATE instances SET wake_at = NULL WHERE id = 'pending'",
         Rule::Stuck,
-        "it is Pending without an owner, and never due",
+        "it is Pending without an owner, never due",
     ),
     (
         "UPDATE instances SET owner = NULL WHERE id = 'held'",

@@ -199,6 +199,7 @@ fn events_of_activities_and_timers() -> Vec<Event> {
 fn events_of_children_and_starts() -> Vec<Event> {
     let start = || InstanceStart {
         on_conflict: StartConflict::default(),
+        admission: None,
         id: "other".into(),
         name: "flow".into(),
         version: "1.0.0".into(),

@@ -13,8 +13,8 @@ use perdure_engine::{
 use perdure_provider::{
     Acquire, Acquired, AcquiredInstance, AfterTurn, CheckRequest, Clock, CommitDone, InstanceKey, InstanceStatus, Load,
     Loaded, ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome,
-    PageLimit, Provider, ProviderError, ProviderErrorKind, ResumeMismatched, Rule, SessionLimits, Status, StatusChange,
-    Suspend, Terminate, TurnCommit, WorkerId, Write,
+    PageLimit, Provider, ProviderError, ProviderErrorKind, ResumeMismatched, Rule, SessionLimits, StartTime, Status,
+    StatusChange, Suspend, Terminate, TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
@@ -394,12 +394,8 @@ impl Handle<'_> {
     }
 
     pub(crate) async fn find(&self, id: &str) -> Option<InstanceStatus> {
-        let statuses = self
-            .provider
-            .statuses(vec![id.to_owned()])
-            .await
-            .expect("the store answers");
-        let [status] = <[_; 1]>::try_from(statuses).expect("one status for one id");
+        let statuses = self.provider.statuses(vec![id.to_owned()]).await;
+        let [status] = <[_; 1]>::try_from(statuses.expect("the store answers")).expect("one status for one id");
         status
     }
 
@@ -464,6 +460,8 @@ pub fn instance(id: &str) -> NewInstance {
         claim: None,
         first_turn: None,
         on_conflict: OnConflict::Keep,
+        queue: None,
+        due: StartTime::Now,
     }
 }
 

@@ -81,6 +81,7 @@ async fn everywhere(store: Handle<'_>, worker: &WorkerId) -> AcquiredInstance {
         .await;
     let child = InstanceStart {
         on_conflict: StartConflict::default(),
+        admission: None,
         id: "child".into(),
         name: "n".into(),
         version: "1.0.0".into(),

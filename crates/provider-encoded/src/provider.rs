@@ -11,10 +11,10 @@ use perdure_provider::{
     CommitDone, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
     InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
     Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind,
-    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal,
-    ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest,
-    StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
-    Write,
+    ProviderInfo, PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings,
+    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo,
+    StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
+    TextPage, TextRequest, Worker, WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -223,6 +223,18 @@ impl Provider for Encoded {
             self.inner.memory.note(instance.key, &instance.id);
         }
         Ok(acquired)
+    }
+
+    async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {
+        self.store.set_queue(name, settings).await
+    }
+
+    async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {
+        self.store.delete_queue(name).await
+    }
+
+    async fn queues(&self, name: Option<String>) -> Result<Vec<QueueInfo>, ProviderError> {
+        self.store.queues(name).await
     }
 
     async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {

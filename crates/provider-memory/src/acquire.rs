@@ -9,7 +9,7 @@ use perdure_provider::{
 };
 
 use crate::tables::{Tables, of_execution};
-use crate::{history, inbox, worker};
+use crate::{history, inbox, queues, worker};
 
 pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
     let mut acquired = Acquired {
@@ -56,12 +56,13 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
         is_own.then(|| take(tables, request, key, size))
     });
     acquired.instances = taken.collect();
+    queues::admit(tables, request, &mut acquired);
     acquired
 }
 
 /// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
 /// it.
-fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
+pub(crate) fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
     let execution = tables
         .instance(key)
         .expect("an entry of an index has its row")
@@ -77,7 +78,7 @@ fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
 }
 
 /// Settles the version of an instance whose version is open (P17). Returns true if the worker acquires the instance.
-fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
+pub(crate) fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
     let row = tables.instance(key).expect("it is due");
     if row.version != OPEN_VERSION {
         return true;
@@ -88,7 +89,7 @@ fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
 }
 
 /// Makes the worker the owner.
-fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: usize) -> AcquiredInstance {
+pub(crate) fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: usize) -> AcquiredInstance {
     tables.edit(key, |row| {
         row.disown(None);
         row.owner = Some(request.worker.clone());

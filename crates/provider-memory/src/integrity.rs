@@ -80,6 +80,9 @@ fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding
         has_report: row.report.is_some(),
         has_end: row.completed_at_ms.is_some(),
     });
+    if let Some(queued) = tables.queued.get(&row.key) {
+        examination.queued(queued.place.number());
+    }
     for ((_, execution, _), event) in tables.history.range(of_instance(row.key)) {
         *events += 1;
         examination.event(EventFacts {

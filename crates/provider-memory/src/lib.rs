@@ -3,7 +3,7 @@
 //!
 //! Owns the tables, their indexes and the notifications to listeners. This crate knows neither orchestrations nor napi,
 //! and no faults: a test that wants a store that fails, or answers late, puts another provider in front of it. The
-//! invariants P1 to P23 that comments cite are those of `perdure_provider`.
+//! invariants P1 to P25 that comments cite are those of `perdure_provider`.
 //!
 //! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. The writes of one handle are
 //!   told to the others.
@@ -32,6 +32,7 @@ mod logs;
 mod open_work;
 mod overdue;
 mod provider;
+mod queues;
 mod revocation;
 mod rows;
 mod snapshot;
@@ -50,6 +51,7 @@ mod worker;
 mod write;
 
 pub use provider::MemoryProvider;
+pub use queues::QueuedRow;
 pub use rows::{InstanceRow, Parent, SessionRow, TaskRow, WorkerRow};
 pub use snapshot::{ExecutionRow, HeartbeatRow, MessageRow, Snapshot};
 pub use store::{BeforeAnswers, MemoryStore};

@@ -10,9 +10,10 @@ use perdure_provider::{
     Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
     InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
     Newest, OpenWork, Outcome, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver,
-    Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
+    StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -22,8 +23,8 @@ use crate::error::closed;
 use crate::store::MemoryStore;
 use crate::tables::Tables;
 use crate::{
-    acquire, asks, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, state, stats,
-    status, streams, suspicion, takeovers, tasks, texts, worker, write,
+    acquire, asks, deletion, footprint, history, inbox, integrity, listing, logs, open_work, overdue, queues, state,
+    stats, status, streams, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Most writes that one batch should hold: as many as for the other stores.
@@ -186,6 +187,23 @@ impl Provider for MemoryProvider {
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
         self.call(|tables| acquire::acquire(tables, &request))
+    }
+
+    async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {
+        let is_set = self.call(|tables| queues::set(tables, &name, &settings))?;
+        self.tell(&Change {
+            work: true,
+            ..Change::default()
+        });
+        Ok(is_set)
+    }
+
+    async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {
+        self.call(|tables| queues::delete(tables, &name))
+    }
+
+    async fn queues(&self, name: Option<String>) -> Result<Vec<QueueInfo>, ProviderError> {
+        self.call(|tables| queues::list(tables, name.as_deref()))
     }
 
     async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{InstanceKey, Revoked, WorkerId};
 
+use crate::queues::QueuedRow;
 use crate::rows::{InstanceRow, SessionRow, TaskRow, WorkerRow};
 use crate::tables::Tables;
 
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub tasks: Vec<TaskRow>,
     /// Sessions of activities that workers hold.
     pub sessions: Vec<SessionRow>,
+    /// Instances in queues, until they have ended or are gone, and a look at the queue has found that.
+    pub queued: Vec<(InstanceKey, QueuedRow)>,
     /// Registered workers with their leases.
     pub workers: Vec<WorkerRow>,
     /// Instances that were taken from workers that have not released them yet.
@@ -102,6 +105,7 @@ impl Snapshot {
             heartbeats: heartbeats.collect(),
             tasks: tables.tasks.iter().map(|(_, row)| row.clone()).collect(),
             sessions: tables.sessions.iter().map(|(_, row)| row.clone()).collect(),
+            queued: tables.queued.iter().map(|(key, row)| (*key, row.clone())).collect(),
             workers: tables.workers.iter().map(|(_, row)| row.clone()).collect(),
             revocations: revocations.collect(),
             activities: tables.activities.iter().cloned().collect(),

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, LogLine, LogPlace, StateValue, Takeover, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, KeyState, LogLine, LogPlace, QueueState, StateValue, Takeover, WorkerId};
 
 use crate::activity_sessions::SessionKey;
 use crate::asks::{AskKey, AskRow};
 use crate::indexes::Indexes;
+use crate::queues::QueuedRow;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
 use crate::state::ValueKey;
 use crate::streams::{ChunkKey, ChunkRow, StreamKey, StreamRow};
@@ -39,6 +40,11 @@ pub(crate) struct Tables {
     pub(crate) streams: Table<StreamKey, StreamRow>,
     /// The entries of the streams.
     pub(crate) stream_chunks: Table<ChunkKey, ChunkRow>,
+    pub(crate) queues: Table<String, QueueState>,
+    /// Instances in queues.
+    pub(crate) queued: Table<InstanceKey, QueuedRow>,
+    /// Keys of queues, by queue and key.
+    pub(crate) queue_keys: Table<(String, String), KeyState>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     /// The last takeovers of each instance that lived through any.
     pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
@@ -70,7 +76,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 16] = [
+        let tables: [&mut dyn Journal; 19] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -82,6 +88,9 @@ impl Tables {
             &mut self.asks,
             &mut self.streams,
             &mut self.stream_chunks,
+            &mut self.queues,
+            &mut self.queued,
+            &mut self.queue_keys,
             &mut self.logs,
             &mut self.takeovers,
             &mut self.workers,
@@ -169,6 +178,7 @@ impl Tables {
         crate::state::remove(self, key);
         crate::asks::remove(self, key);
         crate::streams::remove(self, key);
+        crate::queues::leave(self, key);
         crate::logs::remove(self, key);
         self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");

@@ -4,7 +4,7 @@
 //! each registered orchestration and each priority in use, the index is read from the instance that has been due
 //! longest, and no further than the limit. Rows that another worker is about to take are skipped, so that workers share
 //! the due instances without waiting for each other. The transaction measures histories and reads none: they are read
-//! after it.
+//! after it. Instances of queues come after the due ones: see [`admission`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::rows::{integer, message, number, optional_text, text};
 use crate::session::Session;
 use crate::statement::{named, query};
 use crate::text::encode;
-use crate::{inbox, worker};
+use crate::{admission, inbox, worker};
 
 macro_rules! classes {
     () => {
@@ -42,6 +42,49 @@ macro_rules! classes {
 )"
     };
 }
+
+/// Measures the first page of an instance's history, and the messages and heartbeats that are read with it. `$row` has
+/// the key, the execution and the number of unread messages of the instance.
+macro_rules! page_size {
+    ($row:literal) => {
+        concat!(
+            "SELECT (coalesce(sum(size), 0)
+        + CASE WHEN ",
+            $row,
+            ".unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
+            SELECT payload FROM {schema}.messages WHERE instance_key = ",
+            $row,
+            ".key ORDER BY seq LIMIT $page_rows) m), 0)
+            ELSE 0 END
+        + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = ",
+            $row,
+            ".key
+        AND execution = ",
+            $row,
+            ".execution), 0)
+      )::bigint AS size FROM (
+      SELECT size, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
+        SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size
+        FROM {schema}.history
+        WHERE instance_key = ",
+            $row,
+            ".key AND execution = ",
+            $row,
+            ".execution ORDER BY event_id LIMIT $page_rows) h) h
+      WHERE before < $page_bytes::bigint"
+        )
+    };
+}
+pub(crate) use page_size;
+
+/// The columns of an instance that was taken, as [`taken`] reads them, but the first and the size.
+macro_rules! taken_columns {
+    () => {
+        "i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns, i.message_seq,
+  i.suspicion, i.tags"
+    };
+}
+pub(crate) use taken_columns;
 
 /// Takes due instances for a worker, which is locked against its removal. A worker that is no longer registered gets
 /// none.
@@ -61,34 +104,35 @@ const TAKE: &str = concat!(
   SELECT * FROM (
     SELECT d.key, d.place, s.size, sum(s.size) OVER (ORDER BY d.place) - s.size AS before FROM (
       SELECT *, row_number() OVER (ORDER BY priority DESC, wake_at, key) AS place FROM due) d
-    CROSS JOIN LATERAL (SELECT (coalesce(sum(size), 0)
-        + CASE WHEN d.unread > 0 THEN coalesce((SELECT sum(octet_length(payload)) FROM (
-            SELECT payload FROM {schema}.messages WHERE instance_key = d.key ORDER BY seq LIMIT $page_rows) m), 0)
-            ELSE 0 END
-        + coalesce((SELECT sum(octet_length(details)) FROM {schema}.heartbeats WHERE instance_key = d.key
-        AND execution = d.execution), 0)
-      )::bigint AS size FROM (
-      SELECT size, sum(size) OVER (ORDER BY event_id) - size AS before FROM (
-        SELECT event_id, coalesce(octet_length(payload), 0) + coalesce(octet_length(meta), 0) AS size
-        FROM {schema}.history
-        WHERE instance_key = d.key AND execution = d.execution ORDER BY event_id LIMIT $page_rows) h) h
-      WHERE before < $page_bytes::bigint) s) r
+    CROSS JOIN LATERAL (",
+    page_size!("d"),
+    ") s) r
   WHERE before < $bytes::bigint
 )
 UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0 FROM ranked
 WHERE i.key = ranked.key
-RETURNING ranked.place, i.key, i.id, i.name, i.version, i.parent_id, i.execution, i.epoch, i.next_event_id, i.turns,
-  i.message_seq, i.suspicion, ranked.size, i.tags"
+RETURNING ranked.place, ranked.size, ",
+    taken_columns!()
 );
 
-/// Selects the time at which the next instance that is not taken is due. A worker that is not registered gets none.
+/// Selects the time at which the next instance that is not taken is due; the next start time of an instance of a queue;
+/// and whether instances are in line, or held. A worker that is not registered gets none.
 const NEXT: &str = concat!(
     "WITH ",
     classes!(),
-    " SELECT coalesce($now, {now}), min((
+    ", of_queues AS MATERIALIZED (
+  SELECT * FROM r WHERE EXISTS (SELECT FROM {schema}.queues) AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)
+)
+SELECT coalesce($now, {now}), min((
   SELECT i.wake_at FROM {schema}.instances i
   WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
-  ORDER BY i.wake_at LIMIT 1))
+  ORDER BY i.wake_at LIMIT 1)),
+  (SELECT min((SELECT x.queued_at FROM {schema}.queued_instances x
+    WHERE x.place = 3 AND x.name = o.name AND x.version = o.version ORDER BY x.queued_at LIMIT 1)) FROM of_queues o),
+  (SELECT coalesce(bool_or(coalesce((SELECT true FROM {schema}.queued_instances x
+      WHERE x.place = 0 AND x.name = o.name AND x.version = o.version LIMIT 1),
+    (SELECT true FROM {schema}.queued_instances x
+      WHERE x.place = 1 AND x.name = o.name AND x.version = o.version LIMIT 1))), false) FROM of_queues o)
 FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
 );
 
@@ -113,9 +157,9 @@ const TASKS: &str = "SELECT t.instance_key, t.event_id FROM {a}
   JOIN {schema}.tasks t ON t.instance_key = a.key AND t.execution = a.execution ORDER BY 1, 2";
 
 /// Registered names and versions as columns.
-struct Registered<'r> {
-    names: Vec<Cow<'r, str>>,
-    versions: Vec<Cow<'r, str>>,
+pub(crate) struct Registered<'r> {
+    pub(crate) names: Vec<Cow<'r, str>>,
+    pub(crate) versions: Vec<Cow<'r, str>>,
 }
 
 impl<'r> Registered<'r> {
@@ -128,13 +172,49 @@ impl<'r> Registered<'r> {
         Self { names, versions }
     }
 
-    /// Returns the statement that finds the next due time.
+    /// Returns the statement that finds what comes next.
     fn next<'p>(&'p self, now: P<'p>, owner: P<'p>) -> Query<'p> {
         query!(
             NEXT,
             { now: now, owner: owner },
             registered { name: P::Texts(&self.names), version: P::Texts(&self.versions) }
         )
+    }
+}
+
+/// What comes next for a worker.
+struct Next {
+    now_ms: i64,
+    /// When the next instance is due.
+    due_at_ms: Option<i64>,
+    /// When the next instance of a queue comes into the line.
+    delayed_until_ms: Option<i64>,
+    /// True if instances of queues wait for a slot.
+    any_waits: bool,
+}
+
+impl Next {
+    fn of(row: &Row) -> Result<Self, Failure> {
+        Ok(Self {
+            now_ms: row.try_get(0)?,
+            due_at_ms: row.try_get(1)?,
+            delayed_until_ms: row.try_get(2)?,
+            any_waits: row.try_get(3)?,
+        })
+    }
+
+    /// Returns true if a pass over the queues may change anything.
+    fn asks_queues(&self) -> bool {
+        self.any_waits || self.delayed_until_ms.is_some_and(|at| at <= self.now_ms)
+    }
+
+    /// Returns the answer without any instance.
+    fn nothing(&self) -> Acquired {
+        Acquired {
+            next_wake_at_ms: [self.due_at_ms, self.delayed_until_ms].into_iter().flatten().min(),
+            now_ms: self.now_ms,
+            ..Acquired::default()
+        }
     }
 }
 
@@ -147,13 +227,9 @@ pub(crate) async fn answer_if_nothing_due(
     let now = P::MaybeInt(connection.from.clock_ms());
     let next = registered.next(now, P::Text(&request.worker.0));
     let row = connection.query_one(next.sql, &next.params).await?;
-    let (now_ms, next_wake_at_ms): (i64, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
-    let is_due = request.limit.rows > 0 && next_wake_at_ms.is_some_and(|at| at <= now_ms);
-    Ok((!is_due).then(|| Acquired {
-        instances: Vec::new(),
-        next_wake_at_ms,
-        now_ms,
-    }))
+    let next = Next::of(&row)?;
+    let is_due = request.limit.rows > 0 && next.due_at_ms.is_some_and(|at| at <= next.now_ms);
+    Ok((!is_due && !next.asks_queues()).then(|| next.nothing()))
 }
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
@@ -174,25 +250,36 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
     );
     let next = registered.next(session.now(), owner);
     session.connection().prepare(&[&take, &next]).await?;
-    let (mut rows, next) = tokio::try_join!(biased; session.run(Some(&take)), session.run(Some(&next)))?;
+    let (rows, next) = tokio::try_join!(biased; session.run(Some(&take)), session.run(Some(&next)))?;
+    let mut instances = read_taken(session, rows).await?;
+    settle(session, request, &mut instances).await?;
+    let next = next
+        .first()
+        .ok_or_else(|| Failure::internal("a statement gave no row"))?;
+    let next = Next::of(next)?;
+    let mut acquired = Acquired {
+        instances,
+        ..next.nothing()
+    };
+    if next.asks_queues() {
+        acquired.next_wake_at_ms = next.due_at_ms;
+        admission::admit(session, request, &registered, &mut acquired).await?;
+    }
+    Ok(acquired)
+}
+
+/// Reads the rows of instances that were taken, in order. An instance whose row cannot be read is suspended.
+pub(crate) async fn read_taken(session: &Session<'_>, mut rows: Vec<Row>) -> Result<Vec<AcquiredInstance>, Failure> {
     rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
     let mut instances = Vec::with_capacity(rows.len());
     for row in &rows {
         match taken(row) {
             Ok(instance) => instances.push(instance),
-            Err(failure) if failure.is_undecodable() => hold(session, InstanceKey(row.try_get(1)?), &failure).await?,
+            Err(failure) if failure.is_undecodable() => hold(session, InstanceKey(row.try_get(2)?), &failure).await?,
             Err(failure) => return Err(failure),
         }
     }
-    settle(session, request, &mut instances).await?;
-    let next = next
-        .first()
-        .ok_or_else(|| Failure::internal("a statement gave no row"))?;
-    Ok(Acquired {
-        instances,
-        next_wake_at_ms: next.try_get(1)?,
-        now_ms: next.try_get(0)?,
-    })
+    Ok(instances)
 }
 
 /// Suspends an instance whose row cannot be read, with the reason, so that it does not keep all others from being
@@ -248,23 +335,23 @@ async fn settle(
 
 fn taken(row: &Row) -> Result<AcquiredInstance, Failure> {
     Ok(AcquiredInstance {
-        key: InstanceKey(row.try_get(1)?),
-        id: text(row, 2)?,
-        name: text(row, 3)?,
-        version: text(row, 4)?,
-        parent_id: optional_text(row, 5)?,
+        key: InstanceKey(row.try_get(2)?),
+        id: text(row, 3)?,
+        name: text(row, 4)?,
+        version: text(row, 5)?,
+        parent_id: optional_text(row, 6)?,
         tags: optional_text(row, 13)?,
-        execution: ExecutionId(number(row, 6)?),
-        epoch: Epoch(number(row, 7)?),
-        next_event_id: EventId(number(row, 8)?),
-        fresh: number(row, 9)? == 0,
-        page_bytes: usize::try_from(number(row, 12)?).unwrap_or(usize::MAX),
+        execution: ExecutionId(number(row, 7)?),
+        epoch: Epoch(number(row, 8)?),
+        next_event_id: EventId(number(row, 9)?),
+        fresh: number(row, 10)? == 0,
+        page_bytes: usize::try_from(number(row, 1)?).unwrap_or(usize::MAX),
         history: Vec::new(),
         messages: MessagePage::default(),
-        seen: MessageSeq(number(row, 10)?),
+        seen: MessageSeq(number(row, 11)?),
         heartbeats: Vec::new(),
         tasks: Vec::new(),
-        suspicion: Suspicion(u32::try_from(number(row, 11)?).unwrap_or(u32::MAX)),
+        suspicion: Suspicion(u32::try_from(number(row, 12)?).unwrap_or(u32::MAX)),
     })
 }
 

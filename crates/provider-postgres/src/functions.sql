@@ -29,6 +29,10 @@ BEGIN
     WHEN 'suspended' THEN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
       MESSAGE = format('instance ''%s'' is suspended and cannot be cancelled by SQL', shown),
       HINT = 'Call client.cancelInstance, which ends a suspended instance, or resume the instance first.';
+    WHEN 'waits' THEN RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+      MESSAGE = format('instance ''%s'' has not begun, because it waits for its start time or for a slot of its queue, '
+        || 'and cannot be cancelled by SQL', shown),
+      HINT = 'Call client.cancelInstance, which ends an instance that has not begun.';
   END CASE;
 END
 ${channel}$;
@@ -157,9 +161,12 @@ DECLARE
   stored_id text := replace($2, chr(1), chr(1) || '1');
   found_status text;
   found_unread bigint;
+  found_waits boolean;
 BEGIN
   PERFORM {schema}.check_request_name('instance id', $2);
-  SELECT i.status, i.unread INTO found_status, found_unread FROM {schema}.instances i WHERE i.id = stored_id;
+  SELECT i.status, i.unread, i.epoch = 0 AND i.owner IS NULL
+    AND (i.wake_at <= extract(epoch FROM clock_timestamp()) * 1000) IS NOT TRUE
+  INTO found_status, found_unread, found_waits FROM {schema}.instances i WHERE i.id = stored_id;
   IF found_status IN ('Completed', 'Failed', 'Cancelled', 'Terminated') THEN
     IF $1 = 'Cancel' THEN
       RETURN;
@@ -167,6 +174,8 @@ BEGIN
     PERFORM {schema}.refuse_request('ended', stored_id, found_status);
   ELSIF found_status = 'Suspended' AND $1 = 'Cancel' THEN
     PERFORM {schema}.refuse_request('suspended', stored_id);
+  ELSIF found_waits AND $1 = 'Cancel' THEN
+    PERFORM {schema}.refuse_request('waits', stored_id);
   ELSIF found_unread >= $5 THEN
     PERFORM {schema}.refuse_request('full', stored_id, $5::text);
   ELSIF found_status IS NULL AND NOT EXISTS (
@@ -308,6 +317,7 @@ BEGIN
     -- An instance that has ended since the check drops its messages (Q5), and so does one that is gone.
     WITH numbered AS MATERIALIZED (
       SELECT r.n, r.kind, r.name, r.payload, r.instance, r.unread_max, i.key, i.owner, i.status,
+        i.epoch = 0 AND i.owner IS NULL AND (i.wake_at <= now_ms) IS NOT TRUE AS waits,
         i.message_seq + row_number() OVER of_instance AS seq, i.unread + row_number() OVER of_instance AS unread
       FROM {schema}.requests r JOIN {schema}.instances i ON i.id = r.instance
       WHERE r.xid = NEW.xid AND r.kind <> 'Start'
@@ -317,20 +327,23 @@ BEGIN
       INSERT INTO {schema}.messages (instance_key, seq, kind, name, payload, time)
       SELECT m.key, m.seq, m.kind, m.name, m.payload, now_ms FROM numbered m
     ), told AS (
+      -- An instance that no worker has acquired yet is due at its own time (P25).
       UPDATE {schema}.instances i SET unread = c.unread, message_seq = c.seq, wake_at =
-        CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, now_ms) ELSE i.wake_at END
+        CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' AND i.epoch > 0 THEN least(i.wake_at, now_ms)
+          ELSE i.wake_at END
       FROM (SELECT m.key, max(m.unread) AS unread, max(m.seq) AS seq FROM numbered m GROUP BY m.key) c
       WHERE i.key = c.key
     ), failed AS (
       SELECT m.* FROM numbered m
-      WHERE m.unread > m.unread_max OR m.kind = 'Cancel' AND m.status = 'Suspended' ORDER BY m.n LIMIT 1
+      WHERE m.unread > m.unread_max OR m.kind = 'Cancel' AND (m.status = 'Suspended' OR m.waits) ORDER BY m.n LIMIT 1
     )
-    SELECT f.instance, f.kind, f.unread_max,
+    SELECT f.instance, f.kind, f.unread_max, f.status,
       (SELECT array_agg(DISTINCT m.owner) FROM numbered m WHERE m.owner IS NOT NULL) AS owners,
       EXISTS (SELECT FROM numbered m WHERE m.owner IS NULL) AS work
     INTO refused FROM (SELECT) one LEFT JOIN failed f ON true;
     IF refused.kind = 'Cancel' THEN
-      PERFORM {schema}.refuse_request('suspended', refused.instance);
+      PERFORM {schema}.refuse_request(
+        CASE refused.status WHEN 'Suspended' THEN 'suspended' ELSE 'waits' END, refused.instance);
     ELSIF refused.kind IS NOT NULL THEN
       PERFORM {schema}.refuse_request('full', refused.instance, refused.unread_max::text);
     END IF;

@@ -34,7 +34,7 @@ macro_rules! orphans {
 }
 
 /// Selects rows of all kinds, the kind first. The row of an instance (0) is followed by its events (1) in order, and
-/// then by its other rows (2 to 5).
+/// then by its other rows (2 to 5, and 8).
 const STEP: &str = concat!(
     "WITH page AS MATERIALIZED (
   SELECT * FROM (
@@ -64,6 +64,8 @@ FROM page p JOIN {schema}.heartbeats b ON b.instance_key = p.key
 UNION ALL SELECT 5, c.parent_key, c.parent_execution, c.parent_event, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.instances c ON c.parent_key = p.key
 WHERE c.completed_at IS NULL AND c.parent_execution IS NOT NULL AND c.parent_event IS NOT NULL
+UNION ALL SELECT 8, q.instance_key, NULL, NULL, q.place, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM page p JOIN {schema}.queued_instances q ON q.instance_key = p.key
 UNION ALL ",
     orphans!("history", "deleted_instances"),
     " UNION ALL ",
@@ -80,6 +82,8 @@ UNION ALL ",
     orphans!("state"),
     " UNION ALL ",
     orphans!("logs"),
+    " UNION ALL ",
+    orphans!("queued_instances"),
     " UNION ALL ",
     orphans!("streams"),
     " UNION ALL ",
@@ -177,6 +181,7 @@ fn tell(examination: &mut Examination, what: i32, row: &Row) -> Result<(), Failu
             ref_id: row.try_get(4)?,
         }),
         2 => examination.message(row.try_get(2)?, row.try_get(4)?),
+        8 => examination.queued(row.try_get(4)?),
         5 => examination.child(row.try_get(2)?, row.try_get(3)?),
         _ => {
             let owner: Option<&str> = row.try_get(6)?;

@@ -19,6 +19,7 @@
 mod acquire;
 mod activity_sessions;
 mod addresses;
+mod admission;
 mod asks;
 mod auth;
 mod auth_stream;
@@ -47,6 +48,7 @@ mod overdue;
 mod params;
 mod pooler;
 mod provider;
+mod queues;
 mod revocation;
 mod rows;
 mod schema;

@@ -77,6 +77,19 @@ pub(crate) const SWEEP_INSTANCES: i64 = 200;
 /// more instances takes more blocks.
 pub(crate) const KEYS_BLOCK: i64 = 10_000;
 
+/// Longest delay of a start, ms. It is longer than any that makes sense, and short enough to be added to a time.
+pub(crate) const DELAY_MAX: i64 = i64::MAX / 4;
+
+/// Most instances of a queue whose start time has come that an admission puts into the line.
+pub(crate) const DELAYED_MAX: i64 = 1_000;
+
+/// Most rows that a statement on the instances or the keys of a queue changes. It takes far less than
+/// [`STATEMENT_TIMEOUT`].
+pub(crate) const QUEUE_ROWS_MAX: i64 = 10_000;
+
+/// Time after which a worker asks again for the instances of a queue that another worker had locked, ms.
+pub(crate) const QUEUE_BUSY_MS: i64 = 10;
+
 /// Supplies passwords.
 #[async_trait]
 pub trait PasswordSource: Send + Sync {

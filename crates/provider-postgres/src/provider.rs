@@ -1,6 +1,8 @@
 //! The provider. It hands batches to the writing task and all other operations to connections of the pool, and closes
 //! both.
 
+mod calls;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,9 +14,10 @@ use perdure_provider::{
     CommitDone, Epoch, ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey,
     InstanceStatus, ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker,
     Newest, OpenWork, OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched,
-    StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver,
-    Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    PruneExecutions, PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost,
+    ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
+    StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -22,14 +25,14 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use crate::change_notifier::ChangeNotifier;
-use crate::connection::{Connection, Connections};
+use crate::connection::Connections;
 use crate::error::Failure;
 use crate::options::{BATCH_WRITES_MAX, CLOSING_MAX, PostgresOptions};
-use crate::session::{Session, Work, read_only, transaction};
 use crate::writer::{self, Batch};
 use crate::{
     acquire, asks, deletion, drive, executions, footprint, history, inbox, inspection, integrity, listing, logs,
-    open_work, opening, overdue, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker, write,
+    open_work, opening, overdue, queues, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker,
+    write,
 };
 
 /// Perdure's store in a schema of a Postgres database.
@@ -96,56 +99,6 @@ impl PostgresProvider {
         self.runtime
             .as_ref()
             .expect("it is there until the provider is dropped")
-    }
-
-    /// Runs work on the provider's thread. The work goes on to its end even if the caller stops waiting.
-    async fn run<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, Failure> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Failure::Found(ProviderErrorKind::Closed, String::new()));
-        }
-        let done = self.at_work.spawn_on(work, self.runtime().handle()).await;
-        done.unwrap_or_else(|_| Err(Failure::internal("an operation panicked").of_unknown_outcome()))
-    }
-
-    /// Like [`run`](Self::run), for a caller that uses the store.
-    async fn serve<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, ProviderError> {
-        let done = self.run(work).await;
-        done.map_err(|failure| failure.named_of_open(&self.connections.location))
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl for<'t> Fn(&'t Session<'t>) -> Work<'t, T> + Send + Sync + 'static,
-    ) -> Result<T, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move { transaction(&connections, work).await }).await
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl for<'t> FnOnce(&'t Connection) -> Work<'t, T> + Send + 'static,
-    ) -> Result<T, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move {
-            let connection = connections.get().await?;
-            work(&connection).await
-        })
-        .await
-    }
-
-    /// Reads in a transaction whose reads all see one moment.
-    async fn read_moment<T: Send + 'static>(
-        &self,
-        work: impl for<'t> FnOnce(&'t Connection) -> Work<'t, T> + Send + 'static,
-    ) -> Result<T, ProviderError> {
-        let connections = Arc::clone(&self.connections);
-        self.serve(async move { read_only(&connections, work).await }).await
     }
 
     fn refused(&self) -> ProviderError {
@@ -311,6 +264,34 @@ impl Provider for PostgresProvider {
             Box::pin(async move { acquire::acquire(session, &request).await })
         })
         .await
+    }
+
+    async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {
+        let queue = Arc::new((name, settings));
+        let is_set = self
+            .write(move |session| {
+                let queue = Arc::clone(&queue);
+                Box::pin(async move { queues::set(session, &queue.0, &queue.1).await })
+            })
+            .await?;
+        self.notifier.tell(Change {
+            work: true,
+            ..Change::default()
+        });
+        Ok(is_set)
+    }
+
+    async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {
+        self.write(move |session| {
+            let name = name.clone();
+            Box::pin(async move { queues::delete(session, &name).await })
+        })
+        .await
+    }
+
+    async fn queues(&self, name: Option<String>) -> Result<Vec<QueueInfo>, ProviderError> {
+        self.read(move |connection| Box::pin(async move { queues::list(connection, name.as_deref()).await }))
+            .await
     }
 
     async fn load(&self, request: Load) -> Result<Vec<Result<Loaded, ProviderError>>, ProviderError> {
@@ -573,19 +554,6 @@ impl Provider for PostgresProvider {
         });
         // The task runs no foreign code that could panic.
         let _ = ended.await;
-    }
-}
-
-impl PostgresProvider {
-    /// Tells other processes that instances and tasks of a worker are due. `statuses` is true if some of the instances
-    /// were suspended instead.
-    fn released(&self, statuses: bool) {
-        self.notifier.tell(Change {
-            work: true,
-            tasks: true,
-            statuses,
-            ..Change::default()
-        });
     }
 }
 

@@ -16,6 +16,7 @@ use perdure_provider::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::admission::{self, FoundQueues};
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
@@ -37,11 +38,12 @@ pub(crate) struct Found {
     due: Vec<(DueInstance, usize)>,
     next_wake_at_ms: Option<i64>,
     now_ms: i64,
+    queues: FoundQueues,
 }
 
 impl Found {
     pub(crate) fn is_empty(&self) -> bool {
-        self.due.is_empty()
+        self.due.is_empty() && self.queues.is_empty()
     }
 
     /// Returns the answer to a request that acquires nothing.
@@ -50,6 +52,7 @@ impl Found {
             instances: Vec::new(),
             next_wake_at_ms: self.next_wake_at_ms,
             now_ms: self.now_ms,
+            slots_wanted: false,
         }
     }
 }
@@ -67,6 +70,10 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
         search.collect(connection, limit.rows, &mut due, &mut next_wake_at_ms)?;
     }
     due.sort_unstable();
+    let queues = admission::find(connection, request, now_ms)?;
+    if let Some(at_ms) = queues.next_at_ms() {
+        earliest(&mut next_wake_at_ms, at_ms);
+    }
     let (mut found, mut bytes) = (Vec::new(), 0);
     for next in due {
         if limit.is_reached(found.len(), bytes) {
@@ -85,12 +92,13 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
         due: found,
         next_wake_at_ms,
         now_ms,
+        queues,
     })
 }
 
 /// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
 /// it. SQLite reads no value to give its length.
-fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usize, Failure> {
+pub(crate) fn page_bytes(connection: &Connection, key: i64, page: PageLimit) -> Result<usize, Failure> {
     const OF_PAGE: &str = "SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0)
          FROM instances i CROSS JOIN history h ON h.instance_key = i.key AND h.execution = i.execution
          WHERE i.key = ?1 ORDER BY h.event_id LIMIT ?2";
@@ -139,6 +147,7 @@ pub(crate) fn claim(session: &mut Session<'_>, request: &Acquire, found: &Found)
         let found = find(session.connection(), &rest, session.now_ms())?;
         take_all(session, request, &found, &mut acquired)?;
     }
+    admission::admit(session, request, &found.queues, &mut acquired)?;
     Ok(acquired)
 }
 
@@ -154,7 +163,7 @@ fn take_all(
         if due.is_open && !settle(session, request, key)? {
             continue;
         }
-        let instance = take(session, request, key, seen)?;
+        let instance = take(session, request, key, seen, Line::Due)?;
         acquired.instances.extend(instance.map(|instance| AcquiredInstance {
             page_bytes: *page_bytes,
             ..instance
@@ -164,7 +173,7 @@ fn take_all(
     Ok(())
 }
 
-fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
+pub(crate) fn earliest(so_far: &mut Option<i64>, wake_at_ms: i64) {
     *so_far = Some(so_far.map_or(wake_at_ms, |earliest| earliest.min(wake_at_ms)));
 }
 
@@ -236,6 +245,43 @@ fn settle(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<
     Ok(is_own)
 }
 
+/// The reason for which an instance is acquired.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// It is due.
+    Due,
+    /// It gets a slot of its queue.
+    Queue,
+}
+
+/// Settles the version of an instance in line, if that is open. Returns false if the worker is not to run the instance.
+pub(crate) fn settle_line(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<bool, Failure> {
+    let is_open: bool = session.query_one(
+        "SELECT version = ?2 FROM instances WHERE key = ?1",
+        params![key.0, OPEN_VERSION],
+        |row| row.get(0),
+    )?;
+    if !is_open {
+        return Ok(true);
+    }
+    let is_own = settle(session, request, key)?;
+    session.execute(
+        "UPDATE queued_instances SET version = (SELECT version FROM instances WHERE key = ?1) WHERE instance_key = ?1",
+        params![key.0],
+    )?;
+    Ok(is_own)
+}
+
+/// Makes the worker the owner of an instance that gets a slot.
+pub(crate) fn take_from_line(
+    session: &mut Session<'_>,
+    request: &Acquire,
+    key: InstanceKey,
+) -> Result<Option<AcquiredInstance>, Failure> {
+    let seen = inbox::last(session.connection())?;
+    take(session, request, key, seen, Line::Queue)
+}
+
 /// Makes the worker the owner. Returns `None` if another worker is the owner meanwhile, or if the row cannot be read.
 /// An unreadable instance is suspended with the reason, because one undecodable row must not keep all the others from
 /// being acquired.
@@ -244,12 +290,13 @@ fn take(
     request: &Acquire,
     key: InstanceKey,
     seen: MessageSeq,
+    line: Line,
 ) -> Result<Option<AcquiredInstance>, Failure> {
     let taken = session.query_optional(
         "UPDATE instances SET owner = ?2, epoch = epoch + 1, wake_at = NULL, probation = 0
-         WHERE key = ?1 AND owner IS NULL AND wake_at <= ?3
+         WHERE key = ?1 AND owner IS NULL AND (wake_at <= ?3 OR ?4)
          RETURNING id, name, version, parent_id, execution, epoch, next_event_id, turns, suspicion, tags",
-        params![key.0, &*request.worker.0, session.now_ms()],
+        params![key.0, &*request.worker.0, session.now_ms(), line == Line::Queue],
         |row| {
             Ok(AcquiredInstance {
                 key,

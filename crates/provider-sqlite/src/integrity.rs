@@ -99,8 +99,17 @@ fn examine_events(connection: &Connection, key: i64, examination: &mut Examinati
     Ok(events)
 }
 
-/// Examines the messages and the children that an instance has.
+/// Examines the place in a queue, the messages and the children that an instance has.
 fn examine_waits(connection: &Connection, key: i64, examination: &mut Examination) -> Result<(), Failure> {
+    each(
+        connection,
+        "SELECT place FROM queued_instances WHERE instance_key = ?1",
+        key,
+        |row| {
+            examination.queued(row.get(0)?);
+            Ok(())
+        },
+    )?;
     each(
         connection,
         "SELECT execution, ref_id FROM messages WHERE instance_key = ?1",
@@ -212,6 +221,10 @@ fn dangling_references(connection: &Connection, checked: &mut Checked) -> Result
         |name| format!("a task of session '{name}' is routed to a worker that does not hold the session"),
     )?;
     find(
+        "SELECT DISTINCT queue FROM queued_instances WHERE queue NOT IN (SELECT name FROM queues)",
+        |name| format!("instances are in queue '{name}', which does not exist"),
+    )?;
+    find(
         "SELECT i.id FROM deleted_instances d JOIN instances i ON i.key = d.key",
         |id| format!("instance '{id}' exists, but its history is marked for deletion"),
     )
@@ -233,7 +246,7 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 10] = [
+const ORPHANS: [(&str, &str); 11] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
@@ -244,6 +257,7 @@ const ORPHANS: [(&str, &str); 10] = [
     orphans!("streams"),
     orphans!("stream_chunks", "deleted_instances"),
     orphans!("logs"),
+    orphans!("queued_instances"),
 ];
 
 fn orphans(connection: &Connection, after: i64, until: i64, checked: &mut Checked) -> Result<(), Failure> {

@@ -13,9 +13,10 @@ use perdure_provider::{
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderErrorKind, ProviderInfo, PruneExecutions,
-    PruneRequest, Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
-    StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover,
-    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    PruneRequest, Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost,
+    Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage,
+    StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker,
+    WorkerId, Write,
 };
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -32,7 +33,7 @@ use crate::threads::spawn;
 use crate::writer::{self, Shared};
 use crate::{
     acquire, asks, backup, deletion, footprint, history, inbox, inspection, integrity, listing, logs, open_work,
-    overdue, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker, write,
+    overdue, queues, state, stats, status, streams, suspicion, takeovers, tasks, texts, worker, write,
 };
 
 /// Perdure's store in a SQLite file or in memory.
@@ -285,6 +286,20 @@ impl Provider for SqliteProvider {
             return Ok(found.into_nothing());
         }
         self.write(move |session| acquire::claim(session, &request, &found))
+            .await
+    }
+
+    async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {
+        self.write(move |session| queues::set(session, &name, &settings)).await
+    }
+
+    async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError> {
+        self.write(move |session| queues::delete(session, &name)).await
+    }
+
+    async fn queues(&self, name: Option<String>) -> Result<Vec<QueueInfo>, ProviderError> {
+        let now_ms = self.shared.clock.now_ms();
+        self.read(move |connection| queues::list(connection, name.as_deref(), now_ms))
             .await
     }
 

@@ -111,11 +111,16 @@ CREATE TRIGGER perdure_message_encoded_insert INSTEAD OF INSERT ON perdure_messa
   FROM instances i WHERE i.id = NEW.id AND NEW.kind <> 'Cancel' AND i.unread >= NEW.unread_max;
   SELECT RAISE(ABORT, 'perdure: the instance is suspended; client.cancelInstance can cancel it')
   FROM instances i WHERE i.id = NEW.id AND NEW.kind = 'Cancel' AND i.status = 'Suspended';
+  SELECT RAISE(ABORT, 'perdure: the instance waits for its start; client.cancelInstance can cancel it')
+  FROM instances i WHERE i.id = NEW.id AND NEW.kind = 'Cancel' AND i.status = 'Pending' AND i.epoch = 0
+    AND i.owner IS NULL
+    AND coalesce(i.wake_at > CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER), 1);
   INSERT INTO messages (instance_key, kind, name, payload, time)
   SELECT i.key, NEW.kind, NEW.name, NEW.data, CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)
   FROM instances i WHERE i.id = NEW.id AND i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated');
   -- An instance that is due already keeps its place in the order.
-  UPDATE instances SET unread = unread + 1, wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended'
+  -- One that no worker has acquired yet is due at its own time.
+  UPDATE instances SET unread = unread + 1, wake_at = CASE WHEN owner IS NULL AND epoch > 0 AND status <> 'Suspended'
     THEN min(coalesce(wake_at, 9223372036854775807), CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
     ELSE wake_at END
   WHERE id = NEW.id AND status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated');

@@ -23,6 +23,12 @@ pub enum BadWrite {
         /// Kind of the first event.
         kind: EventKind,
     },
+    /// A start that a worker claims and that is not due, or has a queue.
+    #[error("a claim of '{id}', which is not due yet")]
+    Claim {
+        /// Id of the instance.
+        id: String,
+    },
     /// A start whose first turn is not that of the execution which it starts.
     #[error("a first turn that does not fit its start")]
     FirstTurn,
@@ -65,11 +71,11 @@ fn is_start(event: &EventRecord) -> bool {
 }
 
 impl NewInstance {
-    /// Checks that a start begins with `ExecutionStarted`.
+    /// Checks that a start begins with `ExecutionStarted`, and that a start with a claim is due now.
     ///
     /// # Errors
     ///
-    /// The first event is another one, which is a defect of the caller.
+    /// The first event is another one, or the claim does not fit, which is a defect of the caller.
     pub fn check(&self) -> Result<(), BadWrite> {
         let first = &self.first_event;
         if !is_start(first) {
@@ -77,6 +83,9 @@ impl NewInstance {
                 event: first.event_id,
                 kind: first.kind,
             });
+        }
+        if self.claim.is_some() && !self.runs_at_once() {
+            return Err(BadWrite::Claim { id: self.id.clone() });
         }
         Ok(())
     }

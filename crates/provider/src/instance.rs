@@ -153,6 +153,9 @@ pub struct Acquired {
     pub next_wake_at_ms: Option<i64>,
     /// The time of the store's clock, ms since 1970.
     pub now_ms: i64,
+    /// True if instances that the worker can run wait for slots that others have. The end of an instance may free one,
+    /// and nothing else tells of it.
+    pub slots_wanted: bool,
 }
 
 /// A request to resume instances of an orchestration that are suspended because code other than the current code did

@@ -11,7 +11,7 @@ use std::fmt::Display;
 
 use perdure_engine::EventKind as Kind;
 
-use crate::{InstanceKey, Status};
+use crate::{InstanceKey, QueuePlace, Status};
 
 /// Most instances of one step.
 pub const CHECK_INSTANCES_MAX: usize = 500;
@@ -171,6 +171,8 @@ pub struct Examination {
     offered: BTreeSet<i64>,
     settled: BTreeSet<i64>,
     running: BTreeSet<i64>,
+    /// The state of the instance in its queue, if it is in one.
+    queue_place: Option<i64>,
 }
 
 /// An execution, as far as its events were read.
@@ -199,6 +201,7 @@ impl Examination {
             offered: BTreeSet::new(),
             settled: BTreeSet::new(),
             running: BTreeSet::new(),
+            queue_place: None,
         }
     }
 
@@ -386,6 +389,16 @@ impl Examination {
         }
     }
 
+    /// Takes the state of the instance in its queue.
+    pub const fn queued(&mut self, place: i64) {
+        self.queue_place = Some(place);
+    }
+
+    /// Returns true if the instance waits in a queue.
+    fn waits_in_queue(&self) -> bool {
+        self.queue_place.is_some_and(|place| place != QueuePlace::Slot.number())
+    }
+
     /// Returns the findings, after all rows were told.
     #[must_use]
     pub fn findings(mut self) -> Vec<Finding> {
@@ -444,6 +457,16 @@ impl Examination {
             let has = if self.facts.has_report { "has" } else { "lacks" };
             self.find(Rule::Status, format_args!("it is {status} and {has} a report"));
         }
+        if self.waits_in_queue() {
+            let is_at_rest = self.facts.owner.is_none() && !self.facts.is_due;
+            if !is_at_rest || !matches!(status, Status::Pending | Status::Suspended) {
+                let how = if is_at_rest { "" } else { ", and owned or due" };
+                self.find(
+                    Rule::Status,
+                    format_args!("it waits in a queue, but it is {status}{how}"),
+                );
+            }
+        }
         let (counted, found) = (self.facts.unread, self.messages);
         if status.is_terminal() && found > 0 {
             self.find(
@@ -466,8 +489,11 @@ impl Examination {
         if !is_active || self.facts.owner.is_some() || self.facts.is_due {
             return;
         }
-        if self.status == Some(Status::Pending) {
-            self.find(Rule::Stuck, "it is Pending without an owner, and never due");
+        if self.status == Some(Status::Pending) && !self.waits_in_queue() {
+            self.find(
+                Rule::Stuck,
+                "it is Pending without an owner, never due, and waits in no queue",
+            );
         }
         for (id, kind) in std::mem::take(&mut self.current.open) {
             if self.settled.contains(&id) {

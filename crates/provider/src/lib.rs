@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P23.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P25.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -60,8 +60,9 @@
 //!   the instance is `Running`, has no owner and no message, was acquired last in the epoch before, and the worker is
 //!   registered.
 //! - **P21** A [`StartWithMessage`] is a start, and then a message, in one commit. A start whose id is in use changes
-//!   nothing. The outcome is that of the message. The message may be an ask, and one that the receiver has already
-//!   starts nothing, unless it [may be sent again](AskState::may_be_sent_again).
+//!   nothing. The outcome is that of the message, or [`NoQueue`](Outcome::NoQueue) if that leaves no receiver. The
+//!   message may be an ask, and one that the receiver has already starts nothing, unless it [may be sent
+//!   again](AskState::may_be_sent_again).
 //! - **P22** An [`Ask`] is a message, and a row that lives until its receiver is deleted or replaced, or until
 //!   [`ANSWERS_KEPT`] later asks of the receiver were answered. A second ask of its id changes nothing. The answer is
 //!   written with the turn that gives it, once. An ask without an answer has ended when its receiver has. An ask may
@@ -73,7 +74,13 @@
 //!   [keeps](perdure_engine::StreamKeep), and by [`prune_streams`](Provider::prune_streams), those whose time is over.
 //!   The other entries keep their numbers. A stream lives until its instance is deleted or replaced. Its chunks are
 //!   swept as events are (P13).
+//! - **P24** An instance of a [queue](QueueEntry) is acquired first in the transaction that gives it a slot: under the
+//!   lock of the queue, within its [limits](QueueSettings), and in the order of the line. The instance has its slot
+//!   until it ends or is gone, over all its owners. Before, no message makes it due.
+//! - **P25** An instance that no worker has acquired yet keeps its due time when a message comes. If it is not due, a
+//!   request to cancel ends it in the commit that brings the request.
 
+mod admission;
 mod ask;
 mod change;
 mod check;
@@ -92,7 +99,10 @@ mod open_work;
 mod overdue;
 mod page;
 mod provider;
+mod queue;
+mod rate;
 mod sql;
+mod start_time;
 mod state;
 mod stored_message;
 mod stream;
@@ -105,6 +115,9 @@ mod worker;
 mod wrapper;
 mod write;
 
+pub use admission::{
+    ADMISSION_KEYS_MAX, ADMISSION_ROUND, ADMISSION_ROUNDS_MAX, KeyState, KeyWait, Pass, QueueState, SlotCount, Step,
+};
 pub use ask::{ANSWERS_KEPT, Ask, AskName, AskState};
 pub use change::{Change, Receiving};
 pub use check::BadWrite;
@@ -137,7 +150,10 @@ pub use overdue::{
 };
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
+pub use queue::{QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace, QueueSettings, Waiting};
+pub use rate::{Admissions, Rate};
 pub use sql::SqlBuilder;
+pub use start_time::StartTime;
 pub use state::{StateRequest, StateValue, StoredState};
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
 pub use stream::{

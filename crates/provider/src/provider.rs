@@ -11,9 +11,9 @@ use crate::{
     ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus, ListPage, ListRequest,
     Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork, Outcome, OverdueRequest,
     OverdueWork, PageLimit, ProviderError, ProviderErrorKind, PruneExecutions, PruneRequest, Pruned, PrunedExecutions,
-    ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo,
-    StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange,
-    TextPage, TextRequest, Worker, WorkerId, Write,
+    QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest,
+    StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover,
+    TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
 };
 
 /// The callback that receives the result of a batch: its outcomes once the batch is durable, or the error if it was not
@@ -110,8 +110,21 @@ pub trait Provider: Send + Sync + 'static {
     /// (P7, P14).
     async fn release_most(&self, request: ReleaseMost) -> Result<ReleasedMost, ProviderError>;
 
-    /// Acquires due instances (P3, P4). Only their rows are read: the caller is to [load](Self::load) the rest.
+    /// Acquires due instances, and instances in line for a slot if there is room left (P3, P4, P24). Only their rows
+    /// are read: the caller is to [load](Self::load) the rest.
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError>;
+
+    /// Sets the limits of a queue, and makes the queue if there is none (P24). Returns false if it would be more than
+    /// [`QUEUES_MAX`](crate::QUEUES_MAX) queues. The limits hold for each admission from then on; instances that have a
+    /// slot keep it.
+    async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError>;
+
+    /// Deletes a queue, unless instances are in it.
+    async fn delete_queue(&self, name: String) -> Result<QueueDeletion, ProviderError>;
+
+    /// Returns the queue of a name, or all queues, in order of the bytes of their names. Each instance that waits is
+    /// counted, so this is for people.
+    async fn queues(&self, name: Option<String>) -> Result<Vec<QueueInfo>, ProviderError>;
 
     /// Returns what is stored of each requested instance, in the order of the request. The error of an instance says
     /// which of its rows cannot be read, and does not hide the other instances. A load does not block writes.

@@ -11,9 +11,10 @@ use crate::{
     ExecutionSummary, ExecutionsRequest, Footprint, Inbox, InboxPosition, Inspection, InstanceKey, InstanceStatus,
     ListPage, ListRequest, Load, Loaded, LogPage, LogRequest, MessagePage, Mismatched, NewWorker, Newest, OpenWork,
     OverdueRequest, OverdueWork, PageLimit, Provider, ProviderError, ProviderInfo, PruneExecutions, PruneRequest,
-    Pruned, PrunedExecutions, ReleaseMost, ReleasedMost, Renewal, ResumeMismatched, StateRequest, StoreStats,
-    StoredState, StreamInfo, StreamName, StreamPage, StreamRequest, StreamState, TakenOver, Takeover, TaskName,
-    TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId, Write,
+    Pruned, PrunedExecutions, QueueDeletion, QueueInfo, QueueSettings, ReleaseMost, ReleasedMost, Renewal,
+    ResumeMismatched, StateRequest, StoreStats, StoredState, StreamInfo, StreamName, StreamPage, StreamRequest,
+    StreamState, TakenOver, Takeover, TaskName, TaskRequest, TextChange, TextPage, TextRequest, Worker, WorkerId,
+    Write,
 };
 
 /// A call of the inner provider that has not begun.
@@ -92,6 +93,9 @@ wrapper! {
     take_over_expired_workers(report: &str) -> TakenOver;
     release_most(request: ReleaseMost) -> ReleasedMost;
     acquire(request: Acquire) -> Acquired;
+    set_queue(name: String, settings: QueueSettings) -> bool;
+    delete_queue(name: String) -> QueueDeletion;
+    queues(name: Option<String>) -> Vec<QueueInfo>;
     load(request: Load) -> Vec<Result<Loaded, ProviderError>>;
     acquire_tasks(request: TaskRequest) -> AcquiredTasks;
     announce_activities(names: Vec<String>) -> Vec<String>;

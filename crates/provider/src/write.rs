@@ -5,8 +5,8 @@ use perdure_engine::{
 };
 
 use crate::{
-    ActivityAppend, Ask, AskName, AskState, Epoch, InstanceKey, InstanceStatus, Probation, ReleaseTask, Status,
-    TaskDone, TaskOffer, TurnLogs, WorkerId,
+    ActivityAppend, Ask, AskName, AskState, Epoch, InstanceKey, InstanceStatus, Probation, QueueEntry, ReleaseTask,
+    StartTime, Status, TaskDone, TaskOffer, TurnLogs, WorkerId,
 };
 
 /// One write. It is atomic by itself.
@@ -116,12 +116,22 @@ pub struct NewInstance {
     pub first_turn: Option<Box<TurnCommit>>,
     /// The reaction to an id that is in use.
     pub on_conflict: OnConflict,
+    /// The queue that gives the instance a slot (P24); `None`: the instance needs none. It has no claim then.
+    pub queue: Option<QueueEntry>,
+    /// When the instance is due. It has no claim unless that is now.
+    pub due: StartTime,
 }
 
 impl NewInstance {
     fn payload_bytes(&self) -> usize {
         let first_turn = self.first_turn.as_deref().map_or(0, TurnCommit::payload_bytes);
         self.first_event.bytes() + len(&self.tags) + first_turn
+    }
+
+    /// Returns true if the instance may run as soon as it is there, so that a worker may claim it.
+    #[must_use]
+    pub fn runs_at_once(&self) -> bool {
+        self.queue.is_none() && self.due == StartTime::Now
     }
 
     /// Returns the termination of the instance that the start replaces.
@@ -444,6 +454,8 @@ pub enum Outcome {
     },
     /// The id of a start is in use.
     Exists,
+    /// There is no queue of the name that a start gives. Nothing changed.
+    NoQueue,
     /// The message waits for the instance.
     Delivered {
         /// The store's name of the instance.
@@ -541,7 +553,7 @@ pub type Receivers = Vec<Option<WorkerId>>;
 /// The effects of a committed turn on other instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CrossInstanceOutcome {
-    /// Outcomes of the starts, in order: `Started` or `Exists`.
+    /// Outcomes of the starts, in order: `Started`, `Exists` or `NoQueue`.
     pub started: Vec<Outcome>,
     /// Owners of the instances that got a message: the addressees, the children and the parent.
     pub receivers: Receivers,

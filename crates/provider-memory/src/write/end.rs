@@ -1,11 +1,11 @@
 //! The end of an instance that none of its own turns brings about.
 
 use perdure_engine::{Event, EventRecord, Payload};
-use perdure_provider::{Affected, InstanceKey, Status, settlement};
+use perdure_provider::{Affected, Epoch, InstanceKey, Status, settlement};
 
 use super::{mailbox, offer};
 use crate::tables::{Tables, of_instance};
-use crate::{history, revocation};
+use crate::{history, queues, revocation};
 
 /// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
 /// are left to the caller.
@@ -39,6 +39,9 @@ pub(super) fn end(
         row.completed_at_ms = Some(time_ms);
     });
     revocation::note(tables, owner.as_ref(), key, epoch);
+    if epoch == Epoch(0) {
+        queues::leave(tables, key);
+    }
     tables.remove_messages(key);
     tables.heartbeats.remove_range(of_instance(key));
     if let Some(parent) = parent {

@@ -9,7 +9,7 @@ use super::terminate;
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::{Tables, of_instance};
-use crate::{history, streams, worker};
+use crate::{history, queues, streams, worker};
 
 /// An instance that was inserted.
 pub(super) struct Inserted {
@@ -32,24 +32,29 @@ impl Inserted {
     }
 }
 
-/// Inserts an instance without its first turn. Returns `None` if its id is in use. `by` is the instance whose turn asks
-/// for it.
+/// Inserts an instance without its first turn. Returns the outcome of the start if it is refused. `by` is the instance
+/// whose turn asks for it.
 pub(super) fn insert(
     tables: &mut Tables,
     instance: &NewInstance,
     parent: Option<Parent>,
     by: Option<InstanceKey>,
-) -> Result<Option<Inserted>, ProviderError> {
+) -> Result<Result<Inserted, Outcome>, ProviderError> {
     instance.check().map_err(internal)?;
     // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let claim = instance.claim.as_ref();
     let owner = claim.filter(|worker| worker::is_registered(tables, worker)).cloned();
+    let queue = instance.queue.as_ref();
+    if queue.is_some_and(|entry| !tables.queues.contains(&entry.queue)) {
+        return Ok(Err(Outcome::NoQueue));
+    }
     let Some(terminated) = make_room(tables, instance, by) else {
-        return Ok(None);
+        return Ok(Err(Outcome::Exists));
     };
     // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
-    // due now and in epoch 0.
+    // in epoch 0. An instance of a queue is not due (P24).
     let claimed = owner.as_ref().map(|_| Epoch(1));
+    let due_at_ms = instance.due.at_ms(tables.now_ms);
     let key = tables.next_key();
     let created_at_ms = instance.first_event.time_ms;
     tables.add_instance(InstanceRow {
@@ -59,7 +64,7 @@ pub(super) fn insert(
         version: instance.version.clone(),
         execution: ExecutionId::FIRST,
         status: Status::Pending,
-        wake_at_ms: owner.is_none().then_some(tables.now_ms),
+        wake_at_ms: (owner.is_none() && queue.is_none()).then_some(due_at_ms),
         owner,
         epoch: claimed.unwrap_or(Epoch(0)),
         next_event_id: EventId::FIRST.next(),
@@ -82,7 +87,10 @@ pub(super) fn insert(
         probation: ProbationStep::End,
     });
     history::append(tables, key, ExecutionId::FIRST, &instance.first_event);
-    Ok(Some(Inserted {
+    if let Some(entry) = queue {
+        queues::enter(tables, key, entry, due_at_ms);
+    }
+    Ok(Ok(Inserted {
         key,
         claimed,
         terminated,

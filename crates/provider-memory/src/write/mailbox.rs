@@ -1,8 +1,9 @@
 //! The mailboxes of instances.
 
 use perdure_engine::{Bug, MessageBody, MessageSeq, Settlement, is_planted};
-use perdure_provider::{InstanceKey, NewMessage, Receivers, Status, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, NewMessage, Receivers, Status, WorkerId};
 
+use crate::queues;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::Tables;
 
@@ -13,10 +14,17 @@ pub(super) fn full_at(row: &InstanceRow, message: &NewMessage) -> Option<u64> {
 
 /// Puts a message into the mailbox of an instance that has not ended, and wakes the instance if it sleeps.
 pub(super) fn put(tables: &mut Tables, key: InstanceKey, body: MessageBody) -> MessageSeq {
+    let is_new = tables.instance(key).is_some_and(|row| row.epoch == Epoch(0));
+    let jumps_line = is_new && is_planted(Bug::MessageJumpsLine);
+    if jumps_line {
+        queues::leave(tables, key);
+    }
     let now_ms = tables.now_ms;
     tables.edit(key, |row| {
         row.unread += 1;
-        if row.owner.is_none() && row.status != Status::Suspended {
+        // An instance that no worker has acquired yet is due at its own time (P25).
+        let may_wake = (!is_new || jumps_line) && row.status != Status::Suspended;
+        if row.owner.is_none() && may_wake {
             // An instance that is due already keeps its place in the order.
             row.wake_at_ms = Some(row.wake_at_ms.map_or(now_ms, |at| at.min(now_ms)));
         }

@@ -3,6 +3,7 @@
 use perdure_engine::ExecutionId;
 use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Status, Suspicion};
 
+use crate::queues;
 use crate::tables::Tables;
 
 pub(super) fn resume(tables: &mut Tables, id: &str, time_ms: i64) -> Outcome {
@@ -40,16 +41,18 @@ pub(crate) fn resume_mismatched(tables: &mut Tables, request: &ResumeMismatched)
     resumed
 }
 
-/// Makes a suspended instance due now. An instance that never had a turn is as it was when it was started.
+/// Makes a suspended instance due now, or puts it into the line of its queue again. An instance that never had a turn
+/// is as it was when it was started.
 fn go_on(tables: &mut Tables, key: InstanceKey, time_ms: i64) {
     let now_ms = tables.now_ms;
+    let waits = queues::resume(tables, key);
     tables.edit(key, |row| {
         row.status = if row.turns == 0 && row.execution == ExecutionId::FIRST {
             Status::Pending
         } else {
             Status::Running
         };
-        row.wake_at_ms = Some(now_ms);
+        row.wake_at_ms = (!waits).then_some(now_ms);
         row.report = None;
         row.mismatched_code = None;
         row.suspicion = Suspicion::default();

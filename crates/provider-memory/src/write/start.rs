@@ -9,8 +9,9 @@ use crate::tables::Tables;
 
 /// Starts an instance. The key and the epoch of the first turn are those that the start gave.
 pub(super) fn start(tables: &mut Tables, instance: &NewInstance) -> Result<Outcome, ProviderError> {
-    let Some(inserted) = insert(tables, instance, None, None)? else {
-        return Ok(Outcome::Exists);
+    let inserted = match insert(tables, instance, None, None)? {
+        Ok(inserted) => inserted,
+        Err(refused) => return Ok(refused),
     };
     let (Some(first), Some(epoch)) = (&instance.first_turn, inserted.claimed) else {
         return Ok(inserted.outcome(None));

@@ -10,14 +10,22 @@ use crate::tables::Tables;
 pub(super) fn send(tables: &mut Tables, both: &StartWithMessage) -> Result<Outcome, ProviderError> {
     both.check().map_err(internal)?;
     let Some(id) = &both.ask else {
-        start::start(tables, &both.start)?;
-        return Ok(message::send(tables, &both.message));
+        let started = start::start(tables, &both.start)?;
+        return Ok(told(started, message::send(tables, &both.message)));
     };
     if let Some(state) = ask::known(tables, id, &both.message)
         && !state.may_be_sent_again(both.start.on_conflict)
     {
         return Ok(Outcome::Asked { state });
     }
-    start::start(tables, &both.start)?;
-    Ok(ask::insert(tables, id, &both.message))
+    let started = start::start(tables, &both.start)?;
+    Ok(told(started, ask::insert(tables, id, &both.message)))
+}
+
+/// Returns the outcome of the message, or that of the start if it was refused and so there is no receiver.
+fn told(started: Outcome, sent: Outcome) -> Outcome {
+    match (started, sent) {
+        (Outcome::NoQueue, Outcome::NotFound) => Outcome::NoQueue,
+        (_, sent) => sent,
+    }
 }

@@ -2,8 +2,8 @@
 
 use perdure_provider::{Outcome, Status, Suspend};
 
-use crate::revocation;
 use crate::tables::Tables;
+use crate::{queues, revocation};
 
 pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
     let Some(row) = tables.find(&suspension.id) else {
@@ -22,6 +22,7 @@ pub(super) fn suspend(tables: &mut Tables, suspension: &Suspend) -> Outcome {
             row.report = Some(suspension.report.clone());
             row.updated_at_ms = suspension.time_ms;
         });
+        queues::suspend(tables, key);
         revocation::note(tables, owner.as_ref(), key, epoch);
     }
     Outcome::Suspended { key, epoch, owner }

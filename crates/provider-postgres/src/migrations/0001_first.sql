@@ -237,6 +237,53 @@ CREATE TABLE {schema}.sessions (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX sessions_worker ON {schema}.sessions (worker);
 
+-- Queues of instances: limits that hold over all workers.
+CREATE TABLE {schema}.queues (
+  name text COLLATE "C" PRIMARY KEY,
+  settings text NOT NULL,                               -- the limits, as JSON
+  admitted text NOT NULL DEFAULT '',                    -- the admissions that the rate counts: times and numbers
+  turn bigint NOT NULL DEFAULT 0                        -- the last turn in which a key got a slot
+) WITH (fillfactor = 50);
+
+-- Instances in queues, until they have ended or are gone. The row of an instance that had a slot is deleted by the next
+-- admission from its queue. The place is 0: in line; 1: held behind others of its key; 2: has a slot; 3: delayed; 4:
+-- suspended before it had a slot.
+CREATE TABLE {schema}.queued_instances (
+  instance_key bigint PRIMARY KEY,
+  queue text COLLATE "C" NOT NULL REFERENCES {schema}.queues (name),
+  queue_key text COLLATE "C" NOT NULL,                  -- key of the instance in the queue; '': none
+  name text COLLATE "C" NOT NULL,                       -- as instances.name
+  version text COLLATE "C" NOT NULL,                    -- as instances.version, until the instance has a slot
+  priority integer NOT NULL,                            -- as instances.priority
+  turn bigint NOT NULL,                                 -- the turn in which its key gets this slot; 0: keys take no turns
+  queued_at bigint NOT NULL,                            -- when it began to wait, or will
+  place integer NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+-- An admission walks along this index: for each registered orchestration the line of each queue, in order.
+CREATE INDEX queued_instances_line ON {schema}.queued_instances
+  (name, version, queue, priority DESC, turn, queued_at, instance_key) WHERE place = 0;
+-- The held instances of a key in order, and the queues in which instances of an orchestration are held.
+CREATE INDEX queued_instances_held ON {schema}.queued_instances
+  (queue, queue_key, priority DESC, turn, queued_at, instance_key) WHERE place = 1;
+CREATE INDEX queued_instances_held_of ON {schema}.queued_instances (name, version, queue) WHERE place = 1;
+CREATE INDEX queued_instances_slots ON {schema}.queued_instances (queue) WHERE place = 2;
+-- The instances whose start time comes next: of a queue, and of an orchestration.
+CREATE INDEX queued_instances_delayed ON {schema}.queued_instances (queue, queued_at, instance_key) WHERE place = 3;
+CREATE INDEX queued_instances_delayed_of ON {schema}.queued_instances (name, version, queued_at) WHERE place = 3;
+-- The last turn of a key, and all instances of a queue.
+CREATE INDEX queued_instances_turn ON {schema}.queued_instances (queue, queue_key, turn);
+
+-- Keys of queues: what their rates count, and what those of their instances wait for that are held.
+CREATE TABLE {schema}.queue_keys (
+  queue text COLLATE "C" NOT NULL,                      -- as queues.name
+  queue_key text COLLATE "C" NOT NULL,
+  admitted text NOT NULL,                               -- as queues.admitted
+  waits_for integer NOT NULL,                           -- 0: nothing; 1: another instance of the key; 2: a time; 3: a slot
+  next_at bigint,                                       -- that time; of a key that waits for nothing: when the row may be deleted
+  PRIMARY KEY (queue, queue_key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX queue_keys_next ON {schema}.queue_keys (queue, waits_for, next_at);
+
 -- Names of activities that any worker of this store can run or could run. No worker takes a task of another name.
 CREATE TABLE {schema}.activities (
   name text COLLATE "C" PRIMARY KEY

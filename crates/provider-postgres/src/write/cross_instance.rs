@@ -8,8 +8,8 @@ use perdure_provider::{
 };
 
 use super::found::{Origin, Parent};
-use super::insert::{self, AllInserted, NewInstances};
-use super::mailbox::{Messages, Outgoing, Sent, SuspendedCancel, add_receiver};
+use super::insert::{self, Starts};
+use super::mailbox::{CancelAtOnce, Messages, Outgoing, Sent, add_receiver};
 use super::{cancel, offer};
 use crate::error::Failure;
 use crate::params::P;
@@ -171,16 +171,19 @@ async fn start_some(
         (&other.instance, parent)
     });
     let keys = session.connection().keys(asked.len()).await?;
-    let starts = NewInstances::of(&keys, parents)?;
-    let rows = session.run(starts.query(session).as_ref()).await?;
-    let inserted = AllInserted::of(&rows)?;
+    let inserted = Starts::of(&keys, parents)?.insert(session).await?;
     for (((n, _, other), key), terminated) in asked.iter().zip(&keys).zip(terminated) {
         let turn = &mut turns[*n];
         let started = inserted.get(*key);
-        if started.is_none() && !other.accepts_other {
-            turn.refused.push((other.scheduled, Refusal::InstanceExists));
+        let outcome = started.map_or_else(
+            |refused| refused,
+            |started| started.outcome(&other.instance, terminated),
+        );
+        match outcome {
+            Outcome::Exists if !other.accepts_other => turn.refused.push((other.scheduled, Refusal::InstanceExists)),
+            Outcome::NoQueue => turn.refused.push((other.scheduled, Refusal::QueueNotFound)),
+            _ => {}
         }
-        let outcome = started.map_or(Outcome::Exists, |started| started.outcome(&other.instance, terminated));
         turn.outcome.started.push(outcome);
     }
     Ok(())
@@ -282,18 +285,18 @@ async fn tell_all(
     }
     let sent = messages.send(session).await?;
     drop(messages);
-    let mut suspended = Vec::new();
+    let mut ending = Vec::new();
     for ((n, cancel, is_refusal), sent) in of.into_iter().zip(sent) {
-        if let Some(child) = cancel.and_then(|cancel| SuspendedCancel::of(cancel, &sent)) {
-            suspended.push((n, child));
+        if let Some(child) = cancel.and_then(|cancel| CancelAtOnce::of(cancel, &sent)) {
+            ending.push((n, child));
         } else if let Sent::Delivered { owner, .. } = sent {
             add_receiver(&mut turns[n].outcome.receivers, owner);
             turns[n].outcome.refused |= is_refusal;
         }
     }
-    for (n, child) in suspended {
+    for (n, child) in ending {
         let mut affected = Affected::default();
-        cancel::end_suspended(session, vec![child], turns[n].origin.time_ms, &mut affected).await?;
+        cancel::end_at_once(session, vec![child], turns[n].origin.time_ms, &mut affected).await?;
         let outcome = &mut turns[n].outcome;
         affected
             .receivers

@@ -5,7 +5,7 @@ use perdure_provider::{Affected, InstanceKey, Status, settlement};
 
 use super::events::Events;
 use super::found::{Found, parent};
-use super::mailbox::{Messages, Sent, SuspendedCancel, add_receiver};
+use super::mailbox::{CancelAtOnce, Messages, Sent, add_receiver};
 use super::offer;
 use crate::error::Failure;
 use crate::params::P;
@@ -14,6 +14,7 @@ use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::query;
 
+/// The row of an instance in its queue is deleted. So the slot that the instance may have is free at once.
 const END: &str = "WITH e AS (
     SELECT * FROM {r}
   ), appended AS (
@@ -22,13 +23,18 @@ const END: &str = "WITH e AS (
     DELETE FROM {schema}.messages WHERE instance_key = $key
   ), forgotten AS (
     DELETE FROM {schema}.heartbeats WHERE instance_key = $key
+  ), gone AS (
+    DELETE FROM {schema}.queued_instances WHERE instance_key = $key
+  ), let AS (
+    UPDATE {schema}.queue_keys k SET waits_for = 3 FROM {schema}.queued_instances x
+    WHERE x.instance_key = $key AND x.place = 0 AND k.queue = x.queue AND k.queue_key = x.queue_key AND k.waits_for = 1
   )
   UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,
     report = NULL, mismatched_code = NULL, open_work = NULL, updated_at = $time, completed_at = $time
   WHERE key = $key RETURNING parent_key, parent_execution, parent_event";
 
 /// Ends an instance that has not ended, with these events, the last of which tells how. Its parent is told, and its
-/// children are asked to cancel. Returns the children that are suspended.
+/// children are asked to cancel. Returns the children that cannot run.
 pub(super) async fn end(
     session: &Session<'_>,
     instance: &Found,
@@ -37,7 +43,7 @@ pub(super) async fn end(
     result: Payload,
     time_ms: i64,
     affected: &mut Affected,
-) -> Result<Vec<SuspendedCancel>, Failure> {
+) -> Result<Vec<CancelAtOnce>, Failure> {
     let (mut next, mut events) = (instance.next_event_id, Events::default());
     let records: Vec<EventRecord> = ends
         .into_iter()
@@ -78,10 +84,10 @@ pub(super) async fn end(
         messages.send_to(child, &cancel, time_ms);
         bodies.push(&cancel);
     }
-    let mut suspended = Vec::new();
+    let mut ending = Vec::new();
     for (body, sent) in bodies.into_iter().zip(messages.send(session).await?) {
-        match (SuspendedCancel::of(body, &sent), sent) {
-            (Some(child), _) => suspended.push(child),
+        match (CancelAtOnce::of(body, &sent), sent) {
+            (Some(child), _) => ending.push(child),
             (None, Sent::Delivered { owner, .. }) => add_receiver(&mut affected.receivers, owner),
             _ => {}
         }
@@ -90,7 +96,7 @@ pub(super) async fn end(
     affected
         .stopped
         .extend(offer::withdraw_of(session, instance.key).await?);
-    Ok(suspended)
+    Ok(ending)
 }
 
 /// Returns the children, also those that have ended, which get no message.

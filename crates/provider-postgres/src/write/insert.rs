@@ -1,5 +1,5 @@
 //! New instances: their rows and first events, and the effects of their first turns, with one statement for all
-//! starts of a layer.
+//! starts of a layer that run at once, and one for all others.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 
 use super::events::Events;
 use super::found::{Parent, find};
+use super::later::{self, LaterInstances};
 use super::next_state::{NextState, custom_status};
 use super::terminate;
 use crate::connection::Query;
@@ -54,9 +55,53 @@ const START: &str = "WITH w AS MATERIALIZED (
 )
 SELECT key, epoch, wake_at FROM made";
 
+/// New instances.
+pub(super) struct Starts<'w> {
+    at_once: NewInstances<'w>,
+    later: LaterInstances<'w>,
+}
+
+impl<'w> Starts<'w> {
+    /// Takes one key for each start. Of several starts with one id, only the first is written. Fails for a start that
+    /// must never be stored.
+    pub(super) fn of(
+        keys: &[i64],
+        starts: impl IntoIterator<Item = (&'w NewInstance, Option<Parent>)>,
+    ) -> Result<Self, Failure> {
+        let (mut at_once, mut later) = (NewInstances::default(), LaterInstances::default());
+        let mut ids = HashSet::new();
+        for ((instance, parent), key) in starts.into_iter().zip(keys) {
+            instance.check().map_err(Failure::internal)?;
+            if !ids.insert(&instance.id) {
+                continue;
+            }
+            if instance.runs_at_once() {
+                at_once.push(InstanceKey(*key), instance, parent)?;
+            } else {
+                later.push(InstanceKey(*key), instance, parent);
+            }
+        }
+        Ok(Self { at_once, later })
+    }
+
+    /// Returns the statements for the starts that run at once, and for all others. `None`: there are no such starts.
+    pub(super) fn queries(&self, session: &Session<'_>) -> [Option<Query<'_>>; 2] {
+        [self.at_once.query(session), self.later.query(session)]
+    }
+
+    /// Inserts the instances.
+    pub(super) async fn insert(&self, session: &Session<'_>) -> Result<AllInserted, Failure> {
+        let [at_once, later] = self.queries(session);
+        let queries: Vec<&Query<'_>> = [&at_once, &later].into_iter().flatten().collect();
+        session.connection().prepare(&queries).await?;
+        let (at_once, later) = tokio::try_join!(biased; session.run(at_once.as_ref()), session.run(later.as_ref()))?;
+        AllInserted::of(&at_once, &later)
+    }
+}
+
 /// New instances as columns.
 #[derive(Default)]
-pub(super) struct NewInstances<'w> {
+struct NewInstances<'w> {
     claims: Vec<&'w str>,
     key: Vec<i64>,
     id: Vec<Cow<'w, str>>,
@@ -90,23 +135,6 @@ pub(super) struct NewInstances<'w> {
 }
 
 impl<'w> NewInstances<'w> {
-    /// Takes one key for each start. Of several starts with one id, only the first is written. Fails for a start that
-    /// must never be stored.
-    pub(super) fn of(
-        keys: &[i64],
-        starts: impl IntoIterator<Item = (&'w NewInstance, Option<Parent>)>,
-    ) -> Result<Self, Failure> {
-        let mut columns = Self::default();
-        let mut ids = HashSet::new();
-        for ((instance, parent), key) in starts.into_iter().zip(keys) {
-            instance.check().map_err(Failure::internal)?;
-            if ids.insert(&instance.id) {
-                columns.push(InstanceKey(*key), instance, parent)?;
-            }
-        }
-        Ok(columns)
-    }
-
     fn push(&mut self, key: InstanceKey, instance: &'w NewInstance, parent: Option<Parent>) -> Result<(), Failure> {
         let first = &instance.first_event;
         let turn = instance.first_turn.as_deref();
@@ -193,7 +221,7 @@ impl<'w> NewInstances<'w> {
     }
 
     /// Returns the statement. `None`: there are no starts.
-    pub(super) fn query(&self, session: &Session<'_>) -> Option<Query<'_>> {
+    fn query(&self, session: &Session<'_>) -> Option<Query<'_>> {
         if self.key.is_empty() {
             return None;
         }
@@ -248,38 +276,60 @@ impl Inserted {
 }
 
 /// The instances that were inserted, by the keys of the starts.
-pub(super) struct AllInserted(HashMap<i64, Inserted>);
+pub(super) struct AllInserted {
+    made: HashMap<i64, Inserted>,
+    /// Starts whose queues are not there.
+    refused: HashSet<i64>,
+}
 
 impl AllInserted {
-    pub(super) fn of(rows: &[Row]) -> Result<Self, Failure> {
-        let mut all = HashMap::with_capacity(rows.len());
-        for row in rows {
+    /// Takes the results of the two statements of [`Starts::queries`].
+    pub(super) fn of(at_once: &[Row], later: &[Row]) -> Result<Self, Failure> {
+        let (mut made, mut refused) = (HashMap::with_capacity(at_once.len() + later.len()), HashSet::new());
+        for row in at_once {
             let key = row.try_get(0)?;
             let inserted = Inserted {
                 key: InstanceKey(key),
                 is_claimed: number(row, 1)? == 1,
                 wake_at_ms: row.try_get(2)?,
             };
-            all.insert(key, inserted);
+            made.insert(key, inserted);
         }
-        Ok(Self(all))
+        for row in later {
+            let key = row.try_get(0)?;
+            if row.try_get(1)? {
+                refused.insert(key);
+                continue;
+            }
+            let inserted = Inserted {
+                key: InstanceKey(key),
+                is_claimed: false,
+                wake_at_ms: None,
+            };
+            made.insert(key, inserted);
+        }
+        Ok(Self { made, refused })
     }
 
-    /// Returns the instance that was inserted. `None`: its id is in use.
-    pub(super) fn get(&self, key: i64) -> Option<Inserted> {
-        self.0.get(&key).cloned()
+    /// Returns the instance that was inserted, or the outcome of a start that was refused.
+    pub(super) fn get(&self, key: i64) -> Result<Inserted, Outcome> {
+        match self.made.get(&key) {
+            Some(inserted) => Ok(inserted.clone()),
+            None if self.refused.contains(&key) => Err(Outcome::NoQueue),
+            None => Err(Outcome::Exists),
+        }
     }
 }
 
-/// Removes the instance that has the id of a start, if the start may replace it. Returns the outcome of its
-/// termination, if it had not ended. `by` is the instance whose turn asks for the start.
+/// Removes the instance that has the id of a start, if the start may replace it and will not be refused. Returns the
+/// outcome of its termination, if it had not ended. `by` is the instance whose turn asks for the start.
 pub(super) async fn make_room(
     session: &Session<'_>,
     instance: &NewInstance,
     by: Option<InstanceKey>,
 ) -> Result<Option<Outcome>, Failure> {
     let on_conflict = instance.on_conflict;
-    if on_conflict == OnConflict::Keep {
+    if on_conflict == OnConflict::Keep || later::is_refused(session, instance).await? {
         return Ok(None);
     }
     let Some(found) = find(session, &instance.id).await? else {

@@ -1,4 +1,5 @@
-//! Messages to the mailboxes of instances, many with one statement. An instance that sleeps is woken.
+//! Messages to the mailboxes of instances, many with one statement. An instance that sleeps is woken, unless no worker
+//! has acquired it yet (P25).
 //!
 //! A message gets its number under the lock of its instance's row, which an earlier statement took ([`Lock`]). So the
 //! numbers of an instance rise in the order of commits (P5).
@@ -24,6 +25,8 @@ use crate::text::{encode, encode_cow};
 const SEND: &str = "WITH numbered AS MATERIALIZED (
   SELECT *, message_seq + count(*) FILTER (WHERE accepted) OVER (PARTITION BY key ORDER BY n) AS seq FROM (
     SELECT m.*, i.key, i.status, i.owner, i.message_seq,
+      i.status = 'Suspended' OR i.epoch = 0 AND i.owner IS NULL AND (i.wake_at <= coalesce($now, {now})) IS NOT TRUE
+        AS cannot_run,
       i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated')
         AND coalesce(m.to_execution = i.execution, true)
         AND (m.ask IS NULL OR row_number() OVER (PARTITION BY i.key, m.ask ORDER BY m.n) = 1
@@ -39,11 +42,11 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
   INSERT INTO {schema}.asks (instance_key, id) SELECT key, ask FROM numbered WHERE accepted AND ask IS NOT NULL
 ), told AS (
   UPDATE {schema}.instances i SET unread = i.unread + c.count, message_seq = i.message_seq + c.count,
-    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' THEN least(i.wake_at, coalesce($now, {now}))
-    ELSE i.wake_at END
+    wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' AND i.epoch > 0
+      THEN least(i.wake_at, coalesce($now, {now})) ELSE i.wake_at END
   FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = c.key
 )
-SELECT n, key, status, owner, CASE WHEN accepted THEN seq END FROM numbered";
+SELECT n, key, status, owner, CASE WHEN accepted THEN seq END, cannot_run FROM numbered";
 
 /// A message to send.
 #[derive(Clone, Copy)]
@@ -178,8 +181,9 @@ pub(super) enum Sent {
         key: InstanceKey,
         seq: MessageSeq,
         owner: Option<WorkerId>,
-        /// True if the instance is suspended: none of its code can run.
-        is_suspended: bool,
+        /// True if none of the code of the instance can run now: it is suspended, or no worker has acquired it yet and
+        /// it is not due.
+        cannot_run: bool,
     },
     /// The instance has ended, its mailbox is full, or the execution that waited is over.
     Refused(Status),
@@ -199,7 +203,7 @@ pub(super) fn sent(rows: &[Row], count: usize) -> Result<Vec<Sent>, Failure> {
                 key: InstanceKey(row.try_get(1)?),
                 seq: MessageSeq(seq),
                 owner: worker(row, 3)?,
-                is_suspended: status(row, 2)? == Status::Suspended,
+                cannot_run: row.try_get(5)?,
             },
             None => Sent::Refused(status(row, 2)?),
         };
@@ -221,22 +225,20 @@ impl Sent {
     }
 }
 
-/// A request to cancel a suspended instance, whose row is locked.
-pub(super) struct SuspendedCancel {
+/// A request to cancel an instance that cannot run, whose row is locked.
+pub(super) struct CancelAtOnce {
     pub(super) key: InstanceKey,
     pub(super) reason: Payload,
 }
 
-impl SuspendedCancel {
-    /// Returns the request. Returns `None` if the message is no request to cancel, or its receiver is not suspended.
+impl CancelAtOnce {
+    /// Returns the request. Returns `None` if the message is no request to cancel, or its receiver can run.
     pub(super) fn of(body: &MessageBody, sent: &Sent) -> Option<Self> {
         match (body, sent) {
             (
                 MessageBody::Cancel { reason },
                 Sent::Delivered {
-                    key,
-                    is_suspended: true,
-                    ..
+                    key, cannot_run: true, ..
                 },
             ) => Some(Self {
                 key: *key,

@@ -15,6 +15,7 @@ mod events;
 mod found;
 mod heartbeat;
 mod insert;
+mod later;
 mod layers;
 mod lock;
 mod mailbox;
@@ -62,27 +63,28 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     }
     let turns = turn::Turns::of(&layer.turns)?;
     let keys = session.connection().keys(layer.starts.len()).await?;
-    let starts = insert::NewInstances::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
+    let starts = insert::Starts::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
     let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, outgoing)| *outgoing));
-    let (lock, turns, starts) = (lock.query(), turns.query(session.now()), starts.query(session));
+    let (lock, turns, [starts, later]) = (lock.query(), turns.query(session.now()), starts.queries(session));
     let (lock_started, messages) = (lock_started.query(), messages.query(session));
-    let queries: Vec<&Query<'_>> = [&lock, &turns, &starts, &lock_started, &messages]
+    let queries: Vec<&Query<'_>> = [&lock, &turns, &starts, &later, &lock_started, &messages]
         .into_iter()
         .flatten()
         .collect();
     session.connection().prepare(&queries).await?;
     // Sent in this order, without waiting for the answers in between.
-    let (_, turned, started, _, sent) = tokio::try_join!(
+    let (_, turned, started, started_later, _, sent) = tokio::try_join!(
         biased;
         session.run(lock.as_ref()),
         session.run(turns.as_ref()),
         session.run(starts.as_ref()),
+        session.run(later.as_ref()),
         session.run(lock_started.as_ref()),
         session.run(messages.as_ref()),
     )?;
     let mut effects = Vec::new();
     turn::outcomes(&layer.turns, &turned, outcomes, &mut effects)?;
-    let inserted = insert::AllInserted::of(&started)?;
+    let inserted = insert::AllInserted::of(&started, &started_later)?;
     for ((place, instance), key) in layer.starts.iter().zip(&keys) {
         outcomes[*place] = Some(start::outcome(*place, instance, inserted.get(*key), None, &mut effects));
     }

@@ -10,13 +10,24 @@ use crate::session::Session;
 use crate::statement::named;
 use crate::text::encode;
 
-/// Makes suspended instances due now. An instance that never had a turn is pending, as it was started.
+/// Makes suspended instances due now, or puts them into the lines of their queues again. An instance that never had a
+/// turn is pending, as it was started. One whose start time came while it was suspended gets its place in a fair line
+/// only now.
 async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(), Failure> {
     named!(
         session.query,
-        "UPDATE {schema}.instances
+        "WITH waiting AS (
+           UPDATE {schema}.queued_instances x SET place = CASE WHEN queued_at > coalesce($now, {now}) THEN 3 ELSE 0 END,
+             turn = CASE WHEN x.turn = 0 AND queued_at <= coalesce($now, {now}) THEN (
+               SELECT CASE WHEN q.settings::jsonb ? 'fair' THEN greatest(q.turn, (
+                   SELECT max(o.turn) FROM {schema}.queued_instances o
+                   WHERE o.queue = x.queue AND o.queue_key = x.queue_key)) + 1 ELSE 0 END
+               FROM {schema}.queues q WHERE q.name = x.queue) ELSE x.turn END
+           WHERE instance_key = ANY ($keys::bigint[]) AND place <> 2 RETURNING instance_key
+         )
+         UPDATE {schema}.instances
          SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
-         wake_at = coalesce($now, {now}),
+         wake_at = CASE WHEN key NOT IN (SELECT instance_key FROM waiting) THEN coalesce($now, {now}) END,
            report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
          WHERE key = ANY ($keys::bigint[])",
         { now: session.now(), time: P::Int(time_ms), keys: P::Ints(keys) }

@@ -3,7 +3,7 @@
 use perdure_provider::{NewInstance, OnConflict, Outcome};
 
 use super::cross_instance::{self, TurnEffects};
-use super::insert::{AllInserted, Inserted, NewInstances, make_room};
+use super::insert::{Inserted, Starts, make_room};
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -11,12 +11,13 @@ use crate::session::Session;
 pub(super) fn outcome<'w>(
     place: usize,
     instance: &'w NewInstance,
-    inserted: Option<Inserted>,
+    inserted: Result<Inserted, Outcome>,
     terminated: Option<Outcome>,
     effects: &mut Vec<TurnEffects<'w>>,
 ) -> Outcome {
-    let Some(inserted) = inserted else {
-        return Outcome::Exists;
+    let inserted = match inserted {
+        Ok(inserted) => inserted,
+        Err(refused) => return refused,
     };
     if let Some(turn) = instance.first_turn.as_deref().filter(|_| inserted.is_claimed) {
         effects.extend(TurnEffects::of(place, turn, inserted.key, None));
@@ -31,12 +32,12 @@ const ROUNDS_MAX: u32 = 16;
 /// Runs a start that may replace another instance.
 pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
     let keys = session.connection().keys(1).await?;
-    let starts = NewInstances::of(&keys, [(instance, None)])?;
+    let starts = Starts::of(&keys, [(instance, None)])?;
     for _ in 0..ROUNDS_MAX {
         let terminated = make_room(session, instance, None).await?;
-        let rows = session.run(starts.query(session).as_ref()).await?;
-        let inserted = AllInserted::of(&rows)?.get(keys[0]);
-        if inserted.is_none() && instance.on_conflict == OnConflict::TerminateAndRestart {
+        let inserted = starts.insert(session).await?.get(keys[0]);
+        let is_in_use = matches!(inserted, Err(Outcome::Exists));
+        if is_in_use && instance.on_conflict == OnConflict::TerminateAndRestart {
             continue;
         }
         let mut effects = Vec::new();

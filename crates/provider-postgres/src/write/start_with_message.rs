@@ -21,12 +21,15 @@ pub(super) async fn send(session: &Session<'_>, both: &StartWithMessage) -> Resu
         {
             return Ok(Outcome::Asked { state });
         }
-        start::restart(session, &both.start).await?;
+        let started = start::restart(session, &both.start).await?;
         let sent = Messages::to_ids([outgoing]).send(session).await?;
         for sent in sent {
             let outcome = ask::outcome(session, outgoing, sent).await?;
             if outcome != Outcome::NotFound {
                 return Ok(outcome);
+            }
+            if started == Outcome::NoQueue {
+                return Ok(started);
             }
         }
     }

@@ -21,9 +21,17 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
     }
     if instance.status != Status::Suspended {
         // The owner is cleared (P7): none of its commits matches any more, and the epoch goes on from its former value.
+        // An instance that has no slot yet leaves the line, and the next pass looks at its key.
         named!(
             session.query,
-            "UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report,
+            "WITH let AS (
+               UPDATE {schema}.queue_keys k SET waits_for = 3 FROM {schema}.queued_instances x
+               WHERE x.instance_key = $key AND x.place = 0 AND k.queue = x.queue AND k.queue_key = x.queue_key
+                 AND k.waits_for = 1
+             ), waiting AS (
+               UPDATE {schema}.queued_instances SET place = 4 WHERE instance_key = $key AND place <> 2
+             )
+             UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report,
              updated_at = $time
              WHERE key = $key",
             {

@@ -21,7 +21,7 @@ pub(super) async fn terminate(session: &Session<'_>, termination: &Terminate) ->
     let (reason, time_ms) = (|| termination.reason.clone(), termination.time_ms);
     let event = Event::Termination(TerminationEvent::ExecutionTerminated { reason: reason() });
     let mut affected = Affected::default();
-    let suspended = end::end(
+    let ending = end::end(
         session,
         &instance,
         Status::Terminated,
@@ -31,6 +31,6 @@ pub(super) async fn terminate(session: &Session<'_>, termination: &Terminate) ->
         &mut affected,
     )
     .await?;
-    cancel::end_suspended(session, suspended, time_ms, &mut affected).await?;
+    cancel::end_at_once(session, ending, time_ms, &mut affected).await?;
     Ok(affected.terminated(instance.key, instance.owner))
 }

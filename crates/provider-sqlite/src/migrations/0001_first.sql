@@ -230,3 +230,46 @@ CREATE TABLE revocations (
   epoch INTEGER NOT NULL,
   PRIMARY KEY (worker, instance_key)
 ) STRICT, WITHOUT ROWID;
+
+-- Queues of instances, which give slots to the instances in line.
+CREATE TABLE queues (
+  name TEXT NOT NULL PRIMARY KEY,
+  settings TEXT NOT NULL,                         -- the limits, as JSON
+  admitted TEXT NOT NULL DEFAULT '',              -- the admissions that the rate counts: times and numbers
+  turn INTEGER NOT NULL DEFAULT 0                 -- the last turn in which a key got a slot
+) STRICT, WITHOUT ROWID;
+
+-- Instances in queues. An instance that has a slot keeps its row until it has ended and the queue is looked at again.
+CREATE TABLE queued_instances (
+  instance_key INTEGER NOT NULL PRIMARY KEY,
+  queue TEXT NOT NULL,
+  queue_key TEXT NOT NULL,                        -- key of the instance in the queue; '': it has none
+  name TEXT NOT NULL,                             -- as instances.name, version and priority
+  version TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  turn INTEGER NOT NULL,                          -- the round in which the key gets this slot; 0 if keys do not take turns
+  queued_at INTEGER NOT NULL,                     -- when it began to wait, or will, ms since 1970
+  place INTEGER NOT NULL                          -- 0: in line; 1: held behind its key; 2: has a slot; 3: delayed; 4: suspended
+) STRICT;
+-- The line: for each orchestration in the order in which slots are given.
+CREATE INDEX queued_instances_line ON queued_instances (queue, name, version, priority DESC, turn, queued_at, instance_key)
+  WHERE place = 0;
+CREATE INDEX queued_instances_held ON queued_instances (queue, queue_key, priority DESC, turn, queued_at, instance_key)
+  WHERE place = 1;
+CREATE INDEX queued_instances_held_sorts ON queued_instances (queue, name, version) WHERE place = 1;
+CREATE INDEX queued_instances_slots ON queued_instances (queue) WHERE place = 2;
+CREATE INDEX queued_instances_delayed ON queued_instances (queue, queued_at) WHERE place = 3;
+CREATE INDEX queued_instances_delayed_sorts ON queued_instances (queue, name, version, queued_at) WHERE place = 3;
+-- The last turn of a key.
+CREATE INDEX queued_instances_turns ON queued_instances (queue, queue_key, turn);
+
+-- Keys of queues that have instances which are held, or admissions that the rate of the key counts.
+CREATE TABLE queue_keys (
+  queue TEXT NOT NULL,
+  queue_key TEXT NOT NULL,
+  admitted TEXT NOT NULL,                         -- as queues.admitted
+  waits_for INTEGER NOT NULL,                     -- 0: nothing; 1: the turn of those in line; 2: a token; 3: a slot
+  next_at INTEGER,                                -- when there is a token; if it waits for nothing, when the row may be deleted; ms since 1970
+  PRIMARY KEY (queue, queue_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX queue_keys_waiting ON queue_keys (queue, waits_for, next_at);

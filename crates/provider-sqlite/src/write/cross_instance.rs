@@ -35,10 +35,12 @@ pub(super) fn carry_out(
     for start in &effects.starts {
         let parent = start.is_child.then(|| itself(start.scheduled));
         let inserted = insert(session, &start.instance, parent.as_ref(), Some(key))?;
-        if inserted.is_none() && !start.accepts_other {
-            refused.push((start.scheduled, Refusal::InstanceExists));
+        let started = inserted.map_or_else(|refused| refused, |inserted| inserted.outcome(None));
+        match started {
+            Outcome::Exists if !start.accepts_other => refused.push((start.scheduled, Refusal::InstanceExists)),
+            Outcome::NoQueue => refused.push((start.scheduled, Refusal::QueueNotFound)),
+            _ => {}
         }
-        let started = inserted.map_or(Outcome::Exists, |inserted| inserted.outcome(None));
         outcome.started.push(started);
     }
     for other in &effects.messages {

@@ -1,15 +1,15 @@
 //! The end of an instance that none of its own turns brings about.
 
 use perdure_engine::{Event, EventRecord, Payload};
-use perdure_provider::{Affected, Status, settlement};
+use perdure_provider::{Affected, Epoch, Status, settlement};
 use rusqlite::params;
 
 use super::found::{Found, parent_of};
 use super::{mailbox, offer};
 use crate::error::Failure;
-use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
+use crate::{queues, revocation};
 
 /// Ends an instance that has not ended, with these events, the last of which says how. Its parent is told; its children
 /// are left to the caller.
@@ -36,6 +36,9 @@ pub(super) fn end(
          WHERE key = ?1",
         params![instance.key.0, time_ms, status.as_str(), integer(next.0)],
     )?;
+    if instance.epoch == Epoch(0) {
+        queues::leave(session, instance.key)?;
+    }
     revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch)?;
     session.execute("DELETE FROM messages WHERE instance_key = ?1", params![instance.key.0])?;
     session.execute(

@@ -17,6 +17,18 @@ pub(super) struct Found {
     pub(super) execution: ExecutionId,
     pub(super) next_event_id: EventId,
     pub(super) unread: u64,
+    /// The time at which it is due, if it has no owner.
+    pub(super) wake_at_ms: Option<i64>,
+}
+
+impl Found {
+    /// Returns true if none of the code of an instance can run now, which has not ended: it is suspended, or no worker
+    /// has acquired it yet and it is not due (P25).
+    pub(super) fn cannot_run(&self, now_ms: i64) -> bool {
+        let is_due = self.wake_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        let is_new = self.epoch == Epoch(0) && self.owner.is_none();
+        self.status == Status::Suspended || is_new && !is_due
+    }
 }
 
 /// The execution that waits for an operation, such as a child.
@@ -29,7 +41,7 @@ pub(super) struct Parent {
 macro_rules! found_where {
     ($which:literal) => {
         concat!(
-            "SELECT key, status, owner, execution, next_event_id, unread, epoch FROM instances WHERE ",
+            "SELECT key, status, owner, execution, next_event_id, unread, epoch, wake_at FROM instances WHERE ",
             $which
         )
     };
@@ -70,6 +82,7 @@ fn found(row: &Row<'_>) -> rusqlite::Result<Found> {
         next_event_id: EventId(number(row, 4)?),
         unread: number(row, 5)?,
         epoch: Epoch(number(row, 6)?),
+        wake_at_ms: row.get(7)?,
     })
 }
 

@@ -8,6 +8,7 @@ use super::found::{Found, Parent, find};
 use super::terminate;
 use crate::deletion;
 use crate::error::Failure;
+use crate::queues;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::named;
@@ -34,14 +35,14 @@ impl Inserted {
     }
 }
 
-/// Inserts an instance without its first turn. Returns `None` if its id is in use. `by` is the instance whose turn asks
-/// for it.
+/// Inserts an instance without its first turn. Returns the outcome of the start if it is refused. `by` is the
+/// instance whose turn asks for it.
 pub(super) fn insert(
     session: &mut Session<'_>,
     instance: &NewInstance,
     parent: Option<&Parent>,
     by: Option<InstanceKey>,
-) -> Result<Option<Inserted>, Failure> {
+) -> Result<Result<Inserted, Outcome>, Failure> {
     let first = &instance.first_event;
     instance.check().map_err(Failure::internal)?;
     // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
@@ -49,12 +50,18 @@ pub(super) fn insert(
         Some(worker) if worker::is_registered(session, worker)? => Some(worker),
         _ => None,
     };
+    let due_at_ms = instance.due.at_ms(session.now_ms());
+    if let Some(entry) = &instance.queue
+        && !queues::exists(session, &entry.queue)?
+    {
+        return Ok(Err(Outcome::NoQueue));
+    }
     // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
-    // due now and in epoch 0.
+    // in epoch 0. An instance of a queue is not due (P24).
     let (epoch, wake_at) = if claim.is_some() {
         (Epoch(1), None)
     } else {
-        (Epoch(0), Some(session.now_ms()))
+        (Epoch(0), instance.queue.is_none().then_some(due_at_ms))
     };
     let insert = |session: &Session<'_>| {
         named!(
@@ -84,14 +91,17 @@ pub(super) fn insert(
     if insert(session)? == 0 {
         match make_room(session, instance, by)? {
             Some(ended) => terminated = ended,
-            None => return Ok(None),
+            None => return Ok(Err(Outcome::Exists)),
         }
         let inserted = insert(session)?;
         assert_eq!(inserted, 1, "the id was made free in this transaction");
     }
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
-    Ok(Some(Inserted {
+    if let Some(entry) = &instance.queue {
+        queues::enter(session, key, instance, entry, due_at_ms)?;
+    }
+    Ok(Ok(Inserted {
         key,
         claimed: claim.map(|_| epoch),
         terminated,

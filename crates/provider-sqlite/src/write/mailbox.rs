@@ -1,7 +1,7 @@
 //! The mailboxes of instances.
 
 use perdure_engine::{MessageBody, MessageSeq, Settlement};
-use perdure_provider::{NewMessage, Receivers, Status, StoredMessage, WorkerId};
+use perdure_provider::{Epoch, NewMessage, Receivers, Status, StoredMessage, WorkerId};
 use rusqlite::params;
 
 use super::found::{Found, Parent, find_by_key};
@@ -40,7 +40,9 @@ pub(super) fn put(
         ref_id: scheduled.map(|id| integer(id.0)),
     })?;
     let seq = session.connection().last_insert_rowid();
-    if instance.owner.is_none() && instance.status != Status::Suspended {
+    // An instance that no worker has acquired yet is due at its own time (P25).
+    let may_wake = instance.epoch != Epoch(0) && instance.status != Status::Suspended;
+    if instance.owner.is_none() && may_wake {
         // An instance that is due already keeps its place in the order.
         session.execute(
             "UPDATE instances SET unread = unread + 1, wake_at = min(coalesce(wake_at, ?2), ?2) WHERE key = ?1",

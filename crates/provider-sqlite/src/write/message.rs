@@ -1,14 +1,14 @@
 //! A message of a client.
 
 use perdure_engine::MessageBody;
-use perdure_provider::{Affected, NewMessage, Outcome, Status};
+use perdure_provider::{Affected, NewMessage, Outcome};
 
 use super::found::find;
 use super::{cancel, mailbox};
 use crate::error::Failure;
 use crate::session::Session;
 
-/// Puts a message into the mailbox of its instance. A request to cancel a suspended instance ends the instance.
+/// Puts a message into the mailbox of its instance. A request to cancel an instance that cannot run ends the instance.
 pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Outcome, Failure> {
     let Some(instance) = find(session, &message.instance)? else {
         return Ok(Outcome::NotFound);
@@ -22,10 +22,10 @@ pub(super) fn send(session: &mut Session<'_>, message: &NewMessage) -> Result<Ou
         return Ok(Outcome::MailboxFull { max });
     }
     if let MessageBody::Cancel { reason } = &message.body
-        && instance.status == Status::Suspended
+        && instance.cannot_run(session.now_ms())
     {
         let (key, mut affected) = (instance.key, Affected::default());
-        cancel::end_suspended(session, instance, reason.clone(), message.time_ms, &mut affected)?;
+        cancel::end_at_once(session, instance, reason.clone(), message.time_ms, &mut affected)?;
         return Ok(affected.terminated(key, None));
     }
     let seq = mailbox::put(session, &instance, &message.body, message.time_ms)?;

@@ -9,8 +9,9 @@ use crate::session::Session;
 
 /// Starts an instance. The key and the epoch of the first turn are those that the start gave.
 pub(super) fn start(session: &mut Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
-    let Some(inserted) = insert(session, instance, None, None)? else {
-        return Ok(Outcome::Exists);
+    let inserted = match insert(session, instance, None, None)? {
+        Ok(inserted) => inserted,
+        Err(refused) => return Ok(refused),
     };
     let (Some(first), Some(epoch)) = (&instance.first_turn, inserted.claimed) else {
         return Ok(inserted.outcome(None));

@@ -10,14 +10,22 @@ use crate::session::Session;
 pub(super) fn send(session: &mut Session<'_>, both: &StartWithMessage) -> Result<Outcome, Failure> {
     both.check().map_err(Failure::internal)?;
     let Some(id) = &both.ask else {
-        start::start(session, &both.start)?;
-        return message::send(session, &both.message);
+        let started = start::start(session, &both.start)?;
+        return Ok(told(started, message::send(session, &both.message)?));
     };
     if let Some(state) = ask::known(session, id, &both.message)?
         && !state.may_be_sent_again(both.start.on_conflict)
     {
         return Ok(Outcome::Asked { state });
     }
-    start::start(session, &both.start)?;
-    ask::insert(session, id, &both.message)
+    let started = start::start(session, &both.start)?;
+    Ok(told(started, ask::insert(session, id, &both.message)?))
+}
+
+/// Returns the outcome of the message, or that of the start if it was refused and so there is no receiver.
+fn told(started: Outcome, sent: Outcome) -> Outcome {
+    match (started, sent) {
+        (Outcome::NoQueue, Outcome::NotFound) => Outcome::NoQueue,
+        (_, sent) => sent,
+    }
 }

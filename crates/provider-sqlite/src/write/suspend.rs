@@ -1,12 +1,12 @@
 //! The suspension of an instance from outside, with any owner or none.
 
-use perdure_provider::{Outcome, Status, Suspend};
+use perdure_provider::{Epoch, Outcome, Status, Suspend};
 use rusqlite::params;
 
 use super::found::find;
 use crate::error::Failure;
-use crate::revocation;
 use crate::session::Session;
+use crate::{queues, revocation};
 
 pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result<Outcome, Failure> {
     let Some(instance) = find(session, &suspension.id)? else {
@@ -24,6 +24,9 @@ pub(super) fn suspend(session: &mut Session<'_>, suspension: &Suspend) -> Result
              WHERE key = ?1",
             params![instance.key.0, suspension.report, suspension.time_ms],
         )?;
+        if instance.epoch == Epoch(0) {
+            queues::suspend(session, instance.key)?;
+        }
         revocation::note(session, instance.owner.as_ref(), instance.key, instance.epoch)?;
     }
     Ok(Outcome::Suspended {

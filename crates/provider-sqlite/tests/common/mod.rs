@@ -58,6 +58,8 @@ pub(crate) fn start(id: &str) -> Write {
         claim: None,
         first_turn: None,
         on_conflict: OnConflict::Keep,
+        queue: None,
+        due: perdure_provider::StartTime::Now,
     }))
 }
 

@@ -19,8 +19,8 @@ fn sql() -> String {
     format!(
         "WITH told AS (
   UPDATE {{schema}}.instances SET unread = unread + 1, message_seq = message_seq + 1,
-    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' THEN least(wake_at, coalesce($now, {{now}}))
-    ELSE wake_at END
+    wake_at = CASE WHEN owner IS NULL AND status <> 'Suspended' AND epoch > 0
+      THEN least(wake_at, coalesce($now, {{now}})) ELSE wake_at END
   WHERE id = $id AND status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated')
   AND coalesce(unread < $unread_max, true)
   RETURNING key, message_seq, owner

@@ -74,8 +74,8 @@ pub(crate) fn of<'w>(writes: &[&'w Write]) -> Option<SingleStatement<'w>> {
         [Write::Turn(turn)] if turn::fits(turn) => Some(SingleStatement::Turns(vec![(0, &**turn)])),
         [Write::Turn(turn)] if turn.wakes => Wake::of(turn).map(|wake| SingleStatement::Marked(Marked::Wake(wake))),
         [Write::Start(instance)] => Start::of(instance).map(|start| SingleStatement::Marked(Marked::Start(start))),
-        // A request to cancel ends a suspended instance, with all that follows from that, which one statement cannot
-        // do.
+        // A request to cancel ends an instance that cannot run, with all that follows from that, which one statement
+        // cannot do.
         [Write::Message(message)] if matches!(message.body, MessageBody::Cancel { .. }) => None,
         [Write::Message(message)] => Some(SingleStatement::Marked(Marked::Message(Message(message)))),
         _ => hold_turns::of(writes).map(SingleStatement::Turns),

@@ -66,6 +66,7 @@ impl<'w> Start<'w> {
     pub(super) fn of(instance: &'w NewInstance) -> Option<Self> {
         let turn = instance.first_turn.as_deref();
         let fits = instance.on_conflict == OnConflict::Keep
+            && instance.runs_at_once()
             && match turn {
                 Some(turn) => {
                     instance.claim.is_some() && only_holds(turn) && !turn.tell_status && turn.events.len() < EVENTS_MAX

@@ -1,0 +1,129 @@
+//! The statements that carry out a step of a pass.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use perdure_provider::{InstanceKey, QueuePlace, Step};
+
+use crate::acquire::taken_columns;
+use crate::connection::Query;
+use crate::params::P;
+use crate::rows::index;
+use crate::statement::query;
+
+const TAKE: &str = concat!(
+    "UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0
+FROM {a} WHERE i.key = a.key RETURNING a.rank, a.size, ",
+    taken_columns!()
+);
+
+const PLACE: &str = "UPDATE {schema}.queued_instances x SET place = p.place FROM {p} WHERE x.instance_key = p.key";
+
+/// Lets the first held instances of keys into the line. A key with no other one waits for nothing from then on. A key
+/// is looked at by every pass from then on if another transaction is about to change some of them.
+const RELEASE: &str = "WITH let AS MATERIALIZED (
+  SELECT k.key, k.count, k.over_at, ARRAY(
+    SELECT x.instance_key FROM {schema}.queued_instances x
+    WHERE x.queue = $queue AND x.queue_key = k.key AND x.place = 1
+    ORDER BY x.priority DESC, x.turn, x.queued_at, x.instance_key LIMIT k.count FOR NO KEY UPDATE SKIP LOCKED
+  ) AS instances FROM {k}
+), moved AS (
+  UPDATE {schema}.queued_instances SET place = 0
+  WHERE instance_key IN (SELECT unnest(instances) FROM let)
+), found AS MATERIALIZED (
+  SELECT $queue AS queue, let.key, let.over_at, cardinality(instances) < let.count AS skips, cardinality(instances) < (
+    SELECT count(*) FROM (SELECT FROM {schema}.queued_instances x
+      WHERE x.queue = $queue AND x.queue_key = let.key AND x.place = 1 LIMIT cardinality(instances) + 1) h) AS has_more
+  FROM let
+)
+UPDATE {schema}.queue_keys q SET waits_for = CASE WHEN f.has_more THEN 3 ELSE 0 END,
+  next_at = CASE WHEN NOT f.has_more THEN f.over_at END
+FROM found f WHERE q.queue = f.queue AND q.queue_key = f.key AND (f.skips OR NOT f.has_more)";
+
+/// The changes of places that a step brings, as columns.
+#[derive(Default)]
+pub(super) struct Places {
+    key: Vec<i64>,
+    place: Vec<i64>,
+}
+
+impl Places {
+    pub(super) fn of(step: &Step) -> Self {
+        let mut places = Self::default();
+        let admitted = step.admitted.iter().map(|one| (one, QueuePlace::Slot));
+        let held = step.held.iter().map(|one| (one, QueuePlace::Held));
+        for (waiting, place) in admitted.chain(held) {
+            places.key.push(waiting.instance.0);
+            places.place.push(place.number());
+        }
+        places
+    }
+
+    pub(super) fn query(&self) -> Option<Query<'_>> {
+        let some = !self.key.is_empty();
+        some.then(|| {
+            query!(
+                PLACE,
+                {},
+                p {
+                    key: P::Ints(&self.key),
+                    place: P::Ints(&self.place)
+                }
+            )
+        })
+    }
+}
+
+/// The instances that a step acquires, as columns.
+#[derive(Default)]
+pub(super) struct Taken {
+    rank: Vec<i64>,
+    key: Vec<i64>,
+    size: Vec<i64>,
+}
+
+impl Taken {
+    pub(super) fn of(step: &Step, sizes: &HashMap<InstanceKey, i64>) -> Self {
+        let mut taken = Self::default();
+        for (rank, waiting) in step.admitted.iter().enumerate() {
+            taken.rank.push(index(rank));
+            taken.key.push(waiting.instance.0);
+            taken.size.push(sizes.get(&waiting.instance).copied().unwrap_or(0));
+        }
+        taken
+    }
+
+    pub(super) fn query<'a>(&'a self, owner: &'a str) -> Option<Query<'a>> {
+        let some = !self.key.is_empty();
+        some.then(|| {
+            query!(
+                TAKE,
+                { owner: P::Text(owner) },
+                a { rank: P::Ints(&self.rank), key: P::Ints(&self.key), size: P::Ints(&self.size) }
+            )
+        })
+    }
+}
+
+/// Keys of which held instances come into the line, as columns.
+#[derive(Default)]
+pub(super) struct Released {
+    pub(super) key: Vec<Cow<'static, str>>,
+    /// How many instances do.
+    pub(super) count: Vec<i64>,
+    /// When the row of the key may be deleted, if no other instance of it is held.
+    pub(super) over_at: Vec<i64>,
+}
+
+impl Released {
+    pub(super) fn query<'a>(&'a self, queue: &'a str) -> Option<Query<'a>> {
+        let some = !self.key.is_empty();
+        some.then(|| {
+            query!(
+                RELEASE,
+                { queue: P::Text(queue) },
+                k { key: P::Texts(&self.key), count: P::Ints(&self.count), over_at: P::Ints(&self.over_at) }
+            )
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! Queues of instances: their limits, their deletion, and their counts (P24). See [`admission`](crate::admission) for
+//! the instances that get slots.
+
+use std::borrow::Cow;
+
+use perdure_provider::{
+    Admissions, KeyState, KeyWait, QUEUES_MAX, QueueDeletion, QueueInfo, QueueSettings, QueueState, Rate,
+};
+use tokio_postgres::Row;
+
+use crate::connection::{Connection, Query};
+use crate::error::Failure;
+use crate::options::QUEUE_ROWS_MAX;
+use crate::params::P;
+use crate::rows::{index, number, text};
+use crate::session::Session;
+use crate::statement::{columns, named, query};
+use crate::text::encode;
+
+/// Makes a queue, unless there are too many, or changes its limits. The row stays locked, so no admission runs.
+const SET: &str = "INSERT INTO {schema}.queues (name, settings)
+SELECT $name, $settings
+WHERE EXISTS (SELECT FROM {schema}.queues WHERE name = $name) OR (SELECT count(*) FROM {schema}.queues) < $max
+ON CONFLICT (name) DO UPDATE SET settings = excluded.settings RETURNING 1";
+
+const ALL_IN_LINE: &str = "UPDATE {schema}.queued_instances SET place = 0 WHERE instance_key IN (
+  SELECT instance_key FROM {schema}.queued_instances WHERE queue = $queue AND place = 1 ORDER BY instance_key
+  LIMIT $limit FOR NO KEY UPDATE) RETURNING 1";
+
+/// Sets the limits of a queue. The keys are looked at anew. Returns false if there are too many queues.
+pub(crate) async fn set(session: &Session<'_>, name: &str, settings: &QueueSettings) -> Result<bool, Failure> {
+    let name = encode(name);
+    let set = named!(
+        session.query,
+        SET,
+        { name: P::Text(&name), settings: P::Text(&settings.to_text()), max: P::Int(index(QUEUES_MAX)) }
+    )
+    .await?;
+    if set.is_empty() {
+        return Ok(false);
+    }
+    loop {
+        let moved = named!(
+            session.query,
+            ALL_IN_LINE,
+            { queue: P::Text(&name), limit: P::Int(QUEUE_ROWS_MAX) }
+        )
+        .await?;
+        if index(moved.len()) < QUEUE_ROWS_MAX {
+            break;
+        }
+    }
+    if !settings.is_fair {
+        forget_turns(session, &name).await?;
+    }
+    match settings.key_rate {
+        Some(rate) => look_at_keys_anew(session, &name, rate).await?,
+        None => forget_keys(session, &name).await?,
+    }
+    Ok(true)
+}
+
+/// Takes their turns from the instances that wait. The first come is the first served from then on.
+async fn forget_turns(session: &Session<'_>, queue: &str) -> Result<(), Failure> {
+    loop {
+        let changed = named!(
+            session.query,
+            "UPDATE {schema}.queued_instances SET turn = 0 WHERE instance_key IN (
+               SELECT instance_key FROM {schema}.queued_instances
+               WHERE queue = $queue AND place <> 2 AND turn > 0 ORDER BY instance_key LIMIT $limit FOR NO KEY UPDATE)
+             RETURNING 1",
+            { queue: P::Text(queue), limit: P::Int(QUEUE_ROWS_MAX) }
+        )
+        .await?;
+        if index(changed.len()) < QUEUE_ROWS_MAX {
+            return Ok(());
+        }
+    }
+}
+
+/// Deletes the rows of all keys of a queue.
+async fn forget_keys(session: &Session<'_>, queue: &str) -> Result<(), Failure> {
+    loop {
+        let gone = named!(
+            session.query,
+            "DELETE FROM {schema}.queue_keys WHERE (queue, queue_key) IN (
+               SELECT queue, queue_key FROM {schema}.queue_keys WHERE queue = $queue ORDER BY queue_key LIMIT $limit)
+             RETURNING 1",
+            { queue: P::Text(queue), limit: P::Int(QUEUE_ROWS_MAX) }
+        )
+        .await?;
+        if index(gone.len()) < QUEUE_ROWS_MAX {
+            return Ok(());
+        }
+    }
+}
+
+/// Lets all keys of a queue wait for nothing. Their admissions count for the new rate.
+async fn look_at_keys_anew(session: &Session<'_>, queue: &str, rate: Rate) -> Result<(), Failure> {
+    let mut after = String::new();
+    loop {
+        let rows = named!(
+            session.query,
+            "SELECT queue_key, admitted FROM {schema}.queue_keys WHERE queue = $queue AND queue_key > $after
+             ORDER BY queue_key LIMIT $limit",
+            { queue: P::Text(queue), after: P::Text(&after), limit: P::Int(QUEUE_ROWS_MAX) }
+        )
+        .await?;
+        let mut keys = KeyRows::default();
+        for row in &rows {
+            let admitted = Admissions::read(row.try_get(1)?);
+            let state = KeyState {
+                waits_for: KeyWait::Nothing,
+                next_at_ms: admitted.over_at(rate),
+                admitted,
+            };
+            keys.push(&text(row, 0)?, &state);
+        }
+        keys.write(session, queue).await?;
+        match rows.last() {
+            Some(last) if index(rows.len()) == QUEUE_ROWS_MAX => after = last.try_get(0)?,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Rows of keys as columns: those that are there from now on, and those that are gone.
+#[derive(Default)]
+pub(crate) struct KeyRows {
+    queue_key: Vec<Cow<'static, str>>,
+    admitted: Vec<Cow<'static, str>>,
+    waits_for: Vec<i64>,
+    next_at: Vec<Option<i64>>,
+    gone: Vec<Cow<'static, str>>,
+}
+
+const PUT_KEYS: &str = "INSERT INTO {schema}.queue_keys (queue, queue_key, admitted, waits_for, next_at)
+SELECT $queue, k.* FROM {k}
+ON CONFLICT (queue, queue_key) DO UPDATE SET admitted = excluded.admitted, waits_for = excluded.waits_for,
+  next_at = excluded.next_at";
+
+const DELETE_KEYS: &str = "DELETE FROM {schema}.queue_keys WHERE queue = $queue AND queue_key = ANY ($gone::text[])";
+
+impl KeyRows {
+    /// Adds a row. A row that says nothing is deleted.
+    pub(crate) fn push(&mut self, key: &str, state: &KeyState) {
+        let key = Cow::Owned(encode(key).into_owned());
+        if state.is_empty() {
+            self.gone.push(key);
+            return;
+        }
+        self.queue_key.push(key);
+        self.admitted.push(Cow::Owned(state.admitted.to_text()));
+        self.waits_for.push(state.waits_for.number());
+        self.next_at.push(state.next_at_ms);
+    }
+
+    columns! {
+        queue_key: Texts,
+        admitted: Texts,
+        waits_for: Ints,
+        next_at: MaybeInts,
+    }
+
+    /// Returns the statements that write and that delete rows. `None`: there are no such rows.
+    pub(crate) fn queries<'a>(&'a self, queue: &'a str) -> [Option<Query<'a>>; 2] {
+        let put = (!self.queue_key.is_empty()).then(|| query!(PUT_KEYS, { queue: P::Text(queue) }; k: KeyRows = self));
+        let delete =
+            (!self.gone.is_empty()).then(|| query!(DELETE_KEYS, { queue: P::Text(queue), gone: P::Texts(&self.gone) }));
+        [put, delete]
+    }
+
+    async fn write(&self, session: &Session<'_>, queue: &str) -> Result<(), Failure> {
+        let [put, delete] = self.queries(queue);
+        session.run(put.as_ref()).await?;
+        session.run(delete.as_ref()).await?;
+        Ok(())
+    }
+}
+
+/// Reads the row of a key: three columns from `first` on.
+pub(crate) fn key_state(row: &Row, first: usize) -> Result<KeyState, Failure> {
+    Ok(KeyState {
+        admitted: Admissions::read(row.try_get(first)?),
+        waits_for: KeyWait::of(row.try_get::<_, i32>(first + 1)?.into()),
+        next_at_ms: row.try_get(first + 2)?,
+    })
+}
+
+/// Reads the row of a queue: three columns from `first` on. `None`: its limits cannot be read.
+pub(crate) fn queue_state(row: &Row, first: usize) -> Result<Option<QueueState>, Failure> {
+    let Some(settings) = QueueSettings::read(row.try_get(first)?) else {
+        return Ok(None);
+    };
+    Ok(Some(QueueState {
+        settings,
+        admitted: Admissions::read(row.try_get(first + 1)?),
+        turn: row.try_get(first + 2)?,
+    }))
+}
+
+/// Counts the instances of queues. Those that have a slot count until they end.
+macro_rules! counts {
+    ($which:literal) => {
+        concat!(
+            "SELECT q.name, q.settings, q.admitted, q.turn, coalesce($now, {now}), c.waiting, c.delayed, c.running,
+  c.oldest
+FROM {schema}.queues q CROSS JOIN LATERAL (
+  SELECT count(*) FILTER (WHERE x.place IN (0, 1, 4)) AS waiting, count(*) FILTER (WHERE x.place = 3) AS delayed,
+    count(*) FILTER (WHERE x.place = 2 AND EXISTS (
+      SELECT FROM {schema}.instances i WHERE i.key = x.instance_key AND i.completed_at IS NULL)) AS running,
+    min(x.queued_at) FILTER (WHERE x.place IN (0, 1, 4)) AS oldest
+  FROM {schema}.queued_instances x WHERE x.queue = q.name) c ",
+            $which
+        )
+    };
+}
+
+/// Deletes a queue, unless instances are in it.
+pub(crate) async fn delete(session: &Session<'_>, name: &str) -> Result<QueueDeletion, Failure> {
+    let name = encode(name);
+    let locked = session
+        .query(
+            "SELECT FROM {schema}.queues WHERE name = $1 FOR UPDATE",
+            &[P::Text(&name)],
+        )
+        .await?;
+    if locked.is_empty() {
+        return Ok(QueueDeletion::NotFound);
+    }
+    let row = named!(
+        session.query_one,
+        counts!("WHERE q.name = $name"),
+        { now: session.now(), name: P::Text(&name) }
+    )
+    .await?;
+    let (waiting, running) = (number(&row, 5)? + number(&row, 6)?, number(&row, 7)?);
+    if waiting + running > 0 {
+        return Ok(QueueDeletion::InUse { waiting, running });
+    }
+    loop {
+        let swept = named!(
+            session.query,
+            "DELETE FROM {schema}.queued_instances WHERE instance_key IN (
+               SELECT instance_key FROM {schema}.queued_instances WHERE queue = $queue LIMIT $limit)
+             RETURNING 1",
+            { queue: P::Text(&name), limit: P::Int(QUEUE_ROWS_MAX) }
+        )
+        .await?;
+        if index(swept.len()) < QUEUE_ROWS_MAX {
+            break;
+        }
+    }
+    forget_keys(session, &name).await?;
+    session
+        .query("DELETE FROM {schema}.queues WHERE name = $1", &[P::Text(&name)])
+        .await?;
+    Ok(QueueDeletion::Deleted)
+}
+
+/// Returns one queue, or all of them.
+pub(crate) async fn list(connection: &Connection, name: Option<&str>) -> Result<Vec<QueueInfo>, Failure> {
+    let now = P::MaybeInt(connection.from.clock_ms());
+    let rows = named!(
+        connection.query,
+        counts!("WHERE $name IS NULL OR q.name = $name ORDER BY q.name"),
+        { now: now, name: P::MaybeText(name.map(encode).as_deref()) }
+    )
+    .await?;
+    rows.iter().map(info).collect()
+}
+
+fn info(row: &Row) -> Result<QueueInfo, Failure> {
+    let queue = queue_state(row, 1)?.ok_or_else(|| Failure::corrupt("the limits of a queue cannot be read"))?;
+    let now_ms = row.try_get(4)?;
+    let tokens = queue.settings.rate.map(|rate| queue.admitted.free(rate, now_ms));
+    Ok(QueueInfo {
+        name: text(row, 0)?,
+        settings: queue.settings,
+        waiting: number(row, 5)?,
+        delayed: number(row, 6)?,
+        running: number(row, 7)?,
+        tokens,
+        oldest_ms: row.try_get(8)?,
+    })
+}

@@ -1,0 +1,292 @@
+//! Queues of instances: their limits, and the rows of the instances in them (P24). [`admission`](crate::admission)
+//! gives the slots.
+
+use perdure_provider::{
+    Admissions, InstanceKey, KeyState, KeyWait, NewInstance, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo,
+    QueuePlace, QueueSettings,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::Failure;
+use crate::rows::number;
+use crate::session::Session;
+use crate::statement::named;
+
+/// Sets the limits of a queue. Keys that waited are looked at anew. Returns false if there are too many queues.
+pub(crate) fn set(session: &Session<'_>, name: &str, settings: &QueueSettings) -> Result<bool, Failure> {
+    let known = exists(session, name)?;
+    let count = session.query_one("SELECT count(*) FROM queues WHERE name > ''", [], |row| number(row, 0))?;
+    if !known && count >= QUEUES_MAX as u64 {
+        return Ok(false);
+    }
+    session.execute(
+        "INSERT INTO queues (name, settings) VALUES (?1, ?2)
+         ON CONFLICT (name) DO UPDATE SET settings = excluded.settings",
+        params![name, settings.to_text()],
+    )?;
+    session.execute(
+        "UPDATE queued_instances SET place = 0 WHERE queue = ?1 AND place = 1",
+        params![name],
+    )?;
+    if !settings.is_fair {
+        // The first come is the first served from here on.
+        session.execute(
+            "UPDATE queued_instances SET turn = 0 WHERE queue = ?1 AND place <> 2",
+            params![name],
+        )?;
+    }
+    let keys = session.query_all(
+        "SELECT queue_key, admitted FROM queue_keys WHERE queue = ?1",
+        params![name],
+        |row| Ok((row.get::<_, String>(0)?, Admissions::read(&row.get::<_, String>(1)?))),
+    )?;
+    for (key, admitted) in keys {
+        put_key(session, name, &key, &idle(admitted, settings))?;
+    }
+    Ok(true)
+}
+
+/// Returns the state of a key of which no instance is held.
+pub(crate) fn idle(admitted: Admissions, settings: &QueueSettings) -> KeyState {
+    let next_at_ms = settings.key_rate.and_then(|rate| admitted.over_at(rate));
+    KeyState {
+        admitted: if settings.key_rate.is_some() {
+            admitted
+        } else {
+            Admissions::default()
+        },
+        waits_for: KeyWait::Nothing,
+        next_at_ms,
+    }
+}
+
+/// Writes the row of a key, or deletes it if it says nothing.
+pub(crate) fn put_key(session: &Session<'_>, queue: &str, key: &str, state: &KeyState) -> Result<(), Failure> {
+    if state.is_empty() {
+        session.execute(
+            "DELETE FROM queue_keys WHERE queue = ?1 AND queue_key = ?2",
+            params![queue, key],
+        )?;
+        return Ok(());
+    }
+    session.execute(
+        "INSERT INTO queue_keys (queue, queue_key, admitted, waits_for, next_at) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (queue, queue_key) DO UPDATE
+         SET admitted = excluded.admitted, waits_for = excluded.waits_for, next_at = excluded.next_at",
+        params![
+            queue,
+            key,
+            state.admitted.to_text(),
+            state.waits_for.number(),
+            state.next_at_ms
+        ],
+    )?;
+    Ok(())
+}
+
+/// Deletes a queue, unless instances are in it.
+pub(crate) fn delete(session: &Session<'_>, name: &str) -> Result<QueueDeletion, Failure> {
+    if !exists(session, name)? {
+        return Ok(QueueDeletion::NotFound);
+    }
+    let Counts {
+        waiting,
+        delayed,
+        running,
+        ..
+    } = count(session.connection(), name)?;
+    let waiting = waiting + delayed;
+    if waiting + running > 0 {
+        return Ok(QueueDeletion::InUse { waiting, running });
+    }
+    session.execute("DELETE FROM queued_instances WHERE queue = ?1", params![name])?;
+    session.execute("DELETE FROM queue_keys WHERE queue = ?1", params![name])?;
+    session.execute("DELETE FROM queues WHERE name = ?1", params![name])?;
+    Ok(QueueDeletion::Deleted)
+}
+
+/// Returns true if there is a queue of the name.
+pub(crate) fn exists(session: &Session<'_>, name: &str) -> Result<bool, Failure> {
+    let found = session.query_optional("SELECT 1 FROM queues WHERE name = ?1", params![name], |_| Ok(()))?;
+    Ok(found.is_some())
+}
+
+/// Returns one queue, or all of them.
+pub(crate) fn list(connection: &Connection, name: Option<&str>, now_ms: i64) -> Result<Vec<QueueInfo>, Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT name, settings, admitted FROM queues WHERE ?1 IS NULL OR name = ?1 ORDER BY name")?;
+    let rows = statement.query_map(params![name], |row| {
+        Ok((
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(1)?,
+            row.get::<_, String>(2)?,
+        ))
+    })?;
+    let mut queues = Vec::new();
+    for row in rows {
+        let (name, settings, admitted) = row?;
+        let settings = QueueSettings::read(&settings).ok_or_else(|| broken(&name))?;
+        let Counts {
+            waiting,
+            delayed,
+            running,
+            oldest_ms,
+        } = count(connection, &name)?;
+        queues.push(QueueInfo {
+            tokens: settings.rate.map(|rate| Admissions::read(&admitted).free(rate, now_ms)),
+            name,
+            settings,
+            waiting,
+            delayed,
+            running,
+            oldest_ms,
+        });
+    }
+    Ok(queues)
+}
+
+/// The failure of a queue whose limits cannot be read.
+pub(crate) fn broken(name: &str) -> Failure {
+    Failure::corrupt(format!("the limits of queue '{name}' cannot be read"))
+}
+
+struct Counts {
+    waiting: u64,
+    delayed: u64,
+    running: u64,
+    oldest_ms: Option<i64>,
+}
+
+fn count(connection: &Connection, name: &str) -> Result<Counts, Failure> {
+    let mut statement = connection.prepare_cached(
+        "SELECT coalesce(sum(q.place IN (0, 1, 4)), 0), coalesce(sum(q.place = 3), 0),
+           coalesce(sum(q.place = 2 AND i.completed_at IS NULL), 0),
+           min(CASE WHEN q.place IN (0, 1, 4) THEN q.queued_at END)
+         FROM queued_instances q JOIN instances i ON i.key = q.instance_key WHERE q.queue = ?1",
+    )?;
+    let counts = statement.query_row(params![name], |row| {
+        Ok(Counts {
+            waiting: number(row, 0)?,
+            delayed: number(row, 1)?,
+            running: number(row, 2)?,
+            oldest_ms: row.get(3)?,
+        })
+    })?;
+    Ok(counts)
+}
+
+/// Puts a new instance into its queue, which exists.
+pub(crate) fn enter(
+    session: &Session<'_>,
+    key: InstanceKey,
+    instance: &NewInstance,
+    entry: &QueueEntry,
+    due_at_ms: i64,
+) -> Result<(), Failure> {
+    let is_delayed = due_at_ms > session.now_ms();
+    let (place, turn) = if is_delayed {
+        (QueuePlace::Delayed, 0)
+    } else {
+        (QueuePlace::Waits, next_turn(session, &entry.queue, &entry.key)?)
+    };
+    named!(session.execute, "INSERT INTO queued_instances ({columns}) VALUES ({values})", {
+        instance_key: key.0,
+        queue: entry.queue,
+        queue_key: entry.key,
+        name: instance.name,
+        version: instance.version,
+        priority: instance.priority,
+        turn: turn,
+        queued_at: due_at_ms,
+        place: place.number(),
+    })?;
+    Ok(())
+}
+
+/// Returns the round in which the next instance of a key gets a slot: after the last one of the key that is in line,
+/// and after the last one that got a slot. So the keys take turns, as the flows of start-time fair queueing do (Goyal,
+/// Vin, Cheng: "Start-time Fair Queueing", SIGCOMM 1996).
+pub(crate) fn next_turn(session: &Session<'_>, queue: &str, key: &str) -> Result<i64, Failure> {
+    let (settings, turn): (String, i64) = session.query_one(
+        "SELECT settings, turn FROM queues WHERE name = ?1",
+        params![queue],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    if !QueueSettings::read(&settings).is_some_and(|settings| settings.is_fair) {
+        return Ok(0);
+    }
+    let last: Option<i64> = session.query_one(
+        "SELECT max(turn) FROM queued_instances WHERE queue = ?1 AND queue_key = ?2",
+        params![queue, key],
+        |row| row.get(0),
+    )?;
+    Ok(last.unwrap_or(0).max(turn) + 1)
+}
+
+/// Takes an instance out of its queue, if it is in one.
+pub(crate) fn leave(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+    release_next(session, key)?;
+    session.execute("DELETE FROM queued_instances WHERE instance_key = ?1", params![key.0])?;
+    Ok(())
+}
+
+/// Takes an instance that waits out of the line until it is resumed.
+pub(crate) fn suspend(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+    release_next(session, key)?;
+    session.execute(
+        "UPDATE queued_instances SET place = 4 WHERE instance_key = ?1 AND place <> 2",
+        params![key.0],
+    )?;
+    Ok(())
+}
+
+/// Lets the next pass look at the key of an instance that leaves the line without a slot: others of the key may be held
+/// until it gets one.
+fn release_next(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+    session.execute(
+        "UPDATE queue_keys SET waits_for = 3 WHERE waits_for = 1 AND (queue, queue_key) = (
+           SELECT queue, queue_key FROM queued_instances WHERE instance_key = ?1 AND place = 0)",
+        params![key.0],
+    )?;
+    Ok(())
+}
+
+/// Puts an instance that is resumed into the line again, if it was in one. Returns true if it waits.
+pub(crate) fn resume(session: &Session<'_>, key: InstanceKey) -> Result<bool, Failure> {
+    let waiting: Option<(String, String, i64, i64)> = session.query_optional(
+        "SELECT queue, queue_key, turn, queued_at FROM queued_instances WHERE instance_key = ?1 AND place <> 2",
+        params![key.0],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
+    let Some((queue, queue_key, turn, queued_at_ms)) = waiting else {
+        return Ok(false);
+    };
+    let is_delayed = queued_at_ms > session.now_ms();
+    // An instance whose time came while it was suspended has no turn yet.
+    let (place, turn) = match (is_delayed, turn) {
+        (true, turn) => (QueuePlace::Delayed, turn),
+        (false, 0) => (QueuePlace::Waits, next_turn(session, &queue, &queue_key)?),
+        (false, turn) => (QueuePlace::Waits, turn),
+    };
+    session.execute(
+        "UPDATE queued_instances SET place = ?2, turn = ?3 WHERE instance_key = ?1",
+        params![key.0, place.number(), turn],
+    )?;
+    Ok(true)
+}
+
+/// Reads the row of a key, if it has one.
+pub(crate) fn key_state(connection: &Connection, queue: &str, key: &str) -> Result<Option<KeyState>, Failure> {
+    let mut statement = connection
+        .prepare_cached("SELECT admitted, waits_for, next_at FROM queue_keys WHERE queue = ?1 AND queue_key = ?2")?;
+    let state = statement
+        .query_row(params![queue, key], |row| {
+            Ok(KeyState {
+                admitted: Admissions::read(&row.get::<_, String>(0)?),
+                waits_for: KeyWait::of(row.get(1)?),
+                next_at_ms: row.get(2)?,
+            })
+        })
+        .optional()?;
+    Ok(state)
+}
