@@ -86,8 +86,9 @@ fn instance_start(
     version_to_start: impl FnOnce(&str) -> String,
 ) -> napi::Result<InstanceStart> {
     let [priority, conflict] = frame.facts();
-    let [name, id, version, tags, trace, input] = frame.texts(text)?;
+    let [name, id, version, tags, trace, admission, input] = frame.texts(text)?;
     let name = required(name)?;
+    let admission = admission.map(|text| serde_json::from_str(&text)).transpose();
     let on_conflict = StartConflict::ALL.get(conflict as usize).copied();
     Ok(InstanceStart {
         version: version.unwrap_or_else(|| version_to_start(&name)),
@@ -97,6 +98,7 @@ fn instance_start(
         tags,
         priority: priority as i32,
         on_conflict: on_conflict.ok_or_else(|| argument(format!("there is no reaction {conflict} to a used id")))?,
+        admission: admission.map_err(|e| argument(format!("admission of instance: {e}")))?,
         trace,
     })
 }

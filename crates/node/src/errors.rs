@@ -22,6 +22,15 @@ fn details(error: &RuntimeError) -> Option<Value> {
         | RuntimeError::ExecutionNotFound { id, .. }
         | RuntimeError::ExecutionPruned { id, .. }
         | RuntimeError::AnswerGone { id, .. } => json!({ "instanceId": id }),
+        RuntimeError::QueueNotFound { queue } => json!({ "queue": queue }),
+        RuntimeError::QueueInUse {
+            queue,
+            waiting,
+            running,
+        } => {
+            json!({ "queue": queue, "waiting": waiting, "running": running })
+        }
+        RuntimeError::TooManyQueues { max } => json!({ "limit": "queues", "max": max }),
         RuntimeError::InstanceEnded { id, status }
         | RuntimeError::NotSuspended { id, status }
         | RuntimeError::NotHeld { id, status }

@@ -18,6 +18,7 @@ mod port;
 mod postgres;
 mod process;
 mod questions;
+mod queues;
 mod replay;
 mod replies;
 mod request;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::listing::{self, history_text, status_json};
+use crate::queues::{QueueName, Queues, SetQueue};
 use crate::replies::Replies;
 use crate::sending::{Ask, Send, Start};
 use crate::streams;
@@ -79,6 +80,12 @@ pub(crate) enum StoreRequest {
     /// Replaces texts of a table, each only if it has not changed since it was read. The value is JSON of the changes.
     /// The reply is the number of replaced texts.
     ReplaceTexts(Table),
+    /// Sets the limits of a queue.
+    SetQueue(SetQueue),
+    /// Deletes a queue that no instance is in.
+    DeleteQueue(QueueName),
+    /// Asks for a queue, or for all queues.
+    Queues(Queues),
     /// Asks for the counts of the store.
     Stats,
     StoreId,
@@ -312,6 +319,9 @@ impl StoreRequest {
             }
             Self::WaitForEnd(wait) => wait.make(store, caller),
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
+            Self::SetQueue(request) => request.make(store, caller)?,
+            Self::DeleteQueue(QueueName { name }) => store.delete_queue(name, caller.done()),
+            Self::Queues(request) => request.make(store, caller),
             Self::State(request) => store.state(request.into(), caller.text(listing::state_text)),
             Self::WaitForStateChange(wait) => wait.make(store, caller),
             Self::ReadStream(place) => place.read(store, caller),

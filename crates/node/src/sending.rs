@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use perdure_engine::{Mailbox, MessageBody, Payload, StartConflict};
+use perdure_engine::{Admission, Mailbox, MessageBody, Payload, StartConflict};
 use perdure_provider::AskName;
 use perdure_runtime::{AskRequest, Reply, StartRequest, Store};
 use serde::Deserialize;
@@ -20,6 +20,8 @@ pub(crate) struct Start {
     tags: Option<String>,
     priority: i32,
     on_conflict: StartConflict,
+    #[serde(default)]
+    admission: Option<Box<Admission>>,
     trace: Option<String>,
 }
 
@@ -112,6 +114,7 @@ impl Start {
             priority: self.priority,
             trace: self.trace,
             conflict: self.on_conflict,
+            admission: self.admission,
         }
     }
 }

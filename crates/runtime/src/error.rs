@@ -18,6 +18,28 @@ pub enum RuntimeError {
         /// The id.
         id: String,
     },
+    /// There is no queue of this name.
+    #[error("there is no queue '{queue}'; set its limits first, with client.queues.set")]
+    QueueNotFound {
+        /// The name.
+        queue: String,
+    },
+    /// Instances are in the queue.
+    #[error("the queue '{queue}' is not empty: {waiting} instances wait in it, and {running} have a slot of it")]
+    QueueInUse {
+        /// The name.
+        queue: String,
+        /// Instances that wait, for a slot or for their start time.
+        waiting: u64,
+        /// Instances that have a slot.
+        running: u64,
+    },
+    /// The store has as many queues as it may have.
+    #[error("the store has {max} queues, and no more may be made")]
+    TooManyQueues {
+        /// The limit.
+        max: usize,
+    },
     /// The instance has no such execution.
     #[error("instance '{id}' has no execution {execution}, its last one is {last}")]
     ExecutionNotFound {
@@ -134,14 +156,16 @@ impl RuntimeError {
             RuntimeError::InstanceNotFound { .. }
             | RuntimeError::ExecutionNotFound { .. }
             | RuntimeError::ExecutionPruned { .. } => "INSTANCE_NOT_FOUND",
+            RuntimeError::QueueNotFound { .. } => "QUEUE_NOT_FOUND",
             RuntimeError::Nondeterminism(_) => "NONDETERMINISM",
             RuntimeError::TooLong { .. } => "PAYLOAD",
-            RuntimeError::Limit(_) | RuntimeError::MailboxFull { .. } => "LIMIT",
+            RuntimeError::Limit(_) | RuntimeError::MailboxFull { .. } | RuntimeError::TooManyQueues { .. } => "LIMIT",
             RuntimeError::InstanceEnded { .. }
             | RuntimeError::AnswerGone { .. }
             | RuntimeError::NotSuspended { .. }
             | RuntimeError::NotHeld { .. }
             | RuntimeError::NotEnded { .. }
+            | RuntimeError::QueueInUse { .. }
             | RuntimeError::State(_) => "RUNTIME_STATE",
             RuntimeError::Argument(_) => "ARGUMENT",
             RuntimeError::Provider(error) if matches!(error.kind, ProviderErrorKind::SchemaVersion { .. }) => {

@@ -7,6 +7,7 @@ pub(crate) mod abandoning;
 pub(crate) mod asking;
 pub(crate) mod housekeeping;
 pub(crate) mod pending_wake;
+pub(crate) mod queues;
 pub(crate) mod reading;
 pub(crate) mod recoding;
 pub(crate) mod sending;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use perdure_engine::{Bug, Mailbox, MessageBody, Payload, is_planted};
-use perdure_provider::{Ask, Clock, NewInstance, NewMessage, Outcome, StartWithMessage, Write};
+use perdure_provider::{Ask, Clock, NewInstance, NewMessage, Outcome, QueueEntry, StartWithMessage, Write};
 
 use crate::client::pending_wake::{PendingWake, WakeEnd};
 use crate::client::store::{Reply, StartRequest, Store, unexpected};
@@ -207,6 +207,7 @@ impl Store {
             done,
         } = sending;
         let id = message.instance.clone();
+        let entry = start.as_ref().and_then(|start| start.queue.clone());
         let write = match (start, ask) {
             (Some(start), ask) => Write::StartWithMessage(Box::new(StartWithMessage {
                 start: *start,
@@ -219,7 +220,10 @@ impl Store {
         let this = Arc::clone(self);
         self.write(write, move |outcome| {
             this.messages.written(&id);
-            done(outcome.map(Sent::Stored));
+            done(match (outcome, entry) {
+                (Ok(Outcome::NoQueue), Some(QueueEntry { queue, .. })) => Err(RuntimeError::QueueNotFound { queue }),
+                (outcome, _) => outcome.map(Sent::Stored),
+            });
         });
     }
 

@@ -5,11 +5,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    Bug, EventId, EventRecord, ExecutionStarted, Mailbox, Payload, StartConflict, StateValues, TraceContext, is_planted,
+    Admission, Bug, EventId, EventRecord, ExecutionStarted, Mailbox, Payload, StartConflict, StateValues, TraceContext,
+    is_planted,
 };
 use perdure_provider::{
     AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, OPEN_VERSION, OnConflict, Outcome,
-    Provider, ProviderError, ProviderErrorKind, Terminate, WorkerId, Write,
+    Provider, ProviderError, ProviderErrorKind, QueueEntry, StartTime, Terminate, WorkerId, Write,
 };
 use tokio::runtime::Handle;
 
@@ -49,6 +50,28 @@ pub struct StartRequest {
     pub trace: TraceContext,
     /// Behaviour when the id is in use.
     pub conflict: StartConflict,
+    /// When, and through which queue, the instance comes to run; `None`: at once.
+    pub admission: Option<Box<Admission>>,
+}
+
+/// Returns the queue and the start time of an admission for the store.
+pub(crate) fn admission_of_store(admission: Option<Box<Admission>>) -> (Option<QueueEntry>, StartTime) {
+    let Admission {
+        queue,
+        key,
+        delay_ms,
+        start_at_ms,
+    } = admission.map(|admission| *admission).unwrap_or_default();
+    let queue = queue.map(|queue| QueueEntry {
+        queue,
+        key: key.unwrap_or_default(),
+    });
+    let due = match (delay_ms, start_at_ms) {
+        (Some(delay_ms), _) => StartTime::After(delay_ms),
+        (None, Some(at_ms)) => StartTime::At(at_ms),
+        (None, None) => StartTime::Now,
+    };
+    (queue, due)
 }
 
 /// Returns the reaction of the store to a start whose id is in use.
@@ -86,6 +109,8 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn look_at_lease(&self);
     /// Looks for instances that may be due.
     fn look_for_work(&self);
+    /// Looks for work if instances wait for a slot: an instance has ended, which may have had one.
+    fn slot_may_be_free(&self);
     /// Looks for tasks that may have been offered or withdrawn.
     fn look_at_tasks(&self);
 }
@@ -211,9 +236,11 @@ impl Store {
         };
         let (id, conflict) = (request.id.clone(), request.conflict);
         let new = self.new_instance(request);
+        let queue = new.queue.as_ref().map(|entry| entry.queue.clone());
         // A worker may still run the instance that is replaced, and learns of that after the commit.
         let may_terminate = conflict == StartConflict::TerminateAndRestart;
-        let mut workers = self.workers().into_iter().filter(|_| !may_terminate);
+        let may_claim = !may_terminate && new.runs_at_once();
+        let mut workers = self.workers().into_iter().filter(|_| may_claim);
         let worker = workers.find(|worker| worker.can_take(&new.name, &new.version));
         let this = Arc::clone(self);
         let done: WriteDone = Box::new(move |answer| match answer {
@@ -221,6 +248,9 @@ impl Store {
                 this.started(&started);
                 reply(Ok(()));
             }
+            Ok(Outcome::NoQueue) => reply(Err(RuntimeError::QueueNotFound {
+                queue: queue.unwrap_or_default(),
+            })),
             Ok(Outcome::Exists) if conflict.accepts_other() => reply(Ok(())),
             Ok(Outcome::Exists) => reply(Err(RuntimeError::InstanceExists { id })),
             other => reply(Err(unexpected(other.map_err(RuntimeError::from)))),
@@ -242,7 +272,9 @@ impl Store {
             priority,
             trace,
             conflict,
+            admission,
         } = request;
+        let (queue, due) = admission_of_store(admission);
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
         let (seed, incarnation) = new_start(&*self.machine);
         let started = ExecutionStarted {
@@ -269,6 +301,8 @@ impl Store {
             claim: None,
             first_turn: None,
             on_conflict: of_store(conflict),
+            queue,
+            due,
         })
     }
 
@@ -346,6 +380,14 @@ impl Store {
         self.watch.mark_all_changed();
         self.asks.mark_all_changed();
         self.streams.mark_all_changed();
+        self.slot_may_be_free();
+    }
+
+    /// Tells workers that an instance has ended, which may have had a slot of a queue.
+    pub(crate) fn slot_may_be_free(&self) {
+        for worker in self.workers() {
+            worker.slot_may_be_free();
+        }
     }
 
     /// Waits until an instance has ended, or its custom status or state has changed. Replies with the status, or with

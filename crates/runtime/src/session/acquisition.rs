@@ -109,6 +109,7 @@ async fn acquire(
     };
     let requested = shared.clock.request_time();
     let claim = worker.claim();
+    let ends = worker.slots.ends();
     session.instances.acquire();
     let acquired = shared.store.provider.acquire(request).await?;
     // The clock is set first: an instance that is due for the store must be due for its engine.
@@ -119,6 +120,9 @@ async fn acquire(
         session.instances.places.not_wanted();
     }
     drop((claim, places));
+    if worker.slots.wanted(acquired.slots_wanted, ends) {
+        worker.due_at(0);
+    }
     if let Some(at) = if is_full { Some(0) } else { acquired.next_wake_at_ms } {
         worker.due_at(at);
     }

@@ -167,6 +167,12 @@ impl LocalWorker for Session {
         self.worker.due_at(0);
     }
 
+    fn slot_may_be_free(&self) {
+        if self.worker.slots.ended() {
+            self.worker.due_at(0);
+        }
+    }
+
     fn look_at_tasks(&self) {
         self.activities.tasks_wanted.notify_one();
     }

@@ -206,8 +206,12 @@ fn committed(
     }
 }
 
-/// Tells the clients of this process about the asks and the streams that the turn has changed.
+/// Tells the clients of this process about the asks and the streams that the turn has changed, and the workers about an
+/// end. A release is told, too: a queue may count the instances that a worker owns.
 fn tell_clients(instances: &Instances, instance: &Instance, after: &mut AfterCommit) {
+    if matches!(after.turn, AfterTurn::End { .. } | AfterTurn::Release { .. }) {
+        instances.shared.store.slot_may_be_free();
+    }
     tell_answers(instances, instance, after);
     tell_readers(instances, instance, after);
 }

@@ -11,7 +11,7 @@ use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
 };
 
-use crate::client::store::of_store;
+use crate::client::store::{admission_of_store, of_store};
 use crate::instance::instances::Instances;
 use crate::platform::machine::new_start;
 use crate::state::Instance;
@@ -48,7 +48,7 @@ pub(crate) fn prepare(
         let mut other = other_start(instance, start, new_start(machine), now);
         let new = &mut other.instance;
         // This worker may still run the instance that is replaced.
-        let may_claim = new.on_conflict != OnConflict::TerminateAndRestart && places > 0;
+        let may_claim = new.on_conflict != OnConflict::TerminateAndRestart && new.runs_at_once() && places > 0;
         if may_claim && instances.shared.registry.lock().has(&new.name, &new.version) {
             places -= 1;
             new.claim = Some(instances.worker.id.clone());
@@ -89,9 +89,11 @@ fn other_start(
                 tags,
                 priority,
                 on_conflict,
+                admission,
                 trace,
             },
     } = start;
+    let (queue, due) = admission_of_store(admission);
     let parent = is_child.then(|| ParentLink {
         instance: instance.id.clone(),
         execution: instance.execution,
@@ -124,6 +126,8 @@ fn other_start(
             claim: None,
             first_turn: None,
             on_conflict: of_store(on_conflict),
+            queue,
+            due,
         },
     }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod lease;
 pub(crate) mod owned;
 pub(crate) mod release_requests;
+pub(crate) mod slots;
 #[expect(
     clippy::module_inception,
     reason = "the file is named after the noun that the room is about"

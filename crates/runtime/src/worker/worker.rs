@@ -17,6 +17,7 @@ use crate::state::attempt::AbortReason;
 use crate::worker::lease::Lease;
 use crate::worker::owned::Ownership;
 use crate::worker::release_requests::ReleaseRequests;
+use crate::worker::slots::Slots;
 
 /// The session of a worker, which ends as a whole.
 pub(crate) trait Ends: Send + Sync {
@@ -34,6 +35,7 @@ pub(crate) struct Worker {
     /// The time of the next look for due instances, ms since 1970. `None`: no look until something asks for one.
     pub(crate) next_acquire_ms: Mutex<Option<i64>>,
     pub(crate) acquire_wanted: Notify,
+    pub(crate) slots: Slots,
     pub(crate) inbox_wanted: Notify,
     pub(crate) renewal_wanted: Notify,
     /// Notified when an orchestration was registered that suspended instances may wait for.
@@ -72,6 +74,7 @@ impl Worker {
             releases: ReleaseRequests::default(),
             next_acquire_ms: Mutex::new(Some(0)),
             acquire_wanted: Notify::new(),
+            slots: Slots::default(),
             inbox_wanted: Notify::new(),
             renewal_wanted: Notify::new(),
             resume_wanted: Notify::new(),

@@ -233,6 +233,7 @@ impl Fixture {
             priority: 0,
             trace: None,
             conflict: StartConflict::Error,
+            admission: None,
         };
         self.store.start(request, answer.reply());
         answer

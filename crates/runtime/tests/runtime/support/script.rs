@@ -231,6 +231,7 @@ fn schedule(name: &str, max_attempts: u32, options: ActivityOptions) -> Command 
 fn instance(name: &str, id: &str) -> InstanceStart {
     InstanceStart {
         on_conflict: StartConflict::default(),
+        admission: None,
         id: id.into(),
         name: name.into(),
         version: "1.0.0".into(),
