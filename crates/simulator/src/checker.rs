@@ -17,7 +17,7 @@ use perdure_provider::{
 #[cfg(test)]
 pub(crate) use replay::OnEngine;
 use replay::{Replayed, replay};
-pub(crate) use rows::{leftovers, rows};
+pub(crate) use rows::{leftovers, lines, rows};
 use streams::{Entries, StoredStream};
 
 use crate::cleanup;

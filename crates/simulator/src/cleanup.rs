@@ -117,6 +117,7 @@ mod tests {
 
     use super::*;
     use crate::program::{Block, Kind, Op, Origin};
+    use crate::queues::Terms;
 
     fn work(tag: u32) -> Work {
         Work { tag, ..Work::default() }
@@ -151,6 +152,7 @@ mod tests {
             cleans_up: false,
             is_free: true,
             is_scoped: true,
+            terms: Terms::default(),
         }
     }
 

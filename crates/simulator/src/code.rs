@@ -16,6 +16,7 @@ use crate::fibers::{AskRules, Calls, Fibers, Outcome, Rules, Stop, refused};
 use crate::program::{
     ALL_FAILED, Block, CHILD_FAILED, FATAL, Guard, Kind, Op, PlannedMessage, Program, RACE, STEP, TIMEOUT, Work,
 };
+use crate::queues::Terms;
 
 /// The edition of the programs that a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -253,7 +254,7 @@ impl Context {
             Op::Dequeue(name) => self.poll_or_wait(Mailbox::Queue((*name).into())).await,
             Op::Child { program, tag } => {
                 let id = format!("{}.{}.{tag}", self.facts.instance, self.facts.round);
-                let id = self.issue(Command::StartChild(start(*program, id)))?;
+                let id = self.issue(Command::StartChild(self.start(*program, id)))?;
                 or(CHILD_FAILED, self.operation(id).await)
             }
             Op::Detached { program } => self.start_detached(*program, instance_of(*program)).await,
@@ -447,8 +448,23 @@ impl Context {
 
     /// An id that is in use already makes no difference.
     async fn start_detached(&self, program: usize, id: String) -> Outcome {
-        let id = self.issue(Command::StartInstance(start(program, id)))?;
+        let id = self.issue(Command::StartInstance(self.start(program, id)))?;
         or(STEP, self.on_demand(id).await.map(|()| STEP))
+    }
+
+    fn start(&self, program: usize, id: String) -> InstanceStart {
+        let Terms { admission, priority } = self.facts.programs[program].terms.clone();
+        InstanceStart {
+            on_conflict: StartConflict::default(),
+            admission: admission.map(Box::new),
+            id,
+            name: name_of(program),
+            version: VERSION.into(),
+            input: Some("0".into()),
+            tags: None,
+            priority,
+            trace: None,
+        }
     }
 
     async fn activity(&self, work: Work, drawn: Option<String>) -> Outcome {
@@ -477,19 +493,6 @@ fn or(otherwise: i64, outcome: Outcome) -> Outcome {
 fn number_in(payload: Payload) -> i64 {
     let number = payload.and_then(|payload| payload.parse().ok());
     number.expect("every message here holds a number")
-}
-
-fn start(program: usize, id: String) -> InstanceStart {
-    InstanceStart {
-        on_conflict: StartConflict::default(),
-        id,
-        name: name_of(program),
-        version: VERSION.into(),
-        input: Some("0".into()),
-        tags: None,
-        priority: 0,
-        trace: None,
-    }
 }
 
 fn options_of(work: Work) -> ActivityOptions {

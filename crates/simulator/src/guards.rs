@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use crate::program::{Block, Guard, Kind, Op, Origin, Program, Programs, Work, duration, work};
+use crate::queues::Terms;
 
 /// The depth to which combinators and guarded blocks are nested in a program that is made of them.
 const DEPTH: u32 = 3;
@@ -33,6 +34,7 @@ pub(crate) fn add(programs: &mut Programs, rng: &mut Rng) {
             cleans_up: maker.rng.bool(),
             is_free: true,
             is_scoped: true,
+            terms: Terms::default(),
         });
     }
     programs.tag = maker.tag;

@@ -11,7 +11,7 @@ use perdure_runtime::{Machine, Process};
 use tokio::time::Instant;
 
 /// The time that every right clock shows at the beginning, ms since 1970: some time in 2033.
-const BEGINNING_MS: i64 = 2_000_000_000_000;
+pub(crate) const BEGINNING_MS: i64 = 2_000_000_000_000;
 
 /// A clock that goes with tokio's, which is virtual. It may be wrong by an offset.
 pub(crate) struct VirtualClock {

@@ -258,12 +258,13 @@ impl StandIn {
 }
 
 /// Calls after which other processes are told that something may have changed.
-const CHANGES: [&str; 7] = [
+const CHANGES: [&str; 8] = [
     "prune",
     "register_worker",
     "release_most",
     "release_worker",
     "resume_mismatched",
+    "set_queue",
     "take_over_expired_workers",
     "take_over_worker",
 ];

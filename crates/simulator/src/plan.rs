@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
-use perdure_provider::ProviderErrorKind;
+use perdure_provider::{ProviderErrorKind, QueueSettings};
 
 use crate::code::Edition;
 use crate::guards;
 use crate::program::{Kind, Origin, PlannedMessage, Programs, programs};
+use crate::queues::PlannedQueue;
 
 /// The chance of each fault, in thousandths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub(crate) enum Request {
     Terminate(usize),
     Suspend(usize),
     Resume(usize),
+    /// Sets limits of a queue, by their place in the plan.
+    Limits(usize),
 }
 
 /// A fault, or an action on processes.
@@ -126,6 +129,10 @@ pub(crate) struct Slot {
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) programs: Programs,
+    /// The queues of instances.
+    pub(crate) queues: Vec<PlannedQueue>,
+    /// Limits that queues get later, each with the place of its queue.
+    pub(crate) limits: Vec<(usize, QueueSettings)>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) lease_ms: u64,
     pub(crate) turn_deadline_ms: u64,
@@ -161,6 +168,9 @@ const GUARDS: u64 = 0x0151_af61;
 /// places.
 const PLACES: u64 = 0x0009_1cce;
 
+/// Does the same for [`Plan::queues`]. The number is chosen so that the seeds that the tests keep, and those that are
+/// the first to find the rarest planted bugs, have no queues.
+const QUEUES: u64 = 0x0091_28a4;
 /// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
 const ASKS: u64 = 0x01d0_609d;
 /// The number of the first ask. No message has such a high one.
@@ -176,6 +186,8 @@ impl Plan {
         let mut plan = Self {
             seed,
             programs,
+            queues: Vec::new(),
+            limits: Vec::new(),
             slots,
             lease_ms: rng.u64(2_000..16_000),
             turn_deadline_ms: rng.u64(500..5_000),
@@ -191,6 +203,7 @@ impl Plan {
             plan.overtaking(&mut Rng::with_seed(seed ^ OVERTAKING));
         }
         plan.guards(&mut Rng::with_seed(seed ^ GUARDS));
+        plan.queues(&mut Rng::with_seed(seed ^ QUEUES));
         plan.places(&mut Rng::with_seed(seed ^ PLACES));
         plan.asks(&mut Rng::with_seed(seed ^ ASKS));
         plan.acts.sort_by_key(|(at, _)| *at);
@@ -255,7 +268,7 @@ impl Plan {
                 | Request::Suspend(program)
                 | Request::Resume(program),
             ) => Some(*program),
-            Act::Fault(_) => None,
+            Act::Request(Request::Limits(_)) | Act::Fault(_) => None,
         };
         let mut parts = Vec::new();
         for (place, (_, act)) in self.acts.iter().enumerate() {

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 
+use crate::queues::Terms;
+
 /// Operations that come one after the other.
 pub(crate) type Block = Arc<Vec<Op>>;
 
@@ -148,6 +150,8 @@ pub(crate) struct Program {
     pub(crate) is_free: bool,
     /// True if its new edition has the scoped rules for cancelled fibers. A program without them has no guarded blocks.
     pub(crate) is_scoped: bool,
+    /// When and through which queue its instances come to run.
+    pub(crate) terms: Terms,
 }
 
 /// The value of each operation that may have more than one outcome.
@@ -359,6 +363,7 @@ impl Maker<'_> {
             cleans_up: self.rng.bool(),
             is_free,
             is_scoped: false,
+            terms: Terms::default(),
         });
         let outer = (self.allowed, self.to, self.rounds);
         (self.allowed, self.to, self.rounds) = (allowed, number, rounds);

@@ -109,6 +109,7 @@ async fn live(plan: &Plan, keeps_log: bool, backend: &dyn Backend) -> Report {
     let records = checker::read(&*backend.connect().provider, &world.witness).await;
     checker::check(plan, &world.requests, &world.witness, &records);
     checker::asks(&*backend.connect().provider, &world.requests, &world.witness, &records).await;
+    checker::lines(&*backend.connect().provider, &world.witness).await;
     if let Some(snapshot) = backend.snapshot() {
         checker::leftovers(&world.witness, &snapshot, &world.left_in_order);
     }

@@ -4,6 +4,7 @@
 //! which attempts began and ended.
 
 mod attempts;
+mod lines;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,6 +12,8 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use attempts::{Begun, KeptWork, task_of};
+pub(crate) use lines::LineFacts;
+use lines::{Lines, StoreTime};
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
 use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, WorkerId};
@@ -68,6 +71,8 @@ struct WitnessState {
     consumed: BTreeSet<MessageId>,
     /// Ids of the instances that messages of clients have started.
     started_by_message: BTreeSet<String>,
+    lines: Lines,
+    time: StoreTime,
     figures: Figures,
 }
 
@@ -92,6 +97,12 @@ pub struct Figures {
     pub cleanups: u64,
     /// Executions whose fibers were cancelled by the flat rules, although their programs have others by now.
     pub flat: u64,
+    /// Instances that got a slot of a queue.
+    pub admitted: u64,
+    /// Instances among them that waited for it.
+    pub waited: u64,
+    /// Instances that began after a delay.
+    pub delayed: u64,
 }
 
 impl AddAssign for Figures {
@@ -105,6 +116,9 @@ impl AddAssign for Figures {
         self.unaware += other.unaware;
         self.cleanups += other.cleanups;
         self.flat += other.flat;
+        self.admitted += other.admitted;
+        self.waited += other.waited;
+        self.delayed += other.delayed;
     }
 }
 
@@ -254,13 +268,13 @@ impl Witness {
         }
     }
 
-    /// A suspended instance was found to have ended.
+    /// An instance was found to have ended that is suspended, or that no worker has acquired.
     pub(crate) fn has_ended(&self, key: InstanceKey) {
         let mut known = self.0.lock();
         if let Some(seen) = known
             .instances
             .get_mut(&key)
-            .filter(|seen| seen.state == InstanceState::Suspended)
+            .filter(|seen| seen.state == InstanceState::Suspended || seen.epoch == Epoch(0))
         {
             seen.state = InstanceState::Ended;
         }
@@ -306,8 +320,10 @@ impl WitnessState {
     }
 
     fn resumed(&mut self, key: Option<InstanceKey>) {
-        if let Some(seen) = key.and_then(|key| self.instances.get_mut(&key)) {
+        let Some(key) = key else { return };
+        if let Some(seen) = self.instances.get_mut(&key) {
             seen.state = InstanceState::Open;
         }
+        self.goes_on(key);
     }
 }

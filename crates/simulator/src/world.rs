@@ -8,6 +8,7 @@ mod appends;
 pub(crate) mod client;
 mod faults;
 mod jobs;
+mod lines;
 mod liveness;
 mod processes;
 
@@ -33,6 +34,7 @@ use crate::process::{Lane, Pid, Process};
 use crate::program::{Kind, Program};
 use crate::witness::{InstanceState, KnownInstance, Witness};
 use client::{LATE_MS, Requests};
+use lines::FreeSlots;
 use liveness::BlockedThreads;
 
 /// Signal from within tasks to the world.
@@ -125,6 +127,8 @@ pub(crate) struct World<'a> {
     pub(crate) held_threads: BlockedThreads,
     /// Instances, with their epochs, that a worker owns in the store without knowing it, and since when.
     pub(crate) unknown: BTreeMap<(InstanceKey, Epoch), Instant>,
+    /// Queues with an instance that could have a slot, and since when.
+    free_slots: FreeSlots,
     /// A connection that looks at the store from outside.
     pub(crate) observer: Connection,
     /// The time since which nothing has got on, and the number of events then.
@@ -167,6 +171,7 @@ impl<'a> World<'a> {
             is_quiet: false,
             held_threads: BlockedThreads::new(),
             unknown: BTreeMap::new(),
+            free_slots: FreeSlots::new(),
             observer: backend.connect(),
             last_progress: (Instant::now(), 0),
             is_stuck: false,
@@ -194,6 +199,7 @@ impl<'a> World<'a> {
 
     /// Runs until everything has ended, or must have.
     pub(crate) async fn run(&mut self) {
+        self.set_queues().await;
         let end = Instant::now() + Duration::from_millis(RUN_MS);
         loop {
             while let Some(signal) = self.signals.take() {
@@ -356,6 +362,7 @@ impl<'a> World<'a> {
             return;
         }
         self.check_due_work();
+        self.check_lines();
         self.check_revocations();
         self.check_ownership();
         self.check_places();

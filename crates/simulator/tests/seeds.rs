@@ -67,6 +67,22 @@ fn blocks_are_cleaned_up_by_both_rules() {
     assert!(figures.cleanups > 0 && figures.flat > 0, "{figures:?}");
 }
 
+/// A queue without a line shows nothing, and no more does a start without a delay.
+#[test]
+fn instances_wait_in_queues_and_for_their_time() {
+    let mut figures = Figures::default();
+    for seed in 0..60 {
+        figures += run(&Run { seed, ..Run::default() }).figures;
+    }
+    let Figures {
+        admitted,
+        waited,
+        delayed,
+        ..
+    } = figures;
+    assert!(waited > 0 && admitted > waited && delayed > 0, "{figures:?}");
+}
+
 /// - 4923: the answer to "which of these tasks are still mine" came after one of them had become an attempt of an
 ///   instance that was this worker's by then. That attempt was given up.
 /// - 1533: an instance was given back and came again before that was answered. An attempt that it still ran was in the

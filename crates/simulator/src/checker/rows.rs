@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use perdure_provider::{CheckRequest, Finding, InstanceKey, Provider, WorkerId};
+use perdure_provider::{CheckRequest, Finding, InstanceKey, Provider, QueueDeletion, QueueInfo, WorkerId};
 use perdure_provider_memory::Snapshot;
 
 use crate::witness::Witness;
@@ -24,6 +24,25 @@ pub(crate) async fn rows(provider: &dyn Provider, witness: &Witness) {
         after = checked.next;
         if after.is_none() {
             return;
+        }
+    }
+}
+
+/// P24: nothing is in a queue when everything has ended. The queues are deleted, which shows the same.
+pub(crate) async fn lines(provider: &dyn Provider, witness: &Witness) {
+    for queue in provider.queues(None).await.expect("the store answers") {
+        let QueueInfo {
+            name,
+            waiting,
+            delayed,
+            running,
+            ..
+        } = queue;
+        let deleted = provider.delete_queue(name.clone()).await.expect("the store answers");
+        if waiting + delayed + running > 0 || deleted != QueueDeletion::Deleted {
+            witness.report(format!(
+                "P24: {waiting} wait in {name}, {delayed} are delayed, {running} have a slot; {deleted:?}"
+            ));
         }
     }
 }
@@ -62,7 +81,8 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
     let messages = snapshot.messages.iter().map(|row| ("message", row.key));
     let heartbeats = snapshot.heartbeats.iter().map(|row| ("heartbeat", row.key));
     let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));
-    for (what, key) in messages.chain(heartbeats).chain(tasks) {
+    let queued = snapshot.queued.iter().map(|(key, _)| ("place in a queue", *key));
+    for (what, key) in messages.chain(heartbeats).chain(tasks).chain(queued) {
         if ended.contains(&key) || snapshot.instances.iter().all(|row| row.key != key) {
             witness.report(format!("S20: a {what} is left of instance {}, which has ended", key.0));
         }

@@ -8,6 +8,7 @@ use perdure_engine::{
 use super::*;
 use crate::checker::OnEngine;
 use crate::program::{Guard, Origin};
+use crate::queues::Terms;
 
 /// An execution that moves from one edition to the other. Its time stands still.
 struct Execution {
@@ -139,6 +140,7 @@ fn program() -> Program {
         cleans_up: true,
         is_free: true,
         is_scoped: true,
+        terms: Terms::default(),
     }
 }
 

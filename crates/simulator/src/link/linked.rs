@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{
     Acquire, Acquired, AcquiredTasks, Change, ChangeListener, CommitDone, Inbox, InboxPosition, InnerCall, Mismatched,
-    NewWorker, PageLimit, Provider, ProviderError, ProviderInfo, ProviderWrapper, ReleaseMost, ReleasedMost,
-    ResumeMismatched, TakenOver, TaskRequest, WorkerId, Write,
+    NewWorker, PageLimit, Provider, ProviderError, ProviderInfo, ProviderWrapper, QueueSettings, ReleaseMost,
+    ReleasedMost, ResumeMismatched, TakenOver, TaskRequest, WorkerId, Write,
 };
 
 use super::batch::Sent;
@@ -149,8 +149,8 @@ impl ProviderWrapper for Linked {
     }
 
     async fn acquire(&self, request: Acquire) -> Result<Acquired, ProviderError> {
-        let worker = request.worker.clone();
-        let acquired = |acquired: &Acquired| self.0.witness.acquired(&self.0.log, &self.0.name, &worker, acquired);
+        let asked = request.clone();
+        let acquired = |acquired: &Acquired| self.0.witness.acquired(&self.0.log, &self.0.name, &asked, acquired);
         let answer = self
             .0
             .call_observed("acquire", self.0.inner.provider.acquire(request), acquired)
@@ -161,6 +161,20 @@ impl ProviderWrapper for Linked {
             self.0.witness.has_again(&self.0.name, keys);
         }
         answer
+    }
+
+    async fn set_queue(&self, name: String, settings: QueueSettings) -> Result<bool, ProviderError> {
+        let (queue, limits) = (name.clone(), settings.clone());
+        let set = |_: &bool| {
+            let Link { witness, log, name, .. } = &*self.0;
+            log.say(name, format_args!("sets the limits of {queue}: {}", limits.to_text()));
+            witness.sets_limits(&queue, limits.clone());
+        };
+        let answer = self
+            .0
+            .call_observed("set_queue", self.0.inner.provider.set_queue(name, settings), set)
+            .await;
+        self.0.lose_confirmation("set_queue", answer)
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {

@@ -2,7 +2,7 @@
 
 use perdure_engine::{DeliveryEvent, Event, EventId, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, StartWithMessage, TurnCommit, WorkerId,
+    Acquire, Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, StartWithMessage, TurnCommit,
     Write,
 };
 
@@ -22,6 +22,7 @@ impl Witness {
             (Write::Message(new), Outcome::Delivered { key, seq, .. }) => {
                 log.say(who, format_args!("message {seq} for {} ({:?})", new.instance, new.body));
                 known.delivered(new, (*key, *seq));
+                known.cancel_waits(*key, new);
             }
             (Write::Ask(ask), Outcome::Delivered { key, seq, .. }) => {
                 let (id, instance) = (&ask.id, &ask.message.instance);
@@ -39,7 +40,7 @@ impl Witness {
                 known.delivered(message, (*key, *seq));
             }
             (Write::Message(new), Outcome::Terminated { key, .. }) => {
-                log.say(who, format_args!("cancel {}, which is suspended", new.instance));
+                log.say(who, format_args!("cancel {}, which cannot run", new.instance));
                 known.take_away(*key, InstanceState::Ended);
             }
             (Write::Terminate(terminate), Outcome::Terminated { key, .. }) => {
@@ -67,7 +68,7 @@ impl Witness {
         }
     }
 
-    pub(crate) fn acquired(&self, log: &Log, who: &str, worker: &WorkerId, acquired: &Acquired) {
+    pub(crate) fn acquired(&self, log: &Log, who: &str, request: &Acquire, acquired: &Acquired) {
         let mut known = self.0.lock();
         for instance in &acquired.instances {
             log.say(
@@ -104,7 +105,9 @@ impl Witness {
                     seen.id, instance.execution, instance.next_event_id, seen.execution, seen.next
                 ));
             }
-            (seen.epoch, seen.owner) = (instance.epoch, Some(worker.clone()));
+            let is_new = seen.epoch == Epoch(0);
+            (seen.epoch, seen.owner) = (instance.epoch, Some(request.worker.clone()));
+            known.acquires(instance.key, request, is_new);
         }
     }
 }
@@ -149,6 +152,7 @@ impl WitnessState {
             self.violations.push(format!("S17: {} was started twice", new.id));
         }
         self.instances.insert(key, seen);
+        self.enters(key, new, claimed.is_some());
     }
 
     fn turn(&mut self, log: &Log, who: &str, turn: &TurnCommit, outcome: &Outcome) {

@@ -15,6 +15,7 @@ use crate::link::ProcessState;
 use crate::plan::Request;
 use crate::process::Pid;
 use crate::program::{Kind, Origin, Program};
+use crate::queues::Terms;
 use crate::witness::InstanceState;
 use crate::world::{Signal, World, WorldEvent};
 
@@ -120,10 +121,10 @@ impl World<'_> {
             Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer.map(|()| None))));
         let store = &self.processes[pid as usize].store;
         match request {
-            Request::Start(program) => store.start(start_of(program), reply),
+            Request::Start(program) => store.start(self.start_of(program), reply),
             Request::PlannedMessage(feed) if self.starts_its_receiver(feed.to, feed.number) => {
                 let payload = Some(feed.number.to_string());
-                store.send_with_start(start_of(feed.to), mailbox_of(&feed), payload, u64::MAX, reply);
+                store.send_with_start(self.start_of(feed.to), mailbox_of(&feed), payload, u64::MAX, reply);
             }
             Request::PlannedMessage(feed) => {
                 let mailbox = mailbox_of(&feed);
@@ -141,6 +142,10 @@ impl World<'_> {
             Request::Terminate(program) => store.terminate(instance_of(program), None, reply),
             Request::Suspend(program) => store.suspend(instance_of(program), None, reply),
             Request::Resume(program) => store.resume(instance_of(program), reply),
+            Request::Limits(limits) => {
+                let (queue, settings) = self.plan.limits[limits].clone();
+                store.set_queue(self.plan.queues[queue].name.to_owned(), settings, reply);
+            }
         }
     }
 
@@ -156,7 +161,7 @@ impl World<'_> {
             },
             payload: Some(ask.to_string()),
             unread_max: u64::MAX,
-            start: self.starts_its_receiver(program, ask).then(|| start_of(program)),
+            start: self.starts_its_receiver(program, ask).then(|| self.start_of(program)),
         };
         let wait = self.wait_of(number);
         let store = &self.processes[pid as usize].store;
@@ -214,7 +219,8 @@ impl World<'_> {
             | Request::Cancel(_)
             | Request::Terminate(_)
             | Request::Suspend(_)
-            | Request::Resume(_) => false,
+            | Request::Resume(_)
+            | Request::Limits(_) => false,
         }
     }
 
@@ -299,6 +305,21 @@ impl World<'_> {
         }
     }
 
+    fn start_of(&self, program: usize) -> StartRequest {
+        let Terms { admission, priority } = self.plan.programs.all[program].terms.clone();
+        StartRequest {
+            id: instance_of(program),
+            name: name_of(program),
+            version: Some(VERSION.into()),
+            input: Some("0".into()),
+            tags: None,
+            priority,
+            trace: None,
+            conflict: StartConflict::Error,
+            admission: admission.map(Box::new),
+        }
+    }
+
     /// Resumes a suspended instance.
     pub(crate) fn resume(&mut self, id: &str) {
         let running = self
@@ -309,19 +330,6 @@ impl World<'_> {
             self.log.say("client", format_args!("resumes {id}"));
             process.store.resume(id.to_owned(), Box::new(|_| {}));
         }
-    }
-}
-
-fn start_of(program: usize) -> StartRequest {
-    StartRequest {
-        id: instance_of(program),
-        name: name_of(program),
-        version: Some(VERSION.into()),
-        input: Some("0".into()),
-        tags: None,
-        priority: 0,
-        trace: None,
-        conflict: StartConflict::Error,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::witness::{InstanceState, KnownInstance, Witness};
 use crate::world::World;
 
 /// The longest time that work may be due while workers are idle, with the calls that take it, ms.
-const CLAIMED_MS: u64 = 1_000 + 50;
+pub(super) const CLAIMED_MS: u64 = 1_000 + 50;
 /// The longest time until an owner hears that an instance was taken from it: time to make up for a lost notification,
 /// and for some calls.
 const HEARD: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub(crate) struct BlockedThread {
 }
 
 impl World<'_> {
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         let settles = Duration::from_millis(self.plan.lease_ms) + SETTLING;
         self.is_quiet && self.quiet_since.elapsed() > settles && self.faults.stuck_until().elapsed() > UNSTUCK
     }
@@ -89,11 +89,12 @@ impl World<'_> {
         self.unknown = unknown;
     }
 
-    /// A suspended instance ends with its parent, by a write that does not name it. So the store itself is asked.
+    /// A suspended instance ends with its parent, by a write that does not name it, and so does one that no worker has
+    /// acquired. So the store itself is asked.
     pub(crate) fn find_ended_instances(&self) {
         let instances = self.witness.instances().into_iter();
         let held = instances.filter(|(_, seen)| seen.state == InstanceState::Suspended);
-        let ids: Vec<String> = held.map(|(_, seen)| seen.id).collect();
+        let ids: Vec<String> = held.map(|(_, seen)| seen.id).chain(self.witness.waiting()).collect();
         if ids.is_empty() {
             return;
         }
@@ -135,16 +136,21 @@ impl World<'_> {
     /// L2: no instance stays due while workers are there and nothing holds them up. The store itself is asked. A worker
     /// with few places may leave work to others.
     pub(crate) fn check_due_work(&self) {
+        if self.has_idle_worker() {
+            let (store, witness) = (Arc::clone(&self.observer.provider), Arc::clone(&self.witness));
+            tokio::spawn(async move { claimed(&*store, &witness).await });
+        }
+    }
+
+    /// True if a worker is there for all work, and nothing holds it up.
+    pub(super) fn has_idle_worker(&self) -> bool {
         let programs = &self.plan.programs.all;
         let is_fair = programs
             .iter()
             .all(|program| !matches!(program.kind, Kind::Poison | Kind::Blocking));
         let slot_of = |pid: Pid| &self.plan.slots[self.processes[pid as usize].slot];
         let has_places = |pid: Pid| slot_of(pid).orchestration_concurrency > FEW_PLACES_MAX;
-        if self.is_settled() && is_fair && self.workers(None).into_iter().any(has_places) {
-            let (store, witness) = (Arc::clone(&self.observer.provider), Arc::clone(&self.witness));
-            tokio::spawn(async move { claimed(&*store, &witness).await });
-        }
+        self.is_settled() && is_fair && self.workers(None).into_iter().any(has_places)
     }
 
     /// A turn is about to hold up its thread for longer than it may.

@@ -48,12 +48,16 @@ impl Totals {
             unaware,
             cleanups,
             flat,
+            admitted,
+            waited,
+            delayed,
         } = self.figures;
         println!(
             "{instances} instances, {turns} turns ({wakes} wakes), {events} events, {attempts} attempts ({repeated} \
              again, {unaware} unaware), {stale} stale writes rejected"
         );
         println!("{cleanups} blocks cleaned up, {flat} executions with the flat rules of an old edition");
+        println!("{admitted} instances got a slot of a queue, {waited} of them waited for it; {delayed} were delayed");
         for (fault, times) in &self.fired {
             println!("{times:>9} x {fault}");
         }
