@@ -47,6 +47,7 @@ const FIELDS = {
     supported: 2,
     expected: 'o',
     actual: 'p',
+    queue: 'q',
   },
 };
 

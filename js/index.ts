@@ -45,6 +45,8 @@ export type {
 export type { LogLine, LogsOptions, LogsPage } from './client/logs.ts';
 export type { PublicationClient } from './client/publication-client.ts';
 export type { QueryOptions } from './client/querying.ts';
+export type { KeyLimits, QueueLimits, QueueRate } from './client/queue-limits.ts';
+export type { QueueInfo, Queues } from './client/queues.ts';
 export type { Recoded, RecodeFailure, RecodeOptions, RecodeProgress } from './client/recode.ts';
 export type {
   PauseScheduleOptions,
@@ -105,6 +107,7 @@ export {
   PerdureError,
   type PerdureErrorOptions,
   ProviderError,
+  QueueNotFoundError,
   RetryAfterError,
   RuntimeStateError,
   SchemaVersionError,
@@ -116,6 +119,7 @@ export {
 } from './errors/errors.ts';
 export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
+export type { AdmissionOptions, QueuedOptions } from './orchestration/admission.ts';
 export type {
   ChildOptions,
   DetachedOptions,
@@ -180,7 +184,7 @@ export {
 export type { InstanceEvent } from './runtime/lane.ts';
 export type { RuntimeEvents } from './runtime/main-host.ts';
 export { Runtime } from './runtime/runtime.ts';
-export type { KeepLogs, RuntimeOptions, SessionOptions } from './runtime/runtime-options.ts';
+export type { KeepLogs, RuntimeOptions, RuntimeStartOptions, SessionOptions } from './runtime/runtime-options.ts';
 export { defineSchedule, type ScheduleDefinition } from './schedules/schedule.ts';
 export type { DueOutcome, Overlap, RunStart, ScheduleSpec } from './schedules/schedule-data.ts';
 export type { ScheduleOptions, ScheduleStart, ScheduleTimes } from './schedules/schedule-options.ts';

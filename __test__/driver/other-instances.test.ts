@@ -8,6 +8,7 @@ import {
   INSTANCE_EXISTS,
   INSTANCE_NOT_FOUND,
   MAILBOX_FULL,
+  QUEUE_NOT_FOUND,
 } from '../../js/driver/delivery.ts';
 import {
   CancelledError,
@@ -15,6 +16,7 @@ import {
   InstanceNotFoundError,
   type LimitError,
   PayloadError,
+  QueueNotFoundError,
   RuntimeStateError,
   SubOrchestrationError,
 } from '../../js/errors/errors.ts';
@@ -163,6 +165,103 @@ describe('children', () => {
     });
     script.turn();
     expect(script.turn()).not.toBe('completed');
+  });
+});
+
+describe('starts in a queue, or later', () => {
+  test('are commands with the queue, the key and the start time', () => {
+    const definition = defineOrchestration('job', function* () {});
+    const at = new Date(1_900_000_000_000);
+    const script = new Script(function* (ctx) {
+      ctx.scheduleSubOrchestration('job', 1, { id: 'a', queue: 'mails', key: 'ada', delay: '1.5s' });
+      ctx.callOrchestration(definition, undefined, { id: 'b', startAt: at });
+      ctx.startOrchestration('job', 'c', 1, { queue: 'mails', priority: 5 });
+      ctx.start(definition, undefined, { id: 'd', startAt: '2030-03-17T17:46:40Z', queue: 'mails' });
+      ctx.raiseEvent('e', 'go', 2, { start: { name: 'job', queue: 'mails', key: 'bob', delay: 10 } });
+      ctx.startOrchestration('job', 'f', 1, { delay: 0 });
+      return yield* ctx.scheduleSubOrchestration('job', 1, { id: 'g', delay: '0s', queue: 'mails' });
+    });
+    script.turn();
+    expect(script.engine.commands).toEqual([
+      'child job a 1 {"queue":"mails","key":"ada","delayMs":1500}',
+      'child job b 1.0.0 {"startAtMs":1900000000000}',
+      'start job c 1 5 {"queue":"mails"}',
+      'start job d 1.0.0 {"queue":"mails","startAtMs":1900000000000}',
+      'start job e {"queue":"mails","key":"bob","delayMs":10}',
+      'send e ego 2',
+      'start job f 1',
+      'child job g 1 {"queue":"mails"}',
+    ]);
+  });
+
+  test('fail by the name of a queue that there is not', () => {
+    const script = new Script(function* (ctx) {
+      const errors: Error[] = [];
+      const child = ctx.scheduleSubOrchestration('job', 1, { queue: 'mials' });
+      const start = ctx.startOrchestration('job', 'c', 1, { queue: 'mials' });
+      const sent = ctx.raiseEvent('e', 'go', 2, { start: { name: 'job', queue: 'mials' } });
+      for (const future of [child, start, sent]) {
+        try {
+          yield future;
+        } catch (error) {
+          errors.push(error as Error);
+        }
+      }
+      expect(errors[0]).toBeInstanceOf(SubOrchestrationError);
+      return [(errors[0] as Error).cause, errors[1], errors[2]].map((error) => {
+        expect(error).toBeInstanceOf(QueueNotFoundError);
+        const { message, code, queue } = error as QueueNotFoundError;
+        return [message, code, queue];
+      });
+    });
+    const message = "there is no queue 'mials'; set its limits first, with client.queues.set";
+    script.turn();
+    script.engine.refuse(2, QUEUE_NOT_FOUND);
+    script.turn();
+    script.engine.refuse(3, QUEUE_NOT_FOUND);
+    script.turn();
+    script.engine.refuse(5, INSTANCE_NOT_FOUND);
+    expect(script.output()).toEqual(Array.from({ length: 3 }, () => [message, 'QUEUE_NOT_FOUND', 'mials']));
+  });
+
+  test('are refused before anything is recorded if their options do not fit together', () => {
+    const script = new Script(function* (ctx) {
+      const wrong: [object, string][] = [
+        [{ key: 'ada' }, "orchestration 'job': the option key needs the option queue"],
+        [{ delay: '1s', startAt: new Date() }, 'takes one of the options delay and startAt, not both'],
+        [{ delay: 'soon' }, 'delay must be a duration'],
+        [{ delay: -1 }, 'delay must be a duration'],
+        [{ startAt: new Date(Number.NaN) }, 'startAt must be a time'],
+        [{ startAt: 5 }, 'startAt must be a time'],
+        [{ queue: '' }, 'queue: the value must not be empty'],
+        [{ queue: 'q', key: 'x'.repeat(1_000_000) }, 'key: the value must have at most 256 characters, got 1000000'],
+      ];
+      for (const [options, message] of wrong) {
+        expect(() => ctx.scheduleSubOrchestration('job', 1, options)).toThrow(message);
+        expect(() => ctx.startOrchestration('job', 'c', 1, options)).toThrow(message);
+        expect(() => ctx.raiseEvent('c', 'go', 1, { start: { name: 'job', ...options } })).toThrow(message);
+      }
+      return 'unchanged';
+    });
+    expect(script.output()).toBe('unchanged');
+    expect(script.engine.commands).toEqual([]);
+  });
+
+  test('of a child that is retried have its queue each time, and its delay the first time', () => {
+    const script = new Script(function* (ctx) {
+      const retry = { maxAttempts: 2, initialInterval: 10 };
+      return yield* ctx.scheduleSubOrchestration('job', 1, { id: 'c', queue: 'mails', key: 'ada', delay: 5, retry });
+    });
+    script.turn();
+    script.engine.childFails(2, CHILD_THREW, toErrorPayload(new Error('no'), NO_TYPES));
+    script.turn();
+    script.engine.succeed(3);
+    script.turn();
+    expect(script.engine.commands).toEqual([
+      'child job c 1 {"queue":"mails","key":"ada","delayMs":5}',
+      expect.stringMatching(/^timer /),
+      'child job c~2 1 {"queue":"mails","key":"ada"}',
+    ]);
   });
 });
 

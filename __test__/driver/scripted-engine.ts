@@ -353,9 +353,9 @@ function textOf(command: Command): string {
       return `timer @${command.atMs}`;
     case START_CHILD:
     case START_INSTANCE: {
-      const { kind, name, id, version, input, tags, priority } = command;
+      const { kind, name, id, version, input, tags, priority, admission } = command;
       const what = kind === START_CHILD ? 'child' : 'start';
-      return words(what, name, id, version, input, tags, priority === 0 ? null : `${priority}`);
+      return words(what, name, id, version, input, tags, priority === 0 ? null : `${priority}`, admission);
     }
     case SEND_MESSAGE:
       return words('send', command.receiver, nameOf(command.mailbox), command.payload);

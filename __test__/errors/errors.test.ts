@@ -38,6 +38,7 @@ describe('the classes', () => {
   const samples = [
     new errors.InstanceExistsError('m', { instanceId: 'i' }),
     new errors.InstanceNotFoundError('m', { instanceId: 'i' }),
+    new errors.QueueNotFoundError('m', { queue: 'q' }),
     new errors.WrongDefinitionError('m', { instanceId: 'i', expected: 'order', actual: 'mirror' }),
     new errors.NotRegisteredError('m', { kind: 'activity', missing: 'charge', version: '1' }),
     new PayloadError('m', { path: 'input.a' }),
@@ -325,6 +326,7 @@ describe('fromNative', () => {
   it.each([
     ['INSTANCE_EXISTS', errors.InstanceExistsError],
     ['INSTANCE_NOT_FOUND', errors.InstanceNotFoundError],
+    ['QUEUE_NOT_FOUND', errors.QueueNotFoundError],
     ['NOT_REGISTERED', errors.NotRegisteredError],
     ['SCHEMA_VERSION', errors.SchemaVersionError],
     ['RUNTIME_STATE', errors.RuntimeStateError],

@@ -41,8 +41,8 @@ for (const { prototype } of [SqliteProvider, PostgresProvider]) {
 }
 
 const { start, shutdown } = Runtime.prototype;
-Runtime.prototype.start = async function (this: Runtime) {
-  await start.call(this);
+Runtime.prototype.start = async function (this: Runtime, options) {
+  await start.call(this, options);
   opened(this, 'a runtime');
 };
 Runtime.prototype.shutdown = async function (this: Runtime, ...args) {

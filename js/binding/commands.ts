@@ -34,9 +34,9 @@ export function encodeCommand(command: Command, frame: Frame): string {
       return '';
     case START_CHILD:
     case START_INSTANCE: {
-      const { name, id, version, tags, trace, input } = command;
+      const { name, id, version, tags, trace, admission, input } = command;
       frame.put(kind, command.priority, CONFLICTS.indexOf(command.onConflict));
-      return frame.join(name, id, version, tags, trace, input);
+      return frame.join(name, id, version, tags, trace, admission, input);
     }
     case SEND_MESSAGE:
       frame.put(kind, MAILBOX_KINDS.indexOf(command.mailbox.kind));

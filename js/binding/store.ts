@@ -1,12 +1,23 @@
 // Stores of the addon, and the requests that clients make to them.
 
 import type { TraceContext } from '../tracing/telemetry-hooks.ts';
+import type { Admission } from '../values/admission.ts';
 import type { CodecBridge } from '../values/async-codec.ts';
 import type { OnConflict } from '../values/conflicts.ts';
 import { addon } from './addon.ts';
 import { Frame } from './frame.ts';
 import type { NativeCodec, NativeStore } from './native-classes.ts';
 import { guard, guarded } from './native-error.ts';
+
+/** The limits of a queue of instances. Only those that hold are there. A rate is a number and a time in ms. */
+export interface QueueSettings {
+  readonly concurrency?: number;
+  readonly perWorker?: number;
+  readonly rate?: readonly [limit: number, perMs: number];
+  readonly keyConcurrency?: number;
+  readonly keyRate?: readonly [limit: number, perMs: number];
+  readonly fair?: true;
+}
 
 /** A request to start an instance. */
 export interface StartRequest {
@@ -19,6 +30,8 @@ export interface StartRequest {
   readonly tags: string | null;
   readonly priority: number;
   readonly onConflict: OnConflict;
+  /** Absent: the instance runs at once. */
+  readonly admission?: Admission;
   readonly trace: TraceContext | null;
 }
 
@@ -151,6 +164,10 @@ export type StoreRequest =
       readonly cursor: string | null;
       readonly limit: number;
     }
+  | { readonly kind: 'setQueue'; readonly name: string; readonly settings: QueueSettings }
+  | { readonly kind: 'deleteQueue'; readonly name: string }
+  /** `name: null` asks for all queues. */
+  | { readonly kind: 'queues'; readonly name: string | null }
   | { readonly kind: 'sweep' | 'stats' | 'storeId' | 'inspect' | 'close' };
 
 /** A request to append entries of an activity to a stream. */

@@ -2,7 +2,7 @@
 
 import { CommanderError } from 'commander';
 
-import { InstanceNotFoundError, PerdureError, TimeoutError } from '../errors/errors.ts';
+import { InstanceNotFoundError, PerdureError, QueueNotFoundError, TimeoutError } from '../errors/errors.ts';
 import { printable } from './text.ts';
 
 /** Exit codes, as `perdure --help` lists them. */
@@ -12,7 +12,7 @@ export const EXIT = {
   failed: 1,
   /** The arguments are wrong: nothing was done. */
   usage: 2,
-  /** There is no instance, or no schedule, of that id. */
+  /** There is no instance, schedule or queue of that name. */
   notFound: 3,
   /**
    * The command ran, and its result is bad: a history does not fit, a check of the doctor failed, an instance that was
@@ -48,7 +48,7 @@ export function exitCodeOf(error: unknown): number {
   if (error instanceof Exit) return error.exitCode;
   // Help and version are not errors, and end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof InstanceNotFoundError) return EXIT.notFound;
+  if (error instanceof InstanceNotFoundError || error instanceof QueueNotFoundError) return EXIT.notFound;
   if (error instanceof TimeoutError) return EXIT.timeout;
   // The client checks its arguments before it asks the store.
   if (error instanceof TypeError) return EXIT.usage;

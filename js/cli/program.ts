@@ -21,6 +21,7 @@ import { messages } from './commands/messages.ts';
 import { migrate } from './commands/migrate.ts';
 import { prune } from './commands/prune.ts';
 import { query } from './commands/query.ts';
+import { queues } from './commands/queues/queues.ts';
 import { recoding } from './commands/recode.ts';
 import { replaying } from './commands/replay.ts';
 import { schedules } from './commands/schedules/schedules.ts';
@@ -97,6 +98,7 @@ export async function run(args: readonly string[], { stdout, stderr, isInteracti
     query,
     entity,
     schedules,
+    queues,
     control,
     exporting,
     replaying,

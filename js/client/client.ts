@@ -31,6 +31,7 @@ import { describeInstance, type InstanceDescription } from './instance-descripti
 import type { CustomStatus, InstanceStatus } from './instance-status.ts';
 import { LOGS_OPTIONS, type LogsOptions, type LogsPage, readLogs } from './logs.ts';
 import { MessageClient } from './message-client.ts';
+import { Queues } from './queues.ts';
 import { Requests } from './requests.ts';
 import { Schedules } from './schedules.ts';
 import { type InstanceStart, type StartOutcome, startMany } from './starting.ts';
@@ -77,6 +78,8 @@ export class Client extends MessageClient {
   readonly #waits: EndWaits;
   /** The schedules of the store: orchestrations that are started at times. */
   readonly schedules: Schedules;
+  /** The queues of the store, which limit how many instances run. */
+  readonly queues: Queues;
 
   /** @throws TypeError when `provider` is not a provider, or an option is wrong */
   constructor(provider: Provider, options?: ClientOptions) {
@@ -88,6 +91,7 @@ export class Client extends MessageClient {
     this.#port = port;
     this.#requests = requests;
     this.schedules = new Schedules(this);
+    this.queues = new Queues(port);
     this.#waits = new EndWaits(this.#port, this.#requests, WorkerWatch.of(this.#port, logger, logLevel));
   }
 
@@ -100,6 +104,7 @@ export class Client extends MessageClient {
    * @param name - that its orchestration is registered under
    * @throws InstanceExistsError when the id is in use, unless `onConflict` says otherwise
    * @throws PayloadError when the input cannot be stored
+   * @throws QueueNotFoundError when there is no such queue; nothing is started then
    * @throws TypeError when an argument is wrong
    */
   async startOrchestration(id: string, name: string, input?: unknown, options?: StartOptions): Promise<void> {
@@ -112,7 +117,7 @@ export class Client extends MessageClient {
    * Starts an instance by its definition, in the version of the definition.
    *
    * @returns a handle of the instance, typed by the definition
-   * @throws InstanceExistsError, PayloadError, TypeError as {@link startOrchestration}
+   * @throws InstanceExistsError, PayloadError, QueueNotFoundError, TypeError as {@link startOrchestration}
    *
    * @example
    * ```ts

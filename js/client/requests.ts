@@ -1,6 +1,7 @@
 // The requests of one client to its store: traced, and with values as the store has them.
 
 import type { ReceiverStartRequest, StoreRequest } from '../binding/store.ts';
+import { admissionOf } from '../orchestration/admission.ts';
 import type { PendingReply, StorePort } from '../store/providers.ts';
 import type { ClientCall, Telemetry, TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName } from '../util/options.ts';
@@ -36,16 +37,25 @@ export class Requests {
     );
   }
 
-  /** Returns the request to start an instance, without its kind, and the input as the store keeps it. */
+  /**
+   * Returns the request to start an instance, without its kind, and the input as the store keeps it.
+   *
+   * @param where - the begin of errors
+   * @throws TypeError when the queue and the start time in the options do not fit together
+   */
   start(
     id: string,
     name: string,
     input: unknown,
-    { version, tags, priority = 0, onConflict = 'error' }: StartOptions,
+    options: StartOptions,
+    where = `orchestration '${name}'`,
   ): ReceiverStartRequest {
+    const { version, tags, priority = 0, onConflict = 'error' } = options;
     const tagText = tags === undefined ? null : JSON.stringify(tags);
+    const admission = admissionOf(options, where);
+    const admitted = admission === undefined ? {} : { admission };
     return {
-      request: { id, name, version: version ?? null, tags: tagText, priority, onConflict, trace: null },
+      request: { id, name, version: version ?? null, tags: tagText, priority, onConflict, ...admitted, trace: null },
       input: this.valueText(input, 'input', Place.input(id, 1)),
     };
   }

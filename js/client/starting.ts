@@ -64,10 +64,10 @@ export async function startMany(
 
 async function preparedStart(requests: Requests, given: InstanceStart, where: string) {
   const start = checkOptions(given as Record<string, any>, OPTIONS, where) ?? {};
-  const { definition, input, id = uuidv7(), tags, priority, onConflict } = start;
+  const { definition, input, id = uuidv7(), ...options } = start;
   const { name, version } = startedCode(start, where);
   if (definition?.input !== undefined) await parse(definition.input, input, 'input');
-  return requests.start(id, name, input, { version, tags, priority, onConflict } as StartOptions);
+  return requests.start(id, name, input, { ...options, version } as StartOptions, where);
 }
 
 async function started(

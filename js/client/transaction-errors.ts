@@ -38,6 +38,7 @@ const MESSAGES: readonly (readonly [string, Kind])[] = [
   ['perdure: there is no instance', 'absent'],
   ['perdure: the instance has ended', 'state'],
   ['perdure: the instance is suspended', 'state'],
+  ['perdure: the instance waits for its start', 'state'],
   ['perdure: the instance has reached its limit', 'full'],
   ['perdure: ', 'wrong'],
   ['no such table: perdure_', 'foreign'],

@@ -10,6 +10,8 @@ import { ServedWork } from './served-work.ts';
 
 /** The most characters of a reason. */
 const REASON_MAX = 500;
+/** All that an instance may wait for which no worker has taken. */
+const BEGIN = 'a slot of its queue, its start time, or a worker with room';
 /** The most things that a reason names. */
 const THINGS_MAX = 3;
 
@@ -49,7 +51,7 @@ export function waitReason(
       if (served.workers === 0) return `${status}: no runtime runs on its store`;
       const missing = served.missingOrchestration(name, version);
       if (missing !== undefined) return `${status}: ${missing}`;
-      if (status === 'Pending') return 'Pending: it waits for a worker with room';
+      if (status === 'Pending') return `Pending: it waits for ${BEGIN}`;
       return waits && `${status}: ${waits}`;
     }
     default:

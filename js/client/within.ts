@@ -1,5 +1,6 @@
 // Requests in a transaction of the user's database, which holds the store: see docs/internals/transactions.md.
 
+import type { AdmissionOptions } from '../orchestration/admission.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import {
@@ -24,7 +25,7 @@ import { type Statement, type Transaction, transactionOf } from './transaction.t
 import { requestError } from './transaction-errors.ts';
 
 /** Options of {@link TransactionClient.startOrchestration}. */
-export interface TransactionStartOptions extends Omit<StartOptions, 'onConflict'> {
+export interface TransactionStartOptions extends Omit<StartOptions, 'onConflict' | keyof AdmissionOptions> {
   /** `'return'`: a start whose id is in use changes nothing, and is no error. Default `'error'`. */
   onConflict?: 'error' | 'return';
 }
@@ -184,7 +185,8 @@ export class TransactionClient {
    * ended.
    *
    * @throws InstanceNotFoundError when there is no instance of that id
-   * @throws RuntimeStateError when the instance is Suspended: only {@link Client.cancelInstance} can end it
+   * @throws RuntimeStateError when the instance is Suspended, or waits for its start time or a slot of its queue: only
+   *   {@link Client.cancelInstance} can end it
    * @throws TypeError when an argument is wrong, or the transaction's database does not hold the store
    *
    * @example

@@ -318,6 +318,27 @@ export interface ScheduleRow {
   };
 }
 
+/** `GET api/v1/queues`: the queues of instances, in the order of their names. */
+export interface QueuesAnswer {
+  readonly items: readonly QueueRow[];
+}
+
+export interface QueueRow {
+  readonly name: string;
+  /** The limits, as a text for people. */
+  readonly limits: string;
+  readonly waiting: number;
+  /** Number of instances whose start time has not come. */
+  readonly delayed: number;
+  readonly running: number;
+  /** The most instances that have a slot. Absent: any number. */
+  readonly slots?: number;
+  /** Number of instances that the rate lets begin now. Absent: there is no rate. */
+  readonly tokens?: number;
+  /** Time since which the instance waits that waits longest. Absent: none waits. */
+  readonly oldestMs?: number;
+}
+
 /** A takeover, as far as it is drawn. */
 export interface DrawnTakeover {
   readonly atMs: number;

@@ -59,8 +59,9 @@ export class Query {
   /** @throws Refusal when there is any other parameter */
   only(...names: readonly string[]): this {
     for (const name of this.#params.keys()) {
-      if (!names.includes(name))
-        throw badRequest(`unknown parameter '${name.slice(0, 60)}'; the parameters are ${names.join(', ')}`);
+      if (names.includes(name)) continue;
+      const known = names.length === 0 ? 'there are none' : `the parameters are ${names.join(', ')}`;
+      throw badRequest(`unknown parameter '${name.slice(0, 60)}'; ${known}`);
     }
     return this;
   }

@@ -22,6 +22,7 @@ import { locks } from './locks.ts';
 import { SHOWN_MAX } from './presenter.ts';
 import { preview } from './preview.ts';
 import type { Query } from './query.ts';
+import { queues } from './queues.ts';
 import { badRequest } from './refusal.ts';
 import { checkExecution, descriptionOf, found, type RouteContext, statusOf } from './route-context.ts';
 import { schedules } from './schedules.ts';
@@ -44,6 +45,7 @@ export const READS: Readonly<Record<string, Read>> = {
   tokens,
   locks,
   schedules,
+  queues,
   preview: countOf,
   orchestrations,
   startable,

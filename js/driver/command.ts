@@ -36,6 +36,8 @@ export interface StartInstance {
   readonly tags: string | null;
   readonly priority: number;
   readonly onConflict: OnConflict;
+  /** JSON of the queue, the key and the start time; `null`: the instance runs at once, and is in no queue. */
+  readonly admission: string | null;
   /** Context below which the instance is traced; `null` if it is not traced. */
   readonly trace: TraceContext | null;
 }

@@ -23,6 +23,7 @@ export const INSTANCE_NOT_FOUND = 1;
 export const INSTANCE_ENDED = 2;
 /** The value is the number of messages that may wait. */
 export const MAILBOX_FULL = 3;
+export const QUEUE_NOT_FOUND = 4;
 
 /** One occurrence outside of the code. */
 export interface Delivery {

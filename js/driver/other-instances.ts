@@ -6,6 +6,7 @@ import {
   InstanceNotFoundError,
   LimitError,
   type PerdureError,
+  QueueNotFoundError,
   RuntimeStateError,
   SubOrchestrationError,
 } from '../errors/errors.ts';
@@ -18,6 +19,7 @@ import {
   INSTANCE_EXISTS,
   INSTANCE_NOT_FOUND,
   MAILBOX_FULL,
+  QUEUE_NOT_FOUND,
   REFUSED,
   SUCCEEDED,
 } from './delivery.ts';
@@ -30,13 +32,16 @@ import { withCallerStack } from './source.ts';
 export class ChildFuture<T> extends OperationFuture<T> {
   readonly name: string;
   readonly id: string;
+  /** The queue that the child is started in, if there is one. */
+  readonly queue: string | undefined;
   /** True once the child has run and has failed by an error of its own. */
   hasFailed = false;
 
-  constructor(scheduler: FiberScheduler, issued: Issued, name: string, id: string) {
+  constructor(scheduler: FiberScheduler, issued: Issued, name: string, id: string, queue?: string) {
     super(scheduler, issued);
     this.name = name;
     this.id = id;
+    this.queue = queue;
   }
 
   override deliver(delivery: Delivery): void {
@@ -72,7 +77,7 @@ export class ChildFuture<T> extends OperationFuture<T> {
 
   private outcome(delivery: Delivery): [what: string, cause: Error] {
     const { kind, detail, value } = delivery;
-    if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id)];
+    if (kind === REFUSED) return ['could not be started', refusalError(delivery, this.id, this.queue)];
     if (detail === CHILD_TERMINATED) return ['ended', terminationError(value, this.id)];
     if (detail === CHILD_CANCELLED) return ['was cancelled', cancellationError(value, this.id, this.scheduler.types)];
     this.hasFailed = true;
@@ -86,12 +91,15 @@ export class ChildFuture<T> extends OperationFuture<T> {
 export class SentFuture<T> extends OnDemandFuture<T> {
   /** The instance that is started or that the message is sent to. */
   readonly receiver: string;
+  /** The queue that the instance is started in, by this start or by the message, if there is one. */
+  readonly queue: string | undefined;
   private readonly result: T;
 
-  constructor(scheduler: FiberScheduler, issued: Issued, receiver: string, result: T) {
+  constructor(scheduler: FiberScheduler, issued: Issued, receiver: string, result: T, queue?: string) {
     super(scheduler, issued);
     this.receiver = receiver;
     this.result = result;
+    this.queue = queue;
   }
 
   /** A start or a message goes out whether or not the code waits. */
@@ -101,7 +109,7 @@ export class SentFuture<T> extends OnDemandFuture<T> {
 
   override deliver(delivery: Delivery): void {
     if (delivery.kind === REFUSED)
-      this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver), undefined, this.source));
+      this.settle(FAILED, withCallerStack(refusalError(delivery, this.receiver, this.queue), undefined, this.source));
     else this.settle(OK, this.result);
   }
 
@@ -110,11 +118,16 @@ export class SentFuture<T> extends OnDemandFuture<T> {
   }
 }
 
-function refusalError({ detail, value }: Delivery, instanceId: string): PerdureError {
+/** @param queue - that the instance is started in */
+function refusalError({ detail, value }: Delivery, instanceId: string, queue: string | undefined): PerdureError {
   switch (detail) {
+    case QUEUE_NOT_FOUND:
+      return queueError(queue ?? '');
     case INSTANCE_EXISTS:
       return new InstanceExistsError(`an instance with the id '${instanceId}' exists already`, { instanceId });
     case INSTANCE_NOT_FOUND:
+      // A message that starts its receiver finds none only if the start was refused.
+      if (queue !== undefined) return queueError(queue);
       return new InstanceNotFoundError(`there is no instance with the id '${instanceId}'`, { instanceId });
     case MAILBOX_FULL: {
       const max = Number(value);
@@ -124,4 +137,10 @@ function refusalError({ detail, value }: Delivery, instanceId: string): PerdureE
     default:
       return new RuntimeStateError(`instance '${instanceId}' has ended and takes no more messages`);
   }
+}
+
+function queueError(queue: string): QueueNotFoundError {
+  return new QueueNotFoundError(`there is no queue '${queue}'; set its limits first, with client.queues.set`, {
+    queue,
+  });
 }

@@ -57,6 +57,17 @@ export class InstanceNotFoundError extends PerdureError {
   }
 }
 
+/** A start, or a deletion, named a queue of instances that the store does not hold. Nothing was started. */
+export class QueueNotFoundError extends PerdureError {
+  /** The name of the queue. */
+  readonly queue: string;
+
+  constructor(message: string, fields: { queue: string } & PerdureErrorOptions) {
+    super(message, 'QUEUE_NOT_FOUND', fields);
+    this.queue = fields.queue;
+  }
+}
+
 /** An instance was addressed by a definition, and runs another orchestration. */
 export class WrongDefinitionError extends PerdureError {
   /** Id of the instance. */
@@ -392,6 +403,7 @@ export const ERROR_CLASSES = {
   PerdureError,
   InstanceExistsError,
   InstanceNotFoundError,
+  QueueNotFoundError,
   WrongDefinitionError,
   NotRegisteredError,
   PayloadError,

@@ -3,9 +3,10 @@
 import { type RetryOptions, retry } from '../activity/activity-options.ts';
 import { named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
 import { CHILD_CONFLICTS, CONFLICTS, type OnConflict } from '../values/conflicts.ts';
+import { ADMISSION_OPTIONS, type AdmissionOptions } from './admission.ts';
 
 /** Options of an instance that is started. */
-export interface InstanceOptions {
+export interface InstanceOptions extends AdmissionOptions {
   /**
    * Version of its orchestration. Default: the highest version that a runtime of this process has registered. If no
    * such runtime has that orchestration, the default is the newest version that any live worker of the store has. That
@@ -23,6 +24,7 @@ export const INSTANCE_OPTIONS = {
   version: named,
   priority,
   tags: textsByName,
+  ...ADMISSION_OPTIONS,
 } satisfies OptionTable;
 
 /** Options of a detached instance. */
@@ -60,7 +62,8 @@ export interface ChildOptions extends InstanceOptions {
    *
    * Each attempt is an instance of its own, with its own history. With the id `x` of the first attempt, the next ones
    * have the ids `x~2`, `x~3` and so on: `~` is rare in ids, and needs no escape in a URL. The child starts when the
-   * code waits next, in a fiber of its own, which counts towards `limits.fibers`.
+   * code waits next, in a fiber of its own, which counts towards `limits.fibers`. Each attempt is started in the
+   * `queue` of the child. `delay` and `startAt` are those of the first attempt.
    *
    * Default: a child is not retried.
    */

@@ -53,6 +53,7 @@ import { DRAINED } from '../values/limits.ts';
 import { toPayload } from '../values/payload.ts';
 import { parseSync, type StandardSchema } from '../values/schema.ts';
 import type { StreamOptions } from '../values/stream-options.ts';
+import { admissionOf } from './admission.ts';
 import {
   checkBlock,
   checkBody,
@@ -192,7 +193,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     checkName(id, 'instance id');
     const checked = checkOptions(options, DETACHED_OPTIONS, `orchestration '${name}'`);
     const issued = this.#startInstance(START_INSTANCE, name, id, this.#payload(input, 'input'), checked);
-    const future = new SentFuture(scheduler, issued, id, id);
+    const future = new SentFuture(scheduler, issued, id, id, checked?.queue);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -210,7 +211,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       ...options,
       version: options.version ?? version,
     });
-    const future = new SentFuture(scheduler, issued, id, id);
+    const future = new SentFuture(scheduler, issued, id, id, options.queue);
     return this.#keepsLine(future) ? future.askedAt(captureSource()) : future;
   }
 
@@ -494,12 +495,14 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     const id = options.id ?? this.#childId(idMax);
     const payload = this.#payload(input, 'input');
     const started = { ...options, version: options.version ?? version };
+    const again = { ...started, delay: undefined, startAt: undefined };
     const start = (attemptId: string) =>
       new ChildFuture<T>(
         scheduler,
-        this.#startInstance(START_CHILD, name, attemptId, payload, started),
+        this.#startInstance(START_CHILD, name, attemptId, payload, attemptId === id ? started : again),
         name,
         attemptId,
+        started.queue,
       );
     if (policy === undefined) return start(id);
     const source = this.#keepsLines ? captureSource() : undefined;
@@ -527,6 +530,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     options: { [Name in keyof DetachedOptions]: DetachedOptions[Name] | undefined } | undefined,
   ): Issued {
     const { version = null, tags, priority = 0, onConflict = 'error' } = options ?? {};
+    const admission = options && admissionOf(options, `orchestration '${name}'`);
     return this.#scheduler.issue({
       kind,
       name,
@@ -536,6 +540,7 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       tags: tags === undefined ? null : JSON.stringify(tags),
       priority,
       onConflict,
+      admission: admission === undefined ? null : JSON.stringify(admission),
       trace: null,
     });
   }
@@ -556,10 +561,10 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
       // The starts of a turn go before its messages, in the same commit.
       const input = this.#payload(start.input, 'input');
       const started = this.#startInstance(START_INSTANCE, start.name, id, input, detachedOptions(start));
-      new SentFuture(scheduler, started, id, id);
+      new SentFuture(scheduler, started, id, id, start.queue);
     }
     const issued = scheduler.issue({ kind: SEND_MESSAGE, receiver: id, mailbox: { kind, name }, payload });
-    return new SentFuture<void>(scheduler, issued, id, undefined);
+    return new SentFuture<void>(scheduler, issued, id, undefined, start?.queue);
   }
 
   #message(mailbox: TypedMailbox, source: SourceMark | undefined, isPoll = false): Future<unknown> {

@@ -140,9 +140,9 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    *
    * @param name - the name that the orchestration is registered under, here or in another process
    * @param input - any value that can be stored
-   * @param options - its `id`, `version`, `tags`, `priority` and `onConflict`
+   * @param options - its `id`, `version`, `tags`, `priority` and `onConflict`, its `queue` and its start time
    * @returns a future of its output; it fails with `SubOrchestrationError` (`cause` is the error that the child ended
-   *   with, or `InstanceExistsError` when the id is in use)
+   *   with, `InstanceExistsError` when the id is in use, or `QueueNotFoundError` when there is no such queue)
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when a name or an option is wrong
    *
@@ -174,9 +174,10 @@ export interface OrchestrationContext<I = any, S = unknown> extends Orchestratio
    * @param name - the name that the orchestration is registered under, here or in another process
    * @param id - its id
    * @param input - any value that can be stored
-   * @param options - its `version`, `tags`, `priority` and `onConflict`
+   * @param options - its `version`, `tags`, `priority` and `onConflict`, its `queue` and its start time
    * @returns a future of the id, which settles when the start is durable; it fails with `InstanceExistsError` when the
-   *   id is in use, unless `onConflict` says otherwise. The instance is started whether or not a fiber waits
+   *   id is in use, unless `onConflict` says otherwise, and with `QueueNotFoundError` when there is no such queue. The
+   *   instance is started whether or not a fiber waits
    * @throws PayloadError when the input cannot be stored
    * @throws TypeError when a name, an id or an option is wrong
    *

@@ -2,6 +2,7 @@
 
 import { nested, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
 import type { OnConflict } from '../values/conflicts.ts';
+import { ADMISSION_OPTIONS } from './admission.ts';
 import type { DetachedOptions } from './call-options.ts';
 import type { ReceiverConflict, ReceiverDefinition, ReceiverOptions, SendOptions } from './send-options.ts';
 import { STARTED_CODE, startedCode } from './started-code.ts';
@@ -19,6 +20,7 @@ export const SEND_OPTIONS: OptionTable = {
     ...STARTED_CODE,
     priority,
     tags: textsByName,
+    ...ADMISSION_OPTIONS,
     onConflict: oneOf(...Object.keys(RECEIVER_CONFLICTS)),
   }),
 };
@@ -46,7 +48,9 @@ export function receiverStart(options: SendOptions | undefined, where: string): 
 }
 
 /** Returns the options of the detached start that goes before the message of an orchestration. */
-export function detachedOptions({ version, priority, tags, onConflict = 'error' }: CheckedReceiverStart) {
-  const options = { version, priority, tags, onConflict: RECEIVER_CONFLICTS[onConflict] };
+export function detachedOptions(start: CheckedReceiverStart) {
+  const { version, priority, tags, queue, key, delay, startAt, onConflict = 'error' } = start;
+  const admission = { queue, key, delay, startAt };
+  const options = { version, priority, tags, ...admission, onConflict: RECEIVER_CONFLICTS[onConflict] };
   return options as DetachedOptions;
 }

@@ -1,6 +1,7 @@
 // The options of a message to an instance, which may start the instance.
 
 import type { StandardSchema } from '../values/schema.ts';
+import type { AdmissionOptions } from './admission.ts';
 
 /** Options of `raiseEvent` and `enqueueEvent`. */
 export interface SendOptions<R = any> {
@@ -40,7 +41,7 @@ export interface ReceiverDefinition<R = any> {
 }
 
 /** Options of the start of a receiver. They have no effect on an instance that is there. */
-export interface ReceiverOptions {
+export interface ReceiverOptions extends AdmissionOptions {
   /** Instances of higher priority are taken first. Default 0. */
   priority?: number;
   /** Texts to find the instance by. */

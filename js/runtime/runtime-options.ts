@@ -1,5 +1,7 @@
 // The options of a runtime.
 
+import type { QueueLimits } from '../client/queue-limits.ts';
+import { declaredQueues } from '../client/queues.ts';
 import { checkLogger, LOG_LEVELS, type Logger, type LogLevel } from '../logging/logger.ts';
 import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import type { Duration } from '../util/duration.ts';
@@ -142,6 +144,16 @@ export interface RuntimeOptions {
   telemetry?: Telemetry;
 }
 
+/** Options of {@link Runtime.start}. */
+export interface RuntimeStartOptions {
+  /**
+   * Queues of instances, by name, with their limits, as `client.queues.set` takes them. Each start of a runtime sets
+   * them again, so limits that a client has set meanwhile are replaced. A queue that is not named here stays as it is.
+   * They have nothing to do with the queues of activities that the runtime serves ({@link RuntimeOptions.queues}).
+   */
+  queues?: Readonly<Record<string, QueueLimits>>;
+}
+
 /** Limits of the activity sessions that a runtime holds: see {@link RuntimeOptions.sessions}. */
 export interface SessionOptions {
   /**
@@ -183,6 +195,11 @@ function checkQueues(value: unknown, path: string): void {
   if (!isList(value)) throw new TypeError(`${path} must be a list of names, or 'any', got ${show(value)}`);
   listOfNames(value, path);
 }
+
+/** @internal The check of each option of a start. */
+export const START_OPTIONS = {
+  queues: (value, path) => void declaredQueues(value as Record<string, QueueLimits>, path),
+} satisfies OptionTable;
 
 /** @internal The check of each option. */
 export const RUNTIME_OPTIONS = {

@@ -8,6 +8,7 @@ import type { NativeMapSizes, NativeRuntime } from '../binding/native-classes.ts
 import { nativeError } from '../binding/native-error.ts';
 import { createRuntime, type NativeRuntimeOptions } from '../binding/runtime.ts';
 import { Client } from '../client/client.ts';
+import { declaredQueues, Queues, type QueuesToSet } from '../client/queues.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { TraceFields } from '../logging/fields.ts';
 import { isLogged } from '../logging/logger.ts';
@@ -38,7 +39,15 @@ import { Lane } from './lane.ts';
 import { MainHost, type RuntimeEvents } from './main-host.ts';
 import { loadModules, specifiersOf } from './modules.ts';
 import { Registry } from './registry.ts';
-import { type KeepLogs, RUNTIME_OPTIONS, type RuntimeOptions, SESSION_IDLE, SESSIONS_MAX } from './runtime-options.ts';
+import {
+  type KeepLogs,
+  RUNTIME_OPTIONS,
+  type RuntimeOptions,
+  type RuntimeStartOptions,
+  SESSION_IDLE,
+  SESSIONS_MAX,
+  START_OPTIONS,
+} from './runtime-options.ts';
 import { StuckWork } from './stuck-work.ts';
 import { Threads } from './threads.ts';
 
@@ -197,17 +206,26 @@ export class Runtime {
    * Starts the runtime. Resolves when this worker is entered in the store and its schedules are set. The process stays
    * alive until `shutdown`.
    *
+   * @param options - `queues`: limits of queues of instances, which are set before the runtime looks for work
    * @throws RuntimeStateError when it is started already, the provider is closed, or a module cannot be loaded
    * @throws ProviderError when the store refuses
+   * @throws TypeError when an option is wrong
+   *
+   * @example
+   * ```ts
+   * await runtime.start({ queues: { emails: { concurrency: 20 } } });
+   * ```
    */
-  start(): Promise<void> {
+  async start(options?: RuntimeStartOptions): Promise<void> {
+    const { queues = {} } = checkOptions(options, START_OPTIONS, 'runtime.start') ?? {};
+    const settings = declaredQueues(queues, 'runtime.start: queues');
     if (this.#state !== 'stopped') {
       const how = { starting: 'being started', started: 'started', stopping: 'being shut down' }[this.#state];
-      return Promise.reject(new RuntimeStateError(`the runtime cannot be started: it is ${how}`));
+      throw new RuntimeStateError(`the runtime cannot be started: it is ${how}`);
     }
     this.#state = 'starting';
-    this.#starting = this.#start();
-    return this.#starting;
+    this.#starting = this.#start(settings);
+    await this.#starting;
   }
 
   /**
@@ -288,7 +306,7 @@ export class Runtime {
     return { native: runtime.#native, registry: runtime.#registry };
   }
 
-  async #start(): Promise<void> {
+  async #start(queues: QueuesToSet): Promise<void> {
     try {
       this.#port.runtimeStarted();
     } catch (error) {
@@ -306,6 +324,7 @@ export class Runtime {
       }
       acquireRejections();
       this.#holdsRejections = true;
+      await Queues.declare(this.#host.client.queues, queues);
       const reply = await shownToCaller(this.#port.call((request) => native.start(request, lane.wake)).reply);
       this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
     } catch (error) {

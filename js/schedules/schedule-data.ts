@@ -29,6 +29,9 @@ export interface RunStart {
   readonly id: string;
   readonly tags?: Readonly<Record<string, string>>;
   readonly priority?: number;
+  /** The queue that the runs are started in, and their key in it. */
+  readonly queue?: string;
+  readonly key?: string;
 }
 
 /** A schedule, as it was set. */

@@ -1,5 +1,6 @@
 // The options of a schedule, as users give them, and their checks.
 
+import { checkQueued, QUEUED_OPTIONS, type QueuedOptions } from '../orchestration/admission.ts';
 import type { ReceiverDefinition } from '../orchestration/send-options.ts';
 import { STARTED_CODE, startedCode } from '../orchestration/started-code.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
@@ -44,7 +45,7 @@ export type ScheduleTimes =
     };
 
 /** The start of the runs: by a definition, or by the name of an orchestration. */
-export type ScheduleStart<I = any> = {
+export type ScheduleStart<I = any> = QueuedOptions & {
   /** The id of a run is this text, 1 to 200 characters, a slash and its due time. Default: the id of the schedule. */
   id?: string;
   /** Texts to find the runs by. */
@@ -52,9 +53,9 @@ export type ScheduleStart<I = any> = {
   /** Instances of higher priority are taken first. Default 0. */
   priority?: number;
 } & (
-  | ({ definition: ReceiverDefinition<I> } & (undefined extends I ? { input?: I } : { input: I }))
-  | { name: string; version?: string; input?: unknown }
-);
+    | ({ definition: ReceiverDefinition<I> } & (undefined extends I ? { input?: I } : { input: I }))
+    | { name: string; version?: string; input?: unknown }
+  );
 
 /** A schedule: the times at which it is due, and what it starts then. */
 export type ScheduleOptions<I = any> = ScheduleTimes & {
@@ -88,6 +89,7 @@ const START: OptionTable = {
   id: (value, path) => checkScheduleId(value, path),
   tags: textsByName,
   priority,
+  ...QUEUED_OPTIONS,
 };
 
 const OPTIONS: OptionTable = {
@@ -154,12 +156,15 @@ function timesOf({ cron, timeZone, every, offset, at }: Record<string, any>, whe
 
 function startOf(schedule: string, start: Record<string, any> | undefined, where: string): RunStart {
   if (start === undefined) throw new TypeError(`${where}: the options must have a start`);
-  const { input, id = schedule, tags, priority } = start;
+  const { input, id = schedule, tags, priority, queue, key } = start;
+  checkQueued(start, `${where}: start`);
   return {
     ...startedCode(start, `${where}: start`),
     id,
     ...(input === undefined ? {} : { input }),
     ...(tags === undefined ? {} : { tags }),
     ...(priority === undefined ? {} : { priority }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(key === undefined ? {} : { key }),
   };
 }

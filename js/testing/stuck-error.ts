@@ -75,6 +75,7 @@ export class WaitExplanation {
     if (status.status !== 'Pending' && status.status !== 'Running') return `is ${status.status}`;
     if (this.host.orchestration(name, version) === undefined)
       return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
+    if (status.status === 'Pending') return 'has not begun: it waits for a slot of its queue, or for its start time';
     const [exported] = exportsOf(await this.client.exportHistory(id), '');
     if (exported === undefined) return 'has no history';
     const { pending } = replayExecution(exported, this.host, `instance '${id}'`);

@@ -96,6 +96,7 @@ export interface NativeErrorData {
 const NATIVE_TYPES: Readonly<Record<string, keyof typeof ERROR_CLASSES>> = {
   INSTANCE_EXISTS: 'InstanceExistsError',
   INSTANCE_NOT_FOUND: 'InstanceNotFoundError',
+  QUEUE_NOT_FOUND: 'QueueNotFoundError',
   NOT_REGISTERED: 'NotRegisteredError',
   PAYLOAD: 'PayloadError',
   TIMEOUT: 'TimeoutError',

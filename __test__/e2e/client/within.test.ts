@@ -199,6 +199,25 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect((await client.facts(waiting)).unread.messages).toBe(2);
   });
 
+  it('an instance that waits for its start takes messages, and no cancellation', async () => {
+    await client.queues.set('full', { concurrency: 1 });
+    const [delayed, queued] = [store.id('delayed'), store.id('queued')];
+    await client.startOrchestration(delayed, 'echo', 1, { delay: '1d' });
+    await client.startOrchestration(queued, 'nobody registers this', 1, { queue: 'full' });
+    const within = client.within(user.tx);
+    for (const id of [delayed, queued]) {
+      expect(await rejection(call(() => within.cancelInstance(id)))).toMatchObject({
+        name: 'RuntimeStateError',
+        message: expect.stringContaining(id),
+      });
+      await committed(user, () => within.raiseEvent(id, 'go'));
+      expect((await client.facts(id)).unread.messages).toBe(1);
+      expect((await client.getStatus(id))?.status).toBe('Pending');
+      await client.cancelInstance(id);
+      expect((await client.waitForOrchestration(id, SOON)).status).toBe('Cancelled');
+    }
+  });
+
   it('wrong arguments are refused, and nothing is requested', async () => {
     const within = client.within(user.tx) as any;
     const big = new StoreClient(store.provider, { limits: { payloadBytes: 16 } }).within(user.tx);

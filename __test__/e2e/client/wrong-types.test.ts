@@ -267,6 +267,10 @@ function methods(provider: Provider, client: Client, ended: string, fresh: () =>
 
 function methodsOfRuntimes(provider: Provider): Record<string, Row> {
   const runtime = (): Runtime => new Runtime(provider, { logLevel: 'silent' });
+  const startAndStop = async (options: object): Promise<void> => {
+    await using started = runtime();
+    await started.start(options);
+  };
   return {
     'new Runtime': {
       args: () => [provider, { logLevel: 'silent' }],
@@ -286,7 +290,7 @@ function methodsOfRuntimes(provider: Provider): Record<string, Row> {
       options: 2,
     },
     'Runtime.register': { args: () => [activity, orchestration], call: (...args) => void runtime().register(...args) },
-    'Runtime.start': { args: () => [], call: () => undefined },
+    'Runtime.start': { args: () => [{}], call: startAndStop, options: 0 },
     'Runtime.shutdown': { args: () => [5], call: (a) => runtime().shutdown(a) },
     'Runtime.metrics': { args: () => [], call: () => runtime().metrics() },
     'Runtime.on': { args: () => ['error', noop], call: (a, b) => runtime().on(a, b) },
@@ -312,6 +316,16 @@ function handles(client: Client, ended: string): Record<string, Row> {
     terminate: of('terminate', 'reason'),
     suspend: of('suspend', 'reason'),
     resume: of('resume'),
+  };
+}
+
+function queues({ queues }: Client): Record<string, Row> {
+  const of = (name: string, ...args: unknown[]): Row => ({ args: () => args, call: method(queues, name) });
+  return {
+    set: { ...of('set', 'odd', {}), options: 1, nested: ['rate', 'perKey'] },
+    get: of('get', 'odd'),
+    list: of('list'),
+    delete: of('delete', 'odd'),
   };
 }
 
@@ -372,6 +386,13 @@ describe.each(STORES.filter(({ name }) => name !== 'SQLite in memory'))('on $nam
     const id = await ended();
     const rows = handles(store.client, id);
     expect(methodsOf(store.client.handle(id)).sort()).toEqual(Object.keys(rows).sort());
+    for (const [name, row] of Object.entries(rows)) expect(await problemsOf(row), name).toEqual([]);
+    untouched();
+  });
+
+  it('queues', async () => {
+    const rows = queues(store.client);
+    expect(methodsOf(store.client.queues).sort()).toEqual(Object.keys(rows).sort());
     for (const [name, row] of Object.entries(rows)) expect(await problemsOf(row), name).toEqual([]);
     untouched();
   });

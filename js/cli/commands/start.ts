@@ -5,7 +5,7 @@ import { Option } from 'commander';
 import type { StartOptions } from '../../client/client-options.ts';
 import { uuidv7 } from '../../util/uuid.ts';
 import { CONFLICTS } from '../../values/conflicts.ts';
-import { spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
+import { dateArgument, spanArgument, tagArgument, valueOf, wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
 import { withoutUndefined } from '../filter.ts';
 import { printable } from '../text.ts';
@@ -16,6 +16,10 @@ interface Flags {
   readonly orchestrationVersion?: string;
   readonly tag?: Record<string, string>;
   readonly priority?: number;
+  readonly queue?: string;
+  readonly key?: string;
+  readonly delay?: number;
+  readonly startAt?: Date;
   readonly onConflict?: NonNullable<StartOptions['onConflict']>;
   readonly wait?: true | number;
 }
@@ -36,17 +40,19 @@ export function start(cli: Cli): void {
       'priority; instances with a higher priority run first',
       wholeNumber(Number.MIN_SAFE_INTEGER),
     )
+    .option('--queue <name>', 'queue in which the instance waits for a slot')
+    .option('--key <key>', 'with --queue: its key in the queue, such as a customer')
+    .option('--delay <duration>', 'time until the instance runs', spanArgument)
+    .option('--start-at <time>', 'time at which the instance runs', dateArgument)
     .addOption(new Option('--on-conflict <action>', 'action if the id is in use').choices(CONFLICTS))
     .option('-w, --wait [duration]', 'wait until the instance has ended, at most this long', spanArgument)
     .action(
       cli.storeAction(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {
-        const { id = uuidv7(), orchestrationVersion: version, tag: tags, priority, onConflict, wait } = flags;
-        await client.startOrchestration(
-          id,
-          name,
-          await valueOf(input),
-          withoutUndefined({ version, tags, priority, onConflict }),
-        );
+        const { id = uuidv7(), orchestrationVersion: version, tag: tags, wait, ...others } = flags;
+        const { priority, onConflict, queue, key, delay, startAt } = others;
+        const admission = { queue, key, delay, startAt };
+        const options = withoutUndefined({ version, tags, priority, onConflict, ...admission });
+        await client.startOrchestration(id, name, await valueOf(input), options);
         if (wait === undefined) {
           if (terminal.isJson) terminal.data({ id });
           else terminal.line(printable(id));

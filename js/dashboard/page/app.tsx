@@ -11,6 +11,7 @@ import { Locks } from './locks.tsx';
 import { Orchestrations } from './orchestrations.tsx';
 import { Overview } from './overview.tsx';
 import { Problem } from './problem.tsx';
+import { Queues } from './queues.tsx';
 import { linkTo, type Route, useRoute } from './route.ts';
 import { Schedules } from './schedules.tsx';
 import { ServerInfo } from './server-info.ts';
@@ -55,6 +56,9 @@ export function App(): JSX.Element {
           <NavLink page="schedules" route={route}>
             Schedules
           </NavLink>
+          <NavLink page="queues" route={route}>
+            Queues
+          </NavLink>
           <NavLink page="tokens" route={route}>
             Tokens
           </NavLink>
@@ -96,6 +100,8 @@ function Page({ route: { page, params } }: { route: Route }): JSX.Element {
       return <Orchestrations />;
     case 'schedules':
       return <Schedules params={params} />;
+    case 'queues':
+      return <Queues />;
     case 'tokens':
       return <Tokens params={params} />;
     case 'locks':

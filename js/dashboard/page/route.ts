@@ -9,6 +9,7 @@ const PAGES = [
   'instance',
   'orchestrations',
   'schedules',
+  'queues',
   'tokens',
   'locks',
   'workers',

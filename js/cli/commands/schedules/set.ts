@@ -31,6 +31,8 @@ interface Flags extends TimesFlags {
   readonly orchestrationVersion?: string;
   readonly tag?: Record<string, string>;
   readonly priority?: number;
+  readonly queue?: string;
+  readonly key?: string;
   readonly timeout?: number;
 }
 
@@ -93,17 +95,19 @@ function startFlags(command: Command): Command {
       'priority of the runs; instances with a higher priority run first',
       wholeNumber(Number.MIN_SAFE_INTEGER),
     )
+    .option('--queue <name>', 'queue in which the runs wait for a slot')
+    .option('--key <key>', 'with --queue: the key of the runs in the queue')
     .option('--timeout <duration>', 'wait at most this long for a worker (default: for ever)', spanArgument);
 }
 
 /** @throws Exit when the flags of the times do not fit together */
 function optionsOf(name: string, flags: Flags, input: unknown): ScheduleOptions {
   const { overlap, catchUp, jitter, startAt, endAt, maxRuns, pauseOnFailure } = flags;
-  const { orchestrationVersion: version, tag: tags, priority } = flags;
+  const { orchestrationVersion: version, tag: tags, priority, queue, key } = flags;
   return {
     ...timesOf(flags),
     ...withoutUndefined({ overlap, catchUp, jitter, startAt, endAt, maxRuns, pauseOnFailure }),
-    start: { name, ...withoutUndefined({ version, tags, priority, input }) },
+    start: { name, ...withoutUndefined({ version, tags, priority, queue, key, input }) },
   };
 }
 

@@ -77,6 +77,8 @@ function startFields({ id, spec: { start } }: ScheduleInfo): Fields {
     ['Run ids', start.id === id ? undefined : `${printable(start.id)}/…`],
     ['Tags', tags.join(' ') || undefined],
     ['Priority', start.priority === undefined ? undefined : String(start.priority)],
+    ['Queue', start.queue === undefined ? undefined : printable(start.queue)],
+    ['Key', start.key === undefined ? undefined : printable(start.key)],
   ];
 }
 

@@ -1,0 +1,78 @@
+import {
+  type Client,
+  defineOrchestration,
+  defineSchedule,
+  type OrchestrationContext,
+  type QueueInfo,
+  type QueueLimits,
+  type Runtime,
+} from 'perdure';
+import { callOrchestration, start } from 'perdure/orchestration';
+import { expectTypeOf, it } from 'vitest';
+
+declare const client: Client;
+declare const runtime: Runtime;
+declare const ctx: OrchestrationContext;
+
+const mail = defineOrchestration('mail', function* (_ctx, to: string) {
+  return to.length;
+});
+
+it('queues are set, read and deleted', () => {
+  expectTypeOf(client.queues.set('a', { concurrency: 1 })).resolves.toEqualTypeOf<void>();
+  expectTypeOf(client.queues.get('a')).resolves.toEqualTypeOf<QueueInfo | undefined>();
+  expectTypeOf(client.queues.list()).resolves.toEqualTypeOf<QueueInfo[]>();
+  expectTypeOf(client.queues.delete('a')).resolves.toEqualTypeOf<void>();
+  expectTypeOf<QueueInfo['limits']>().toEqualTypeOf<QueueLimits>();
+  expectTypeOf<QueueInfo['oldestWait']>().toEqualTypeOf<Date | undefined>();
+  void (() => {
+    void client.queues.set('a', {});
+    void client.queues.set('a', {
+      concurrency: 20,
+      perWorker: 5,
+      rate: { limit: 50, per: '1s' },
+      perKey: { concurrency: 2, rate: { limit: 5, per: 1_000 } },
+      fairness: 'key',
+    });
+    // @ts-expect-error: the limits are missing
+    void client.queues.set('a');
+    // @ts-expect-error: a rate has a span
+    void client.queues.set('a', { rate: { limit: 50 } });
+    // @ts-expect-error: a span is a duration
+    void client.queues.set('a', { rate: { limit: 50, per: 'second' } });
+    // @ts-expect-error: there is no such fairness
+    void client.queues.set('a', { fairness: 'queue' });
+    // @ts-expect-error: it is perKey
+    void client.queues.set('a', { keyConcurrency: 2 });
+  });
+});
+
+it('a start has a queue, a key and a time', () => {
+  void (() => {
+    void client.start(mail, 'ada', { queue: 'a', key: 'b', priority: 5, delay: '5m' });
+    void client.startOrchestration('1', 'mail', 'ada', { queue: 'a', startAt: new Date() });
+    void client.startMany([{ definition: mail, input: 'ada', queue: 'a', key: 'b', startAt: '2030-01-01' }]);
+    void client.raiseEvent('1', 'go', 1, { start: { definition: mail, input: 'ada', queue: 'a', delay: 5 } });
+    ctx.callOrchestration(mail, 'ada', { queue: 'a', key: 'b', delay: '1d' });
+    ctx.start(mail, 'ada', { queue: 'a', startAt: new Date() });
+    callOrchestration(mail, 'ada', { queue: 'a' });
+    start(mail, 'ada', { queue: 'a' });
+    defineSchedule('s', { every: '1h', start: { definition: mail, input: 'ada', queue: 'a', key: 'b' } });
+    // @ts-expect-error: a delay is a duration
+    void client.start(mail, 'ada', { delay: '5 minutes' });
+    // @ts-expect-error: a queue is named
+    void client.start(mail, 'ada', { queue: 1 });
+    // @ts-expect-error: the runs of a schedule start when they are due
+    defineSchedule('s', { every: '1h', start: { definition: mail, input: 'ada', delay: '1m' } });
+    // @ts-expect-error: not in a transaction of the user's
+    void client.within({}).start(mail, 'ada', { queue: 'a' });
+  });
+});
+
+it('a runtime is started with queues', () => {
+  expectTypeOf(runtime.start({ queues: { emails: { concurrency: 20 } } })).resolves.toEqualTypeOf<void>();
+  void (() => {
+    // @ts-expect-error: the limits are an object
+    void runtime.start({ queues: ['emails'] });
+  });
+});

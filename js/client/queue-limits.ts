@@ -1,0 +1,127 @@
+// The limits of a queue: as users give them, and as the store keeps them.
+
+import type { QueueSettings } from '../binding/store.ts';
+import { type Duration, parseDuration } from '../util/duration.ts';
+import { checkOptions, nested, type OptionTable, oneOf } from '../util/options.ts';
+import { property, show } from '../util/show.ts';
+
+/** A rate: in any span of `per`, at most `limit` instances begin. They may all begin at once, as a burst. */
+export interface QueueRate {
+  /** 1 to 1 000 000. */
+  limit: number;
+  /** 1 ms to 366 days. */
+  per: Duration;
+}
+
+/** The limits of each key of a queue. */
+export interface KeyLimits {
+  /** The most instances of one key that have a slot at the same time, 1 to 1 000 000. Default: no limit. */
+  concurrency?: number;
+  /** The most instances of one key that begin in a span of time. Default: no limit. */
+  rate?: QueueRate;
+}
+
+/**
+ * The limits of a queue of instances. They hold over all workers of the store.
+ *
+ * An instance that is started in a queue waits, as Pending, until it has a slot. It has its slot from its first turn to
+ * its end, also while it sleeps, waits or is suspended, over `continueAsNew` and over crashes of its workers. Instances
+ * wait in order of their priority; then the keys take turns, with `fairness: 'key'`; then the first come is the first.
+ * A start time that has not come (`delay`, `startAt`) keeps an instance out of the line.
+ */
+export interface QueueLimits {
+  /** The most instances that have a slot at the same time, 1 to 1 000 000. Default: no limit. */
+  concurrency?: number;
+  /**
+   * The number of running instances of the queue with which a worker takes no new one, 1 to 1 000 000. A worker that
+   * takes over from a dead one may own more. Default: no limit.
+   */
+  perWorker?: number;
+  /** The most instances that begin in a span of time. Default: no limit. */
+  rate?: QueueRate;
+  /** The limits of each key. They do not concern instances without a key. Default: none. */
+  perKey?: KeyLimits;
+  /**
+   * `'key'`: among the waiting instances of one priority, the keys take turns, so a key with many instances does not
+   * hold up the others. It holds for instances that come into line after it is set. Default `'none'`.
+   */
+  fairness?: 'key' | 'none';
+}
+
+/** The highest number that a limit may have. */
+const LIMIT_MAX = 1_000_000;
+
+/** The longest span of a rate. */
+const PER_MAX = '366d';
+const PER_MAX_MS = parseDuration(PER_MAX, 'per');
+
+function limit(value: unknown, path: string): void {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= LIMIT_MAX) return;
+  const hint = value === 0 ? 'a limit cannot stop a queue. Leave it out for no limit' : 'leave it out for no limit';
+  throw new TypeError(`${path} must be a whole number from 1 to ${LIMIT_MAX}, got ${show(value)}: ${hint}`);
+}
+
+function per(value: unknown, path: string): void {
+  const ms = parseDuration(value, path);
+  if (ms < 1 || ms > PER_MAX_MS) throw new TypeError(`${path} must be from '1ms' to '${PER_MAX}', got ${show(value)}`);
+}
+
+const RATE = { limit, per } satisfies OptionTable;
+
+function rate(value: unknown, path: string): void {
+  nested(RATE)(value, path);
+  for (const name of Object.keys(RATE))
+    if (property(value, name) === undefined)
+      throw new TypeError(`${path} must have limit and per, such as { limit: 50, per: '1s' }`);
+}
+
+/** The checks of {@link QueueLimits}. */
+const LIMITS = {
+  concurrency: limit,
+  perWorker: limit,
+  rate,
+  perKey: nested({ concurrency: limit, rate }),
+  fairness: oneOf('key', 'none'),
+} satisfies OptionTable;
+
+/**
+ * Returns limits as the store keeps them.
+ *
+ * @param where - the begin of the error: `client.queues.set`
+ * @throws TypeError naming the limit that is unknown or wrong
+ */
+export function settingsOf(limits: QueueLimits, where: string): QueueSettings {
+  if (limits === undefined) throw new TypeError(`${where}: the limits are missing; {} is a queue without limits`);
+  const { concurrency, perWorker, rate, perKey, fairness } = checkOptions(limits, LIMITS, where);
+  return {
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(perWorker === undefined ? {} : { perWorker }),
+    ...(rate === undefined ? {} : { rate: pairOf(rate) }),
+    ...(perKey?.concurrency === undefined ? {} : { keyConcurrency: perKey.concurrency }),
+    ...(perKey?.rate === undefined ? {} : { keyRate: pairOf(perKey.rate) }),
+    ...(fairness === 'key' ? { fair: true } : {}),
+  };
+}
+
+function pairOf({ limit, per }: QueueRate): readonly [number, number] {
+  return [limit, parseDuration(per, 'per')];
+}
+
+/** Returns the limits that the store keeps. A span of time is in ms. */
+export function limitsOf({ concurrency, perWorker, rate, keyConcurrency, keyRate, fair }: QueueSettings): QueueLimits {
+  const perKey: KeyLimits = {
+    ...(keyConcurrency === undefined ? {} : { concurrency: keyConcurrency }),
+    ...(keyRate === undefined ? {} : { rate: rateOf(keyRate) }),
+  };
+  return {
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(perWorker === undefined ? {} : { perWorker }),
+    ...(rate === undefined ? {} : { rate: rateOf(rate) }),
+    ...(Object.keys(perKey).length === 0 ? {} : { perKey }),
+    ...(fair === true ? { fairness: 'key' } : {}),
+  };
+}
+
+function rateOf([limit, per]: readonly [number, number]): QueueRate {
+  return { limit, per };
+}
