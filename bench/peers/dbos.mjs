@@ -25,6 +25,16 @@ export const dbos = {
     chain: ({ place, instances, steps, repeat }) => repeated(place, repeat, chains(instances, steps)),
     hello: ({ place, instances, repeat }) => repeated(place, repeat, chains(instances, 1)),
 
+    queues: ({ place, instances, repeat, concurrency }) =>
+      repeated(place, repeat, async (_, prefix, { DBOS, begin }) => {
+        await DBOS.registerQueue('slots', { globalConcurrency: concurrency });
+        const one = async (n) => {
+          const handle = await begin('chain', `${prefix}-${n}`, 1, { queueName: 'slots' });
+          assertIs(await handle.getResult(), 1);
+        };
+        await Promise.all(Array.from({ length: instances }, (_, n) => one(n)));
+      }),
+
     latency: ({ place, steps }) =>
       withDbos(place, async ({ run, times }) => {
         await run('chain', 'warm', steps, steps);
@@ -148,14 +158,15 @@ function chains(instances, steps) {
 
 /** The seconds of each run of `work`, after a warm-up. `meet` is given if several processes do it together. */
 function repeated(place, repeat, work, meet) {
-  return withDbos(place, async ({ run }) => {
+  return withDbos(place, async (parts) => {
+    const { run } = parts;
     await meet?.();
-    await work(run, 'warm');
+    await work(run, 'warm', parts);
     const seconds = [];
     for (let n = 0; n < repeat; n += 1) {
       await meet?.();
       const began = performance.now();
-      await work(run, `run${n}`);
+      await work(run, `run${n}`, parts);
       seconds.push((performance.now() - began) / 1_000);
     }
     await meet?.();
@@ -218,7 +229,8 @@ async function withDbos(place, work) {
     done: DBOS.registerWorkflow(async (value) => value, { name: 'done' }),
     wait: DBOS.registerWorkflow((timeoutSeconds) => DBOS.recv('go', { timeoutSeconds }), { name: 'wait' }),
   };
-  const begin = (name, workflowID, input) => DBOS.startWorkflow(workflows[name], { workflowID })(input);
+  const begin = (name, workflowID, input, options) =>
+    DBOS.startWorkflow(workflows[name], { workflowID, ...options })(input);
   /** Starts a workflow and waits for its result, which must be `output`. */
   const run = async (name, workflowID, input, output) => {
     const handle = await begin(name, workflowID, input);

@@ -17,6 +17,7 @@ import { hello } from './hello.mjs';
 import { idle } from './idle.mjs';
 import { latency } from './latency.mjs';
 import { locks } from './locks.mjs';
+import { queues } from './queues.mjs';
 import { replay } from './replay.mjs';
 import { scale } from './scale.mjs';
 import { start } from './start.mjs';
@@ -35,6 +36,7 @@ export const workloads = [
   ask,
   entities,
   locks,
+  queues,
   streams,
   fanOut,
   replay,

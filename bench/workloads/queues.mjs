@@ -1,0 +1,112 @@
+// Queues: what the way through a queue costs, and if a long line or many keys change that.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { assertIs, measureRuns, runAll, withRuntime } from '../lib/session.mjs';
+import { median } from '../lib/stats.mjs';
+import { REPEAT, registerChain } from './chain.mjs';
+
+const INSTANCES = 2_000;
+const CONCURRENCY = 100;
+/** Instances of the long line, and their keys. */
+const LINE = 100_000;
+const KEYS = 10_000;
+/** Instances at the beginning of the line, and at its end, whose time is taken. */
+const PART = 5_000;
+const PER_CALL = 10_000;
+
+export const queues = {
+  name: 'queues',
+  what:
+    `${INSTANCES} instances of one activity through a queue of ${CONCURRENCY} slots; ` +
+    'floor: the same without a queue; ' +
+    `the first ${PART} of ${LINE} in line, with ${KEYS} keys that take turns; floor: the last ${PART} of them`,
+  stores: ['sqlite', 'postgres'],
+  figures: [
+    {
+      name: 'through a queue',
+      unit: 'per s',
+      better: 'higher',
+      atLeast: 0.667,
+      aim: 0.8,
+    },
+    {
+      name: 'long line',
+      unit: 'per s',
+      better: 'higher',
+      atLeast: 0.833,
+      note: ({ started }) => `All ${LINE} were started in ${started.toFixed(1)} s.`,
+    },
+  ],
+
+  async round(round) {
+    const { direct, queued } = await round.child('measure', { place: round.place() });
+    const peer = await round.peer({ instances: INSTANCES, repeat: REPEAT, concurrency: CONCURRENCY });
+    const { first, last, started } = await round.child('line', { place: round.placeApart() });
+    return {
+      'through a queue': {
+        floor: INSTANCES / median(direct.seconds),
+        perdure: INSTANCES / median(queued.seconds),
+        peer: peer && INSTANCES / median(peer.seconds),
+      },
+      'long line': { floor: PART / last, perdure: PART / first, notes: { started } },
+    };
+  },
+
+  roles: {
+    measure: ({ place, repeat = REPEAT }) =>
+      withRuntime(place, registerChain, async (client, runtime) => {
+        await client.queues.set('slots', { concurrency: CONCURRENCY });
+        const direct = await measureRuns(runtime, repeat, (prefix) =>
+          runAll(client, `direct-${prefix}`, INSTANCES, 'chain', 1, 1),
+        );
+        const queued = await measureRuns(runtime, repeat, (prefix) => throughQueue(client, `queued-${prefix}`));
+        return { direct, queued };
+      }),
+
+    line: ({ place }) => withRuntime(place, registerLine, drain),
+  },
+  profile: { role: 'measure', job: { repeat: 10 } },
+};
+
+async function throughQueue(client, prefix) {
+  const ends = Array.from({ length: INSTANCES }, async (_, n) => {
+    const id = `${prefix}-${n}`;
+    await client.startOrchestration(id, 'chain', 1, { queue: 'slots' });
+    assertIs((await client.waitForOrchestration(id)).output, 1);
+  });
+  await Promise.all(ends);
+}
+
+let ended = [];
+
+function registerLine(runtime) {
+  runtime.registerActivity('note', async () => {
+    ended.push(performance.now());
+  });
+  runtime.registerOrchestration('one', function* (ctx) {
+    yield ctx.scheduleActivity('note');
+  });
+}
+
+/** Starts all instances of the line while the queue has one slot, and then lets them through. */
+async function drain(client) {
+  await client.queues.set('line', { concurrency: 1, fairness: 'key', rate: { limit: 1, per: '1d' } });
+  const began = performance.now();
+  for (let from = 0; from < LINE; from += PER_CALL) {
+    const starts = Array.from({ length: PER_CALL }, (_, n) => ({
+      id: `line-${from + n}`,
+      name: 'one',
+      queue: 'line',
+      key: `key-${(from + n) % KEYS}`,
+    }));
+    assertIs((await client.startMany(starts)).filter(({ error }) => error !== undefined).length, 0);
+  }
+  const started = (performance.now() - began) / 1_000;
+  ended = [];
+  await client.queues.set('line', { concurrency: CONCURRENCY, fairness: 'key' });
+  while (ended.length < LINE - 1) await sleep(50);
+  const part = (from, to) => (ended[to] - ended[from]) / 1_000;
+  const all = ended.length - 1;
+  return { first: part(0, PART), last: part(all - PART - CONCURRENCY, all - CONCURRENCY), started };
+}
