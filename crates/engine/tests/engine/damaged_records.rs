@@ -61,7 +61,7 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: expected value
         its meta is not what the kind needs: invalid length 0, expected struct AttemptMeta with 2 elements
         its meta is not what the kind needs: invalid length 0, expected struct ChildFailedMeta with 1 element
-        its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 6 elements
+        its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 7 elements
         its meta is not what the kind needs: invalid length 0, expected struct RefusedMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct SentMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 8 elements
