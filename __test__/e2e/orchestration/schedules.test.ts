@@ -62,7 +62,8 @@ describe.each(STORES)('on $name', (kind) => {
     const dues = recent.map(({ due }) => due.getTime());
     expect(dues).toEqual(dues.toSorted((a, b) => b - a));
     expect(new Set(dues).size).toBe(dues.length);
-    expect(counts.started).toBeGreaterThanOrEqual(recent.length);
+    // A due time that came while the run before it was on its way has no run.
+    expect(counts.started).toBeGreaterThanOrEqual(recent.filter(({ runId }) => runId !== undefined).length);
     for (const { due, runId, outcome } of recent.filter(({ outcome }) => outcome === 'completed')) {
       expect(due.getTime() % 200).toBe(0);
       expect(runId).toBe(`${id}/${due.toISOString().replace('.000Z', 'Z')}`);
