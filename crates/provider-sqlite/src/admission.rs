@@ -105,24 +105,25 @@ enum Place {
     Delayed,
 }
 
-/// Builds the two queries for the orchestrations of the instances in a place, which are found one after the other.
+/// Builds the queries for the orchestrations of the instances in a place, which are found one after the other: the next
+/// version of one, and the first version of the next one. A comparison of both columns at once would walk over all
+/// instances of the orchestration.
 macro_rules! sorts_of {
     ($index:literal, $place:literal) => {
-        (
-            concat!(
-                "SELECT name, version FROM queued_instances INDEXED BY ",
-                $index,
-                " WHERE place = ",
-                $place,
-                " AND queue = ?1 ORDER BY name, version LIMIT 1"
-            ),
-            concat!(
-                "SELECT name, version FROM queued_instances INDEXED BY ",
-                $index,
-                " WHERE place = ",
-                $place,
-                " AND queue = ?1 AND (name, version) > (?2, ?3) ORDER BY name, version LIMIT 1"
-            ),
+        [
+            sorts_of!($index, $place, " AND name = ?2 AND version > ?3"),
+            sorts_of!($index, $place, " AND name > ?2"),
+        ]
+    };
+    ($index:literal, $place:literal, $after:literal) => {
+        concat!(
+            "SELECT name, version FROM queued_instances INDEXED BY ",
+            $index,
+            " WHERE place = ",
+            $place,
+            " AND queue = ?1",
+            $after,
+            " ORDER BY name, version LIMIT 1"
         )
     };
 }
@@ -134,17 +135,21 @@ fn sorts(
     queue: &str,
     place: Place,
 ) -> Result<Vec<(String, String)>, Failure> {
-    let (first, next) = match place {
+    let [version, name] = match place {
         Place::Line => sorts_of!("queued_instances_line", "0"),
         Place::Held => sorts_of!("queued_instances_held_sorts", "1"),
         Place::Delayed => sorts_of!("queued_instances_delayed_sorts", "3"),
     };
-    let (mut first, mut next) = (connection.prepare_cached(first)?, connection.prepare_cached(next)?);
+    let (mut version, mut name) = (connection.prepare_cached(version)?, connection.prepare_cached(name)?);
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let mut sorts = Vec::new();
-    let mut sort = first.query_row(params![queue], read).optional()?;
+    // No orchestration has an empty name.
+    let mut sort = name.query_row(params![queue, ""], read).optional()?;
     while let Some(found) = sort {
-        sort = next.query_row(params![queue, found.0, found.1], read).optional()?;
+        sort = version.query_row(params![queue, found.0, found.1], read).optional()?;
+        if sort.is_none() {
+            sort = name.query_row(params![queue, found.0], read).optional()?;
+        }
         if request.registered.contains(&found) {
             sorts.push(found);
         }
