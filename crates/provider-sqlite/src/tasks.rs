@@ -117,12 +117,7 @@ pub(crate) fn sorts(
     let Queues::Named(queues) = &request.queues else {
         let mut sorts = Vec::new();
         let mut last = (String::new(), String::new());
-        while let Some(sort) = session.query_optional(
-            "SELECT queue, name FROM tasks INDEXED BY tasks_due
-             WHERE owner IS NULL AND route = ?3 AND (queue, name) > (?1, ?2) ORDER BY queue, name LIMIT 1",
-            params![last.0, last.1, route],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )? {
+        while let Some(sort) = next_sort(session, route, &last)? {
             last = sort;
             if request.names.contains(&last.1) {
                 sorts.push(last.clone());
@@ -138,6 +133,31 @@ pub(crate) fn sorts(
             .collect::<Vec<_>>()
     };
     Ok(queues.iter().flat_map(of_queue).collect())
+}
+
+/// Returns the queue and the activity of waiting tasks that come after some others: the next activity of the queue, or
+/// the first one of the next queue. A comparison of both columns at once would walk over all tasks of the activity.
+fn next_sort(
+    session: &Session<'_>,
+    route: &str,
+    (queue, name): &(String, String),
+) -> Result<Option<(String, String)>, Failure> {
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let next = session.query_optional(
+        "SELECT queue, name FROM tasks INDEXED BY tasks_due
+         WHERE owner IS NULL AND route = ?1 AND queue = ?2 AND name > ?3 ORDER BY name LIMIT 1",
+        params![route, queue, name],
+        read,
+    )?;
+    if next.is_some() {
+        return Ok(next);
+    }
+    session.query_optional(
+        "SELECT queue, name FROM tasks INDEXED BY tasks_due
+         WHERE owner IS NULL AND route = ?1 AND queue > ?2 ORDER BY queue, name LIMIT 1",
+        params![route, queue],
+        read,
+    )
 }
 
 /// Returns the due tasks of a route, of one activity in one queue: at most `limit + 1`.
