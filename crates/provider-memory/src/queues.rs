@@ -40,18 +40,21 @@ pub(crate) fn set(tables: &mut Tables, name: &str, settings: &QueueSettings) -> 
     if !settings.is_fair {
         forget_turns(tables, &name);
     }
-    let keys: Vec<(String, String)> = keys_of(tables, &name).map(|(key, _)| (name.clone(), key)).collect();
-    for key in keys {
-        let rate = settings.key_rate;
-        tables.queue_keys.edit(&key, |state| {
-            state.waits_for = KeyWait::Nothing;
-            state.next_at_ms = rate.and_then(|rate| state.admitted.over_at(rate));
-            if rate.is_none() {
-                state.admitted = Admissions::default();
-            }
-        });
+    let keys: Vec<(String, KeyState)> = keys_of(tables, &name).collect();
+    for (key, state) in keys {
+        put_key(tables, &name, key, KeyState::idle(state.admitted, settings.key_rate));
     }
     true
+}
+
+/// Writes the row of a key, or removes it if it says nothing.
+fn put_key(tables: &mut Tables, queue: &str, key: String, state: KeyState) {
+    let at = (queue.to_owned(), key);
+    if state.is_empty() {
+        tables.queue_keys.remove(&at);
+    } else {
+        tables.queue_keys.insert(at, state);
+    }
 }
 
 /// Takes their turns from the instances that wait. The first come is the first served from here on.
@@ -246,10 +249,6 @@ pub(crate) fn admit(tables: &mut Tables, request: &Acquire, acquired: &mut Acqui
     }
 }
 
-fn earlier(next: &mut Option<i64>, at_ms: i64) {
-    *next = Some(next.map_or(at_ms, |next| next.min(at_ms)));
-}
-
 /// The pass of a worker over the line of a queue.
 struct Admission<'a> {
     request: &'a Acquire,
@@ -302,7 +301,7 @@ impl Admission<'_> {
                     (row.place, row.turn) = (QueuePlace::Waits, turn);
                 });
             } else if self.can_run(tables, key) {
-                earlier(&mut acquired.next_wake_at_ms, row.queued_at_ms);
+                acquired.look_again_at(row.queued_at_ms);
             }
         }
     }
@@ -351,12 +350,12 @@ impl Admission<'_> {
         if !self.line(tables, 1).is_empty()
             && let Some(at_ms) = pass.next_at_ms()
         {
-            earlier(&mut acquired.next_wake_at_ms, at_ms);
+            acquired.look_again_at(at_ms);
         }
         if !pass.waits_for_slots() {
             let tokens = keys_of(tables, self.queue).filter(|(_, state)| state.waits_for == KeyWait::Token);
             for at_ms in tokens.filter_map(|(_, state)| state.next_at_ms) {
-                earlier(&mut acquired.next_wake_at_ms, at_ms);
+                acquired.look_again_at(at_ms);
             }
         }
         acquired.slots_wanted |= self.is_wanted(tables);
@@ -417,12 +416,7 @@ fn carry_out(tables: &mut Tables, request: &Acquire, queue: &str, step: &Step, a
         put(tables, waiting.instance, QueuePlace::Held);
     }
     for (key, state) in &step.keys {
-        let row = (queue.to_owned(), key.clone());
-        if state.is_empty() {
-            tables.queue_keys.remove(&row);
-        } else {
-            tables.queue_keys.insert(row, state.clone());
-        }
+        put_key(tables, queue, key.clone(), state.clone());
     }
     for (key, count) in &step.released {
         release(tables, queue, key, *count);
@@ -442,9 +436,8 @@ fn release(tables: &mut Tables, queue: &str, key: &str, count: u32) {
     }
     if held.len() <= count {
         let rate = tables.queues.get(queue).and_then(|queue| queue.settings.key_rate);
-        tables.queue_keys.edit(&(queue.to_owned(), key.to_owned()), |state| {
-            state.waits_for = KeyWait::Nothing;
-            state.next_at_ms = rate.and_then(|rate| state.admitted.over_at(rate));
-        });
+        if let Some(state) = tables.queue_keys.get(&(queue.to_owned(), key.to_owned())).cloned() {
+            put_key(tables, queue, key.to_owned(), KeyState::idle(state.admitted, rate));
+        }
     }
 }

@@ -194,7 +194,7 @@ pub(crate) async fn admit(
         now_ms = row.try_get(0)?;
         let queue: &str = row.try_get(1)?;
         if row.try_get::<_, Option<&str>>(2)?.is_none() {
-            earlier(&mut acquired.next_wake_at_ms, now_ms + QUEUE_BUSY_MS);
+            acquired.look_again_at(now_ms + QUEUE_BUSY_MS);
             continue;
         }
         // Limits that another program has broken must not keep the worker from all other work.
@@ -224,16 +224,9 @@ pub(crate) async fn admit(
     if let Some(at_ms) = delayed.try_get::<_, Option<i64>>(0)? {
         // Those whose time has come are in a queue that is busy, or were too many.
         let is_due = at_ms <= now_ms;
-        earlier(
-            &mut acquired.next_wake_at_ms,
-            if is_due { now_ms + QUEUE_BUSY_MS } else { at_ms },
-        );
+        acquired.look_again_at(if is_due { now_ms + QUEUE_BUSY_MS } else { at_ms });
     }
     Ok(())
-}
-
-fn earlier(next: &mut Option<i64>, at_ms: i64) {
-    *next = Some(next.map_or(at_ms, |next| next.min(at_ms)));
 }
 
 /// An instance in line, with the row of its key.
@@ -504,22 +497,15 @@ impl Admission<'_> {
             .first()
             .ok_or_else(|| Failure::internal("a statement gave no row"))?;
         let (in_line, held): (bool, bool) = (left.try_get(0)?, left.try_get(1)?);
-        let next = &mut self.acquired.next_wake_at_ms;
         if in_line && let Some(at_ms) = pass.next_at_ms() {
-            earlier(
-                next,
-                if skips {
-                    at_ms.max(self.now_ms + QUEUE_BUSY_MS)
-                } else {
-                    at_ms
-                },
-            );
+            let earliest_ms = if skips { self.now_ms + QUEUE_BUSY_MS } else { at_ms };
+            self.acquired.look_again_at(at_ms.max(earliest_ms));
         }
         if (in_line || held)
             && !pass.waits_for_slots()
             && let Some(at_ms) = left.try_get::<_, Option<i64>>(2)?
         {
-            earlier(next, at_ms);
+            self.acquired.look_again_at(at_ms);
         }
         self.acquired.slots_wanted |= in_line || held;
         Ok(())

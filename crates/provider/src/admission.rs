@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Admissions, QueueSettings, Waiting};
+use crate::{Admissions, QueueSettings, Rate, Waiting};
 
 /// Most instances in line that a round looks at, if keys have limits.
 pub const ADMISSION_ROUND: usize = 256;
@@ -90,7 +90,7 @@ impl KeyWait {
 pub struct KeyState {
     /// The admissions that the rate of the key counts.
     pub admitted: Admissions,
-    /// What the instances that are held wait for.
+    /// The reason for which instances are held.
     pub waits_for: KeyWait,
     /// When the key has its next token, if it waits for one; when the row may be deleted, if it waits for nothing; ms
     /// since 1970.
@@ -98,6 +98,17 @@ pub struct KeyState {
 }
 
 impl KeyState {
+    /// Returns the row of a key of which no instance is held. `rate` is that of each key.
+    #[must_use]
+    pub fn idle(admitted: Admissions, rate: Option<Rate>) -> Self {
+        let Some(rate) = rate else { return Self::default() };
+        Self {
+            waits_for: KeyWait::Nothing,
+            next_at_ms: admitted.over_at(rate),
+            admitted,
+        }
+    }
+
     /// Returns true if the row says nothing, and is to be deleted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -105,7 +116,7 @@ impl KeyState {
     }
 }
 
-/// What a store is to do, in this order.
+/// The changes that a store makes, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Instances that get a slot and are acquired.
@@ -333,11 +344,9 @@ impl Pass {
             return;
         }
         self.wait(key);
+        // The others of the key that are in line wait for the next round then, so it is not released yet.
         if self.free_of(key) > 0 {
-            match step.released.iter_mut().find(|(released, _)| released == key) {
-                Some((_, count)) => *count += 1,
-                None => step.released.push((key.to_owned(), 1)),
-            }
+            step.released.push((key.to_owned(), 1));
         }
     }
 }

@@ -158,6 +158,13 @@ pub struct Acquired {
     pub slots_wanted: bool,
 }
 
+impl Acquired {
+    /// Notes that there may be something to acquire at a time, ms since 1970.
+    pub fn look_again_at(&mut self, at_ms: i64) {
+        self.next_wake_at_ms = Some(self.next_wake_at_ms.map_or(at_ms, |next| next.min(at_ms)));
+    }
+}
+
 /// A request to resume instances of an orchestration that are suspended because code other than the current code did
 /// not fit their history.
 #[derive(Clone, Debug)]

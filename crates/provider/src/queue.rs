@@ -23,11 +23,11 @@ pub struct QueueSettings {
     pub concurrency: Option<u32>,
     /// Most instances with a slot that a worker owns when it takes another one, at least 1.
     pub per_worker: Option<u32>,
-    /// How many instances get a slot in a span of time.
+    /// Most instances that get a slot in a span of time.
     pub rate: Option<Rate>,
     /// Most instances of one key that have a slot at once, at least 1.
     pub key_concurrency: Option<u32>,
-    /// How many instances of one key get a slot in a span of time.
+    /// Most instances of one key that get a slot in a span of time.
     pub key_rate: Option<Rate>,
     /// True if keys take turns among the waiting instances of one priority. Otherwise the first come is the first
     /// served.
@@ -112,7 +112,7 @@ pub struct QueueInfo {
     pub delayed: u64,
     /// Instances that have a slot.
     pub running: u64,
-    /// How many instances the rate allows now; `None`: there is no rate.
+    /// Number of instances that the rate allows now; `None`: there is no rate.
     pub tokens: Option<u32>,
     /// When the instance that waits longest began to wait, ms since 1970; `None`: none waits.
     pub oldest_ms: Option<i64>,

@@ -573,6 +573,16 @@ impl CrossInstanceOutcome {
 }
 
 impl Outcome {
+    /// Returns the outcome of a message that goes with a start (P21): that of the start, if it was refused and so there
+    /// is no receiver.
+    #[must_use]
+    pub fn with_start(self, started: Self) -> Self {
+        match (started, self) {
+            (Self::NoQueue, Self::NotFound) => Self::NoQueue,
+            (_, sent) => sent,
+        }
+    }
+
     /// Returns the outcome of the termination of the instance that a start has ended and replaced.
     #[must_use]
     pub fn terminated(&self) -> Option<&Self> {

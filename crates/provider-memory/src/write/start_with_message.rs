@@ -11,7 +11,7 @@ pub(super) fn send(tables: &mut Tables, both: &StartWithMessage) -> Result<Outco
     both.check().map_err(internal)?;
     let Some(id) = &both.ask else {
         let started = start::start(tables, &both.start)?;
-        return Ok(told(started, message::send(tables, &both.message)));
+        return Ok(message::send(tables, &both.message).with_start(started));
     };
     if let Some(state) = ask::known(tables, id, &both.message)
         && !state.may_be_sent_again(both.start.on_conflict)
@@ -19,13 +19,5 @@ pub(super) fn send(tables: &mut Tables, both: &StartWithMessage) -> Result<Outco
         return Ok(Outcome::Asked { state });
     }
     let started = start::start(tables, &both.start)?;
-    Ok(told(started, ask::insert(tables, id, &both.message)))
-}
-
-/// Returns the outcome of the message, or that of the start if it was refused and so there is no receiver.
-fn told(started: Outcome, sent: Outcome) -> Outcome {
-    match (started, sent) {
-        (Outcome::NoQueue, Outcome::NotFound) => Outcome::NoQueue,
-        (_, sent) => sent,
-    }
+    Ok(ask::insert(tables, id, &both.message).with_start(started))
 }

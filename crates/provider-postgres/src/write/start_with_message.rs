@@ -24,12 +24,9 @@ pub(super) async fn send(session: &Session<'_>, both: &StartWithMessage) -> Resu
         let started = start::restart(session, &both.start).await?;
         let sent = Messages::to_ids([outgoing]).send(session).await?;
         for sent in sent {
-            let outcome = ask::outcome(session, outgoing, sent).await?;
+            let outcome = ask::outcome(session, outgoing, sent).await?.with_start(started.clone());
             if outcome != Outcome::NotFound {
                 return Ok(outcome);
-            }
-            if started == Outcome::NoQueue {
-                return Ok(started);
             }
         }
     }

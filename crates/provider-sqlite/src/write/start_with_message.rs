@@ -11,7 +11,7 @@ pub(super) fn send(session: &mut Session<'_>, both: &StartWithMessage) -> Result
     both.check().map_err(Failure::internal)?;
     let Some(id) = &both.ask else {
         let started = start::start(session, &both.start)?;
-        return Ok(told(started, message::send(session, &both.message)?));
+        return Ok(message::send(session, &both.message)?.with_start(started));
     };
     if let Some(state) = ask::known(session, id, &both.message)?
         && !state.may_be_sent_again(both.start.on_conflict)
@@ -19,13 +19,5 @@ pub(super) fn send(session: &mut Session<'_>, both: &StartWithMessage) -> Result
         return Ok(Outcome::Asked { state });
     }
     let started = start::start(session, &both.start)?;
-    Ok(told(started, ask::insert(session, id, &both.message)?))
-}
-
-/// Returns the outcome of the message, or that of the start if it was refused and so there is no receiver.
-fn told(started: Outcome, sent: Outcome) -> Outcome {
-    match (started, sent) {
-        (Outcome::NoQueue, Outcome::NotFound) => Outcome::NoQueue,
-        (_, sent) => sent,
-    }
+    Ok(ask::insert(session, id, &both.message)?.with_start(started))
 }
