@@ -247,23 +247,15 @@ fn settle(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<
 
 /// The reason for which an instance is acquired.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Line {
-    /// It is due.
+pub(crate) enum Line {
+    /// The instance is due.
     Due,
-    /// It gets a slot of its queue.
+    /// The instance gets a slot of its queue.
     Queue,
 }
 
-/// Settles the version of an instance in line, if that is open. Returns false if the worker is not to run the instance.
-pub(crate) fn settle_line(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<bool, Failure> {
-    let is_open: bool = session.query_one(
-        "SELECT version = ?2 FROM instances WHERE key = ?1",
-        params![key.0, OPEN_VERSION],
-        |row| row.get(0),
-    )?;
-    if !is_open {
-        return Ok(true);
-    }
+/// Settles the version of an instance in line, which is open. Returns false if the worker is not to run the instance.
+pub(crate) fn settle_in_line(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<bool, Failure> {
     let is_own = settle(session, request, key)?;
     session.execute(
         "UPDATE queued_instances SET version = (SELECT version FROM instances WHERE key = ?1) WHERE instance_key = ?1",
@@ -272,20 +264,10 @@ pub(crate) fn settle_line(session: &Session<'_>, request: &Acquire, key: Instanc
     Ok(is_own)
 }
 
-/// Makes the worker the owner of an instance that gets a slot.
-pub(crate) fn take_from_line(
-    session: &mut Session<'_>,
-    request: &Acquire,
-    key: InstanceKey,
-) -> Result<Option<AcquiredInstance>, Failure> {
-    let seen = inbox::last(session.connection())?;
-    take(session, request, key, seen, Line::Queue)
-}
-
 /// Makes the worker the owner. Returns `None` if another worker is the owner meanwhile, or if the row cannot be read.
 /// An unreadable instance is suspended with the reason, because one undecodable row must not keep all the others from
 /// being acquired.
-fn take(
+pub(crate) fn take(
     session: &mut Session<'_>,
     request: &Acquire,
     key: InstanceKey,

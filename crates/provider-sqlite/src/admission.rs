@@ -1,16 +1,17 @@
 //! The admission of instances from queues, within an acquisition (P24). One transaction writes at a time, so a queue
 //! needs no other lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use perdure_provider::{
     ADMISSION_KEYS_MAX, ADMISSION_ROUNDS_MAX, Acquire, Acquired, AcquiredInstance, Admissions, InstanceKey, KeyState,
-    KeyWait, PageLimit, Pass, QueueSettings, QueueState, SlotCount, Step, Waiting,
+    KeyWait, OPEN_VERSION, Pass, QueuePlace, QueueSettings, QueueState, SlotCount, Step, Waiting,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::acquire::{self, earliest};
+use crate::acquire::{self, Line, earliest};
 use crate::error::Failure;
+use crate::inbox;
 use crate::queues;
 use crate::rows::integer;
 use crate::session::Session;
@@ -75,7 +76,7 @@ fn next_delayed(connection: &Connection, request: &Acquire, queue: &str, now_ms:
          WHERE place = 3 AND queue = ?1 AND name = ?2 AND version = ?3 AND queued_at > ?4",
     )?;
     let mut next = None;
-    for (name, version) in sorts(connection, request, queue, Place::Delayed)? {
+    for (name, version) in sorts(connection, request, queue, DELAYED)? {
         let at_ms: Option<i64> = statement.query_row(params![queue, name, version, now_ms], |row| row.get(0))?;
         if let Some(at_ms) = at_ms {
             earliest(&mut next, at_ms);
@@ -86,8 +87,7 @@ fn next_delayed(connection: &Connection, request: &Acquire, queue: &str, now_ms:
 
 /// Returns true if instances wait for a slot that the worker can run.
 fn is_wanted(connection: &Connection, request: &Acquire, queue: &str) -> Result<bool, Failure> {
-    Ok(!sorts(connection, request, queue, Place::Line)?.is_empty()
-        || !sorts(connection, request, queue, Place::Held)?.is_empty())
+    Ok(!sorts(connection, request, queue, IN_LINE)?.is_empty() || !sorts(connection, request, queue, HELD)?.is_empty())
 }
 
 /// Returns the time at which the next key has a token.
@@ -95,14 +95,6 @@ fn next_token(connection: &Connection, queue: &str) -> Result<Option<i64>, Failu
     let mut statement =
         connection.prepare_cached("SELECT min(next_at) FROM queue_keys WHERE queue = ?1 AND waits_for = 2")?;
     Ok(statement.query_row(params![queue], |row| row.get(0))?)
-}
-
-/// The place of instances that are looked for by their orchestrations.
-#[derive(Clone, Copy)]
-enum Place {
-    Line,
-    Held,
-    Delayed,
 }
 
 /// Builds the queries for the orchestrations of the instances in a place, which are found one after the other: the next
@@ -128,18 +120,17 @@ macro_rules! sorts_of {
     };
 }
 
+const IN_LINE: [&str; 2] = sorts_of!("queued_instances_line", "0");
+const HELD: [&str; 2] = sorts_of!("queued_instances_held_sorts", "1");
+const DELAYED: [&str; 2] = sorts_of!("queued_instances_delayed_sorts", "3");
+
 /// Returns the orchestrations of the instances in a place that the worker can run.
 fn sorts(
     connection: &Connection,
     request: &Acquire,
     queue: &str,
-    place: Place,
+    [version, name]: [&str; 2],
 ) -> Result<Vec<(String, String)>, Failure> {
-    let [version, name] = match place {
-        Place::Line => sorts_of!("queued_instances_line", "0"),
-        Place::Held => sorts_of!("queued_instances_held_sorts", "1"),
-        Place::Delayed => sorts_of!("queued_instances_delayed_sorts", "3"),
-    };
     let (mut version, mut name) = (connection.prepare_cached(version)?, connection.prepare_cached(name)?);
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let mut sorts = Vec::new();
@@ -164,14 +155,12 @@ pub(crate) fn admit(
     found: &FoundQueues,
     acquired: &mut Acquired,
 ) -> Result<(), Failure> {
-    if let Some(at_ms) = found.next_at_ms {
-        earliest(&mut acquired.next_wake_at_ms, at_ms);
-    }
     for queue in &found.names {
         Admission {
             session,
             request,
             queue,
+            sizes: HashMap::new(),
         }
         .pass(acquired)?;
     }
@@ -183,6 +172,8 @@ struct Admission<'a, 'c> {
     session: &'a mut Session<'c>,
     request: &'a Acquire,
     queue: &'a str,
+    /// Bytes to load of the instances that were looked at.
+    sizes: HashMap<InstanceKey, usize>,
 }
 
 impl Admission<'_, '_> {
@@ -228,22 +219,21 @@ impl Admission<'_, '_> {
     /// Notes when the queue is to be looked at again.
     fn note_rest(&self, pass: &Pass, acquired: &mut Acquired) -> Result<(), Failure> {
         let (connection, queue) = (self.session.connection(), self.queue);
-        if !sorts(connection, self.request, queue, Place::Line)?.is_empty()
-            && let Some(at_ms) = pass.next_at_ms()
-        {
-            earliest(&mut acquired.next_wake_at_ms, at_ms);
+        let is_line_left = !sorts(connection, self.request, queue, IN_LINE)?.is_empty();
+        if is_line_left && let Some(at_ms) = pass.next_at_ms() {
+            acquired.look_again_at(at_ms);
         }
         if let Some(at_ms) = next_token(connection, queue)?.filter(|_| !pass.waits_for_slots()) {
-            earliest(&mut acquired.next_wake_at_ms, at_ms);
+            acquired.look_again_at(at_ms);
         }
-        acquired.slots_wanted |= is_wanted(connection, self.request, queue)?;
+        acquired.slots_wanted |= is_line_left || !sorts(connection, self.request, queue, HELD)?.is_empty();
         self.note_delayed(acquired)
     }
 
     fn note_delayed(&self, acquired: &mut Acquired) -> Result<(), Failure> {
         let now_ms = self.session.now_ms();
         if let Some(at_ms) = next_delayed(self.session.connection(), self.request, self.queue, now_ms)? {
-            earliest(&mut acquired.next_wake_at_ms, at_ms);
+            acquired.look_again_at(at_ms);
         }
         Ok(())
     }
@@ -351,10 +341,10 @@ impl Admission<'_, '_> {
     }
 
     /// Returns the first instances in line that the worker can run.
-    fn line(&self, limit: usize, acquired: &Acquired) -> Result<Vec<Waiting>, Failure> {
+    fn line(&mut self, limit: usize, acquired: &Acquired) -> Result<Vec<Waiting>, Failure> {
         let connection = self.session.connection();
-        let mut line = Vec::new();
-        for (name, version) in sorts(connection, self.request, self.queue, Place::Line)? {
+        let (mut line, mut open) = (Vec::new(), BTreeSet::new());
+        for (name, version) in sorts(connection, self.request, self.queue, IN_LINE)? {
             let mut first = connection.prepare_cached(
                 "SELECT instance_key, queue_key, priority, turn, queued_at
                  FROM queued_instances INDEXED BY queued_instances_line
@@ -371,44 +361,49 @@ impl Admission<'_, '_> {
                 })
             })?;
             for row in rows {
-                line.push(row?);
+                let waiting = row?;
+                if version == OPEN_VERSION {
+                    open.insert(waiting.instance);
+                }
+                line.push(waiting);
             }
         }
         line.sort_unstable_by_key(Waiting::rank);
         line.truncate(limit);
-        self.keep_own_versions(&mut line)?;
+        self.keep_own_versions(&mut line, &open)?;
         self.keep_what_fits(&mut line, acquired)?;
         Ok(line)
     }
 
     /// Settles the versions that are open, and drops the instances that other workers are to run. They stay in line.
-    fn keep_own_versions(&self, line: &mut Vec<Waiting>) -> Result<(), Failure> {
-        let mut own = Vec::with_capacity(line.len());
-        for waiting in line.drain(..) {
-            if acquire::settle_line(self.session, self.request, waiting.instance)? {
-                own.push(waiting);
+    fn keep_own_versions(&self, line: &mut Vec<Waiting>, open: &BTreeSet<InstanceKey>) -> Result<(), Failure> {
+        let mut others = BTreeSet::new();
+        for Waiting { instance, .. } in line.iter().filter(|waiting| open.contains(&waiting.instance)) {
+            if !acquire::settle_in_line(self.session, self.request, *instance)? {
+                others.insert(*instance);
             }
         }
-        *line = own;
+        line.retain(|waiting| !others.contains(&waiting.instance));
         Ok(())
     }
 
     /// Drops the instances for whose data the request has no room.
-    fn keep_what_fits(&self, line: &mut Vec<Waiting>, acquired: &Acquired) -> Result<(), Failure> {
+    fn keep_what_fits(&mut self, line: &mut Vec<Waiting>, acquired: &Acquired) -> Result<(), Failure> {
         let mut bytes: usize = acquired.instances.iter().map(|instance| instance.page_bytes).sum();
         for n in 0..line.len() {
             if acquired.instances.len() + n > 0 && bytes >= self.request.limit.bytes {
                 line.truncate(n);
                 break;
             }
-            bytes += self.page_bytes(line[n].instance)?;
+            let size = self.page_bytes(line[n].instance)?;
+            self.sizes.insert(line[n].instance, size);
+            bytes += size;
         }
         Ok(())
     }
 
     fn page_bytes(&self, instance: InstanceKey) -> Result<usize, Failure> {
-        let page: PageLimit = self.request.history_page;
-        match acquire::page_bytes(self.session.connection(), instance.0, page) {
+        match acquire::page_bytes(self.session.connection(), instance.0, self.request.history_page) {
             // The load that reads this row reports it.
             Err(failure) if failure.is_undecodable() => Ok(0),
             size => size,
@@ -419,7 +414,7 @@ impl Admission<'_, '_> {
         let taken = self.take(&step.admitted)?;
         acquired.instances.extend(taken);
         for waiting in &step.held {
-            self.put(waiting.instance, 1)?;
+            self.put(waiting.instance, QueuePlace::Held)?;
         }
         for (key, state) in &step.keys {
             queues::put_key(self.session, self.queue, key, state)?;
@@ -430,10 +425,10 @@ impl Admission<'_, '_> {
         Ok(())
     }
 
-    fn put(&self, instance: InstanceKey, place: i64) -> Result<(), Failure> {
+    fn put(&self, instance: InstanceKey, place: QueuePlace) -> Result<(), Failure> {
         self.session.execute(
             "UPDATE queued_instances SET place = ?2 WHERE instance_key = ?1",
-            params![instance.0, place],
+            params![instance.0, place.number()],
         )?;
         Ok(())
     }
@@ -441,11 +436,12 @@ impl Admission<'_, '_> {
     /// Gives slots to instances, and makes the worker their owner.
     fn take(&mut self, admitted: &[Waiting]) -> Result<Vec<AcquiredInstance>, Failure> {
         let mut taken = Vec::with_capacity(admitted.len());
+        let seen = inbox::last(self.session.connection())?;
         for waiting in admitted {
             let key = waiting.instance;
-            let page_bytes = self.page_bytes(key)?;
-            self.put(key, 2)?;
-            let instance = acquire::take_from_line(self.session, self.request, key)?;
+            let page_bytes = self.sizes.get(&key).copied().unwrap_or_default();
+            self.put(key, QueuePlace::Slot)?;
+            let instance = acquire::take(self.session, self.request, key, seen, Line::Queue)?;
             taken.extend(instance.map(|instance| AcquiredInstance { page_bytes, ..instance }));
         }
         Ok(taken)
@@ -461,12 +457,17 @@ impl Admission<'_, '_> {
             |row| row.get(0),
         )?;
         for instance in held.iter().take(count as usize) {
-            self.put(InstanceKey(*instance), 0)?;
+            self.put(InstanceKey(*instance), QueuePlace::Waits)?;
         }
         if held.len() <= count as usize
             && let Some(state) = queues::key_state(self.session.connection(), self.queue, key)?
         {
-            queues::put_key(self.session, self.queue, key, &queues::idle(state.admitted, settings))?;
+            queues::put_key(
+                self.session,
+                self.queue,
+                key,
+                &KeyState::idle(state.admitted, settings.key_rate),
+            )?;
         }
         Ok(())
     }

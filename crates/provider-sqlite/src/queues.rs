@@ -41,23 +41,9 @@ pub(crate) fn set(session: &Session<'_>, name: &str, settings: &QueueSettings) -
         |row| Ok((row.get::<_, String>(0)?, Admissions::read(&row.get::<_, String>(1)?))),
     )?;
     for (key, admitted) in keys {
-        put_key(session, name, &key, &idle(admitted, settings))?;
+        put_key(session, name, &key, &KeyState::idle(admitted, settings.key_rate))?;
     }
     Ok(true)
-}
-
-/// Returns the state of a key of which no instance is held.
-pub(crate) fn idle(admitted: Admissions, settings: &QueueSettings) -> KeyState {
-    let next_at_ms = settings.key_rate.and_then(|rate| admitted.over_at(rate));
-    KeyState {
-        admitted: if settings.key_rate.is_some() {
-            admitted
-        } else {
-            Admissions::default()
-        },
-        waits_for: KeyWait::Nothing,
-        next_at_ms,
-    }
 }
 
 /// Writes the row of a key, or deletes it if it says nothing.
