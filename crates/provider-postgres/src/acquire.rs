@@ -172,7 +172,7 @@ impl<'r> Registered<'r> {
         Self { names, versions }
     }
 
-    /// Returns the statement that finds what comes next.
+    /// Returns the statement that finds the next work.
     fn next<'p>(&'p self, now: P<'p>, owner: P<'p>) -> Query<'p> {
         query!(
             NEXT,
@@ -182,7 +182,7 @@ impl<'r> Registered<'r> {
     }
 }
 
-/// What comes next for a worker.
+/// The next work of a worker.
 struct Next {
     now_ms: i64,
     /// When the next instance is due.

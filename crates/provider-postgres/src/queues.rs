@@ -17,6 +17,24 @@ use crate::session::Session;
 use crate::statement::{columns, named, query};
 use crate::text::encode;
 
+/// Tells in SQL if keys take turns, from the limits of a queue as [`QueueSettings::to_text`] writes them.
+macro_rules! is_fair {
+    ($settings:literal) => {
+        concat!($settings, r#" LIKE '%"fair":true%'"#)
+    };
+}
+pub(crate) use is_fair;
+
+/// Lets the next pass look at the key of the instance `$key` if that is in line and about to leave it without a slot:
+/// others of the key may be held until it gets one.
+macro_rules! release_next {
+    () => {
+        "UPDATE {schema}.queue_keys k SET waits_for = 3 FROM {schema}.queued_instances x
+    WHERE x.instance_key = $key AND x.place = 0 AND k.queue = x.queue AND k.queue_key = x.queue_key AND k.waits_for = 1"
+    };
+}
+pub(crate) use release_next;
+
 /// Makes a queue, unless there are too many, or changes its limits. The row stays locked, so no admission runs.
 const SET: &str = "INSERT INTO {schema}.queues (name, settings)
 SELECT $name, $settings
@@ -108,12 +126,7 @@ async fn look_at_keys_anew(session: &Session<'_>, queue: &str, rate: Rate) -> Re
         .await?;
         let mut keys = KeyRows::default();
         for row in &rows {
-            let admitted = Admissions::read(row.try_get(1)?);
-            let state = KeyState {
-                waits_for: KeyWait::Nothing,
-                next_at_ms: admitted.over_at(rate),
-                admitted,
-            };
+            let state = KeyState::idle(Admissions::read(row.try_get(1)?), Some(rate));
             keys.push(&text(row, 0)?, &state);
         }
         keys.write(session, queue).await?;

@@ -23,7 +23,7 @@ const INSTANCES: usize = 160;
 async fn write(provider: &PostgresProvider, writes: Vec<Write>) -> Vec<Outcome> {
     let (answer, answered) = oneshot::channel();
     let done = Box::new(move |result: Result<Vec<Outcome>, _>| {
-        answer.send(result).expect("somebody waits");
+        answer.send(result).expect("the caller waits");
     });
     provider.commit(Arc::new(writes), done);
     answered.await.expect("it is answered").expect("it is written")

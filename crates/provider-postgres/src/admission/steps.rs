@@ -109,7 +109,7 @@ impl Taken {
 #[derive(Default)]
 pub(super) struct Released {
     pub(super) key: Vec<Cow<'static, str>>,
-    /// How many instances do.
+    /// Number of these instances of each key.
     pub(super) count: Vec<i64>,
     /// When the row of the key may be deleted, if no other instance of it is held.
     pub(super) over_at: Vec<i64>,

@@ -9,13 +9,15 @@ use super::mailbox::{CancelAtOnce, Messages, Sent, add_receiver};
 use super::offer;
 use crate::error::Failure;
 use crate::params::P;
+use crate::queues::release_next;
 use crate::revocation;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::query;
 
 /// The row of an instance in its queue is deleted. So the slot that the instance may have is free at once.
-const END: &str = "WITH e AS (
+const END: &str = concat!(
+    "WITH e AS (
     SELECT * FROM {r}
   ), appended AS (
     INSERT INTO {schema}.history ({r.columns}) SELECT * FROM e
@@ -26,12 +28,14 @@ const END: &str = "WITH e AS (
   ), gone AS (
     DELETE FROM {schema}.queued_instances WHERE instance_key = $key
   ), let AS (
-    UPDATE {schema}.queue_keys k SET waits_for = 3 FROM {schema}.queued_instances x
-    WHERE x.instance_key = $key AND x.place = 0 AND k.queue = x.queue AND k.queue_key = x.queue_key AND k.waits_for = 1
+    ",
+    release_next!(),
+    "
   )
   UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,
     report = NULL, mismatched_code = NULL, open_work = NULL, updated_at = $time, completed_at = $time
-  WHERE key = $key RETURNING parent_key, parent_execution, parent_event";
+  WHERE key = $key RETURNING parent_key, parent_execution, parent_event"
+);
 
 /// Ends an instance that has not ended, with these events, the last of which tells how. Its parent is told, and its
 /// children are asked to cancel. Returns the children that cannot run.

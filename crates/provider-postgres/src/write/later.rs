@@ -11,6 +11,7 @@ use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::DELAY_MAX;
 use crate::params::P;
+use crate::queues::is_fair;
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{columns, query};
@@ -22,8 +23,11 @@ use crate::text::encode;
 /// instance is the one after the last one of its key that is in line, and after the last one that got a slot. So the
 /// keys take turns, as the flows of start-time fair queueing do (Goyal, Vin, Cheng: "Start-time Fair Queueing", SIGCOMM
 /// 1996).
-const START: &str = "WITH q AS MATERIALIZED (
-  SELECT name, turn, settings LIKE '%\"fair\":true%' AS is_fair FROM {schema}.queues
+const START: &str = concat!(
+    "WITH q AS MATERIALIZED (
+  SELECT name, turn, ",
+    is_fair!("settings"),
+    " AS is_fair FROM {schema}.queues
   WHERE name = ANY ($queues::text[]) ORDER BY name FOR KEY SHARE
 ), s AS MATERIALIZED (
   SELECT s.*, s.due > s.now AS is_delayed, s.queue IS NOT NULL AND q.name IS NULL AS is_refused, q.turn, q.is_fair
@@ -50,7 +54,8 @@ const START: &str = "WITH q AS MATERIALIZED (
     ELSE 0 END, due, CASE WHEN is_delayed THEN 3 ELSE 0 END
   FROM s WHERE queue IS NOT NULL AND (key IN (SELECT key FROM made)) IS TRUE
 )
-SELECT key, false FROM made UNION ALL SELECT key, true FROM s WHERE is_refused";
+SELECT key, false FROM made UNION ALL SELECT key, true FROM s WHERE is_refused"
+);
 
 /// New instances as columns.
 #[derive(Default)]

@@ -5,6 +5,7 @@ use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Statu
 use super::found::find;
 use crate::error::Failure;
 use crate::params::P;
+use crate::queues::is_fair;
 use crate::rows::{integer, text};
 use crate::session::Session;
 use crate::statement::named;
@@ -16,10 +17,13 @@ use crate::text::encode;
 async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(), Failure> {
     named!(
         session.query,
-        "WITH waiting AS (
+        concat!(
+            "WITH waiting AS (
            UPDATE {schema}.queued_instances x SET place = CASE WHEN queued_at > coalesce($now, {now}) THEN 3 ELSE 0 END,
              turn = CASE WHEN x.turn = 0 AND queued_at <= coalesce($now, {now}) THEN (
-               SELECT CASE WHEN q.settings::jsonb ? 'fair' THEN greatest(q.turn, (
+               SELECT CASE WHEN ",
+            is_fair!("q.settings"),
+            " THEN greatest(q.turn, (
                    SELECT max(o.turn) FROM {schema}.queued_instances o
                    WHERE o.queue = x.queue AND o.queue_key = x.queue_key)) + 1 ELSE 0 END
                FROM {schema}.queues q WHERE q.name = x.queue) ELSE x.turn END
@@ -29,7 +33,8 @@ async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(
          SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
          wake_at = CASE WHEN key NOT IN (SELECT instance_key FROM waiting) THEN coalesce($now, {now}) END,
            report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
-         WHERE key = ANY ($keys::bigint[])",
+         WHERE key = ANY ($keys::bigint[])"
+        ),
         { now: session.now(), time: P::Int(time_ms), keys: P::Ints(keys) }
     )
     .await?;

@@ -5,6 +5,7 @@ use perdure_provider::{Outcome, Status, Suspend};
 use super::found::find;
 use crate::error::Failure;
 use crate::params::P;
+use crate::queues::release_next;
 use crate::revocation;
 use crate::session::Session;
 use crate::statement::named;
@@ -24,16 +25,16 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
         // An instance that has no slot yet leaves the line, and the next pass looks at its key.
         named!(
             session.query,
-            "WITH let AS (
-               UPDATE {schema}.queue_keys k SET waits_for = 3 FROM {schema}.queued_instances x
-               WHERE x.instance_key = $key AND x.place = 0 AND k.queue = x.queue AND k.queue_key = x.queue_key
-                 AND k.waits_for = 1
-             ), waiting AS (
+            concat!(
+                "WITH let AS (",
+                release_next!(),
+                "), waiting AS (
                UPDATE {schema}.queued_instances SET place = 4 WHERE instance_key = $key AND place <> 2
              )
              UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report,
              updated_at = $time
-             WHERE key = $key",
+             WHERE key = $key"
+            ),
             {
                 key: P::Int(instance.key.0),
                 report: P::Text(&encode(&suspension.report)),
