@@ -23,7 +23,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       err: `mails: set, limits: ${words}\n`,
     });
     expect(await on('set', 'other')).toMatchObject({ code: 0, err: 'other: set, limits: none\n' });
-    await store.client.startOrchestration(store.id(), 'nobody registers this', 1, { queue: 'mails' });
+    await store.client.startOrchestration(store.id(), 'unregistered', 1, { queue: 'mails' });
     const lines = (await on('list')).out.trim().split('\n');
     expect(lines[0]).toMatch(/^QUEUE +RUNNING +WAITING +DELAYED +TOKENS +OLDEST +LIMITS$/);
     expect(lines[1]).toMatch(new RegExp(`^mails +0 +1 +0 +50 +.* ago +${words}$`));
@@ -67,7 +67,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   it('an instance is started in a queue, or later', async () => {
     await store.client.queues.set('jobs', { concurrency: 1 });
-    const start = (...flags: string[]): Promise<Ended> => run('start', 'nobody registers this', ...flags);
+    const start = (...flags: string[]): Promise<Ended> => run('start', 'unregistered', ...flags);
     expect(await start('--queue', 'jobs', '--key', 'ada')).toMatchObject({ code: 0 });
     expect(await start('--queue', 'jobs', '--delay', '1h')).toMatchObject({ code: 0 });
     expect(await start('--queue', 'jobs', '--start-at', '2100-01-01T00:00:00Z')).toMatchObject({ code: 0 });
