@@ -221,8 +221,8 @@ pub(crate) fn delivery(delivered: Delivered, frame: &Frame) -> Result<String, Ru
                 Refusal::InstanceExists => (0.0, None),
                 Refusal::InstanceNotFound => (1.0, None),
                 Refusal::InstanceEnded => (2.0, None),
-                Refusal::QueueNotFound => (4.0, None),
                 Refusal::MailboxFull { max } => (3.0, Some(max.to_string())),
+                Refusal::QueueNotFound => (4.0, None),
             };
             frame.write(5, [time, operation.0 as f64, why], [None, max], VALUE)
         }

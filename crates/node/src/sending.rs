@@ -20,7 +20,6 @@ pub(crate) struct Start {
     tags: Option<String>,
     priority: i32,
     on_conflict: StartConflict,
-    #[serde(default)]
     admission: Option<Box<Admission>>,
     trace: Option<String>,
 }
