@@ -26,11 +26,23 @@ use crate::statement::{named, query};
 use crate::text::encode;
 use crate::{admission, inbox, worker};
 
+/// The orchestrations that a worker can run. The planner must not know how many they are: a plan that is made for one
+/// execution, as behind a pooler, would cost so much with many of them that the server compiles it (`jit`) each time.
+macro_rules! registered {
+    () => {
+        "r AS (
+  SELECT DISTINCT name, version FROM unnest((SELECT $names::text[]), (SELECT $versions::text[])) AS o (name, version)
+)"
+    };
+}
+pub(crate) use registered;
+
 macro_rules! classes {
     () => {
-        "RECURSIVE r AS (
-  SELECT DISTINCT name, version FROM {registered}
-), class AS (
+        concat!(
+            "RECURSIVE ",
+            registered!(),
+            ", class AS (
   SELECT r.name, r.version, (
     SELECT priority FROM {schema}.instances i WHERE i.wake_at IS NOT NULL AND i.name = r.name AND i.version = r.version
     ORDER BY priority DESC LIMIT 1) AS priority FROM r
@@ -40,6 +52,7 @@ macro_rules! classes {
     WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority < c.priority
     ORDER BY priority DESC LIMIT 1) FROM class c WHERE c.priority IS NOT NULL
 )"
+        )
     };
 }
 
@@ -176,8 +189,7 @@ impl<'r> Registered<'r> {
     fn next<'p>(&'p self, now: P<'p>, owner: P<'p>) -> Query<'p> {
         query!(
             NEXT,
-            { now: now, owner: owner },
-            registered { name: P::Texts(&self.names), version: P::Texts(&self.versions) }
+            { now: now, owner: owner, names: P::Texts(&self.names), versions: P::Texts(&self.versions) }
         )
     }
 }
@@ -245,8 +257,9 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
             bytes: limit(request.limit.bytes),
             page_rows: limit(request.history_page.rows),
             page_bytes: limit(request.history_page.bytes),
-        },
-        registered { name: P::Texts(&registered.names), version: P::Texts(&registered.versions) }
+            names: P::Texts(&registered.names),
+            versions: P::Texts(&registered.versions),
+        }
     );
     let next = registered.next(session.now(), owner);
     session.connection().prepare(&[&take, &next]).await?;

@@ -17,7 +17,7 @@ use perdure_provider::{
 };
 use tokio_postgres::Row;
 
-use crate::acquire::{Registered, page_size, read_taken};
+use crate::acquire::{Registered, page_size, read_taken, registered};
 use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::{DELAYED_MAX, QUEUE_BUSY_MS};
@@ -59,9 +59,9 @@ macro_rules! queues_of {
 /// Locks the queues that have instances in line, or held, that the worker can run, or instances whose start time has
 /// come. The worker is locked against its removal. The row of a queue that another worker has locked is NULL.
 const LOCK: &str = concat!(
-    "WITH RECURSIVE r AS (
-  SELECT DISTINCT name, version FROM {registered}
-), w AS MATERIALIZED (
+    "WITH RECURSIVE ",
+    registered!(),
+    ", w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 ), ",
     queues_of!("line", 0),
@@ -128,9 +128,9 @@ const KEYS: &str = "(
 /// Selects the first instances in line that the worker can run, and the rows of their keys. The instances are locked.
 /// They end where the data to load of those before reaches a limit.
 const LINE: &str = concat!(
-    "WITH r AS (
-  SELECT DISTINCT name, version FROM {registered}
-), line AS MATERIALIZED (
+    "WITH ",
+    registered!(),
+    ", line AS MATERIALIZED (
   SELECT l.* FROM r CROSS JOIN LATERAL (
     SELECT i.key, x.queue, x.queue_key, x.priority, x.turn, x.queued_at, i.name, i.version, i.execution, i.unread
     FROM {schema}.queued_instances x JOIN {schema}.instances i ON i.key = x.instance_key
@@ -185,8 +185,12 @@ pub(crate) async fn admit(
     let locked = named!(
         session.query,
         LOCK,
-        { now: session.now(), owner: P::Text(&request.worker.0) },
-        registered { name: P::Texts(&registered.names), version: P::Texts(&registered.versions) }
+        {
+            now: session.now(),
+            owner: P::Text(&request.worker.0),
+            names: P::Texts(&registered.names),
+            versions: P::Texts(&registered.versions),
+        }
     )
     .await?;
     let mut now_ms = acquired.now_ms;
@@ -214,11 +218,7 @@ pub(crate) async fn admit(
     let delayed = named!(
         session.query_one,
         DELAYED,
-        {},
-        registered {
-            name: P::Texts(&registered.names),
-            version: P::Texts(&registered.versions)
-        }
+        { names: P::Texts(&registered.names), versions: P::Texts(&registered.versions) }
     )
     .await?;
     if let Some(at_ms) = delayed.try_get::<_, Option<i64>>(0)? {
@@ -384,8 +384,9 @@ impl Admission<'_> {
                     bytes: P::Int(index(self.bytes_left())),
                     page_rows: P::Int(index(page.rows)),
                     page_bytes: P::Int(index(page.bytes)),
-                },
-                registered { name: P::Texts(&self.registered.names), version: P::Texts(&self.registered.versions) }
+                    names: P::Texts(&self.registered.names),
+                    versions: P::Texts(&self.registered.versions),
+                }
             )
             .await?;
             let mut line = Vec::with_capacity(rows.len());
@@ -487,8 +488,11 @@ impl Admission<'_> {
         });
         let left = query!(
             LEFT,
-            { queue: P::Text(self.queue) },
-            registered { name: P::Texts(&self.registered.names), version: P::Texts(&self.registered.versions) }
+            {
+                queue: P::Text(self.queue),
+                names: P::Texts(&self.registered.names),
+                versions: P::Texts(&self.registered.versions),
+            }
         );
         let queries: Vec<&Query<'_>> = put.iter().chain([&left]).collect();
         session.connection().prepare(&queries).await?;
