@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use perdure_provider::{Acquire, NewInstance, Newest, OPEN_VERSION, PageLimit, QueueSettings, Rate, WorkerId};
+use perdure_provider::{
+    Acquire, NewInstance, Newest, OPEN_VERSION, PageLimit, QueueSettings, Rate, StartTime, WorkerId,
+};
 
 use crate::queues::{finish, gets, ids, info, of_key, queued, set, slots};
 use crate::store::{NAME, Store, VERSION, new_worker, start};
@@ -104,6 +106,49 @@ pub async fn keep_the_order_of_a_key_whose_instances_are_held(store: &Store) {
     gets(store, &worker, &["i020"]).await;
 }
 
+/// The held instances of a key come first also for a worker that cannot run all of them, and those of one orchestration
+/// do not keep back those of another.
+pub async fn keep_the_order_of_a_key_for_workers_of_one_orchestration(store: &Store) {
+    let store = store.first();
+    let (worker, helper) = (store.worker("w").await, store.worker("helper").await);
+    set(
+        store,
+        QueueSettings {
+            key_concurrency: Some(1),
+            ..QueueSettings::default()
+        },
+    )
+    .await;
+    let other = |id: &str| NewInstance {
+        name: "other".into(),
+        ..of_key("x", id)
+    };
+    let others = || Acquire {
+        worker: helper.clone(),
+        registered: vec![("other".into(), VERSION.into())],
+        limit: PageLimit::rows(10),
+        history_page: PageLimit::rows(100),
+    };
+    store.start(of_key("x", "x1")).await;
+    let first = gets(store, &worker, &["x1"]).await;
+    store.start(other("o2")).await;
+    store.start(of_key("x", "x3")).await;
+    store.assert_nothing_due(&worker).await;
+    assert_eq!(ids(&store.request(others()).await), Vec::<&str>::new());
+    store.start(of_key("x", "x4")).await;
+    finish(store, &first, &worker).await;
+    let third = gets(store, &worker, &["x3"]).await;
+    assert_eq!(ids(&store.request(others()).await), Vec::<&str>::new());
+    store.start(other("o5")).await;
+    finish(store, &third, &worker).await;
+    let second = store.request(others()).await;
+    assert_eq!(ids(&second), ["o2"]);
+    finish(store, &second.instances, &helper).await;
+    let fourth = gets(store, &worker, &["x4"]).await;
+    finish(store, &fourth, &worker).await;
+    assert_eq!(ids(&store.request(others()).await), ["o5"]);
+}
+
 /// Without fairness, the key of an instance has no effect on the order.
 pub async fn give_slots_by_priority_and_then_to_the_first_come(store: &Store) {
     let store = store.first();
@@ -144,6 +189,31 @@ pub async fn let_keys_take_turns(store: &Store) {
     let next = gets(store, &worker, &["x1", "y1"]).await;
     finish(store, &next, &worker).await;
     gets(store, &worker, &["z0", "x2"]).await;
+}
+
+/// Delayed instances of a key get their turns in the order of their times.
+pub async fn give_delayed_instances_their_turns_by_time(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    set(
+        store,
+        QueueSettings {
+            is_fair: true,
+            ..slots(2)
+        },
+    )
+    .await;
+    let delayed = |id: &str, ms| NewInstance {
+        due: StartTime::After(ms),
+        ..of_key("x", id)
+    };
+    for (id, ms) in [("third", 1_000), ("second", 500), ("first", 400)] {
+        store.start(delayed(id, ms)).await;
+    }
+    store.clock.advance(1_000);
+    let running = gets(store, &worker, &["first", "second"]).await;
+    finish(store, &running, &worker).await;
+    gets(store, &worker, &["third"]).await;
 }
 
 /// The rate of a queue counts admissions, whether or not the instances have ended.

@@ -85,6 +85,7 @@ pub(crate) fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -
     }
     let Settled { version, is_own } = request.settle(&row.name, &worker::live_orchestrations(tables));
     tables.edit(key, |row| row.version = version);
+    queues::release_next(tables, key);
     is_own
 }
 

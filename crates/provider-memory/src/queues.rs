@@ -9,6 +9,7 @@ use perdure_provider::{
 };
 
 use crate::acquire;
+use crate::rows::InstanceRow;
 use crate::tables::Tables;
 
 /// An instance in a queue, until it has ended or is gone.
@@ -164,9 +165,9 @@ pub(crate) fn suspend(tables: &mut Tables, key: InstanceKey) {
     }
 }
 
-/// Lets the next pass look at the key of an instance that leaves the line without a slot: others of the key may be held
-/// until it gets one.
-fn release_next(tables: &mut Tables, key: InstanceKey) {
+/// Lets the next pass look at the key of an instance that leaves the line without a slot, or is now one of another
+/// version: others of the key may be held until it gets one.
+pub(crate) fn release_next(tables: &mut Tables, key: InstanceKey) {
     let row = tables.queued.get(&key).filter(|row| row.place == QueuePlace::Waits);
     let Some(QueuedRow { entry, .. }) = row.cloned() else {
         return;
@@ -291,17 +292,21 @@ impl Admission<'_> {
         self.note_rest(tables, &pass, acquired);
     }
 
-    /// Puts the instances into the line whose start time has come.
+    /// Puts the instances into the line whose start time has come, in the order of these times.
     fn let_delayed_in(&self, tables: &mut Tables, acquired: &mut Acquired) {
-        for key in in_place(tables, self.queue, QueuePlace::Delayed) {
-            let row = tables.queued.get(&key).expect("it was just found").clone();
-            if row.queued_at_ms <= tables.now_ms {
-                let turn = next_turn(tables, &row.entry);
+        let delayed = rows_of(tables, self.queue).filter(|(_, row)| row.place == QueuePlace::Delayed);
+        let mut delayed: Vec<_> = delayed
+            .map(|(key, row)| (row.queued_at_ms, key, row.entry.clone()))
+            .collect();
+        delayed.sort_unstable_by_key(|(at_ms, key, _)| (*at_ms, *key));
+        for (at_ms, key, entry) in delayed {
+            if at_ms <= tables.now_ms {
+                let turn = next_turn(tables, &entry);
                 tables.queued.edit(&key, |row| {
                     (row.place, row.turn) = (QueuePlace::Waits, turn);
                 });
             } else if self.can_run(tables, key) {
-                acquired.look_again_at(row.queued_at_ms);
+                acquired.look_again_at(at_ms);
             }
         }
     }
@@ -423,18 +428,24 @@ fn carry_out(tables: &mut Tables, request: &Acquire, queue: &str, step: &Step, a
     }
 }
 
-/// Lets the first held instances of a key into the line.
+/// Lets the first held instances of a key into the line: so many of each orchestration and version.
 fn release(tables: &mut Tables, queue: &str, key: &str, count: u32) {
     let of_key = rows_of(tables, queue).filter(|(_, row)| row.place == QueuePlace::Held && row.entry.key == key);
-    let mut held: Vec<Waiting> = of_key
-        .map(|(instance, row)| waiting_of(tables, instance, row))
-        .collect();
-    held.sort_unstable_by_key(Waiting::rank);
-    let count = count as usize;
-    for waiting in held.iter().take(count) {
-        put(tables, waiting.instance, QueuePlace::Waits);
+    let mut held: BTreeMap<(String, String), Vec<Waiting>> = BTreeMap::new();
+    for (instance, row) in of_key {
+        let InstanceRow { name, version, .. } = tables.instance(instance).expect("an instance that waits is there");
+        let of_sort = held.entry((name.clone(), version.clone())).or_default();
+        of_sort.push(waiting_of(tables, instance, row));
     }
-    if held.len() <= count {
+    let mut has_more = false;
+    for mut of_sort in held.into_values() {
+        of_sort.sort_unstable_by_key(Waiting::rank);
+        has_more |= of_sort.len() > count as usize;
+        for waiting in of_sort.iter().take(count as usize) {
+            put(tables, waiting.instance, QueuePlace::Waits);
+        }
+    }
+    if !has_more {
         let rate = tables.queues.get(queue).and_then(|queue| queue.settings.key_rate);
         if let Some(state) = tables.queue_keys.get(&(queue.to_owned(), key.to_owned())).cloned() {
             put_key(tables, queue, key.to_owned(), KeyState::idle(state.admitted, rate));

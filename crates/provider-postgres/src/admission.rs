@@ -149,31 +149,40 @@ FROM (
 LEFT JOIN {schema}.queue_keys k ON k.queue = l.queue AND k.queue_key = l.queue_key ORDER BY l.rank"
 );
 
-/// Stores the settled versions of instances in line whose version was open (P17).
+/// Stores the settled versions of instances in line whose version was open (P17). The next pass looks at their keys:
+/// others of the open version may be held until one of that version gets a slot.
 const SETTLE: &str = "WITH in_line AS (
   UPDATE {schema}.queued_instances x SET version = s.version FROM {s} WHERE x.instance_key = s.key
+  RETURNING x.queue, x.queue_key
+), keys AS (
+  UPDATE {schema}.queue_keys k SET waits_for = 3 FROM in_line
+  WHERE k.queue = in_line.queue AND k.queue_key = in_line.queue_key AND k.waits_for = 1
 )
 UPDATE {schema}.instances i SET version = s.version FROM {s} WHERE i.key = s.key";
 
 const PUT_QUEUE: &str = "UPDATE {schema}.queues SET admitted = $admitted, turn = $turn WHERE name = $queue";
 
 /// Selects whether instances that the worker can run are in line, or held, and when the next key has a token.
-const LEFT: &str = "WITH r AS (
-  SELECT DISTINCT name, version FROM {registered}
-)
+const LEFT: &str = concat!(
+    "WITH ",
+    registered!(),
+    "
 SELECT coalesce(bool_or((SELECT true FROM {schema}.queued_instances x
     WHERE x.place = 0 AND x.name = r.name AND x.version = r.version AND x.queue = $queue LIMIT 1)), false),
   coalesce(bool_or((SELECT true FROM {schema}.queued_instances x
     WHERE x.place = 1 AND x.name = r.name AND x.version = r.version AND x.queue = $queue LIMIT 1)), false),
   (SELECT next_at FROM {schema}.queue_keys WHERE queue = $queue AND waits_for = 2 ORDER BY next_at LIMIT 1)
-FROM r";
+FROM r"
+);
 
 /// Selects the next start time of an instance of a queue that the worker can run.
-const DELAYED: &str = "WITH r AS (
-  SELECT DISTINCT name, version FROM {registered}
-)
+const DELAYED: &str = concat!(
+    "WITH ",
+    registered!(),
+    "
 SELECT min((SELECT x.queued_at FROM {schema}.queued_instances x
-  WHERE x.place = 3 AND x.name = r.name AND x.version = r.version ORDER BY x.queued_at LIMIT 1)) FROM r";
+  WHERE x.place = 3 AND x.name = r.name AND x.version = r.version ORDER BY x.queued_at LIMIT 1)) FROM r"
+);
 
 /// Acquires instances in line, as many as there is room for.
 pub(crate) async fn admit(

@@ -21,7 +21,7 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::worker;
-use crate::{history, inbox};
+use crate::{history, inbox, queues};
 
 /// A due instance, in the order in which instances are acquired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -261,6 +261,7 @@ pub(crate) fn settle_in_line(session: &Session<'_>, request: &Acquire, key: Inst
         "UPDATE queued_instances SET version = (SELECT version FROM instances WHERE key = ?1) WHERE instance_key = ?1",
         params![key.0],
     )?;
+    queues::release_next(session, key)?;
     Ok(is_own)
 }
 

@@ -7,7 +7,7 @@ use perdure_provider::{
     ADMISSION_KEYS_MAX, ADMISSION_ROUNDS_MAX, Acquire, Acquired, AcquiredInstance, Admissions, InstanceKey, KeyState,
     KeyWait, OPEN_VERSION, Pass, QueuePlace, QueueSettings, QueueState, SlotCount, Step, Waiting,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
 
 use crate::acquire::{self, Line, earliest};
 use crate::error::Failure;
@@ -103,8 +103,8 @@ fn next_token(connection: &Connection, queue: &str) -> Result<Option<i64>, Failu
 macro_rules! sorts_of {
     ($index:literal, $place:literal) => {
         [
-            sorts_of!($index, $place, " AND name = ?2 AND version > ?3"),
-            sorts_of!($index, $place, " AND name > ?2"),
+            sorts_of!($index, $place, " AND name = ?1 AND version > ?2"),
+            sorts_of!($index, $place, " AND name > ?1"),
         ]
     };
     ($index:literal, $place:literal, $after:literal) => {
@@ -113,37 +113,53 @@ macro_rules! sorts_of {
             $index,
             " WHERE place = ",
             $place,
-            " AND queue = ?1",
             $after,
             " ORDER BY name, version LIMIT 1"
         )
     };
 }
 
-const IN_LINE: [&str; 2] = sorts_of!("queued_instances_line", "0");
-const HELD: [&str; 2] = sorts_of!("queued_instances_held_sorts", "1");
-const DELAYED: [&str; 2] = sorts_of!("queued_instances_delayed_sorts", "3");
+const IN_LINE: [&str; 2] = sorts_of!("queued_instances_line", "0 AND queue = ?3");
+const HELD: [&str; 2] = sorts_of!("queued_instances_held_sorts", "1 AND queue = ?3");
+const DELAYED: [&str; 2] = sorts_of!("queued_instances_delayed_sorts", "3 AND queue = ?3");
+const HELD_OF_KEY: [&str; 2] = sorts_of!("queued_instances_held", "1 AND queue = ?3 AND queue_key = ?4");
 
 /// Returns the orchestrations of the instances in a place that the worker can run.
 fn sorts(
     connection: &Connection,
     request: &Acquire,
     queue: &str,
+    place: [&str; 2],
+) -> Result<Vec<(String, String)>, Failure> {
+    let mut sorts = all_sorts(connection, place, &[&queue])?;
+    sorts.retain(|sort| request.registered.contains(sort));
+    Ok(sorts)
+}
+
+/// Returns the orchestrations of the instances in a place. `of` are the values from the third on.
+fn all_sorts(
+    connection: &Connection,
     [version, name]: [&str; 2],
+    of: &[&dyn ToSql],
 ) -> Result<Vec<(String, String)>, Failure> {
     let (mut version, mut name) = (connection.prepare_cached(version)?, connection.prepare_cached(name)?);
-    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let next = |statement: &mut Statement<'_>, name: &str, version: &str| {
+        let values: Vec<&dyn ToSql> = [&name as &dyn ToSql, &version]
+            .into_iter()
+            .chain(of.iter().copied())
+            .collect();
+        let read = |row: &Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+        statement.query_row(&*values, read).optional()
+    };
     let mut sorts = Vec::new();
     // No orchestration has an empty name.
-    let mut sort = name.query_row(params![queue, ""], read).optional()?;
+    let mut sort = next(&mut name, "", "")?;
     while let Some(found) = sort {
-        sort = version.query_row(params![queue, found.0, found.1], read).optional()?;
+        sort = next(&mut version, &found.0, &found.1)?;
         if sort.is_none() {
-            sort = name.query_row(params![queue, found.0], read).optional()?;
+            sort = next(&mut name, &found.0, "")?;
         }
-        if request.registered.contains(&found) {
-            sorts.push(found);
-        }
+        sorts.push(found);
     }
     Ok(sorts)
 }
@@ -259,7 +275,7 @@ impl Admission<'_, '_> {
     fn take_delayed_in(&self) -> Result<(), Failure> {
         let due = self.session.query_all(
             "SELECT instance_key, queue_key FROM queued_instances INDEXED BY queued_instances_delayed
-             WHERE queue = ?1 AND place = 3 AND queued_at <= ?2 ORDER BY queued_at LIMIT ?3",
+             WHERE queue = ?1 AND place = 3 AND queued_at <= ?2 ORDER BY queued_at, instance_key LIMIT ?3",
             params![self.queue, self.session.now_ms(), integer(DELAYED_MAX as u64)],
             |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
         )?;
@@ -447,27 +463,26 @@ impl Admission<'_, '_> {
         Ok(taken)
     }
 
-    /// Lets the first held instances of a key into the line.
+    /// Lets the first held instances of a key into the line: so many of each orchestration and version.
     fn release(&self, key: &str, count: u32, settings: &QueueSettings) -> Result<(), Failure> {
-        let held: Vec<i64> = self.session.query_all(
-            "SELECT instance_key FROM queued_instances INDEXED BY queued_instances_held
-             WHERE place = 1 AND queue = ?1 AND queue_key = ?2
-             ORDER BY priority DESC, turn, queued_at, instance_key LIMIT ?3",
-            params![self.queue, key, i64::from(count) + 1],
-            |row| row.get(0),
-        )?;
-        for instance in held.iter().take(count as usize) {
-            self.put(InstanceKey(*instance), QueuePlace::Waits)?;
-        }
-        if held.len() <= count as usize
-            && let Some(state) = queues::key_state(self.session.connection(), self.queue, key)?
-        {
-            queues::put_key(
-                self.session,
-                self.queue,
-                key,
-                &KeyState::idle(state.admitted, settings.key_rate),
+        let connection = self.session.connection();
+        let mut has_more = false;
+        for (name, version) in all_sorts(connection, HELD_OF_KEY, &[&self.queue, &key])? {
+            let held: Vec<i64> = self.session.query_all(
+                "SELECT instance_key FROM queued_instances INDEXED BY queued_instances_held
+                 WHERE place = 1 AND queue = ?1 AND queue_key = ?2 AND name = ?3 AND version = ?4
+                 ORDER BY priority DESC, turn, queued_at, instance_key LIMIT ?5",
+                params![self.queue, key, name, version, i64::from(count) + 1],
+                |row| row.get(0),
             )?;
+            has_more |= held.len() > count as usize;
+            for instance in held.iter().take(count as usize) {
+                self.put(InstanceKey(*instance), QueuePlace::Waits)?;
+            }
+        }
+        if !has_more && let Some(state) = queues::key_state(connection, self.queue, key)? {
+            let idle = KeyState::idle(state.admitted, settings.key_rate);
+            queues::put_key(self.session, self.queue, key, &idle)?;
         }
         Ok(())
     }

@@ -226,9 +226,9 @@ pub(crate) fn suspend(session: &Session<'_>, key: InstanceKey) -> Result<(), Fai
     Ok(())
 }
 
-/// Lets the next pass look at the key of an instance that leaves the line without a slot: others of the key may be held
-/// until it gets one.
-fn release_next(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+/// Lets the next pass look at the key of an instance that leaves the line without a slot, or is now one of another
+/// version: others of the key may be held until it gets one.
+pub(crate) fn release_next(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     session.execute(
         "UPDATE queue_keys SET waits_for = 3 WHERE waits_for = 1 AND (queue, queue_key) = (
            SELECT queue, queue_key FROM queued_instances WHERE instance_key = ?1 AND place = 0)",

@@ -125,8 +125,8 @@ pub struct Step {
     pub held: Vec<Waiting>,
     /// Rows of keys that changed.
     pub keys: Vec<(String, KeyState)>,
-    /// Keys, and how many of their held instances, the first ones by rank, are in line again. A key with no instance
-    /// left that is held waits for nothing from then on.
+    /// Keys, and how many of their held instances are in line again: of each orchestration and version, the first ones
+    /// by rank. A key with no instance left that is held waits for nothing from then on.
     pub released: Vec<(String, u32)>,
     /// True if another round would change nothing.
     pub is_last: bool,
@@ -148,6 +148,8 @@ pub struct Pass {
     keys: BTreeMap<String, KeyState>,
     /// Keys that have a row in the store.
     stored: BTreeSet<String>,
+    /// Keys of which this pass has let instances into the line.
+    released: BTreeSet<String>,
 }
 
 impl Pass {
@@ -170,6 +172,7 @@ impl Pass {
             slots: by_key,
             keys: BTreeMap::new(),
             stored: BTreeSet::new(),
+            released: BTreeSet::new(),
             queue,
             now_ms,
         }
@@ -228,7 +231,7 @@ impl Pass {
                 step.keys.push((key.clone(), after));
             }
             if free > 0 {
-                step.released.push((key, free.min(RELEASED_MAX)));
+                self.release(&key, free, &mut step);
             }
         }
         step
@@ -253,11 +256,18 @@ impl Pass {
             if step.released.iter().any(|(released, _)| *released == key) {
                 continue;
             }
-            if self.limits(&key) && self.free_of(&key) == 0 {
-                self.wait(&key);
-                changed.insert(key);
-                step.held.push(waiting);
-                continue;
+            if self.limits(&key) {
+                let free = self.free_of(&key);
+                if free == 0 || self.holds_first(&key) {
+                    self.wait(&key);
+                    if free == 0 {
+                        step.held.push(waiting);
+                    } else {
+                        self.release(&key, free, &mut step);
+                    }
+                    changed.insert(key);
+                    continue;
+                }
             }
             self.admit(&waiting);
             if self.limits(&key) {
@@ -317,6 +327,19 @@ impl Pass {
         state.clone()
     }
 
+    /// Returns true if held instances of a key that has a slot and a token may come before those of it in line.
+    fn holds_first(&self, key: &str) -> bool {
+        let waits_for = self.keys.get(key).map(|state| state.waits_for);
+        matches!(waits_for, Some(KeyWait::Slot | KeyWait::Token)) && !self.released.contains(key)
+    }
+
+    /// Lets as many instances of a key into the line as its limits allow. A worker cannot run all orchestrations: so
+    /// the first ones of each come into the line, and those of one orchestration do not keep back those of another.
+    fn release(&mut self, key: &str, count: u32, step: &mut Step) {
+        step.released.push((key.to_owned(), count.min(RELEASED_MAX)));
+        self.released.insert(key.to_owned());
+    }
+
     fn admit(&mut self, waiting: &Waiting) {
         let settings = &self.queue.settings;
         self.room -= 1;
@@ -346,7 +369,7 @@ impl Pass {
         self.wait(key);
         // The others of the key that are in line wait for the next round then, so it is not released yet.
         if self.free_of(key) > 0 {
-            step.released.push((key.to_owned(), 1));
+            self.release(key, 1, step);
         }
     }
 }

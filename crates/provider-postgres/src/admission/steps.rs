@@ -19,26 +19,41 @@ FROM {a} WHERE i.key = a.key RETURNING a.rank, a.size, ",
 
 const PLACE: &str = "UPDATE {schema}.queued_instances x SET place = p.place FROM {p} WHERE x.instance_key = p.key";
 
-/// Lets the first held instances of keys into the line. A key with no other one waits for nothing from then on. A key
-/// is looked at by every pass from then on if another transaction is about to change some of them.
-const RELEASE: &str = "WITH let AS MATERIALIZED (
-  SELECT k.key, k.count, k.over_at, ARRAY(
+/// Lets the first held instances of keys into the line: so many of each orchestration and version. A key with no other
+/// one waits for nothing from then on. A key is looked at by every pass from then on if another transaction is about to
+/// change some of them.
+const RELEASE: &str = "WITH RECURSIVE sorts AS (
+  SELECT k.key, k.count, k.over_at, x.name, x.version FROM {k} CROSS JOIN LATERAL (
+    SELECT x.name, x.version FROM {schema}.queued_instances x
+    WHERE x.queue = $queue AND x.queue_key = k.key AND x.place = 1 ORDER BY x.name, x.version LIMIT 1) x
+  UNION ALL
+  SELECT s.key, s.count, s.over_at, x.name, x.version FROM sorts s CROSS JOIN LATERAL (
+    SELECT x.name, x.version FROM {schema}.queued_instances x
+    WHERE x.queue = $queue AND x.queue_key = s.key AND x.place = 1 AND (x.name, x.version) > (s.name, s.version)
+    ORDER BY x.name, x.version LIMIT 1) x
+), let AS MATERIALIZED (
+  SELECT s.*, ARRAY(
     SELECT x.instance_key FROM {schema}.queued_instances x
-    WHERE x.queue = $queue AND x.queue_key = k.key AND x.place = 1
-    ORDER BY x.priority DESC, x.turn, x.queued_at, x.instance_key LIMIT k.count FOR NO KEY UPDATE SKIP LOCKED
-  ) AS instances FROM {k}
+    WHERE x.queue = $queue AND x.queue_key = s.key AND x.name = s.name AND x.version = s.version AND x.place = 1
+    ORDER BY x.priority DESC, x.turn, x.queued_at, x.instance_key LIMIT s.count FOR NO KEY UPDATE SKIP LOCKED
+  ) AS instances FROM sorts s
 ), moved AS (
   UPDATE {schema}.queued_instances SET place = 0
   WHERE instance_key IN (SELECT unnest(instances) FROM let)
 ), found AS MATERIALIZED (
   SELECT $queue AS queue, let.key, let.over_at, cardinality(instances) < let.count AS skips, cardinality(instances) < (
     SELECT count(*) FROM (SELECT FROM {schema}.queued_instances x
-      WHERE x.queue = $queue AND x.queue_key = let.key AND x.place = 1 LIMIT cardinality(instances) + 1) h) AS has_more
+      WHERE x.queue = $queue AND x.queue_key = let.key AND x.name = let.name AND x.version = let.version AND x.place = 1
+      LIMIT cardinality(instances) + 1) h) AS has_more
   FROM let
+), rest AS (
+  SELECT k.key, k.over_at, coalesce(bool_or(f.has_more), false) AS has_more,
+    coalesce(bool_or(f.has_more AND f.skips), false) AS skips
+  FROM {k} LEFT JOIN found f ON f.key = k.key GROUP BY k.key, k.over_at
 )
-UPDATE {schema}.queue_keys q SET waits_for = CASE WHEN f.has_more THEN 3 ELSE 0 END,
-  next_at = CASE WHEN NOT f.has_more THEN f.over_at END
-FROM found f WHERE q.queue = f.queue AND q.queue_key = f.key AND (f.skips OR NOT f.has_more)";
+UPDATE {schema}.queue_keys q SET waits_for = CASE WHEN r.has_more THEN 3 ELSE 0 END,
+  next_at = CASE WHEN NOT r.has_more THEN r.over_at END
+FROM rest r WHERE q.queue = $queue AND q.queue_key = r.key AND (r.skips OR NOT r.has_more)";
 
 /// The changes of places that a step brings, as columns.
 #[derive(Default)]

@@ -262,9 +262,9 @@ CREATE TABLE {schema}.queued_instances (
 -- An admission walks along this index: for each registered orchestration the line of each queue, in order.
 CREATE INDEX queued_instances_line ON {schema}.queued_instances
   (name, version, queue, priority DESC, turn, queued_at, instance_key) WHERE place = 0;
--- The held instances of a key in order, and the queues in which instances of an orchestration are held.
+-- The held instances of a key by orchestration, in order, and the queues in which those of an orchestration are held.
 CREATE INDEX queued_instances_held ON {schema}.queued_instances
-  (queue, queue_key, priority DESC, turn, queued_at, instance_key) WHERE place = 1;
+  (queue, queue_key, name, version, priority DESC, turn, queued_at, instance_key) WHERE place = 1;
 CREATE INDEX queued_instances_held_of ON {schema}.queued_instances (name, version, queue) WHERE place = 1;
 CREATE INDEX queued_instances_slots ON {schema}.queued_instances (queue) WHERE place = 2;
 -- The instances whose start time comes next: of a queue, and of an orchestration.

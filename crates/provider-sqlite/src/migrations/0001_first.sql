@@ -254,8 +254,8 @@ CREATE TABLE queued_instances (
 -- The line: for each orchestration in the order in which slots are given.
 CREATE INDEX queued_instances_line ON queued_instances (queue, name, version, priority DESC, turn, queued_at, instance_key)
   WHERE place = 0;
-CREATE INDEX queued_instances_held ON queued_instances (queue, queue_key, priority DESC, turn, queued_at, instance_key)
-  WHERE place = 1;
+CREATE INDEX queued_instances_held ON queued_instances
+  (queue, queue_key, name, version, priority DESC, turn, queued_at, instance_key) WHERE place = 1;
 CREATE INDEX queued_instances_held_sorts ON queued_instances (queue, name, version) WHERE place = 1;
 CREATE INDEX queued_instances_slots ON queued_instances (queue) WHERE place = 2;
 CREATE INDEX queued_instances_delayed ON queued_instances (queue, queued_at) WHERE place = 3;
