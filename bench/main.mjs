@@ -1,7 +1,7 @@
 // The benchmark:
 //
-//   npm run bench -- [workload…] [--store sqlite|postgres|all] [--peer dbos|none] [--json file] [--runs N]
-//                    [--profile] [--check] [--calm seconds] [--dir folder] [--list]
+//   npm run bench -- [workload…] [--store sqlite|postgres|all] [--peer dbos|bullmq|graphile-worker|none] [--json file]
+//                    [--runs N] [--profile] [--check] [--calm seconds] [--dir folder] [--list]
 //
 // A workload is a file in workloads/. On each store it is measured in rounds. In each round its floor, Perdure and the
 // peer run one after the other, each in a fresh process with a fresh database file or schema. A figure is the median of
@@ -15,12 +15,13 @@ import { waitForCalm } from './lib/calm.mjs';
 import { buildFloor, runOnServer } from './lib/floor.mjs';
 import { machine, warnings } from './lib/machine.mjs';
 import { root } from './lib/paths.mjs';
-import { install, PEERS } from './lib/peer.mjs';
+import { install } from './lib/peer.mjs';
 import { profile } from './lib/profile.mjs';
 import { Round } from './lib/round.mjs';
 import { MEMORY, POSTGRES_URL, SCHEMA_PREFIX, STORES } from './lib/stores.mjs';
 import { summarize } from './lib/summary.mjs';
 import { table } from './lib/table.mjs';
+import { PEERS } from './peers/index.mjs';
 import { notMeasured, workloads } from './workloads/index.mjs';
 
 /** Rounds of each workload, unless `--runs` says otherwise. */

@@ -3,11 +3,11 @@
 import { once } from 'node:events';
 import { writeSync } from 'node:fs';
 
-import { dbos } from '../peers/dbos.mjs';
+import { PEERS } from '../peers/index.mjs';
 import { workloads } from '../workloads/index.mjs';
 
 const [, , name, role, job] = process.argv;
-const { roles } = [...workloads, dbos].find((one) => one.name === name);
+const { roles } = [...workloads, ...PEERS].find((one) => one.name === name);
 const result = Buffer.from(JSON.stringify(await roles[role](JSON.parse(job), meet)));
 for (let at = 0; at < result.length; ) at += writeSync(3, result, at);
 

@@ -1,17 +1,14 @@
-// The peer: another engine that does the same workloads in the same run. It is installed when it is first asked for.
+// Installs the peers: other engines that do the same workloads. That is done when one is first asked for.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { dbos } from '../peers/dbos.mjs';
 import { bench } from './paths.mjs';
 
-export const PEERS = [dbos];
-
 /** Folders with a package-lock.json of their own. */
-const FOLDERS = [bench, join(bench, 'peers', 'dbos-datasource')];
+const FOLDERS = [bench, ...['dbos-datasource', 'job-queues'].map((name) => join(bench, 'peers', name))];
 
 /** Installs the packages of the peers, unless they are there. Returns true if they are there now. */
 export function install() {
