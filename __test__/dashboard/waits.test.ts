@@ -171,6 +171,37 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     await store.client.terminateInstance(id);
   });
 
+  it('name the queue of an instance that has not begun, or its start time', async () => {
+    await store.start((runtime) =>
+      runtime.registerOrchestration('waits', function* (ctx) {
+        yield ctx.waitForEvent('end');
+      }),
+    );
+    const [queue, startAt] = [store.id('queue'), new Date(Date.now() + 3 * 3_600_000)];
+    const ids = ['running', 'held', 'delayed', 'later'].map((name) => store.id(name));
+    await store.client.queues.set(queue, { perKey: { concurrency: 1 } });
+    for (const [n, options] of [{ key: 'ada' }, { key: 'ada' }, { startAt }].entries())
+      await store.client.startOrchestration(ids[n] as string, 'waits', null, { queue, ...options });
+    await store.client.startOrchestration(ids[3] as string, 'waits', null, { startAt });
+    const placeOf = async (id: string): Promise<unknown> => (await store.client.describe(id))?.queue?.state;
+    await eventually(10_000, 'it is held', async () => (await placeOf(ids[1] as string)) === 'held');
+    const url = await served();
+    const texts: string[] = [];
+    for (const id of ids.slice(1)) {
+      const page = await open(at(url, id));
+      const panel = page.getByRole('region', { name: 'Waiting for' });
+      await panel.getByRole('listitem').first().waitFor();
+      texts.push((await panel.getByRole('listitem').textContent()) ?? '');
+      expect(await obstacles(page)).toEqual([]);
+    }
+    expect(texts).toEqual([
+      expect.stringMatching(new RegExp(`${queue}[^]*its key has no slot or token[^]*key ada`)),
+      expect.stringMatching(new RegExp(`${queue}[^]*delayed[^]*comes into line in 2 h`)),
+      expect.stringMatching(/due in 2 h/),
+    ]);
+    for (const id of ids) await store.client.terminateInstance(id);
+  });
+
   it('have no panel where an instance has not begun', async () => {
     const id = store.id('pending');
     await store.client.startOrchestration(id, 'nobody registers it');

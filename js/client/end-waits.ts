@@ -74,7 +74,7 @@ export class EndWaits {
 
   private async reasonOf(status: InstanceStatus): Promise<string | undefined> {
     if (status.status !== 'Pending' && status.status !== 'Running') return waitReason(status, []);
-    const description = status.status === 'Running' ? await describeInstance(this.port, status.id) : null;
+    const description = await describeInstance(this.port, status.id);
     // The worker of the instance has its orchestration, so the others do not matter.
     const workers = description?.worker === undefined ? await shareWorkers(this.port) : [];
     return waitReason(status, workers, description);

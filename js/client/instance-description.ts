@@ -83,11 +83,31 @@ export interface FiberWait {
   readonly waitsFor: readonly string[];
 }
 
+/** The place of an instance in its queue. */
+export interface InstanceQueue {
+  /** Name of the queue. */
+  readonly name: string;
+  /** Its key in the queue. */
+  readonly key?: string;
+  /**
+   * `'delayed'`: its start time has not come. `'waiting'`: it is in line for a slot. `'held'`: its turn had come while
+   * its key had no slot or token. `'suspended'`: it was suspended before it had a slot. `'running'`: it has a slot,
+   * which it keeps until it ends.
+   */
+  readonly state: 'delayed' | 'waiting' | 'held' | 'suspended' | 'running';
+  /** Time at which it came into line, or will. */
+  readonly since: Date;
+}
+
 /** The waits of an instance, as its last stored turn left them. None, if the instance has ended or is Pending. */
 export interface InstanceDescription {
   readonly status: InstanceStatus;
   /** The worker that owns the instance now. */
   readonly worker?: WorkerName;
+  /** Its queue, if it is in one and has not ended. */
+  readonly queue?: InstanceQueue;
+  /** Time at which it runs next by itself, if no worker owns it: its start time, or that of a timer. */
+  readonly dueAt?: Date;
   /** Number of messages that wait for the instance. */
   readonly unread: number;
   readonly activities: readonly OpenActivity[];
@@ -114,6 +134,13 @@ interface OpenWorkData {
   readonly nextEventId: number;
   readonly unread: number;
   readonly worker: WorkerData | null;
+  readonly queue: {
+    readonly name: string;
+    readonly key: string;
+    readonly state: InstanceQueue['state'];
+    readonly sinceMs: number;
+  } | null;
+  readonly dueMs: number | null;
   readonly heartbeats: readonly (readonly [scheduled: number, details: string | null, timeMs: number])[];
   readonly tasks: readonly {
     readonly scheduled: number;
@@ -204,6 +231,8 @@ class Description {
     return {
       status: this.status,
       ...workerOf(data.worker),
+      ...queueOf(data, hasEnded(this.status.status)),
+      ...(data.dueMs === null ? {} : { dueAt: new Date(data.dueMs) }),
       unread: data.unread,
       activities,
       timers,
@@ -310,6 +339,12 @@ function metaOf(event: EventData | undefined): EventMeta {
 function workerOf(worker: WorkerData | null): { worker?: WorkerName } {
   if (worker === null) return {};
   return { worker: { id: worker.id, ...(worker.name === null ? {} : { name: worker.name }) } };
+}
+
+function queueOf({ queue }: OpenWorkData, hasEnded: boolean): { queue?: InstanceQueue } {
+  if (queue === null || hasEnded) return {};
+  const { name, key, state, sinceMs } = queue;
+  return { queue: { name, ...(key === '' ? {} : { key }), state, since: new Date(sinceMs) } };
 }
 
 function messageOf(thing: AwaitedThing, fiber: number): AwaitedMessage[] {

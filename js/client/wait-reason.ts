@@ -10,7 +10,7 @@ import { ServedWork } from './served-work.ts';
 
 /** The most characters of a reason. */
 const REASON_MAX = 500;
-/** All that an instance may wait for which no worker has taken. */
+/** All that an instance may wait for which no worker has taken, if nothing else is known of it. */
 const BEGIN = 'a slot of its queue, its start time, or a worker with room';
 /** The most things that a reason names. */
 const THINGS_MAX = 3;
@@ -51,12 +51,23 @@ export function waitReason(
       if (served.workers === 0) return `${status}: no runtime runs on its store`;
       const missing = served.missingOrchestration(name, version);
       if (missing !== undefined) return `${status}: ${missing}`;
-      if (status === 'Pending') return `Pending: it waits for ${BEGIN}`;
+      if (status === 'Pending')
+        return `Pending: ${description === null ? `it waits for ${BEGIN}` : beginReason(description)}`;
       return waits && `${status}: ${waits}`;
     }
     default:
       return undefined;
   }
+}
+
+/** Returns the reason for which no worker has taken an instance that has not begun: `it starts at 2030-…`. */
+export function beginReason({ queue, dueAt }: InstanceDescription, nowMs = Date.now()): string {
+  const startsAt = queue === undefined ? dueAt : queue.state === 'delayed' ? queue.since : undefined;
+  if (startsAt !== undefined && startsAt.getTime() > nowMs) return `it starts at ${startsAt.toISOString()}`;
+  if (queue === undefined) return 'it waits for a worker with room';
+  const { name, key, state, since } = queue;
+  const what = state === 'held' ? `a slot or a token of its key '${key}' in` : 'a slot of';
+  return cut(`it waits for ${what} queue '${name}' since ${since.toISOString()}`);
 }
 
 /** Returns `waits for event 'approve'`, or `undefined` if nothing is named. */

@@ -3,7 +3,13 @@
 import type { WorkerDescription } from '../client/description.ts';
 import type { InstanceFacts } from '../client/facts.ts';
 import type { HistoryEventKind } from '../client/history.ts';
-import type { AwaitedMessage, FiberWait, OpenActivity, WorkerName } from '../client/instance-description.ts';
+import type {
+  AwaitedMessage,
+  FiberWait,
+  InstanceQueue,
+  OpenActivity,
+  WorkerName,
+} from '../client/instance-description.ts';
 import type { InstanceState } from '../client/instance-status.ts';
 import type { StoreStats } from '../client/stats.ts';
 import type { StreamInfo } from '../client/streams.ts';
@@ -192,6 +198,10 @@ export interface EntityNames {
 export interface WaitsAnswer {
   /** Number of the current or last execution, whose events the numbers below are. */
   readonly executionId: number;
+  /** Its place in its queue, until it has a slot. */
+  readonly queue?: Omit<InstanceQueue, 'since'> & { readonly sinceMs: number };
+  /** Its start time, if that has to come and it is in no queue. */
+  readonly startsAtMs?: number;
   readonly activities: readonly ActivityWait[];
   readonly timers: readonly { readonly eventId: number; readonly dueAtMs: number; readonly fiber: number }[];
   readonly children: readonly {

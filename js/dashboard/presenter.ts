@@ -137,6 +137,7 @@ export class Presenter {
     const { openOperations, openFibers } = rest;
     return {
       executionId: status.executionId,
+      ...beginOf(status, rest),
       activities: activities.map((activity) => this.#activity(activity, status)),
       timers: timers.map(({ eventId, dueAt, fiber }) => ({ eventId, dueAtMs: dueAt.getTime(), fiber })),
       children: children.map(({ eventId, name, instanceId, fiber }) => ({ eventId, name, instanceId, fiber })),
@@ -313,4 +314,16 @@ function report(error: Error): ReportAnswer {
       value: typeof value === 'string' ? { text: value, isWhole: true } : valueText(value, SHOWN_MAX.page),
     }));
   return { code: typeof code === 'string' ? code : error.name, message: error.message, fields };
+}
+
+/** Returns what an instance waits for that has not begun. */
+function beginOf(
+  { status }: InstanceStatus,
+  { queue, dueAt }: Pick<InstanceDescription, 'queue' | 'dueAt'>,
+): Pick<WaitsAnswer, 'queue' | 'startsAtMs'> {
+  if (queue !== undefined && queue.state !== 'running') {
+    const { since, ...place } = queue;
+    return { queue: { ...place, sinceMs: since.getTime() } };
+  }
+  return status === 'Pending' && dueAt !== undefined ? { startsAtMs: dueAt.getTime() } : {};
 }

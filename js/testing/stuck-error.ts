@@ -2,6 +2,7 @@
 
 import type { Client } from '../client/client.ts';
 import type { InstanceStatus } from '../client/instance-status.ts';
+import { beginReason } from '../client/wait-reason.ts';
 import { describeMessage } from '../driver/waits.ts';
 import { PerdureError } from '../errors/errors.ts';
 import { exportsOf } from './exported.ts';
@@ -75,7 +76,10 @@ export class WaitExplanation {
     if (status.status !== 'Pending' && status.status !== 'Running') return `is ${status.status}`;
     if (this.host.orchestration(name, version) === undefined)
       return `cannot run: ${`${name} ${version}`.trimEnd()} is not registered with the test runtime`;
-    if (status.status === 'Pending') return 'has not begun: it waits for a slot of its queue, or for its start time';
+    if (status.status === 'Pending') {
+      const description = await this.client.describe(id);
+      return `has not begun${description === null ? '' : `: ${beginReason(description, 0)}`}`;
+    }
     const [exported] = exportsOf(await this.client.exportHistory(id), '');
     if (exported === undefined) return 'has no history';
     const { pending } = replayExecution(exported, this.host, `instance '${id}'`);

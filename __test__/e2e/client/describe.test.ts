@@ -214,6 +214,50 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     for (const id of ids) await store.client.terminateInstance(id);
   });
 
+  it('names the queue of an instance and its place there, and the start time of one in none', async () => {
+    await store.start((runtime) =>
+      runtime.registerOrchestration('waits', function* (ctx) {
+        yield ctx.waitForEvent('go');
+      }),
+    );
+    const { client } = store;
+    const queue = store.id('queue');
+    await client.queues.set(queue, { concurrency: 2, perKey: { concurrency: 1 } });
+    const start = async (options: object): Promise<string> => {
+      const id = store.id();
+      await client.startOrchestration(id, 'waits', null, options);
+      return id;
+    };
+    const startAt = new Date('2100-01-01');
+    const running = await start({ queue, key: 'ada' });
+    const held = await start({ queue, key: 'ada' });
+    const ofKey = await described(held, (description) => description.queue?.state === 'held');
+    expect(ofKey.queue).toEqual({ name: queue, key: 'ada', state: 'held', since: expect.any(Date) });
+    expect((await client.describe(running))?.queue).toMatchObject({ state: 'running' });
+    const other = await start({ queue });
+    await described(other, (description) => description.queue?.state === 'running');
+    const waiting = await start({ queue });
+    expect((await client.describe(waiting))?.queue).toEqual({ name: queue, state: 'waiting', since: expect.any(Date) });
+    const delayed = await start({ queue, startAt });
+    expect((await client.describe(delayed))?.queue).toEqual({ name: queue, state: 'delayed', since: startAt });
+    const later = await start({ startAt });
+    const alone = await client.describe(later);
+    expect([alone?.queue, alone?.dueAt]).toEqual([undefined, startAt]);
+
+    const reasonOf = async (id: string): Promise<string | undefined> =>
+      (await rejection<TimeoutError>(client.waitForOrchestration(id, 1))).reason;
+    expect(await Promise.all([held, waiting, delayed, later].map(reasonOf))).toEqual([
+      expect.stringMatching(`^Pending: it waits for a slot or a token of its key 'ada' in queue '${queue}' since 2`),
+      expect.stringMatching(`^Pending: it waits for a slot of queue '${queue}' since 2`),
+      'Pending: it starts at 2100-01-01T00:00:00.000Z',
+      'Pending: it starts at 2100-01-01T00:00:00.000Z',
+    ]);
+    await client.suspend(waiting);
+    expect((await client.describe(waiting))?.queue).toMatchObject({ state: 'suspended' });
+    for (const id of [running, held, other, waiting, delayed, later]) await client.terminateInstance(id);
+    expect((await client.describe(running))?.queue).toBeUndefined();
+  });
+
   it('is null for an instance that is not there', async () => {
     expect(await store.client.describe('nothing')).toBeNull();
   });

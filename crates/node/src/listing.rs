@@ -4,8 +4,8 @@ use perdure_engine::{Answer, EventId, EventRecord, ExecutionId, Mailbox};
 use perdure_provider::{
     AskState, Checked, ExecutionSummary, Filter, Finding, Footprint, Inspection, InstanceKey, InstanceStatus,
     LastHeartbeat, ListPage, LogLine, LogPage, LogPlace, OpenTask, OpenWork, OverdueAttempts, OverdueInstances,
-    OverdueWork, Place, ProviderInfo, QueueDepth, StateValue, Status, StoreStats, StoredState, Takeover, Worker,
-    WorkerId, WorkerLoad,
+    OverdueWork, Place, ProviderInfo, QueueDepth, QueuePlace, QueuedPlace, StateValue, Status, StoreStats, StoredState,
+    Takeover, Worker, WorkerId, WorkerLoad,
 };
 use perdure_runtime::{ExecutionsPage, HistoryPage, RuntimeError, WorkerDescription};
 use serde_json::{Map, Value, json};
@@ -298,8 +298,20 @@ pub(crate) fn open_work_text(found: Option<(OpenWork, Vec<Worker>)>) -> String {
             "worker": worker(task.worker.as_ref()),
         })
     };
+    let queue = |queued: &QueuedPlace| {
+        let state = match queued.place {
+            QueuePlace::Waits => "waiting",
+            QueuePlace::Held => "held",
+            QueuePlace::Slot => "running",
+            QueuePlace::Delayed => "delayed",
+            QueuePlace::Suspended => "suspended",
+        };
+        json!({ "name": queued.queue, "key": queued.key, "state": state, "sinceMs": queued.queued_at_ms })
+    };
     json!({
         "status": status_json(&work.status),
+        "queue": work.queued.as_ref().map(queue),
+        "dueMs": work.due_at_ms,
         "openWork": work.open_work,
         "nextEventId": work.next_event_id.0,
         "unread": work.unread,

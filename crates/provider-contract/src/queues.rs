@@ -3,8 +3,8 @@
 use perdure_engine::{MessageBody, Refusal, Settlement};
 use perdure_provider::{
     Acquired, AcquiredInstance, CrossInstanceEffects, CrossInstanceStart, Epoch, NewInstance, NewMessage, OnConflict,
-    Outcome, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueueSettings, StartTime, StartWithMessage, Status,
-    TurnCommit, WorkerId, Write,
+    Outcome, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace, QueueSettings, StartTime, StartWithMessage,
+    Status, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{Handle, LEASE_MS, START_MS, Store, end, event, instance, release, scheduled, start, turn};
@@ -435,6 +435,50 @@ pub async fn let_delayed_instances_into_the_line_at_their_time(store: &Store) {
     store.assert_nothing_due(&worker).await;
     finish(store, &soon.instances, &worker).await;
     gets(store, &worker, &["late"]).await;
+}
+
+/// The open work of an instance names its queue and its place there, and the time at which it is due.
+pub async fn are_named_with_the_place_of_an_instance(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    let limits = QueueSettings {
+        key_concurrency: Some(1),
+        ..QueueSettings::default()
+    };
+    set(store, limits).await;
+    for id in ["runs", "held"] {
+        store.start(of_key("x", id)).await;
+    }
+    let running = gets(store, &worker, &["runs"]).await;
+    store.start(queued("waits")).await;
+    let delayed = |id: &str| NewInstance {
+        due: StartTime::After(1_000),
+        ..queued(id)
+    };
+    store.start(delayed("delayed")).await;
+    let apart = NewInstance {
+        queue: None,
+        ..delayed("apart")
+    };
+    store.start(apart).await;
+    let place_of = async |id: &str| {
+        let work = store.provider.open_work(id.into()).await.expect("the store answers");
+        let work = work.expect("it is there");
+        let queued = work.queued.map(|queued| {
+            assert_eq!(queued.queue, QUEUE);
+            (queued.key, queued.place, queued.queued_at_ms - START_MS)
+        });
+        (queued, work.due_at_ms.map(|at_ms| at_ms - START_MS))
+    };
+    let at = |key: &str, place, ms| (Some((key.to_owned(), place, ms)), None);
+    assert_eq!(place_of("runs").await, at("x", QueuePlace::Slot, 0));
+    assert_eq!(place_of("held").await, at("x", QueuePlace::Held, 0));
+    assert_eq!(place_of("waits").await, at("", QueuePlace::Waits, 0));
+    assert_eq!(place_of("delayed").await, at("", QueuePlace::Delayed, 1_000));
+    assert_eq!(place_of("apart").await, (None, Some(1_000)));
+    finish(store, &running, &worker).await;
+    gets(store, &worker, &["held", "waits"]).await;
+    assert_eq!(place_of("held").await, at("x", QueuePlace::Slot, 0));
 }
 
 /// A start time without a queue: no worker acquires the instance before.

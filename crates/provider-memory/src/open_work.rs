@@ -1,6 +1,6 @@
 //! The open work of one instance.
 
-use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork};
+use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuedPlace};
 
 use crate::status;
 use crate::tables::{Tables, of_execution};
@@ -17,6 +17,13 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
         next_event_id: row.next_event_id,
         unread: row.unread,
         owner: row.owner.clone(),
+        due_at_ms: row.wake_at_ms,
+        queued: tables.queued.get(&row.key).map(|queued| QueuedPlace {
+            queue: queued.entry.queue.clone(),
+            key: queued.entry.key.clone(),
+            place: queued.place,
+            queued_at_ms: queued.queued_at_ms,
+        }),
         heartbeats: heartbeats
             .map(|((_, _, scheduled), kept)| LastHeartbeat {
                 scheduled: *scheduled,

@@ -1,7 +1,7 @@
 //! The open work of one instance.
 
 use perdure_engine::EventId;
-use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork};
+use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuePlace, QueuedPlace};
 
 use crate::connection::Connection;
 use crate::error::Failure;
@@ -10,16 +10,21 @@ use crate::rows::{index, number, optional_text, text, worker};
 use crate::statement::named;
 use crate::status;
 
-/// The instance, its heartbeats and its tasks, all of one moment. The columns of the other sorts of rows are null.
+/// The instance, its heartbeats, its tasks and its place in its queue, all of one moment. The columns of the other sorts
+/// of rows are null.
 const OWN: &str = "WITH i AS (
-  SELECT key, execution, open_work, unread, owner, next_event_id FROM {schema}.instances WHERE key = $key
+  SELECT key, execution, open_work, unread, owner, next_event_id, wake_at FROM {schema}.instances WHERE key = $key
 )
-SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, next_event_id AS number, NULL AS session FROM i
+SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, next_event_id AS number, NULL AS session,
+  wake_at AS time FROM i
 UNION ALL
-(SELECT 1::bigint, h.event_id, h.details, NULL, h.time, NULL FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
+(SELECT 1::bigint, h.event_id, h.details, NULL, NULL, NULL, h.time FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
 UNION ALL
-(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint, t.session FROM i
+SELECT 3::bigint, NULL, x.queue, NULL, x.place::bigint, x.queue_key, x.queued_at FROM i
+  JOIN {schema}.queued_instances x ON x.instance_key = i.key
+UNION ALL
+(SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint, t.session, NULL FROM i
   JOIN {schema}.tasks t ON t.instance_key = i.key
   AND t.execution = i.execution ORDER BY t.event_id LIMIT $limit::bigint)
 ORDER BY 1, 2";
@@ -37,23 +42,33 @@ pub(crate) async fn of(connection: &Connection, id: String) -> Result<Option<Ope
         next_event_id: EventId::FIRST,
         unread: 0,
         owner: None,
+        due_at_ms: None,
+        queued: None,
         heartbeats: Vec::new(),
         tasks: Vec::new(),
     };
     for row in &rows {
-        let number_of = number(row, 1)?;
         match row.try_get::<_, i64>(0)? {
             0 => {
-                (work.unread, work.open_work, work.owner) = (number_of, optional_text(row, 2)?, worker(row, 3)?);
+                (work.unread, work.open_work, work.owner) = (number(row, 1)?, optional_text(row, 2)?, worker(row, 3)?);
                 work.next_event_id = EventId(number(row, 4)?);
+                work.due_at_ms = row.try_get(6)?;
             }
             1 => work.heartbeats.push(LastHeartbeat {
-                scheduled: EventId(number_of),
+                scheduled: EventId(number(row, 1)?),
                 details: optional_text(row, 2)?,
-                time_ms: row.try_get(4)?,
+                time_ms: row.try_get(6)?,
             }),
+            3 => {
+                work.queued = Some(QueuedPlace {
+                    queue: text(row, 2)?,
+                    key: text(row, 5)?,
+                    place: QueuePlace::of(row.try_get(4)?),
+                    queued_at_ms: row.try_get(6)?,
+                });
+            }
             _ => work.tasks.push(OpenTask {
-                scheduled: EventId(number_of),
+                scheduled: EventId(number(row, 1)?),
                 attempt: u32::try_from(number(row, 4)?).unwrap_or(u32::MAX),
                 queue: text(row, 2)?,
                 session: optional_text(row, 5)?,

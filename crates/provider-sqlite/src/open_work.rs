@@ -1,14 +1,16 @@
 //! The open work of one instance.
 
 use perdure_engine::EventId;
-use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, WorkerId};
+use perdure_provider::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuePlace, QueuedPlace, WorkerId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::status;
 
-const OWN: &str = "SELECT open_work, unread, owner, next_event_id FROM instances WHERE key = ?1";
+const OWN: &str = "SELECT open_work, unread, owner, next_event_id, wake_at FROM instances WHERE key = ?1";
+
+const QUEUED: &str = "SELECT queue, queue_key, place, queued_at FROM queued_instances WHERE instance_key = ?1";
 
 const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";
@@ -32,11 +34,23 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
             number(row, 1)?,
             owner.map(|id| WorkerId(id.into())),
             EventId(number(row, 3)?),
+            row.get(4)?,
         ))
     });
-    let Some((open_work, unread, owner, next_event_id)) = own.optional()? else {
+    let Some((open_work, unread, owner, next_event_id, due_at_ms)) = own.optional()? else {
         return Ok(None);
     };
+    let queued = connection
+        .prepare_cached(QUEUED)?
+        .query_row(params![status.key.0], |row| {
+            Ok(QueuedPlace {
+                queue: row.get(0)?,
+                key: row.get(1)?,
+                place: QueuePlace::of(row.get(2)?),
+                queued_at_ms: row.get(3)?,
+            })
+        });
+    let queued = queued.optional()?;
     let execution = params![status.key.0, integer(status.execution.0), OPEN_WORK_ROWS_MAX as i64];
     let heartbeats = connection
         .prepare_cached(HEARTBEATS)?
@@ -68,6 +82,8 @@ pub(crate) fn of(connection: &Connection, id: String) -> Result<Option<OpenWork>
         next_event_id,
         unread,
         owner,
+        due_at_ms,
+        queued,
         heartbeats,
         tasks,
     }))

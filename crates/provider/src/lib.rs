@@ -143,7 +143,7 @@ pub use listing::{
     after_prefix,
 };
 pub use logs::{Level, LogLine, LogPage, LogPlace, LogRequest, TurnLogs};
-pub use open_work::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork};
+pub use open_work::{LastHeartbeat, OPEN_WORK_ROWS_MAX, OpenTask, OpenWork, QueuedPlace};
 pub use overdue::{
     OVERDUE_COUNT_MAX, OVERDUE_MS, OVERDUE_SORTS_MAX, OVERDUE_WALK_MAX, OverdueAttempts, OverdueInstances,
     OverdueRequest, OverdueWork,

@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, Payload};
 
-use crate::{InstanceStatus, WorkerId};
+use crate::{InstanceStatus, QueuePlace, WorkerId};
 
 /// Most heartbeats, and most attempts for other workers, that are read of one instance.
 pub const OPEN_WORK_ROWS_MAX: usize = 1_000;
@@ -20,10 +20,27 @@ pub struct OpenWork {
     pub unread: u64,
     /// The worker that owns the instance.
     pub owner: Option<WorkerId>,
+    /// The time at which it is due, ms since 1970, if no worker owns it and it waits for a time.
+    pub due_at_ms: Option<i64>,
+    /// Its place in its queue. The row of an instance that has ended may be there for a while.
+    pub queued: Option<QueuedPlace>,
     /// Latest heartbeats of open activities of the current execution, by schedule.
     pub heartbeats: Vec<LastHeartbeat>,
     /// Attempts of the current execution that are offered to other workers, by schedule.
     pub tasks: Vec<OpenTask>,
+}
+
+/// The place of an instance in its queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedPlace {
+    /// The queue.
+    pub queue: String,
+    /// The key in the queue; empty: none.
+    pub key: String,
+    /// The place.
+    pub place: QueuePlace,
+    /// When it came into line, or will, ms since 1970.
+    pub queued_at_ms: i64,
 }
 
 /// The latest heartbeat of an open activity.

@@ -155,6 +155,18 @@ impl QueuePlace {
     pub const fn number(self) -> i64 {
         self as i64
     }
+
+    /// Returns the place of a number. A number that another program has written is taken for the last one.
+    #[must_use]
+    pub const fn of(number: i64) -> Self {
+        match number {
+            0 => Self::Waits,
+            1 => Self::Held,
+            2 => Self::Slot,
+            3 => Self::Delayed,
+            _ => Self::Suspended,
+        }
+    }
 }
 
 /// An instance in line.

@@ -2,7 +2,7 @@
 
 import type { Client } from '../../client/client.ts';
 import type { StatusOptions } from '../../client/inputs.ts';
-import type { InstanceDescription } from '../../client/instance-description.ts';
+import type { InstanceDescription, InstanceQueue } from '../../client/instance-description.ts';
 import type { InstanceStatus } from '../../client/instance-status.ts';
 import type { StateValue } from '../../client/state.ts';
 import { InstanceNotFoundError } from '../../errors/errors.ts';
@@ -88,6 +88,8 @@ function write(
       ? ['Reason', printable(endMessage(instance)) || undefined]
       : ['Error', error === undefined ? undefined : terminal.style('red', errorLines(error))],
     ['Worker', description?.worker === undefined ? undefined : workerText(description.worker)],
+    ['Queue', description?.queue === undefined ? undefined : queueText(description.queue)],
+    ['Starts', status === 'Pending' && description?.dueAt !== undefined ? timeText(description.dueAt) : undefined],
     ['Unread', description === null || description.unread === 0 ? undefined : `${description.unread} messages`],
     ['Waits for', (description === null ? [] : waitLines(description)).join('\n') || undefined],
   ]);
@@ -100,6 +102,18 @@ function stateLines(values: ReadonlyMap<string, StateValue>): string[] {
     .map(([name, { value }]) => `${printable(name)}: ${valueLine(value, VALUE_MAX)}`);
   const more = values.size - lines.length;
   return more === 0 ? lines : [...lines, `and ${countText(more, 'more value')}: see perdure state`];
+}
+
+/** Returns the queue, the key, and the place there: `emails, key ada: in line since …`. */
+function queueText({ name, key, state, since }: InstanceQueue): string {
+  const places = {
+    delayed: `comes into line at ${timeText(since)}`,
+    waiting: `in line since ${timeText(since)} (${agoText(since)})`,
+    held: `waits for a slot or a token of its key since ${timeText(since)} (${agoText(since)})`,
+    suspended: 'suspended before it had a slot',
+    running: 'has a slot',
+  };
+  return `${printable(name)}${key === undefined ? '' : `, key ${printable(key)}`}: ${places[state]}`;
 }
 
 /** Formats an error with its causes, without stacks. */

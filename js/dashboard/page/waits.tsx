@@ -24,7 +24,7 @@ export function Waits({ waits, onSelect, ask }: WaitsProps): JSX.Element | null 
   const { openOperations, openFibers } = waits;
   const now = useNow();
   const [isUnfolded, setUnfolded] = useState(false);
-  const rows = [...messageRows(waits, ask), ...operationRows(waits, now, onSelect)];
+  const rows = [...beginRows(waits, now), ...messageRows(waits, ask), ...operationRows(waits, now, onSelect)];
   const unnamed = openOperations - (rows.length - waits.messages.length);
   if (rows.length === 0 && openFibers < 2) return null;
   return (
@@ -44,6 +44,36 @@ export function Waits({ waits, onSelect, ask }: WaitsProps): JSX.Element | null 
 
 /** Rows that are shown before the user asks for the others. */
 const ROWS_SHOWN = 12;
+
+/** What an instance waits for that has not begun. It waits for nothing else. */
+function beginRows({ queue, startsAtMs }: WaitsAnswer, now: number): JSX.Element[] {
+  if (startsAtMs !== undefined && startsAtMs > now)
+    return [
+      <Row key="start" kind="timer" word="start" name={dueText(startsAtMs, now)}>
+        <span>{time(startsAtMs)}</span>
+      </Row>,
+    ];
+  if (queue === undefined) return [];
+  const { name, key, state, sinceMs } = queue;
+  return [
+    <Row key="queue" kind="wait" word="queue" name={name}>
+      <span class="badge">{PLACES[state]}</span>
+      {key === undefined ? null : <span>key {key}</span>}
+      <span title={time(sinceMs)}>
+        {state === 'delayed' ? `comes into line in ${countdown(sinceMs, now)}` : `queued ${ago(sinceMs, now)}`}
+      </span>
+    </Row>,
+  ];
+}
+
+/** Words for the places in a queue. */
+const PLACES: Readonly<Record<NonNullable<WaitsAnswer['queue']>['state'], string>> = {
+  delayed: 'delayed',
+  waiting: 'in line',
+  held: 'its key has no slot or token',
+  suspended: 'suspended',
+  running: 'has a slot',
+};
 
 /** The awaited messages come first, because the user can send them. */
 function messageRows({ messages }: WaitsAnswer, ask: WaitsProps['ask']): JSX.Element[] {
