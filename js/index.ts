@@ -28,6 +28,7 @@ export type {
   AwaitedMessage,
   FiberWait,
   InstanceDescription,
+  InstanceQueue,
   OpenActivity,
   OpenChild,
   OpenTimer,
@@ -119,7 +120,7 @@ export {
 } from './errors/errors.ts';
 export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
-export type { AdmissionOptions, QueuedOptions } from './orchestration/admission.ts';
+export type { AdmissionOptions, QueuedOptions, TimeLimitOptions } from './orchestration/admission.ts';
 export type {
   ChildOptions,
   DetachedOptions,

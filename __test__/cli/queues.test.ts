@@ -72,6 +72,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     expect(await start('--queue', 'jobs', '--delay', '1h')).toMatchObject({ code: 0 });
     expect(await start('--queue', 'jobs', '--start-at', '2100-01-01T00:00:00Z')).toMatchObject({ code: 0 });
     expect(await store.client.queues.get('jobs')).toMatchObject({ waiting: 1, delayed: 2 });
+    const { items } = await store.client.listInstances({ name: 'unregistered' }).page();
+    const shown = await Promise.all(items.map(async ({ id }) => (await run('show', id)).out));
+    expect(shown.filter((out) => /^Queue +jobs, key ada: in line since /m.test(out))).toHaveLength(1);
+    expect(shown.filter((out) => /^Queue +jobs: comes into line at /m.test(out))).toHaveLength(2);
+    expect(await start('--timeout', '1h', '--grace-period', '90s', '--id', 'limited')).toMatchObject({ code: 0 });
+    expect((await store.client.getHistory('limited'))[0]?.meta).toMatchObject({
+      timeLimit: { timeoutMs: 3_600_000, graceMs: 90_000 },
+    });
     expect(await start('--queue', 'mials')).toMatchObject({
       code: 3,
       err: expect.stringContaining("no queue 'mials'"),

@@ -84,10 +84,20 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const times = ['--cron', '30 6 * * 1', '--start-at', '2100-01-01', '--end-at', '2100-03-01T00:00:00Z'];
     const limits = ['--overlap', 'buffer', '--catch-up', '90s', '--jitter', '1500', '--max-runs', '7'];
     const start = ['--orchestration-version', '1.0.0', '-t', 'team=a', '-t', 'by=cli', '--priority', '3'];
-    await set(id, '{"how":[1]}', ...times, ...limits, '--pause-on-failure', ...start);
+    const timeLimit = ['--run-timeout', '1h', '--run-grace-period', '1m'];
+    await set(id, '{"how":[1]}', ...times, ...limits, '--pause-on-failure', ...start, ...timeLimit);
     expect((await store.client.schedules.get(id))?.spec).toEqual({
       times: { kind: 'cron', cron: '30 6 * * 1', timeZone: 'UTC' },
-      start: { name: 'job', id, version: '1.0.0', tags: { team: 'a', by: 'cli' }, priority: 3, input: { how: [1] } },
+      start: {
+        name: 'job',
+        id,
+        version: '1.0.0',
+        tags: { team: 'a', by: 'cli' },
+        priority: 3,
+        input: { how: [1] },
+        timeout: 3_600_000,
+        gracePeriod: 60_000,
+      },
       overlap: 'buffer',
       catchUpMs: 90_000,
       jitterMs: 1_500,

@@ -232,6 +232,8 @@ describe('starts in a queue, or later', () => {
         [{ delay: 'soon' }, 'delay must be a duration'],
         [{ delay: -1 }, 'delay must be a duration'],
         [{ startAt: new Date(Number.NaN) }, 'startAt must be a time'],
+        [{ timeout: 0 }, 'timeout must be at least 1 ms, got 0'],
+        [{ gracePeriod: '1s' }, 'the option gracePeriod needs the option timeout'],
         [{ startAt: 5 }, 'startAt must be a time'],
         [{ queue: '' }, 'queue: the value must not be empty'],
         [{ queue: 'q', key: 'x'.repeat(1_000_000) }, 'key: the value must have at most 256 characters, got 1000000'],

@@ -35,6 +35,22 @@ it('a delayed start runs at its time, to the millisecond', async () => {
   expect(await timesOf(handles)).toEqual([300_000, 86_400_000, 0]);
 });
 
+it('a time limit is over to the millisecond, over executions, and not while the instance waits to run', async () => {
+  await using test = await TestRuntime.create();
+  const restless = defineOrchestration('restless', function* (ctx, begun: number | null): Generator<any, number, any> {
+    try {
+      yield* ctx.sleep('7s');
+    } catch {
+      return Date.now() - (begun as number);
+    }
+    return yield* ctx.continueAsNew(begun ?? Date.now() - 7_000);
+  });
+  test.register(restless);
+  const at = await test.start(restless, null, { timeout: '1m' });
+  const later = await test.start(restless, null, { timeout: '1m', delay: '1h' });
+  expect([await at.result(), await later.result()]).toEqual([60_000, 60_000]);
+});
+
 it('in any span of time no more instances begin than the rate', async () => {
   await using test = await TestRuntime.create();
   test.register(clock);
@@ -85,5 +101,9 @@ it('a test that waits for an instance without a slot is told so', async () => {
   await test.client.queues.set('mails', { concurrency: 1 });
   await test.start(work, 60_000, { queue: 'mails' });
   const second = await test.start(work, 1, { queue: 'mails' });
-  await expect(second.result()).rejects.toThrow("instance 'work-2' (work 1.0.0) has not begun: it waits for a slot");
+  await expect(second.result()).rejects.toThrow(
+    "instance 'work-2' (work 1.0.0) has not begun: it waits for a slot of queue 'mails' since 2",
+  );
+  const later = await test.start(work, 1, { startAt: '2099-01-01' });
+  await expect(later.result()).rejects.toThrow('has not begun: it starts at 2099-01-01T00:00:00.000Z');
 });

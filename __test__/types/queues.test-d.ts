@@ -69,6 +69,21 @@ it('a start has a queue, a key and a time', () => {
   });
 });
 
+it('a start has a time limit', () => {
+  void (() => {
+    void client.start(mail, 'ada', { timeout: '1h', gracePeriod: '1m' });
+    void client.startMany([{ definition: mail, input: 'ada', timeout: 5_000 }]);
+    void client.raiseEvent('1', 'go', 1, { start: { definition: mail, input: 'ada', timeout: '1h' } });
+    ctx.callOrchestration(mail, 'ada', { timeout: '1h', gracePeriod: 0 });
+    start(mail, 'ada', { timeout: '1h' });
+    defineSchedule('s', { every: '1h', start: { definition: mail, input: 'ada', timeout: '50m' } });
+    // @ts-expect-error: a time limit is a duration
+    void client.start(mail, 'ada', { timeout: new Date() });
+    // @ts-expect-error: not in a transaction of the user's
+    void client.within({}).start(mail, 'ada', { timeout: '1h' });
+  });
+});
+
 it('a runtime is started with queues', () => {
   expectTypeOf(runtime.start({ queues: { emails: { concurrency: 20 } } })).resolves.toEqualTypeOf<void>();
   void (() => {

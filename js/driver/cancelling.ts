@@ -280,7 +280,7 @@ export class Cancelling {
     this.grace = new TimerFuture(scheduler, { operation, succeedsNext: false });
     const wake = (): void => {
       const cause = new TimeoutError(
-        'it had not ended when its cancelGrace was over, and what was left of its cleanup was dropped',
+        'it had not ended when its grace period was over, and what was left of its cleanup was dropped',
       );
       this.overdue = new CancelledError(reason, { cause });
     };

@@ -42,7 +42,10 @@ export interface Delivery {
    * Codec text of the value, or of the reason of a cancellation or termination. For a failure: JSON of an `ErrorData`.
    */
   readonly value: string | null;
-  /** The number of the attempt that failed last, the way in which a child ended, or the reason of a refusal. */
+  /**
+   * The number of the attempt that failed last, the way in which a child ended, the reason of a refusal, or for a
+   * cancellation the time limit that is over, in ms; 0: it was requested.
+   */
   readonly detail: number;
   /** The mailbox of a message, or the polled mailbox that holds none; `null` for any other delivery. */
   readonly mailbox: Mailbox | null;

@@ -387,7 +387,11 @@ export class FiberScheduler
         return;
       }
       case CANCEL:
-        this.cancelling.all(fromPayload(delivery.value, 'reason', this.types) as string | undefined);
+        this.cancelling.all(
+          delivery.detail > 0
+            ? `timed out after ${delivery.detail} ms`
+            : (fromPayload(delivery.value, 'reason', this.types) as string | undefined),
+        );
         return;
       default:
         delivery.kind satisfies never;

@@ -1,4 +1,4 @@
-// The queue and the start time of an instance, as options of its start.
+// The queue, the start time and the time limit of an instance, as options of its start.
 
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { duration, named, type OptionTable, time, timeOf } from '../util/options.ts';
@@ -18,8 +18,23 @@ export interface QueuedOptions {
   key?: string;
 }
 
-/** When, and through which queue, an instance that is started comes to run. */
-export interface AdmissionOptions extends QueuedOptions {
+/** The time limit of an instance that is started. */
+export interface TimeLimitOptions {
+  /**
+   * Time for which the instance may run, over all its executions, from its first turn on. Once it is over, the instance
+   * is cancelled, with the reason `timed out after … ms`. Time in a queue, and before a later start, does not count.
+   * Default: no limit.
+   */
+  timeout?: Duration;
+  /**
+   * Time for which the cleanup of the instance may last after the `timeout`. What is left of the cleanup is then
+   * dropped, and the instance ends. Default: the `cancelGrace` of its definition, or no limit.
+   */
+  gracePeriod?: Duration;
+}
+
+/** When, through which queue, and for how long an instance that is started comes to run. */
+export interface AdmissionOptions extends QueuedOptions, TimeLimitOptions {
   /** Time until the instance runs, from its start on, by the clock of the store. Not together with `startAt`. */
   delay?: Duration;
   /** Time at which the instance runs, or comes into line in its queue. A time in the past is now. */
@@ -29,8 +44,16 @@ export interface AdmissionOptions extends QueuedOptions {
 /** The checks of {@link QueuedOptions}. */
 export const QUEUED_OPTIONS = { queue: named, key: named } satisfies OptionTable;
 
+/** The checks of {@link TimeLimitOptions}. */
+export const TIME_LIMIT_OPTIONS = { timeout: duration(1), gracePeriod: duration() } satisfies OptionTable;
+
 /** The checks of {@link AdmissionOptions}. */
-export const ADMISSION_OPTIONS = { ...QUEUED_OPTIONS, delay: duration(), startAt: time } satisfies OptionTable;
+export const ADMISSION_OPTIONS = {
+  ...QUEUED_OPTIONS,
+  ...TIME_LIMIT_OPTIONS,
+  delay: duration(),
+  startAt: time,
+} satisfies OptionTable;
 
 /** Options that are left out, or are `undefined`. */
 type Maybe<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
@@ -45,22 +68,37 @@ export function checkQueued({ queue, key }: Maybe<QueuedOptions>, where: string)
 }
 
 /**
- * Returns the queue and the start time that checked options name; `undefined` if the instance runs at once.
+ * @param where - the begin of the error
+ * @throws TypeError when there is a grace period without a timeout
+ */
+export function checkTimeLimit({ timeout, gracePeriod }: Maybe<TimeLimitOptions>, where: string): void {
+  if (gracePeriod !== undefined && timeout === undefined)
+    throw new TypeError(
+      `${where}: the option gracePeriod needs the option timeout, because it begins when that is over`,
+    );
+}
+
+/**
+ * Returns the queue, the start time and the time limit that checked options name; `undefined` if the instance runs at
+ * once and has no limit.
  *
  * @param where - the begin of the error
  * @throws TypeError when the options do not fit together
  */
 export function admissionOf(options: Maybe<AdmissionOptions>, where: string): Admission | undefined {
-  const { queue, key, delay, startAt } = options;
+  const { queue, key, delay, startAt, timeout, gracePeriod } = options;
   checkQueued(options, where);
+  checkTimeLimit(options, where);
   if (delay !== undefined && startAt !== undefined)
     throw new TypeError(`${where}: takes one of the options delay and startAt, not both`);
   const delayMs = delay === undefined ? 0 : parseDuration(delay, `${where}: delay`);
-  if (queue === undefined && startAt === undefined && delayMs === 0) return undefined;
+  if ([queue, startAt, timeout].every((option) => option === undefined) && delayMs === 0) return undefined;
   return {
     ...(queue === undefined ? {} : { queue }),
     ...(key === undefined ? {} : { key }),
     ...(delayMs === 0 ? {} : { delayMs }),
     ...(startAt === undefined ? {} : { startAtMs: timeOf(startAt, `${where}: startAt`) }),
+    ...(timeout === undefined ? {} : { timeoutMs: parseDuration(timeout, `${where}: timeout`) }),
+    ...(gracePeriod === undefined ? {} : { graceMs: parseDuration(gracePeriod, `${where}: gracePeriod`) }),
   };
 }

@@ -49,8 +49,9 @@ export function receiverStart(options: SendOptions | undefined, where: string): 
 
 /** Returns the options of the detached start that goes before the message of an orchestration. */
 export function detachedOptions(start: CheckedReceiverStart) {
-  const { version, priority, tags, queue, key, delay, startAt, onConflict = 'error' } = start;
-  const admission = { queue, key, delay, startAt };
+  const { version, priority, tags, onConflict = 'error' } = start;
+  const { queue, key, delay, startAt, timeout, gracePeriod } = start;
+  const admission = { queue, key, delay, startAt, timeout, gracePeriod };
   const options = { version, priority, tags, ...admission, onConflict: RECEIVER_CONFLICTS[onConflict] };
   return options as DetachedOptions;
 }

@@ -1,5 +1,6 @@
 // What a schedule consists of, as it is stored. Part of the format.
 
+import type { Duration } from '../util/duration.ts';
 import { checkName } from '../util/options.ts';
 import type { Bounds, Times } from './times.ts';
 
@@ -32,6 +33,9 @@ export interface RunStart {
   /** The queue that the runs are started in, and their key in it. */
   readonly queue?: string;
   readonly key?: string;
+  /** The time limit of each run, and the time for its cleanup then. */
+  readonly timeout?: Duration;
+  readonly gracePeriod?: Duration;
 }
 
 /** A schedule, as it was set. */

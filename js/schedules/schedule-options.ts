@@ -1,6 +1,13 @@
 // The options of a schedule, as users give them, and their checks.
 
-import { checkQueued, QUEUED_OPTIONS, type QueuedOptions } from '../orchestration/admission.ts';
+import {
+  checkQueued,
+  checkTimeLimit,
+  QUEUED_OPTIONS,
+  type QueuedOptions,
+  TIME_LIMIT_OPTIONS,
+  type TimeLimitOptions,
+} from '../orchestration/admission.ts';
 import type { ReceiverDefinition } from '../orchestration/send-options.ts';
 import { STARTED_CODE, startedCode } from '../orchestration/started-code.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
@@ -45,14 +52,15 @@ export type ScheduleTimes =
     };
 
 /** The start of the runs: by a definition, or by the name of an orchestration. */
-export type ScheduleStart<I = any> = QueuedOptions & {
-  /** The id of a run is this text, 1 to 200 characters, a slash and its due time. Default: the id of the schedule. */
-  id?: string;
-  /** Texts to find the runs by. */
-  tags?: Readonly<Record<string, string>>;
-  /** Instances of higher priority are taken first. Default 0. */
-  priority?: number;
-} & (
+export type ScheduleStart<I = any> = QueuedOptions &
+  TimeLimitOptions & {
+    /** The id of a run is this text, 1 to 200 characters, a slash and its due time. Default: the id of the schedule. */
+    id?: string;
+    /** Texts to find the runs by. */
+    tags?: Readonly<Record<string, string>>;
+    /** Instances of higher priority are taken first. Default 0. */
+    priority?: number;
+  } & (
     | ({ definition: ReceiverDefinition<I> } & (undefined extends I ? { input?: I } : { input: I }))
     | { name: string; version?: string; input?: unknown }
   );
@@ -90,6 +98,7 @@ const START: OptionTable = {
   tags: textsByName,
   priority,
   ...QUEUED_OPTIONS,
+  ...TIME_LIMIT_OPTIONS,
 };
 
 const OPTIONS: OptionTable = {
@@ -156,8 +165,9 @@ function timesOf({ cron, timeZone, every, offset, at }: Record<string, any>, whe
 
 function startOf(schedule: string, start: Record<string, any> | undefined, where: string): RunStart {
   if (start === undefined) throw new TypeError(`${where}: the options must have a start`);
-  const { input, id = schedule, tags, priority, queue, key } = start;
+  const { input, id = schedule, tags, priority, queue, key, timeout, gracePeriod } = start;
   checkQueued(start, `${where}: start`);
+  checkTimeLimit(start, `${where}: start`);
   return {
     ...startedCode(start, `${where}: start`),
     id,
@@ -166,5 +176,7 @@ function startOf(schedule: string, start: Record<string, any> | undefined, where
     ...(priority === undefined ? {} : { priority }),
     ...(queue === undefined ? {} : { queue }),
     ...(key === undefined ? {} : { key }),
+    ...(timeout === undefined ? {} : { timeout }),
+    ...(gracePeriod === undefined ? {} : { gracePeriod }),
   };
 }

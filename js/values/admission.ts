@@ -1,6 +1,6 @@
-// When, and through which queue, an instance comes to run: as the store and the history write it.
+// When, through which queue, and for how long an instance comes to run: as the store and the history write it.
 
-/** The queue and the start time of an instance. Only what is set is there. */
+/** The queue, the start time and the time limit of an instance. Only what is set is there. */
 export interface Admission {
   readonly queue?: string;
   /** Its key in the queue. */
@@ -9,4 +9,8 @@ export interface Admission {
   readonly delayMs?: number;
   /** The time at which the instance is due, in ms since 1970. A time in the past is now. */
   readonly startAtMs?: number;
+  /** Time from the first turn until the instance is cancelled. */
+  readonly timeoutMs?: number;
+  /** Time for which its cleanup may last then. */
+  readonly graceMs?: number;
 }

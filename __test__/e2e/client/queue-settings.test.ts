@@ -203,6 +203,8 @@ describe('wrong limits', () => {
     [{ queue: 'q', key: '' }, 'key: the value must not be empty'],
     [{ startAt: new Date(Number.NaN) }, 'startAt must be a time'],
     [{ delay: Number.POSITIVE_INFINITY }, 'delay must be a duration'],
+    [{ timeout: 0 }, 'timeout must be at least 1 ms, got 0'],
+    [{ gracePeriod: 1_000 }, "orchestration 'job': the option gracePeriod needs the option timeout"],
   ])('a start with %j is refused', async (options, message) => {
     const [{ client }, id] = [store, store.id()];
     const calls = [

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Completion, EventId, Mailbox, Payload, TraceContext};
+use crate::{Completion, EventId, Mailbox, Payload, TimeLimit, TraceContext};
 
 /// An instance that an execution starts: a child, whose end the execution receives, or a detached instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct InstanceStart {
     pub trace: TraceContext,
 }
 
-/// When, and through which queue, an instance comes to run, as the driver and the history write it.
+/// When, through which queue, and for how long an instance comes to run, as the driver and the history write it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Admission {
@@ -47,6 +47,24 @@ pub struct Admission {
     /// Time at which the instance is due, ms since 1970. A time in the past is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_ms: Option<i64>,
+    /// Time from the first turn until the instance is cancelled, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// Time for which its cleanup may last then, ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+}
+
+impl Admission {
+    /// Returns the time for which the instance may run.
+    #[must_use]
+    pub fn time_limit(&self) -> Option<TimeLimit> {
+        self.timeout_ms.map(|timeout_ms| TimeLimit {
+            timeout_ms,
+            grace_ms: self.grace_ms,
+            deadline_ms: None,
+        })
+    }
 }
 
 /// The reaction of a start to an id that is in use.

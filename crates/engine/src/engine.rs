@@ -1,9 +1,9 @@
 //! The engine of one execution: it replays the history first and is live from then on.
 //!
 //! This file owns the phase and the calls of the driver. Its folder owns the turn in progress (`turn`), what each event
-//! does to the engine (`transitions`), the waits (`waits`), the patches (`patches`) and each of the two working phases
-//! (`replaying`, `live`). Other files own the open operations (`operations`), the completions that were not delivered
-//! yet (`inbox`) and the history that is still to be replayed (`replay_queue`).
+//! does to the engine (`transitions`), the waits (`waits`), the time limit (`deadline`), the patches (`patches`) and each
+//! of the two working phases (`replaying`, `live`). Other files own the open operations (`operations`), the completions
+//! that were not delivered yet (`inbox`) and the history that is still to be replayed (`replay_queue`).
 //!
 //! | from | on | to |
 //! |---|---|---|
@@ -19,6 +19,7 @@
 //! `Broken`, `Ended`, `Continued` and `Terminated` are final: a later call of the driver changes nothing.
 
 mod asks;
+mod deadline;
 mod live;
 mod patches;
 mod replaying;
@@ -39,6 +40,7 @@ use crate::random::Random;
 use crate::replay_queue::{Recorded, ReplayQueue};
 use crate::state::State;
 use crate::stream::Streams;
+use crate::time_limit::Deadline;
 use crate::{
     Bug, Command, CommandEvent, Delivery, EndEvent, Event, EventId, EventKind, EventRecord, ExecutionId,
     ExecutionStarted, Fault, Incarnation, Limits, Outcome, ParentLink, Payload, RecordError, StateChange, StateValues,
@@ -104,6 +106,7 @@ pub struct Engine {
     state: State,
     streams: Streams,
     trace: Option<Box<str>>,
+    deadline: Option<Box<Deadline>>,
     /// Answers of [`Engine::patched`] so far, by patch. History decides: false becomes true when a replay finds the
     /// patch recorded.
     patches: BTreeMap<String, bool>,
@@ -165,6 +168,7 @@ impl Engine {
             state: State::new(started.state),
             streams: Streams::new(started.closed_streams),
             trace: started.trace.map(String::into_boxed_str),
+            deadline: started.time_limit.map(|limit| Box::new(Deadline::new(limit, time_ms))),
             patches: BTreeMap::new(),
             inbox: Inbox::default(),
             has_waited: false,
@@ -434,8 +438,8 @@ impl Engine {
         }
     }
 
-    /// Delivers a waiting request to cancel although the code does not wait. Returns the delivery and the deterministic
-    /// time from here on.
+    /// Delivers a waiting request to cancel, or that of the time limit, although the code does not wait. Returns the
+    /// delivery and the deterministic time from here on.
     ///
     /// Code that never waits would never hear of the request, for example executions that follow each other, or
     /// commands without a wait between them. The driver calls this at the same points of the code each time. History
@@ -501,6 +505,9 @@ impl Engine {
                 self.state.values().clone()
             },
             closed_streams: self.streams.closed().clone(),
+            time_limit: (self.deadline.as_deref())
+                .filter(|_| !is_planted(Bug::LimitForgottenOnContinue))
+                .map(Deadline::for_next),
             trace: self.trace().map(str::to_owned),
         };
         (

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ActivityOptions, ChildFailure, EventId, ExecutionId, Incarnation, InstanceStart, Mailbox, Refusal, StateValues,
+    TimeLimit,
 };
 
 /// A value as text, which only the driver writes and reads; `None` is JavaScript's `undefined`.
@@ -77,6 +78,8 @@ pub struct ExecutionStarted {
     pub state: StateValues,
     /// Names of the streams that are closed.
     pub closed_streams: BTreeSet<String>,
+    /// The time for which the instance may run; `None`: there is no limit.
+    pub time_limit: Option<TimeLimit>,
     /// Trace context of the start.
     pub trace: TraceContext,
 }

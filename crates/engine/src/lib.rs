@@ -36,6 +36,7 @@ mod replay_queue;
 mod small_set;
 mod state;
 mod stream;
+mod time_limit;
 mod turn;
 
 pub use activity::{ActivityOptions, DEFAULT_QUEUE, RetryPolicy};
@@ -62,6 +63,7 @@ pub use planted::{Bug, is_planted};
 pub use record::{EventKind, EventRecord, RecordError, incarnation_of};
 pub use state::{StateChange, StateValues};
 pub use stream::{StreamAppend, StreamKeep};
+pub use time_limit::TimeLimit;
 pub use turn::{
     ActivityTask, Awaited, Completion, Delivery, Effect, FailedAttempt, Outcome, Step, Terminal, TurnOutput, Waiting,
     Waits,

@@ -45,6 +45,12 @@ bugs! {
     EpochUsedAgain,
     /// An execution begins without the state that the one before it left.
     StateForgottenOnContinue,
+    /// An execution begins without the time limit of the one before it.
+    LimitForgottenOnContinue,
+    /// The time limit of an instance that sleeps does not wake it.
+    LimitWakesNoInstance,
+    /// An instance is cancelled before its time is over.
+    EarlyLimit,
     /// A change of the state is not written with its turn.
     StateNotStored,
     /// The entries that a replay writes to a stream are stored again.

@@ -142,6 +142,8 @@ pub enum Delivery {
     Cancel {
         /// The reason.
         reason: Payload,
+        /// The time that the instance had, ms, if that is over; `None`: a request has come.
+        timeout_ms: Option<u64>,
     },
 }
 

@@ -19,6 +19,7 @@ fn started() -> EventRecord {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     EventRecord::new(EventId::FIRST, STARTED_MS, event)
@@ -135,6 +136,7 @@ fn the_first_turn_records_a_version_that_the_start_left_open() {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     let first = vec![EventRecord::new(EventId::FIRST, STARTED_MS, open)];

@@ -52,6 +52,7 @@ fn sleeping(steps: u64) -> Engine {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     let history = vec![EventRecord::new(EventId::FIRST, 0, start)];

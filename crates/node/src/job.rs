@@ -235,6 +235,9 @@ pub(crate) fn delivery(delivered: Delivered, frame: &Frame) -> Result<String, Ru
             let (kind, name) = mailbox_parts(mailbox);
             frame.write(6, [time, 0.0, f64::from(kind)], [Some(name), None], VALUE)
         }
-        Delivery::Cancel { reason } => frame.write(3, [time, 0.0, 0.0], [None, reason], VALUE),
+        Delivery::Cancel { reason, timeout_ms } => {
+            let timeout = timeout_ms.map_or(0.0, |ms| ms as f64);
+            frame.write(3, [time, 0.0, timeout], [None, reason], VALUE)
+        }
     }
 }

@@ -155,6 +155,7 @@ fn first_event() -> Event {
         custom_status: payload(),
         state: StateValues::from([("a".into(), payload()), ("u".into(), None)]),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     })
 }

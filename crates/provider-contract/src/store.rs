@@ -481,6 +481,7 @@ pub(crate) fn started(input: Payload) -> EventRecord {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)

@@ -4,6 +4,7 @@
 mod replay;
 mod rows;
 mod streams;
+mod time_limits;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -172,6 +173,7 @@ pub(crate) fn check(plan: &Plan, requests: &Requests, witness: &Witness, records
         checker.status(record);
         checker.replay(record);
         checker.streams(record);
+        checker.time_limit(record);
         checker.cancellation(record);
     }
 }
@@ -284,6 +286,7 @@ impl Checker<'_> {
         let expected = match kind {
             Kind::Poison => Status::Suspended,
             Kind::Throws => Status::Failed,
+            Kind::Overdue => Status::Cancelled,
             Kind::Plain | Kind::Blocking => Status::Completed,
         };
         if status.status != expected {

@@ -134,6 +134,8 @@ pub(crate) enum Kind {
     Poison,
     /// The first turn of the program holds its thread for too long.
     Blocking,
+    /// The program goes on until its time limit cancels it.
+    Overdue,
 }
 
 /// An orchestration.

@@ -38,6 +38,10 @@ const NAMES: [&str; 5] = ["few", "keys", "rate", "own", "free"];
 const KEYS: [&str; 6] = ["a", "a", "a", "b", "c", ""];
 /// The longest delay of a start, ms.
 const DELAY_MS: u64 = 8_000;
+/// The longest time limit of an instance, ms.
+const TIMEOUT_MS: u64 = 4_000;
+/// The executions of a program that goes on until its time limit: more than it has time for.
+const ROUNDS: u32 = 200;
 /// The longest time from the start of an instance that waits in a queue to a request about it, ms.
 const SOON_MS: u64 = 3_000;
 
@@ -86,6 +90,17 @@ impl Plan {
                 is_free: rng.u8(..3) == 0,
                 terms: terms.draw(Some(queue), rng),
                 ..of_crowd(Origin::Client, is_scoped)
+            };
+            self.joins(program, at, rng);
+        }
+        for _ in 0..rng.usize(0..=3) {
+            let at = bursts[rng.usize(..bursts.len())] + rng.u64(..300);
+            let queue = rng.bool().then(|| favourites[rng.usize(..favourites.len())]);
+            let program = Program {
+                kind: Kind::Overdue,
+                terms: terms.draw(queue, rng).with_timeout(rng),
+                cleans_up: rng.bool(),
+                ..lasting(is_scoped, rng)
             };
             self.joins(program, at, rng);
         }
@@ -162,6 +177,15 @@ impl Drawn {
             admission: (admission != Admission::default()).then_some(admission),
             priority: rng.i32(-self.priority..=self.priority),
         }
+    }
+}
+
+impl Terms {
+    /// Adds a time limit.
+    fn with_timeout(mut self, rng: &mut Rng) -> Self {
+        let admission = self.admission.get_or_insert_default();
+        admission.timeout_ms = Some(rng.u64(1..TIMEOUT_MS));
+        self
     }
 }
 
@@ -247,6 +271,21 @@ fn of_crowd(origin: Origin, is_scoped: bool) -> Program {
         is_free: false,
         is_scoped,
         terms: Terms::default(),
+    }
+}
+
+/// A program that goes on for longer than any time limit: it waits for an event that never comes, or begins anew again
+/// and again.
+fn lasting(is_scoped: bool, rng: &mut Rng) -> Program {
+    let (rounds, op) = if rng.bool() {
+        (1, Op::Event("never"))
+    } else {
+        (ROUNDS, Op::Timer(rng.i64(50..1_000)))
+    };
+    Program {
+        rounds,
+        body: Arc::new(vec![op]),
+        ..of_crowd(Origin::Client, is_scoped)
     }
 }
 

@@ -20,6 +20,8 @@ interface Flags {
   readonly key?: string;
   readonly delay?: number;
   readonly startAt?: Date;
+  readonly timeout?: number;
+  readonly gracePeriod?: number;
   readonly onConflict?: NonNullable<StartOptions['onConflict']>;
   readonly wait?: true | number;
 }
@@ -44,13 +46,15 @@ export function start(cli: Cli): void {
     .option('--key <key>', 'with --queue: its key in the queue, such as a customer')
     .option('--delay <duration>', 'time until the instance runs', spanArgument)
     .option('--start-at <time>', 'time at which the instance runs', dateArgument)
+    .option('--timeout <duration>', 'time for which the instance may run before it is cancelled', spanArgument)
+    .option('--grace-period <duration>', 'with --timeout: time for its cleanup', spanArgument)
     .addOption(new Option('--on-conflict <action>', 'action if the id is in use').choices(CONFLICTS))
     .option('-w, --wait [duration]', 'wait until the instance has ended, at most this long', spanArgument)
     .action(
       cli.storeAction(async ({ client, terminal }, name: string, input: string | undefined, flags: Flags) => {
         const { id = uuidv7(), orchestrationVersion: version, tag: tags, wait, ...others } = flags;
-        const { priority, onConflict, queue, key, delay, startAt } = others;
-        const admission = { queue, key, delay, startAt };
+        const { priority, onConflict, queue, key, delay, startAt, timeout, gracePeriod } = others;
+        const admission = { queue, key, delay, startAt, timeout, gracePeriod };
         const options = withoutUndefined({ version, tags, priority, onConflict, ...admission });
         await client.startOrchestration(id, name, await valueOf(input), options);
         if (wait === undefined) {

@@ -97,10 +97,16 @@ impl Engine {
 
     /// Delivers a request to cancel although the code does not wait.
     pub(super) fn live_interruption(&mut self, now_ms: i64) -> Option<(Delivery, i64)> {
-        let (seq, reason) = self.inbox.take_cancel()?;
-        self.turn.consumed.push(seq);
+        let now_ms = self.monotonic(now_ms);
+        let reason = if self.time_out(now_ms) {
+            None
+        } else {
+            let (seq, reason) = self.inbox.take_cancel()?;
+            self.turn.consumed.push(seq);
+            reason
+        };
         let event = Interruption { reason };
-        self.time_ms = self.monotonic(now_ms);
+        self.time_ms = now_ms;
         self.record(event.clone(), self.time_ms);
         self.turn.deliveries += 1;
         Some((self.apply_interruption(event), self.time_ms))
@@ -137,8 +143,12 @@ impl Engine {
         self.next_event_id = self.next_event_id.next();
     }
 
-    /// Returns the next event that can be recorded now: first from the inbox, then an operation that is due.
+    /// Returns the next event that can be recorded now: first the cancellation by the time limit, then one from the
+    /// inbox, then an operation that is due.
     fn take_recordable(&mut self, now_ms: i64) -> Option<Recordable> {
+        if self.time_out(now_ms) {
+            return Some(Recordable::Delivery(DeliveryEvent::CancelRequested { reason: None }));
+        }
         while let Some(arrival) = self.inbox.take() {
             let event = match arrival {
                 Arrival::Cancel { seq, reason } => {

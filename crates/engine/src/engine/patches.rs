@@ -65,13 +65,17 @@ impl Engine {
     }
 
     /// Creates the timer that limits how long the execution may go on once it is cancelled. The timer is due `delay_ms`
-    /// from now; `None`: the code has no such limit. A replay takes the timer that history holds, or none if history
-    /// holds none. A limit that the code has changed since then applies to later cancellations.
+    /// from now; `None`: the code has no such limit. If the time limit of the instance has cancelled it, its own grace
+    /// period counts. A replay takes the timer that history holds, or none if history holds none. A limit that the code
+    /// has changed since then applies to later cancellations.
     ///
     /// # Errors
     ///
     /// [`Fault`] as in [`issue`](Self::issue).
     pub fn grace_timer(&mut self, delay_ms: Option<i64>) -> Result<Option<EventId>, Fault> {
+        let deadline = self.deadline.as_deref().filter(|deadline| deadline.has_passed);
+        let grace_ms = deadline.and_then(|deadline| deadline.limit.grace_ms);
+        let delay_ms = grace_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX)).or(delay_ms);
         let is_there = (delay_ms.is_some() || self.is_replaying()) && self.patched(GRACE_PATCH);
         let command = match self.recorded_timer() {
             Some(fire_at_ms) => Some(Command::CreateTimerAt { fire_at_ms }),

@@ -104,7 +104,7 @@ impl Engine {
         }
         let began = self.pop_if(|note| matches!(note, NoteEvent::ExecutionBegan { .. }));
         if let Some(PassedEvent { time_ms, event, .. }) = began {
-            self.time_ms = time_ms;
+            self.begins_at(time_ms);
             if let NoteEvent::ExecutionBegan { version: Some(version) } = event {
                 self.version = version;
             }

@@ -100,16 +100,16 @@ impl Engine {
             DeliveryEvent::MessageReceived { mailbox, payload } => Delivery::Message { mailbox, payload },
             DeliveryEvent::MailboxEmpty { mailbox } => Delivery::MailboxEmpty { mailbox },
             DeliveryEvent::CancelRequested { reason } => {
-                self.was_cancelled = true;
-                Delivery::Cancel { reason }
+                let timeout_ms = self.note_cancel();
+                Delivery::Cancel { reason, timeout_ms }
             }
         }
     }
 
     /// Applies a delivery to code that does not wait. Returns what the code is handed.
     pub(super) fn apply_interruption(&mut self, Interruption { reason }: Interruption) -> Delivery {
-        self.was_cancelled = true;
-        Delivery::Cancel { reason }
+        let timeout_ms = self.note_cancel();
+        Delivery::Cancel { reason, timeout_ms }
     }
 
     /// Applies a note that event `id` records.

@@ -101,7 +101,7 @@ impl Engine {
         if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && is_recorded {
             let version = self.unrecorded_version.take();
             self.record(NoteEvent::ExecutionBegan { version }, now_ms);
-            self.time_ms = now_ms;
+            self.begins_at(now_ms);
         }
     }
 
@@ -141,7 +141,7 @@ impl Engine {
             },
             _ => Waiting::Outside {
                 open_activities: self.operations.activities(),
-                timer_at_ms: self.operations.next_timer(),
+                timer_at_ms: self.next_timer(),
             },
         };
         self.durable_to = self.next_event_id;
@@ -160,6 +160,12 @@ impl Engine {
             failed_attempts,
             waiting,
         }
+    }
+
+    /// Returns the time at which the next timer fires, or the time limit is over.
+    fn next_timer(&self) -> Option<i64> {
+        let deadline = self.deadline_ms().filter(|_| !is_planted(Bug::LimitWakesNoInstance));
+        [self.operations.next_timer(), deadline].into_iter().flatten().min()
     }
 
     /// Returns the work that the execution waits for, as text for people; `fibers` is JSON of the driver that says what

@@ -18,7 +18,10 @@ impl Engine {
         match &self.phase {
             Phase::Broken(_) | Phase::Ended(_) | Phase::Continued(_) | Phase::Terminated => false,
             Phase::Replaying(_) => true,
-            Phase::Live => self.inbox.has_any() || self.due(self.monotonic(now_ms)).is_some(),
+            Phase::Live => {
+                let now_ms = self.monotonic(now_ms);
+                self.is_over(now_ms) || self.inbox.has_any() || self.due(now_ms).is_some()
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ActivityOptions, Admission, ChildFailure, Incarnation, ParentLink, Payload, Refusal, StartConflict, StateValues,
-    TraceContext,
+    TimeLimit, TraceContext,
 };
 
 /// The fields that one kind of event keeps in its meta.
@@ -81,6 +81,8 @@ pub(super) struct StartMeta<Seed = u64> {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) closed_streams: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) time_limit: Option<TimeLimit>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) trace: TraceContext,
 }
 
@@ -93,6 +95,7 @@ impl<Seed> StartMeta<Seed> {
             custom_status,
             state,
             closed_streams,
+            time_limit,
             trace,
             ..
         } = self;
@@ -104,6 +107,7 @@ impl<Seed> StartMeta<Seed> {
             custom_status,
             state,
             closed_streams,
+            time_limit,
             trace,
         }
     }

@@ -115,10 +115,11 @@ macro_rules! bind {
 
 kinds! {
     ExecutionStarted (_, name, input)
-        | (StartMeta { version, seed, incarnation, parent, custom_status, state, closed_streams, trace })
+        | (StartMeta { version, seed, incarnation, parent, custom_status, state, closed_streams, time_limit, trace })
             = (Started(
                 ExecutionStarted {
-                    name, version, input, seed, incarnation, parent, custom_status, state, closed_streams, trace
+                    name, version, input, seed, incarnation, parent, custom_status, state, closed_streams, time_limit,
+                    trace
                 }
             ))
     ExecutionBegan (_, _, _)

@@ -95,6 +95,7 @@ fn the_next_execution_starts_from_the_end_of_the_last_one() {
             ),
             state: {},
             closed_streams: {},
+            time_limit: None,
             trace: None,
         }
     "#]]

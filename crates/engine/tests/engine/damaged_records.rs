@@ -64,7 +64,7 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: invalid length 0, expected struct InstanceStartMeta with 7 elements
         its meta is not what the kind needs: invalid length 0, expected struct RefusedMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct SentMeta with 1 element
-        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 8 elements
+        its meta is not what the kind needs: invalid length 0, expected struct StartMeta with 9 elements
         its meta is not what the kind needs: invalid length 0, expected struct TimerMeta with 1 element
         its meta is not what the kind needs: invalid length 0, expected struct VersionMeta with 1 element
         its meta is not what the kind needs: invalid type: integer `12`, expected a string

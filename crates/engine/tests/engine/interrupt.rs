@@ -20,6 +20,7 @@ fn started() -> EventRecord {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, event)
@@ -52,6 +53,7 @@ fn timer(engine: &mut Engine) -> Result<EventId, Fault> {
 fn delivery(reason: &str) -> Delivery {
     Delivery::Cancel {
         reason: Some(reason.into()),
+        timeout_ms: None,
     }
 }
 

@@ -25,6 +25,7 @@ mod retries;
 mod status;
 mod support;
 mod terminal;
+mod time_limit;
 mod timers;
 mod trace;
 mod waits;

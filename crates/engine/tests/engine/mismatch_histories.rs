@@ -277,6 +277,7 @@ fn report(events: &[Event]) -> String {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     });
     let options = ActivityOptions::default();

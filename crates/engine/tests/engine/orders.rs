@@ -183,6 +183,7 @@ fn drawn_changes_fit_or_are_found() {
         for _ in 0..4 {
             let changed = draw.changed(&program);
             let new = Script {
+                time_limit: script.time_limit.clone(),
                 program: Program::parse(&changed),
                 outside: Vec::new(),
             };

@@ -122,6 +122,7 @@ fn the_numbers_of_a_seed_stay() {
             custom_status: None,
             state: StateValues::new(),
             closed_streams: Default::default(),
+            time_limit: None,
             trace: None,
         };
         let history = vec![EventRecord::new(EventId::FIRST, 0, event)];

@@ -39,6 +39,7 @@ fn starts() -> [ExecutionStarted; 2] {
         custom_status: input.clone(),
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: input.clone(),
         input,
         seed,

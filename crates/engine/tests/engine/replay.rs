@@ -385,6 +385,7 @@ fn at_the_end_of_history() -> (Engine, EventId, Awaited) {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     });
     let events = [

@@ -192,6 +192,7 @@ fn terminated_before_it_ran() {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     let history = vec![

@@ -18,6 +18,7 @@ fn started(trace: TraceContext) -> Event {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace,
     })
 }

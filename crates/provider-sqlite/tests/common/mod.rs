@@ -45,6 +45,7 @@ pub(crate) fn start(id: &str) -> Write {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     Write::Start(Box::new(NewInstance {

@@ -388,6 +388,7 @@ mod tests {
             custom_status: None,
             state: StateValues::new(),
             closed_streams: Default::default(),
+            time_limit: None,
             trace: None,
         };
         let acquired = AcquiredInstance {

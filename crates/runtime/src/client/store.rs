@@ -61,6 +61,7 @@ pub(crate) fn admission_of_store(admission: Option<Box<Admission>>) -> (Option<Q
         key,
         delay_ms,
         start_at_ms,
+        ..
     } = admission.map(|admission| *admission).unwrap_or_default();
     let queue = queue.map(|queue| QueueEntry {
         queue,
@@ -274,6 +275,7 @@ impl Store {
             conflict,
             admission,
         } = request;
+        let time_limit = admission.as_deref().and_then(Admission::time_limit);
         let (queue, due) = admission_of_store(admission);
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
         let (seed, incarnation) = new_start(&*self.machine);
@@ -287,6 +289,7 @@ impl Store {
             custom_status: None,
             state: StateValues::new(),
             closed_streams: Default::default(),
+            time_limit,
             trace,
         };
         let first_event = EventRecord::new(EventId::FIRST, self.clock.now_ms(), started);

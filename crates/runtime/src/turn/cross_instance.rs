@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Mailbox,
-    MessageBody, MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
+    Admission, CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart,
+    Mailbox, MessageBody, MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
 };
 use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
@@ -93,6 +93,7 @@ fn other_start(
                 trace,
             },
     } = start;
+    let time_limit = admission.as_deref().and_then(Admission::time_limit);
     let (queue, due) = admission_of_store(admission);
     let parent = is_child.then(|| ParentLink {
         instance: instance.id.clone(),
@@ -109,6 +110,7 @@ fn other_start(
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit,
         trace,
     };
     provider::CrossInstanceStart {

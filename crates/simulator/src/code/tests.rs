@@ -30,6 +30,7 @@ impl Execution {
             custom_status: None,
             state: StateValues::new(),
             closed_streams: Default::default(),
+            time_limit: None,
             trace: None,
         };
         Self::with(edition, vec![EventRecord::new(EventId::FIRST, 0, started)])

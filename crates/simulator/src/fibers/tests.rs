@@ -77,7 +77,10 @@ impl Desk {
     }
 
     fn cancel(&self) {
-        let delivered = self.fibers.deliver(Delivery::Cancel { reason: None });
+        let delivered = self.fibers.deliver(Delivery::Cancel {
+            reason: None,
+            timeout_ms: None,
+        });
         delivered.expect("the rules are known");
     }
 }

@@ -33,6 +33,8 @@ interface Flags extends TimesFlags {
   readonly priority?: number;
   readonly queue?: string;
   readonly key?: string;
+  readonly runTimeout?: number;
+  readonly runGracePeriod?: number;
   readonly timeout?: number;
 }
 
@@ -97,17 +99,20 @@ function startFlags(command: Command): Command {
     )
     .option('--queue <name>', 'queue in which the runs wait for a slot')
     .option('--key <key>', 'with --queue: the key of the runs in the queue')
+    .option('--run-timeout <duration>', 'time for which a run may go on before it is cancelled', spanArgument)
+    .option('--run-grace-period <duration>', 'with --run-timeout: time for the cleanup of a run', spanArgument)
     .option('--timeout <duration>', 'wait at most this long for a worker (default: for ever)', spanArgument);
 }
 
 /** @throws Exit when the flags of the times do not fit together */
 function optionsOf(name: string, flags: Flags, input: unknown): ScheduleOptions {
   const { overlap, catchUp, jitter, startAt, endAt, maxRuns, pauseOnFailure } = flags;
-  const { orchestrationVersion: version, tag: tags, priority, queue, key } = flags;
+  const { orchestrationVersion: version, tag: tags, priority, queue, key, runTimeout, runGracePeriod } = flags;
+  const limits = { timeout: runTimeout, gracePeriod: runGracePeriod };
   return {
     ...timesOf(flags),
     ...withoutUndefined({ overlap, catchUp, jitter, startAt, endAt, maxRuns, pauseOnFailure }),
-    start: { name, ...withoutUndefined({ version, tags, priority, queue, key, input }) },
+    start: { name, ...withoutUndefined({ version, tags, priority, queue, key, ...limits, input }) },
   };
 }
 

@@ -22,6 +22,7 @@ pub(crate) fn check_changed(text: &str, changed: &str, expect: Expect) {
     run_everywhere(&old, Budget::default());
     let fresh = run_fresh(&old, Budget::default());
     let new = Script {
+        time_limit: old.time_limit.clone(),
         program: Program::parse(changed),
         outside: Vec::new(),
     };
@@ -136,6 +137,7 @@ fn assert_broken(run: &mut Run<'_>, refusal: &Fault) {
 pub(crate) fn check_deployed(text: &str, changed: &str, expect: Expect) {
     let old = Script::parse(text);
     let new = Script {
+        time_limit: old.time_limit.clone(),
         program: Program::parse(changed),
         outside: old.outside.clone(),
     };

@@ -418,9 +418,13 @@ impl<'a> Code<'a> {
             }
             Delivery::Asked { .. } => panic!("no script takes asks"),
             Delivery::MailboxEmpty { mailbox } => panic!("no script polls {}", mailbox_name(&mailbox)),
-            Delivery::Cancel { reason } => {
+            Delivery::Cancel { reason, timeout_ms } => {
+                let timed_out = timeout_ms.map(|ms| format!("timed out after {ms} ms"));
                 log.push(Line {
-                    text: format!("cancelled: {} {now}", shown(&reason)),
+                    text: format!(
+                        "cancelled: {} {now}",
+                        timed_out.as_deref().unwrap_or_else(|| shown(&reason))
+                    ),
                     replaying,
                 });
                 return self.cancelled(engine, reason);

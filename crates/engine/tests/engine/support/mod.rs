@@ -39,6 +39,7 @@ pub(crate) fn started() -> EventRecord {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     EventRecord::new(EventId::FIRST, START_MS, start)

@@ -1,6 +1,7 @@
 //! Scripts: a small deterministic program and the events from outside while it runs, as text.
 //!
 //! ```text
+//! limit 5s | limit 5s grace 1s                       the time limit of the instance: the first line
 //! a = activity charge 12 ; attempts=5 initial=1s     schedule an activity: name, input, options
 //!                                                    (with options: no jitter, unless they set it)
 //! t = timer 1s | t = timer at 5s                     a timer after a delay, or at a time since the start
@@ -34,6 +35,7 @@ use std::collections::HashMap;
 
 use perdure_engine::{
     ActivityOptions, AttemptResult, Backoff, ChildFailure, EventId, ExecutionId, Mailbox, Payload, Refusal, Settlement,
+    TimeLimit,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -166,6 +168,7 @@ pub(crate) struct Outside {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
+    pub(crate) time_limit: Option<TimeLimit>,
     pub(crate) program: Program,
     pub(crate) outside: Vec<Outside>,
 }
@@ -173,7 +176,13 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn parse(text: &str) -> Self {
         let (program, outside) = text.split_once("---").unwrap_or((text, ""));
+        let first = program.trim_start().strip_prefix("limit ");
+        let (time_limit, program) = match first.map(|rest| rest.split_once('\n').unwrap_or((rest, ""))) {
+            Some((limit, program)) => (Some(time_limit(limit)), program),
+            None => (None, program),
+        };
         Self {
+            time_limit,
             program: Program::parse(program),
             outside: lines(outside).map(Outside::parse).collect(),
         }
@@ -216,6 +225,18 @@ pub(crate) fn duration(text: &str) -> i64 {
         unit => panic!("{text}: there is no unit {unit}"),
     };
     digits.parse::<i64>().unwrap_or_else(|e| panic!("{text}: {e}")) * factor
+}
+
+fn time_limit(text: &str) -> TimeLimit {
+    let ms = |text: &str| u64::try_from(duration(text.trim())).expect("a duration");
+    let (timeout, grace) = text
+        .split_once(" grace ")
+        .map_or((text, None), |(timeout, grace)| (timeout, Some(grace)));
+    TimeLimit {
+        timeout_ms: ms(timeout),
+        grace_ms: grace.map(ms),
+        deadline_ms: None,
+    }
 }
 
 fn mailbox(text: &str) -> Option<Mailbox> {

@@ -88,6 +88,7 @@ impl<'a> World<'a> {
             custom_status: None,
             state: StateValues::new(),
             closed_streams: Default::default(),
+            time_limit: script.time_limit.clone(),
             trace: None,
         };
         Self {
