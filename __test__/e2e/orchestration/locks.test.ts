@@ -65,9 +65,10 @@ function addressOf(key: string): EntityAddress {
 /** Says `who` in the block, and waits for the event `go` in it. */
 const waiter = defineOrchestration('waiter', function* (ctx, { name, who }: { name: string; who: string }) {
   return yield* ctx.lock(name, function* () {
-    ctx.setCustomStatus('in');
     try {
       yield* ctx.call(inside, { name, who });
+      // An instance that is terminated runs its activity to the end. None is left running from here on.
+      ctx.setCustomStatus('in');
       const how = yield* ctx.waitForEvent<string>('go');
       if (how === 'throw') throw new RangeError('as told');
       if (how === 'continue') yield* ctx.continueAsNew({ name: `${name} again`, who });

@@ -38,7 +38,7 @@ describe.each(STORES)('on $name', (kind) => {
   ])('instances that are %s', (_, options) => {
     it('withTimeout stops a block when the time is up: its activity is aborted, its cleanup runs', async () => {
       const events: string[] = [];
-      const { register } = holding(events);
+      const { register, begun } = holding(events);
       await store.start(
         (runtime) =>
           register(runtime).registerOrchestration('limited', function* (ctx) {
@@ -49,6 +49,7 @@ describe.each(STORES)('on $name', (kind) => {
                 yield ctx.scheduleActivity('note', 'cleanup');
               }
             });
+            yield ctx.waitForEvent('begun');
             try {
               return yield ctx.withTimeout(20, block);
             } catch (error) {
@@ -60,6 +61,8 @@ describe.each(STORES)('on $name', (kind) => {
       );
       const id = store.id();
       await store.client.startOrchestration(id, 'limited');
+      await begun;
+      await store.client.raiseEvent(id, 'begun');
       expect(await store.client.waitForOrchestration(id, SOON)).toMatchObject({
         status: 'Completed',
         output: [true, 20],
