@@ -114,6 +114,7 @@ fn start(n: usize, worker: &WorkerId) -> Write {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     Write::Start(Box::new(NewInstance {

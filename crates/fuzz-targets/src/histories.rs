@@ -3,7 +3,7 @@
 use perdure_engine::{
     ActivityOptions, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event, EventId, EventRecord, ExecutionId,
     ExecutionStarted, InstanceStart, Mailbox, NoteEvent, ParentLink, Refusal, RetryPolicy, StartConflict, StateValues,
-    TerminationEvent,
+    TerminationEvent, TimeLimit,
 };
 
 use crate::rows;
@@ -52,6 +52,11 @@ fn began(parent: Option<ParentLink>) -> Event {
         custom_status: text("\"new\""),
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: Some(TimeLimit {
+            timeout_ms: 60_000,
+            grace_ms: Some(1_000),
+            deadline_ms: None,
+        }),
         trace: text(r#"{"traceparent":"00-a-b-01"}"#),
     })
 }

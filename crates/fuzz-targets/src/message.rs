@@ -105,6 +105,7 @@ fn receiver() -> Engine {
         custom_status: None,
         state: StateValues::new(),
         closed_streams: Default::default(),
+        time_limit: None,
         trace: None,
     };
     let mut engine = Engine::new(Start {

@@ -4,6 +4,7 @@ use perdure_engine::{
     ActivityOptions, Admission, AttemptResult, Backoff, ChildFailure, CommandEvent, DeliveryEvent, EndEvent, Event,
     EventId, EventKind, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Interruption, Mailbox,
     MessageBody, NoteEvent, ParentLink, Payload, Refusal, RetryPolicy, Settlement, StartConflict, TerminationEvent,
+    TimeLimit,
 };
 use perdure_fuzz_targets::{history, message};
 use proptest::collection::{btree_map, vec};
@@ -126,17 +127,28 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
 }
 
 fn admission() -> impl Strategy<Value = Option<Box<Admission>>> {
-    let admission = (payload(), payload(), any::<Option<u64>>(), any::<Option<i64>>()).prop_map(
-        |(queue, key, delay_ms, start_at_ms)| {
+    let times = any::<(Option<u64>, Option<i64>, Option<u64>, Option<u64>)>();
+    let admission =
+        (payload(), payload(), times).prop_map(|(queue, key, (delay_ms, start_at_ms, timeout_ms, grace_ms))| {
             Box::new(Admission {
                 queue,
                 key,
                 delay_ms,
                 start_at_ms,
+                timeout_ms,
+                grace_ms,
             })
-        },
-    );
+        });
     proptest::option::of(admission)
+}
+
+fn time_limit() -> impl Strategy<Value = Option<TimeLimit>> {
+    let limit = any::<(u64, Option<u64>, Option<i64>)>();
+    option::of(limit.prop_map(|(timeout_ms, grace_ms, deadline_ms)| TimeLimit {
+        timeout_ms,
+        grace_ms,
+        deadline_ms,
+    }))
 }
 
 fn start() -> impl Strategy<Value = InstanceStart> {
@@ -189,10 +201,11 @@ fn started() -> impl Strategy<Value = Event> {
         option::of(parent),
         payload(),
         btree_map(text(), payload(), 0..4),
+        time_limit(),
         payload(),
     )
         .prop_map(
-            |(name, version, input, seed, incarnation, parent, custom_status, state, trace)| {
+            |(name, version, input, seed, incarnation, parent, custom_status, state, time_limit, trace)| {
                 Event::Started(ExecutionStarted {
                     name,
                     version,
@@ -203,6 +216,7 @@ fn started() -> impl Strategy<Value = Event> {
                     custom_status,
                     state,
                     closed_streams: Default::default(),
+                    time_limit,
                     trace,
                 })
             },
