@@ -86,8 +86,8 @@ pub struct Engine {
     limits: Limits,
     name: String,
     version: String,
-    /// The version, if the start left it open and no turn has recorded it yet.
-    unrecorded_version: Option<String>,
+    /// True if the start left the version open, and no turn has recorded it yet.
+    records_version: bool,
     input: Payload,
     parent: Option<Box<ParentLink>>,
     random: Random,
@@ -154,7 +154,7 @@ impl Engine {
             limits: Limits::default(),
             name: started.name,
             version: started.version,
-            unrecorded_version: None,
+            records_version: false,
             history_bytes: started.input.as_ref().map_or(0, String::len) as u64,
             lines: (EventId::FIRST, 0),
             input: started.input,
@@ -195,7 +195,7 @@ impl Engine {
     pub fn with_version(mut self, version: &str) -> Self {
         if self.version.is_empty() && !version.is_empty() {
             self.version = version.to_owned();
-            self.unrecorded_version = Some(version.to_owned());
+            self.records_version = true;
         }
         self
     }

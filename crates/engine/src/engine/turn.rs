@@ -97,9 +97,9 @@ impl Engine {
         if is_planted(Bug::StartTimeForFirstTurn) {
             return;
         }
-        let is_recorded = now_ms.abs_diff(self.time_ms) > LATE_MS || self.unrecorded_version.is_some();
+        let is_recorded = now_ms.abs_diff(self.time_ms) > LATE_MS || self.records_version;
         if is_first && !self.has_waited && matches!(self.phase, Phase::Live) && is_recorded {
-            let version = self.unrecorded_version.take();
+            let version = mem::take(&mut self.records_version).then(|| self.version.clone());
             self.record(NoteEvent::ExecutionBegan { version }, now_ms);
             self.begins_at(now_ms);
         }
