@@ -30,8 +30,8 @@ mkdirSync(options.folder, { recursive: true });
 const server = options.smtp ? undefined : await receiveMails(join(options.folder, 'received.jsonl'));
 const transport = createTransport(options.smtp ?? server.address, { pool: true });
 
-// A process that dies after the server took the e-mail, and before that is stored, sends it again. The receiver knows it
-// by its message id, which is the same each time.
+// A process that dies after the server took the e-mail, and before that is stored, sends it again. The receiver knows
+// it by its message id, which is the same each time.
 const send = defineActivity(
   'send',
   async (ctx, { from, to, subject, text }) => {

@@ -1,9 +1,9 @@
 //! The engine of one execution: it replays the history first and is live from then on.
 //!
 //! This file owns the phase and the calls of the driver. Its folder owns the turn in progress (`turn`), what each event
-//! does to the engine (`transitions`), the waits (`waits`), the time limit (`deadline`), the patches (`patches`) and each
-//! of the two working phases (`replaying`, `live`). Other files own the open operations (`operations`), the completions
-//! that were not delivered yet (`inbox`) and the history that is still to be replayed (`replay_queue`).
+//! does to the engine (`transitions`), the waits (`waits`), the time limit (`deadline`), the patches (`patches`) and
+//! each of the two working phases (`replaying`, `live`). Other files own the open operations (`operations`), the
+//! completions that were not delivered yet (`inbox`) and the history that is still to be replayed (`replay_queue`).
 //!
 //! | from | on | to |
 //! |---|---|---|

@@ -10,15 +10,16 @@ use crate::rows::{index, number, optional_text, text, worker};
 use crate::statement::named;
 use crate::status;
 
-/// The instance, its heartbeats, its tasks and its place in its queue, all of one moment. The columns of the other sorts
-/// of rows are null.
+/// The instance, its heartbeats, its tasks and its place in its queue, all of one moment. The columns of the other
+/// sorts of rows are null.
 const OWN: &str = "WITH i AS (
   SELECT key, execution, open_work, unread, owner, next_event_id, wake_at FROM {schema}.instances WHERE key = $key
 )
 SELECT 0::bigint AS sort, unread AS event_id, open_work AS text, owner, next_event_id AS number, NULL AS session,
   wake_at AS time FROM i
 UNION ALL
-(SELECT 1::bigint, h.event_id, h.details, NULL, NULL, NULL, h.time FROM i JOIN {schema}.heartbeats h ON h.instance_key = i.key
+(SELECT 1::bigint, h.event_id, h.details, NULL, NULL, NULL, h.time FROM i
+  JOIN {schema}.heartbeats h ON h.instance_key = i.key
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
 UNION ALL
 SELECT 3::bigint, NULL, x.queue, NULL, x.place::bigint, x.queue_key, x.queued_at FROM i

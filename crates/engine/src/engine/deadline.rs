@@ -1,7 +1,7 @@
 //! The time limit of the instance, which cancels it.
 //!
-//! The cancellation is recorded as a request without a reason. Once the time is over, it comes before any other request,
-//! so the first request at or after the deadline is that of the limit, also in a replay.
+//! The cancellation is recorded as a request without a reason. Once the time is over, it comes before any other
+//! request, so the first request at or after the deadline is that of the limit, also in a replay.
 
 use std::mem;
 
