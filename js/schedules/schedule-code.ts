@@ -117,18 +117,20 @@ class Schedule {
     this.#on('resume', () => this.#resume());
     this.#on('run', ({ dues, overlap }) => (dues ?? [this.#freeTime()]).map((due) => this.#offer(due, overlap)));
     this.#on('delete', () => this.#delete());
-    let ended = ctx.dequeueEvent<RunEnd>(ENDED);
+    let ended: Future<RunEnd> | undefined;
     while (!this.#isDeleted && ctx.historyLength < HISTORY_MAX) {
       const changes = this.#changes;
       const startsMs = yield* this.#decide();
       if (changes !== this.#changes) continue;
       this.#changed = ctx.deferred();
+      // It is made where it is awaited, so that no end is received which the schedule does not note.
+      ended ??= ctx.dequeueEvent<RunEnd>(ENDED);
       const timer = startsMs === null ? undefined : ctx.sleep(this.#delayTo(startsMs));
       const first = yield* ctx.race(timer === undefined ? [ended, this.#changed] : [ended, this.#changed, timer]);
       if (first.index !== 2) timer?.cancel();
       if (first.index !== 0) continue;
+      ended = undefined;
       this.#ended(first.value as RunEnd);
-      ended = ctx.dequeueEvent<RunEnd>(ENDED);
     }
     yield* ctx.finishUpdates();
     if (!this.#isDeleted) yield* ctx.continueAsNew();
