@@ -256,6 +256,7 @@ describe.each(STORES)('on $name', (kind) => {
     const started = { start: { name: 'work', version: '1.0.0', input: 'waits', queue: name } };
     await store.client.raiseEvent(sent, 'go', undefined, started);
     expect(await info(name)).toMatchObject({ running: 1, waiting: 2 });
+    await eventually(WITHIN_MS, 'the first runs', () => begun(notes).length > 0);
     expect(begun(notes)).toEqual([blocker]);
     await store.client.raiseEvent(blocker, 'go');
     for (const id of [waiting, sent])
