@@ -12,7 +12,8 @@ export const bullmq = {
   name: 'bullmq',
   title: 'BullMQ',
   stores: ['sqlite', 'postgres'],
-  nodeOptions: [],
+  /** Each job that is waited for adds a listener to the queue. */
+  nodeOptions: ['--no-warnings'],
 
   roles: {
     queues: ({ instances, repeat, concurrency }) =>
@@ -53,7 +54,9 @@ async function withRedis(work) {
   const server = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(server, 'exit');
   try {
-    for await (const text of server.stdout) if (String(text).includes('Ready to accept connections')) break;
+    await new Promise((resolve) => {
+      server.stdout.on('data', (text) => /ready to accept connections/i.test(text) && resolve());
+    });
     return await work({ path, maxRetriesPerRequest: null });
   } finally {
     server.kill();

@@ -20,7 +20,7 @@ export const graphileWorker = {
       const runner = await run({
         connectionString: url,
         schema,
-        concurrentJobs: concurrency,
+        concurrency,
         noHandleSignals: true,
         logger: new Logger(() => () => {}),
         taskList: { one },
