@@ -25,7 +25,7 @@ describe('cancelGrace', () => {
     expect(script.turn()).toBe('cancelled');
     expect(JSON.parse(script.engine.end?.payload ?? '')).toMatchObject({
       message: 'cancelled: stop',
-      cause: { name: 'TimeoutError', message: expect.stringContaining('cancelGrace') },
+      cause: { name: 'TimeoutError', message: expect.stringContaining('grace period') },
     });
   });
 
