@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bug, is_planted};
 
-/// The time for which an instance may run, over all its executions. Once it is over, the instance is cancelled, as if
-/// somebody had asked for that.
+/// The time for which an instance may run, over all its executions. Once it is over, the instance is cancelled, as by a
+/// request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimeLimit {

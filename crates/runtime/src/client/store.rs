@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use perdure_engine::{
-    Admission, Bug, EventId, EventRecord, ExecutionStarted, Mailbox, Payload, StartConflict, StateValues, TraceContext,
-    is_planted,
+    Admission, Bug, EventId, EventRecord, ExecutionStarted, Mailbox, Payload, StartConflict, StateValues, TimeLimit,
+    TraceContext, is_planted,
 };
 use perdure_provider::{
     AnswerListener, Change, Clock, Epoch, InstanceKey, InstanceStatus, NewInstance, OPEN_VERSION, OnConflict, Outcome,
@@ -54,15 +54,19 @@ pub struct StartRequest {
     pub admission: Option<Box<Admission>>,
 }
 
-/// Returns the queue and the start time of an admission for the store.
-pub(crate) fn admission_of_store(admission: Option<Box<Admission>>) -> (Option<QueueEntry>, StartTime) {
+/// Returns the queue and the start time of an admission for the store, and the time limit for the first event.
+pub(crate) fn parts_of_admission(
+    admission: Option<Box<Admission>>,
+) -> (Option<QueueEntry>, StartTime, Option<TimeLimit>) {
+    let admission = admission.map(|admission| *admission).unwrap_or_default();
+    let time_limit = admission.time_limit();
     let Admission {
         queue,
         key,
         delay_ms,
         start_at_ms,
         ..
-    } = admission.map(|admission| *admission).unwrap_or_default();
+    } = admission;
     let queue = queue.map(|queue| QueueEntry {
         queue,
         key: key.unwrap_or_default(),
@@ -72,7 +76,7 @@ pub(crate) fn admission_of_store(admission: Option<Box<Admission>>) -> (Option<Q
         (None, Some(at_ms)) => StartTime::At(at_ms),
         (None, None) => StartTime::Now,
     };
-    (queue, due)
+    (queue, due, time_limit)
 }
 
 /// Returns the reaction of the store to a start whose id is in use.
@@ -275,8 +279,7 @@ impl Store {
             conflict,
             admission,
         } = request;
-        let time_limit = admission.as_deref().and_then(Admission::time_limit);
-        let (queue, due) = admission_of_store(admission);
+        let (queue, due, time_limit) = parts_of_admission(admission);
         let version = version.unwrap_or_else(|| self.version_to_start(&name));
         let (seed, incarnation) = new_start(&*self.machine);
         let started = ExecutionStarted {

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use perdure_engine::{
-    Admission, CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart,
-    Mailbox, MessageBody, MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
+    CrossInstanceEffects, EventId, EventRecord, ExecutionId, ExecutionStarted, Incarnation, InstanceStart, Mailbox,
+    MessageBody, MessageSeq, ParentLink, StateValues, TurnMessage, TurnStart,
 };
 use perdure_provider::{
     self as provider, AcquiredInstance, CrossInstanceOutcome, NewInstance, NewMessage, OnConflict, Outcome,
 };
 
-use crate::client::store::{admission_of_store, of_store};
+use crate::client::store::{of_store, parts_of_admission};
 use crate::instance::instances::Instances;
 use crate::platform::machine::new_start;
 use crate::state::Instance;
@@ -93,8 +93,7 @@ fn other_start(
                 trace,
             },
     } = start;
-    let time_limit = admission.as_deref().and_then(Admission::time_limit);
-    let (queue, due) = admission_of_store(admission);
+    let (queue, due, time_limit) = parts_of_admission(admission);
     let parent = is_child.then(|| ParentLink {
         instance: instance.id.clone(),
         execution: instance.execution,
