@@ -9,6 +9,17 @@ use perdure_provider::{
 use crate::queues::{finish, gets, ids, info, of_key, queued, set, slots};
 use crate::store::{NAME, Store, VERSION, new_worker, start};
 
+/// A request for work of a worker that runs these orchestrations.
+fn request(worker: &WorkerId, registered: &[(&str, &str)]) -> Acquire {
+    let registered = registered.iter().map(|&(name, version)| (name.into(), version.into()));
+    Acquire {
+        worker: worker.clone(),
+        registered: registered.collect(),
+        limit: PageLimit::rows(10),
+        history_page: PageLimit::rows(100),
+    }
+}
+
 /// The limit of a worker holds for each worker by itself.
 pub async fn count_the_instances_that_a_worker_owns(store: &Store) {
     let store = store.first();
@@ -123,12 +134,7 @@ pub async fn keep_the_order_of_a_key_for_workers_of_one_orchestration(store: &St
         name: "other".into(),
         ..of_key("x", id)
     };
-    let others = || Acquire {
-        worker: helper.clone(),
-        registered: vec![("other".into(), VERSION.into())],
-        limit: PageLimit::rows(10),
-        history_page: PageLimit::rows(100),
-    };
+    let others = || request(&helper, &[("other", VERSION)]);
     store.start(of_key("x", "x1")).await;
     let first = gets(store, &worker, &["x1"]).await;
     store.start(other("o2")).await;
@@ -333,15 +339,13 @@ pub async fn settle_the_version_of_what_they_give_a_slot(store: &Store) {
         ..queued("a")
     };
     store.start(open).await;
-    let request = |worker: &WorkerId, version: &str| Acquire {
-        worker: worker.clone(),
-        registered: vec![(NAME.into(), OPEN_VERSION.into()), (NAME.into(), version.into())],
-        limit: PageLimit::rows(10),
-        history_page: PageLimit::rows(100),
-    };
-    let none = store.request(request(&worker, VERSION)).await;
+    let none = store
+        .request(request(&worker, &[(NAME, OPEN_VERSION), (NAME, VERSION)]))
+        .await;
     assert_eq!(ids(&none), Vec::<&str>::new());
-    let some = store.request(request(&newer.id, "9.0.0")).await;
+    let some = store
+        .request(request(&newer.id, &[(NAME, OPEN_VERSION), (NAME, "9.0.0")]))
+        .await;
     assert_eq!(ids(&some), ["a"]);
     assert_eq!(some.instances[0].version, "9.0.0");
 }
