@@ -123,7 +123,7 @@ class Schedule {
       const startsMs = yield* this.#decide();
       if (changes !== this.#changes) continue;
       this.#changed = ctx.deferred();
-      // It is made where it is awaited, so that no end is received which the schedule does not note.
+      // The wait begins where it is awaited, so the schedule notes each end that it receives.
       ended ??= ctx.dequeueEvent<RunEnd>(ENDED);
       const timer = startsMs === null ? undefined : ctx.sleep(this.#delayTo(startsMs));
       const first = yield* ctx.race(timer === undefined ? [ended, this.#changed] : [ended, this.#changed, timer]);

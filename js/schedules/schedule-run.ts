@@ -46,9 +46,8 @@ export const runOrchestration = defineBuiltIn(RUN, function* run(ctx: Orchestrat
 });
 
 function* endOf(ctx: OrchestrationContext, id: string, start: RunStart): Generator<any, Omit<RunEnd, 'watcher'>, any> {
-  const { name, input, version, ...others } = start;
-  const { tags, priority, queue, key, timeout, gracePeriod } = others;
-  const options = { id, version, tags, priority, queue, key, timeout, gracePeriod } as { id: string };
+  const { name, input, ...others } = start;
+  const options = { ...others, id };
   try {
     const run = ctx.scheduleSubOrchestration(name, input, options);
     const first = yield* ctx.race(run, ctx.waitForEvent(STOP));
