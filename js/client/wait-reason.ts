@@ -10,8 +10,6 @@ import { ServedWork } from './served-work.ts';
 
 /** The most characters of a reason. */
 const REASON_MAX = 500;
-/** All that an instance may wait for which no worker has taken, if nothing else is known of it. */
-const BEGIN = 'a slot of its queue, its start time, or a worker with room';
 /** The most things that a reason names. */
 const THINGS_MAX = 3;
 
@@ -51,8 +49,7 @@ export function waitReason(
       if (served.workers === 0) return `${status}: no runtime runs on its store`;
       const missing = served.missingOrchestration(name, version);
       if (missing !== undefined) return `${status}: ${missing}`;
-      if (status === 'Pending')
-        return `Pending: ${description === null ? `it waits for ${BEGIN}` : beginReason(description)}`;
+      if (status === 'Pending') return description === null ? undefined : `Pending: ${beginReason(description)}`;
       return waits && `${status}: ${waits}`;
     }
     default:

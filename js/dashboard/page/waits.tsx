@@ -45,7 +45,7 @@ export function Waits({ waits, onSelect, ask }: WaitsProps): JSX.Element | null 
 /** Rows that are shown before the user asks for the others. */
 const ROWS_SHOWN = 12;
 
-/** What an instance waits for that has not begun. It waits for nothing else. */
+/** The row of an instance that has not begun: its start time, or its place in its queue. */
 function beginRows({ queue, startsAtMs }: WaitsAnswer, now: number): JSX.Element[] {
   if (startsAtMs !== undefined && startsAtMs > now)
     return [
