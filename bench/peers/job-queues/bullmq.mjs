@@ -54,9 +54,10 @@ async function withRedis(work) {
   const server = spawn('redis-server', flags, { stdio: ['ignore', 'pipe', 'inherit'] });
   const ended = once(server, 'exit');
   try {
-    await new Promise((resolve) => {
+    const ready = new Promise((resolve) => {
       server.stdout.on('data', (text) => /ready to accept connections/i.test(text) && resolve());
     });
+    await Promise.race([ready, ended.then(() => Promise.reject(new Error('redis-server did not start')))]);
     return await work({ path, maxRetriesPerRequest: null });
   } finally {
     server.kill();
