@@ -37,7 +37,8 @@ describe('on Postgres', () => {
     proxy.losesCancels = true;
     provider = await PostgresProvider.connect(way.url, {
       schema: (store.address as PostgresAddress).schema,
-      poolSize: 2,
+      // Statements of the runtime wait for the table, too. They must not keep all connections from the call.
+      poolSize: 5,
     });
     client = new Client(provider);
     runtime = await store.start(
@@ -65,23 +66,26 @@ describe('on Postgres', () => {
   /** Calls, and breaks the connection while the statement of the call waits for a table. */
   async function callBehindLock(lock: string, call: () => Promise<unknown>): Promise<void> {
     const { schema } = store.address as PostgresAddress;
-    // The statements for one message and for one start.
+    // The statements for one message, for one start, and for a turn that a message wakes.
     const waiting = async () => {
       const sql =
         "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' " +
-        "AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed)'";
+        "AND position($1 IN query) > 0 AND query ~ '^WITH (told|claimed|registered)'";
       return (await admin.query(sql, [schema])).rows.map(({ pid }) => pid as number);
     };
     await holder.query(`BEGIN; LOCK TABLE "${schema}".instances IN ${lock} MODE`);
     const called = insist(call);
-    await eventually(20_000, 'the statement waits', async () => (await waiting()).length > 0);
-    const first = await waiting();
-    proxy.cut();
-    // The statement is sent again. It waits behind the abandoned one, unless the server has noticed the broken
-    // connection.
-    await eventually(20_000, 'it waits again', async () => (await waiting()).some((pid) => !first.includes(pid)));
-    await holder.query('COMMIT');
-    await called;
+    try {
+      await eventually(20_000, 'the statement waits', async () => (await waiting()).length > 0);
+      const first = await waiting();
+      proxy.cut();
+      // The statement is sent again. It waits behind the abandoned one, unless the server has noticed the broken
+      // connection.
+      await eventually(20_000, 'it waits again', async () => (await waiting()).some((pid) => !first.includes(pid)));
+    } finally {
+      await holder.query('COMMIT');
+      await called;
+    }
     await eventually(20_000, 'the server is through', async () => (await waiting()).length === 0);
   }
 
