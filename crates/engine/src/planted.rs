@@ -71,6 +71,8 @@ bugs! {
     SleepsThroughMessage,
     /// The end of a child is not told to its parent.
     ChildNotTold,
+    /// A start does not find the instance that its key has.
+    StartKeyForgotten,
     /// A start of an id that is in use makes a second instance.
     TwoInstancesOfOneId,
     /// Instances of a dead worker stay its own.

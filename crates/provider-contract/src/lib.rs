@@ -35,6 +35,7 @@ pub mod filters;
 pub mod footprint;
 pub mod handles;
 pub mod heartbeats;
+pub mod keyed_starts;
 pub mod listing;
 pub mod logs;
 pub mod messages;

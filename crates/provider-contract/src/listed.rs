@@ -1,7 +1,7 @@
 //! The test that the suite lists every check.
 
 /// The modules of the checks, with their sources.
-const MODULES: [(&str, &str); 45] = [
+const MODULES: [(&str, &str); 46] = [
     ("acquire", include_str!("acquire.rs")),
     ("activity_sessions", include_str!("activity_sessions.rs")),
     ("admission", include_str!("admission.rs")),
@@ -19,6 +19,7 @@ const MODULES: [(&str, &str); 45] = [
     ("footprint", include_str!("footprint.rs")),
     ("handles", include_str!("handles.rs")),
     ("heartbeats", include_str!("heartbeats.rs")),
+    ("keyed_starts", include_str!("keyed_starts.rs")),
     ("listing", include_str!("listing.rs")),
     ("logs", include_str!("logs.rs")),
     ("messages", include_str!("messages.rs")),

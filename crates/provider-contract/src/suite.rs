@@ -201,6 +201,17 @@ macro_rules! behaviour {
                 of_two_senders_makes_one_instance,
                 with_a_start_that_does_not_fit_is_refused,
             }
+            keyed_starts {
+                skip_while_the_instance_of_their_key_is_open,
+                cancel_the_instance_of_their_key,
+                wait_for_their_time_when_they_are_throttled,
+                move_the_instance_of_their_key_when_they_are_debounced,
+                move_an_instance_in_a_queue,
+                change_nothing_when_they_are_refused,
+                make_one_instance_of_eight_at_once,
+                see_those_before_them_in_a_batch,
+                of_many_keys_in_any_order_come_about,
+            }
             admission {
                 count_the_instances_that_a_worker_owns,
                 give_each_key_as_many_slots_as_its_limit,

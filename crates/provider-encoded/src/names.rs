@@ -145,6 +145,7 @@ impl Memory {
     pub(crate) fn note_outcome(&self, write: &Write, outcome: &Outcome) {
         match (write, outcome) {
             (Write::Start(start), Outcome::Started { key, .. }) => self.note(*key, &start.id),
+            (Write::KeyedStart(keyed), Outcome::Started { key, .. }) => self.note(*key, &keyed.start.id),
             (Write::Turn(turn), Outcome::Committed { .. }) => {
                 self.note_events(turn.key, turn.execution, &turn.events);
             }

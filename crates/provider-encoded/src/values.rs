@@ -301,6 +301,7 @@ fn of_answer<'a>(id: &Arc<str>, ask: &str, answer: &'a mut Answer, to: &mut Valu
 pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<'a>) {
     match write {
         Write::Start(start) => of_start(start, names, to),
+        Write::KeyedStart(keyed) => of_start(&mut keyed.start, names, to),
         Write::Message(message) => of_message(message, names, to),
         Write::StartWithMessage(both) => {
             of_start(&mut both.start, names, to);

@@ -59,8 +59,11 @@ impl ChangeNotifier {
         if let Some(terminated) = outcome.terminated() {
             self.add_terminated(change, terminated);
         }
+        if let Some(Outcome::Delivered { owner, .. }) = outcome.terminated() {
+            self.receives(change, owner.as_ref());
+        }
         match (outcome, write) {
-            (Outcome::Started { claimed: None, .. }, _) => change.work = true,
+            (Outcome::Started { claimed: None, .. } | Outcome::Joined { .. }, _) => change.work = true,
             (
                 Outcome::Started {
                     turn: Some(outcome), ..

@@ -36,6 +36,7 @@ mod queues;
 mod revocation;
 mod rows;
 mod snapshot;
+mod start_keys;
 mod state;
 mod stats;
 mod status;

@@ -151,6 +151,21 @@ fn next_turn(tables: &Tables, entry: &QueueEntry) -> i64 {
     last.max(queue.turn) + 1
 }
 
+/// Returns the start time of an instance in a queue, if it has not come.
+pub(crate) fn delayed_until(tables: &Tables, key: InstanceKey) -> Option<i64> {
+    let row = tables.queued.get(&key)?;
+    (row.place == QueuePlace::Delayed).then_some(row.queued_at_ms)
+}
+
+/// Changes the start time of an instance whose start time has not come. Returns false if it is in no queue.
+pub(crate) fn delay(tables: &mut Tables, key: InstanceKey, until_ms: i64) -> bool {
+    let is_queued = tables.queued.contains(&key);
+    if is_queued {
+        tables.queued.edit(&key, |row| row.queued_at_ms = until_ms);
+    }
+    is_queued
+}
+
 /// Takes an instance out of its queue, if it is in one.
 pub(crate) fn leave(tables: &mut Tables, key: InstanceKey) {
     release_next(tables, key);

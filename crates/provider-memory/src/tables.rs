@@ -12,6 +12,7 @@ use crate::asks::{AskKey, AskRow};
 use crate::indexes::Indexes;
 use crate::queues::QueuedRow;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
+use crate::start_keys::{StartKey, StartKeyRow};
 use crate::state::ValueKey;
 use crate::streams::{ChunkKey, ChunkRow, StreamKey, StreamRow};
 use crate::table::{Journal, Table};
@@ -45,6 +46,9 @@ pub(crate) struct Tables {
     pub(crate) queued: Table<InstanceKey, QueuedRow>,
     /// Keys of queues, by queue and key.
     pub(crate) queue_keys: Table<(String, String), KeyState>,
+    /// The instances of the keys of starts.
+    pub(crate) start_keys: Table<StartKey, StartKeyRow>,
+    pub(crate) keys_of_instances: Table<InstanceKey, StartKey>,
     pub(crate) logs: Table<(InstanceKey, LogPlace), LogLine>,
     /// The last takeovers of each instance that lived through any.
     pub(crate) takeovers: Table<InstanceKey, Vec<Takeover>>,
@@ -76,7 +80,7 @@ impl Tables {
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut dyn Journal> {
-        let tables: [&mut dyn Journal; 19] = [
+        let tables: [&mut dyn Journal; 21] = [
             &mut self.instances,
             &mut self.history,
             &mut self.messages,
@@ -91,6 +95,8 @@ impl Tables {
             &mut self.queues,
             &mut self.queued,
             &mut self.queue_keys,
+            &mut self.start_keys,
+            &mut self.keys_of_instances,
             &mut self.logs,
             &mut self.takeovers,
             &mut self.workers,
@@ -179,6 +185,7 @@ impl Tables {
         crate::asks::remove(self, key);
         crate::streams::remove(self, key);
         crate::queues::leave(self, key);
+        crate::start_keys::remove(self, key);
         crate::logs::remove(self, key);
         self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");

@@ -103,8 +103,11 @@ impl ChangeNotifier {
         if let Some(terminated) = outcome.terminated() {
             self.add_terminated(change, terminated);
         }
+        if let Some(Outcome::Delivered { owner, .. }) = outcome.terminated() {
+            self.receives(change, owner.as_ref());
+        }
         match outcome {
-            Outcome::Started { claimed: None, .. } => change.work = true,
+            Outcome::Started { claimed: None, .. } | Outcome::Joined { .. } => change.work = true,
             Outcome::Started { turn: Some(turn), .. } => {
                 if let Write::Start(instance) = write
                     && let Some(first) = &instance.first_turn

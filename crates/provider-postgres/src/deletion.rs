@@ -31,6 +31,8 @@ macro_rules! remove_records {
             $keys,
             ")), takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key IN (",
             $keys,
+            ")), start_keys AS (DELETE FROM {schema}.start_keys WHERE instance_key IN (",
+            $keys,
             ")), queued AS (DELETE FROM {schema}.queued_instances WHERE instance_key IN (",
             $keys,
             "))"

@@ -41,6 +41,7 @@ fn remove(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
 /// Removes the rows that stay after the end of an instance, but its history and the chunks of its streams.
 pub(crate) fn remove_records(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
     queues::leave(session, key)?;
+    session.execute("DELETE FROM start_keys WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM asks WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM state WHERE instance_key = ?1", params![key.0])?;
     session.execute("DELETE FROM streams WHERE instance_key = ?1", params![key.0])?;

@@ -54,6 +54,7 @@ const PROBES: &[&str] = &[
     "SELECT * FROM queues ORDER BY name LIMIT 1",
     "SELECT * FROM queued_instances ORDER BY instance_key LIMIT 1",
     "SELECT * FROM queue_keys ORDER BY queue, queue_key LIMIT 1",
+    "SELECT * FROM start_keys ORDER BY rule, scope, start_key LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",
     "SELECT * FROM revocations ORDER BY worker, instance_key LIMIT 1",
     "SELECT * FROM activities ORDER BY name LIMIT 1",

@@ -2,7 +2,9 @@
 
 use perdure_engine::{EventId, EventKind, EventRecord, MessageBody};
 
-use crate::{AfterTurn, Ask, InstanceKey, NewInstance, NewMessage, OnConflict, StartWithMessage, Status, TurnCommit};
+use crate::{
+    AfterTurn, Ask, InstanceKey, KeyedStart, NewInstance, NewMessage, OnConflict, StartWithMessage, Status, TurnCommit,
+};
 
 /// A write that is a defect of its caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +90,22 @@ impl NewInstance {
             return Err(BadWrite::Claim { id: self.id.clone() });
         }
         Ok(())
+    }
+}
+
+impl KeyedStart {
+    /// Checks that the start has no claim.
+    ///
+    /// # Errors
+    ///
+    /// The start does not fit, which is a defect of the caller.
+    pub fn check(&self) -> Result<(), BadWrite> {
+        if self.start.claim.is_some() {
+            return Err(BadWrite::Claim {
+                id: self.start.id.clone(),
+            });
+        }
+        self.start.check()
     }
 }
 

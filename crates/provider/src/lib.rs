@@ -79,12 +79,16 @@
 //!   until it ends or is gone, over all its owners. Before, no message makes it due.
 //! - **P25** An instance that no worker has acquired yet keeps its due time when a message comes. If it is not due, a
 //!   request to cancel ends it in the commit that brings the request.
+//! - **P26** A [`KeyedStart`] reads the instance that its key has, decides by its [rule](StartRule::step), and gives
+//!   the key its own instance if it starts one, in one commit. No two of them of one key run at once. A start that is
+//!   refused changes nothing. A key has its instance until that is deleted, or until another instance has the key.
 
 mod admission;
 mod ask;
 mod change;
 mod check;
 mod clock;
+mod cross_instance;
 mod end;
 mod error;
 mod execution;
@@ -102,6 +106,7 @@ mod provider;
 mod queue;
 mod rate;
 mod sql;
+mod start_key;
 mod start_time;
 mod state;
 mod stored_message;
@@ -122,6 +127,7 @@ pub use ask::{ANSWERS_KEPT, Ask, AskName, AskState};
 pub use change::{Change, Receiving};
 pub use check::BadWrite;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use cross_instance::{CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart};
 pub use end::{Affected, settlement};
 pub use error::{CommitOutcome, ProviderError, ProviderErrorKind};
 pub use execution::{ExecutionSummary, ExecutionsRequest};
@@ -153,6 +159,7 @@ pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, Provide
 pub use queue::{QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace, QueueSettings, Waiting};
 pub use rate::{Admissions, Rate};
 pub use sql::SqlBuilder;
+pub use start_key::{KeyHolder, KeyedStart, KeyedStep, StartRule};
 pub use start_time::StartTime;
 pub use state::{StateRequest, StateValue, StoredState};
 pub use stored_message::{StoredMessage, mailbox_of, stored_mailbox};
@@ -170,7 +177,6 @@ pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};
 pub use worker::{NewWorker, OwnedDigest, ReleaseTask, Renewal, Worker, WorkerId, WorkerLoad};
 pub use wrapper::{InnerCall, ProviderWrapper};
 pub use write::{
-    AfterTurn, CrossInstanceEffects, CrossInstanceMessage, CrossInstanceOutcome, CrossInstanceStart, Heartbeat,
-    NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance, Reporter,
-    StartWithMessage, StatusChange, Suspend, Terminate, TurnCommit, Write,
+    AfterTurn, Heartbeat, NewInstance, NewMessage, NextExecution, OnConflict, Outcome, Receivers, ReleaseInstance,
+    Reporter, StartWithMessage, StatusChange, Suspend, Terminate, TurnCommit, Write,
 };

@@ -5,8 +5,8 @@ use perdure_engine::{
 };
 
 use crate::{
-    ActivityAppend, Ask, AskName, AskState, Epoch, InstanceKey, InstanceStatus, Probation, QueueEntry, ReleaseTask,
-    StartTime, Status, TaskDone, TaskOffer, TurnLogs, WorkerId,
+    ActivityAppend, Ask, AskName, AskState, CrossInstanceEffects, CrossInstanceOutcome, Epoch, InstanceKey,
+    InstanceStatus, KeyedStart, Probation, QueueEntry, ReleaseTask, StartTime, Status, TaskDone, TurnLogs, WorkerId,
 };
 
 /// One write. It is atomic by itself.
@@ -14,6 +14,8 @@ use crate::{
 pub enum Write {
     /// Starts an instance.
     Start(Box<NewInstance>),
+    /// Starts an instance, depending on the one that its key has (P26).
+    KeyedStart(Box<KeyedStart>),
     /// Puts a message into an instance's mailbox.
     Message(NewMessage),
     /// Puts a message into the mailbox of an instance, and starts the instance before if it is absent (P21).
@@ -59,6 +61,7 @@ impl Write {
     pub fn payload_bytes(&self) -> usize {
         match self {
             Write::Start(instance) => instance.payload_bytes(),
+            Write::KeyedStart(keyed) => keyed.start.payload_bytes() + keyed.scope.len() + keyed.key.len(),
             Write::Message(message) => message.body.bytes(),
             Write::StartWithMessage(both) => both.start.payload_bytes() + both.message.body.bytes(),
             Write::Ask(ask) => ask.message.body.bytes(),
@@ -321,45 +324,6 @@ impl TurnCommit {
     }
 }
 
-/// The effects of a turn on other instances: starts, then messages, then cancellations. A refusal is told to the
-/// instance by a message of kind `Settled`.
-#[derive(Clone, Debug, Default)]
-pub struct CrossInstanceEffects {
-    /// Instances to start.
-    pub starts: Vec<CrossInstanceStart>,
-    /// Messages to send.
-    pub messages: Vec<CrossInstanceMessage>,
-    /// Children of this execution to cancel, by the event that started them. A child that has ended, or never was, is
-    /// ignored.
-    pub cancelled: Vec<EventId>,
-    /// Attempts for other workers. No attempt of the same schedule is offered yet.
-    pub offers: Vec<TaskOffer>,
-    /// Schedules whose offered attempts are no longer awaited. A schedule without a task is ignored.
-    pub withdrawn: Vec<EventId>,
-}
-
-/// A start that goes with a turn.
-#[derive(Clone, Debug)]
-pub struct CrossInstanceStart {
-    /// The event that asked for it.
-    pub scheduled: EventId,
-    /// True if the instance is a child: its end is told to this execution, and the end of this instance cancels it.
-    pub is_child: bool,
-    /// True if the start is no refusal when an instance has the id and stays.
-    pub accepts_other: bool,
-    /// The instance to start. It has no first turn.
-    pub instance: NewInstance,
-}
-
-/// A message that goes with a turn.
-#[derive(Clone, Debug)]
-pub struct CrossInstanceMessage {
-    /// The event that asked for it.
-    pub scheduled: EventId,
-    /// The message to send.
-    pub message: NewMessage,
-}
-
 /// The latest heartbeat details of an open activity, kept for its next attempt. The heartbeat of a task is fenced by
 /// the task's worker and attempt.
 #[derive(Clone, Debug)]
@@ -449,8 +413,19 @@ pub enum Outcome {
         claimed: Option<Epoch>,
         /// Outcome of the first turn; `None` if there was none, or the instance was not claimed.
         turn: Option<Box<Outcome>>,
-        /// [`Terminated`](Self::Terminated) of the instance that the start has ended and replaced, if there was one.
+        /// [`Terminated`](Self::Terminated) of the instance that the start has ended and replaced, if there was one. Of
+        /// a [keyed start](KeyedStart): the outcome of the request to cancel the instance that the key had.
         terminated: Option<Box<Outcome>>,
+    },
+    /// A [keyed start](KeyedStart) has started nothing. The instance that its key has stands for it.
+    Joined {
+        /// The user's name of that instance.
+        id: String,
+    },
+    /// A [keyed start](KeyedStart) has to be sent again with the id of the instance that its key has. Nothing changed.
+    Readdress {
+        /// The user's name of that instance.
+        id: String,
     },
     /// The id of a start is in use.
     Exists,
@@ -550,28 +525,6 @@ pub enum Outcome {
 /// due now, for the first worker that acquires it.
 pub type Receivers = Vec<Option<WorkerId>>;
 
-/// The effects of a committed turn on other instances.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CrossInstanceOutcome {
-    /// Outcomes of the starts, in order: `Started`, `Exists` or `NoQueue`.
-    pub started: Vec<Outcome>,
-    /// Owners of the instances that got a message: the addressees, the children and the parent.
-    pub receivers: Receivers,
-    /// True if a start or message was refused. A message to the instance itself says so.
-    pub refused: bool,
-    /// Workers that run attempts which are no longer awaited.
-    pub stopped: Vec<WorkerId>,
-    /// True if suspended children were cancelled, and have ended by that.
-    pub ended: bool,
-}
-
-impl CrossInstanceOutcome {
-    /// Returns the outcomes of the terminations of instances that starts have replaced.
-    pub fn terminated(&self) -> impl Iterator<Item = &Outcome> {
-        self.started.iter().filter_map(Outcome::terminated)
-    }
-}
-
 impl Outcome {
     /// Returns the outcome of a message that goes with a start (P21): that of the start, if it was refused and so there
     /// is no receiver.
@@ -583,7 +536,8 @@ impl Outcome {
         }
     }
 
-    /// Returns the outcome of the termination of the instance that a start has ended and replaced.
+    /// Returns the outcome of the termination of the instance that a start has ended and replaced, or of the request to
+    /// cancel the one that a keyed start supersedes.
     #[must_use]
     pub fn terminated(&self) -> Option<&Self> {
         match self {

@@ -8,6 +8,7 @@ mod cross_instance;
 mod end;
 mod heartbeat;
 mod insert;
+mod keyed_start;
 mod mailbox;
 mod message;
 mod offer;
@@ -32,6 +33,7 @@ pub(crate) fn run(tables: &mut Tables, write: &Write) -> Result<Outcome, Provide
     Ok(match write {
         Write::Turn(turn) => return turn::commit(tables, turn, turn.key, turn.epoch),
         Write::Start(instance) => return start::start(tables, instance),
+        Write::KeyedStart(keyed) => return keyed_start::start(tables, keyed),
         Write::Message(message) => message::send(tables, message),
         Write::StartWithMessage(both) => return start_with_message::send(tables, both),
         Write::Ask(ask) => return ask::send(tables, ask),

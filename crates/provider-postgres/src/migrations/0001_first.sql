@@ -284,6 +284,17 @@ CREATE TABLE {schema}.queue_keys (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX queue_keys_next ON {schema}.queue_keys (queue, waits_for, next_at);
 
+-- Keys of starts: the last instance that was started under each. A row is made, and locked, before the start is.
+CREATE TABLE {schema}.start_keys (
+  rule text COLLATE "C" NOT NULL,                       -- singleton, throttle or debounce
+  scope text COLLATE "C" NOT NULL,                      -- name of an orchestration
+  start_key text COLLATE "C" NOT NULL,
+  instance_key bigint,                                  -- NULL only within the transaction of the start
+  since bigint NOT NULL DEFAULT 0,                      -- when the key got the instance, ms since 1970
+  PRIMARY KEY (rule, scope, start_key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+CREATE UNIQUE INDEX start_keys_instance ON {schema}.start_keys (instance_key);
+
 -- Names of activities that any worker of this store can run or could run. No worker takes a task of another name.
 CREATE TABLE {schema}.activities (
   name text COLLATE "C" PRIMARY KEY

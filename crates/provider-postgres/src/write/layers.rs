@@ -99,6 +99,7 @@ fn class(write: &Write) -> (Stage, Name<'_>, Option<u64>) {
         Write::Turn(turn) => (Stage::Turn, Name::Key(turn.key), None),
         Write::Start(new) if new.on_conflict == OnConflict::Keep => (Stage::Start, Name::Id(&new.id), None),
         Write::Start(new) => (Stage::Single, Name::Id(&new.id), None),
+        Write::KeyedStart(keyed) => (Stage::Single, Name::Id(&keyed.start.id), None),
         Write::Message(message) => (Stage::Message, Name::Id(&message.instance), message.unread_max),
         Write::Ask(ask) => (Stage::Message, Name::Id(&ask.message.instance), ask.message.unread_max),
         Write::StartWithMessage(both) => {

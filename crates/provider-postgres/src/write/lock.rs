@@ -58,6 +58,7 @@ impl<'w> Lock<'w> {
                 Write::Suspend(suspension) => lock.ids.push(encode(&suspension.id)),
                 Write::Resume { id, .. } | Write::Delete { id } => lock.ids.push(encode(id)),
                 Write::Start(new) => lock.ids.push(encode(&new.id)),
+                Write::KeyedStart(keyed) => lock.ids.push(encode(&keyed.start.id)),
                 Write::StartWithMessage(both) => lock.ids.push(encode(&both.start.id)),
                 Write::Heartbeat(heartbeat) => lock.keys.push(heartbeat.key.0),
                 Write::Append(append) => lock.keys.push(append.key.0),

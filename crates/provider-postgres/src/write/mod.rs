@@ -15,6 +15,7 @@ mod events;
 mod found;
 mod heartbeat;
 mod insert;
+mod keyed_start;
 mod later;
 mod layers;
 mod lock;
@@ -61,6 +62,7 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     for (_, both) in &layer.starting {
         both.check().map_err(Failure::internal)?;
     }
+    keyed_start::lock(session, layer).await?;
     let turns = turn::Turns::of(&layer.turns)?;
     let keys = session.connection().keys(layer.starts.len()).await?;
     let starts = insert::Starts::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
@@ -115,6 +117,7 @@ async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failur
         Write::Probation(probation) => probation::note(session, probation).await,
         Write::ReleaseInstance(request) => release::release(session, request).await,
         Write::ReleaseTask(request) => tasks::release_one(session, request).await,
+        Write::KeyedStart(keyed) => keyed_start::start(session, keyed).await,
         Write::Start(instance) => start::restart(session, instance).await,
         Write::StartWithMessage(both) => start_with_message::send(session, both).await,
         Write::Suspend(suspension) => suspend::suspend(session, suspension).await,

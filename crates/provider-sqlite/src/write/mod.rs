@@ -10,6 +10,7 @@ mod end;
 mod found;
 mod heartbeat;
 mod insert;
+mod keyed_start;
 mod mailbox;
 mod message;
 mod offer;
@@ -35,6 +36,7 @@ pub(crate) fn run(session: &mut Session<'_>, write: &Write) -> Result<Outcome, F
     match write {
         Write::Turn(turn) => turn::commit(session, turn, turn.key, turn.epoch),
         Write::Start(instance) => start::start(session, instance),
+        Write::KeyedStart(keyed) => keyed_start::start(session, keyed),
         Write::Message(message) => message::send(session, message),
         Write::StartWithMessage(both) => start_with_message::send(session, both),
         Write::Ask(ask) => ask::send(session, ask),

@@ -85,6 +85,7 @@ impl<'w> Subject<'w> {
     fn of(write: &'w Write) -> Self {
         match write {
             Write::Start(new) => Subject::Id(&new.id),
+            Write::KeyedStart(keyed) => Subject::Id(&keyed.start.id),
             Write::Message(message) => Subject::Id(&message.instance),
             Write::Ask(ask) => Subject::Id(&ask.message.instance),
             Write::StartWithMessage(both) => Subject::Id(&both.start.id),

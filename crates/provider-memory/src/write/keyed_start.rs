@@ -1,0 +1,82 @@
+//! A start that depends on the instance that its key has (P26).
+
+use perdure_engine::{Bug, ExecutionId, MessageBody, is_planted};
+use perdure_provider::{
+    Epoch, InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, NewMessage, Outcome, ProviderError, Status,
+};
+
+use super::{message, start};
+use crate::error::internal;
+use crate::queues;
+use crate::start_keys::{self, StartKey, StartKeyRow};
+use crate::tables::{Tables, of_execution};
+
+/// Decides what becomes of a start, and carries it out.
+pub(super) fn start(tables: &mut Tables, keyed: &KeyedStart) -> Result<Outcome, ProviderError> {
+    keyed.check().map_err(internal)?;
+    let (new, at) = (&keyed.start, start_keys::of(keyed));
+    let holder = holder(tables, &at);
+    let known = holder.as_ref().map(|(_, holder)| holder);
+    match (keyed.rule.step(&new.id, known, tables.now_ms), &holder) {
+        (KeyedStep::Keep, Some((_, holder))) => Ok(Outcome::Joined { id: holder.id.clone() }),
+        (KeyedStep::Readdress, Some((_, holder))) => Ok(Outcome::Readdress { id: holder.id.clone() }),
+        (KeyedStep::Renew { due_at_ms }, Some((key, holder))) => {
+            renew(tables, *key, new, due_at_ms);
+            Ok(Outcome::Joined { id: holder.id.clone() })
+        }
+        (step, _) => {
+            let mut outcome = start::start(tables, new)?;
+            let Outcome::Started { key, terminated, .. } = &mut outcome else {
+                return Ok(outcome);
+            };
+            let row = StartKeyRow {
+                instance: *key,
+                since_ms: tables.now_ms,
+            };
+            start_keys::put(tables, at, row);
+            if let (KeyedStep::Supersede, Some((_, before))) = (step, &holder) {
+                let cancel = NewMessage {
+                    instance: before.id.clone(),
+                    body: MessageBody::Cancel { reason: None },
+                    unread_max: None,
+                    time_ms: new.first_event.time_ms,
+                };
+                *terminated = Some(Box::new(message::send(tables, &cancel)));
+            }
+            Ok(outcome)
+        }
+    }
+}
+
+/// Returns the instance that a key has.
+fn holder(tables: &Tables, at: &StartKey) -> Option<(InstanceKey, KeyHolder)> {
+    let row = tables
+        .start_keys
+        .get(at)
+        .filter(|_| !is_planted(Bug::StartKeyForgotten))?;
+    let instance = tables.instance(row.instance)?;
+    let due_at_ms = queues::delayed_until(tables, row.instance).or(instance.wake_at_ms);
+    let is_new = instance.status == Status::Pending && instance.epoch == Epoch(0);
+    let holder = KeyHolder {
+        id: instance.id.clone(),
+        status: instance.status,
+        is_ahead: is_new && due_at_ms.is_some_and(|at_ms| at_ms > tables.now_ms),
+        since_ms: row.since_ms,
+    };
+    Some((row.instance, holder))
+}
+
+/// Gives an instance that no worker has acquired what another start brings.
+fn renew(tables: &mut Tables, key: InstanceKey, new: &NewInstance, due_at_ms: i64) {
+    let is_queued = queues::delay(tables, key, due_at_ms);
+    tables.edit(key, |row| {
+        row.version.clone_from(&new.version);
+        row.tags.clone_from(&new.tags);
+        row.priority = new.priority;
+        row.wake_at_ms = (!is_queued).then_some(due_at_ms);
+        row.created_at_ms = new.first_event.time_ms;
+        row.updated_at_ms = new.first_event.time_ms;
+    });
+    tables.history.remove_range(of_execution(key, ExecutionId::FIRST));
+    crate::history::append(tables, key, ExecutionId::FIRST, &new.first_event);
+}
