@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::listing::{self, history_text, status_json};
 use crate::queues::{QueueName, Queues, SetQueue};
 use crate::replies::Replies;
-use crate::sending::{Ask, Send, Start};
+use crate::sending::{Ask, KeyedStart, Send, Start};
 use crate::streams;
 use crate::texts;
 
@@ -23,6 +23,8 @@ use crate::texts;
 pub(crate) enum StoreRequest {
     /// Starts an instance. The value is its input.
     Start(Start),
+    /// Starts an instance under a key. The value is its input. The reply says what became of it: `null` if it is there.
+    KeyedStart(KeyedStart),
     /// Sends a message. The value is its content.
     Send(Send),
     /// Asks an instance for an answer. The value is the ask, and the reply is the answer.
@@ -283,6 +285,10 @@ impl Caller<'_> {
     }
 }
 
+fn status_text(status: Option<InstanceStatus>) -> Option<String> {
+    status.map(|status| status_json(&status).to_string())
+}
+
 impl StoreRequest {
     /// Decodes a request.
     ///
@@ -301,6 +307,7 @@ impl StoreRequest {
     pub(crate) fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) -> Result<(), RuntimeError> {
         match self {
             Self::Start(start) => store.start(start.with(value), caller.done()),
+            Self::KeyedStart(keyed) => keyed.make(store, value, caller),
             Self::Send(send) => send.make(store, value, caller.done()),
             Self::Ask(ask) => ask.make(store, value, caller),
             Self::Cancel(Instance { id }) => store.send(id, MessageBody::Cancel { reason: value }, None, caller.done()),
@@ -313,10 +320,7 @@ impl StoreRequest {
                 let (request, cursor) = logs.decode()?;
                 store.logs(request, caller.text(|page| listing::logs_text(page, cursor)));
             }
-            Self::Status(Instance { id }) => {
-                let text = |status: Option<InstanceStatus>| status.map(|status| status_json(&status).to_string());
-                store.status(id, caller.replies.to(caller.request, text));
-            }
+            Self::Status(Instance { id }) => store.status(id, caller.replies.to(caller.request, status_text)),
             Self::WaitForEnd(wait) => wait.make(store, caller),
             Self::WaitForStatusChange(wait) => wait.make(store, caller),
             Self::SetQueue(request) => request.make(store, caller)?,

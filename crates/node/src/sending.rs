@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use perdure_engine::{Admission, Mailbox, MessageBody, Payload, StartConflict};
-use perdure_provider::AskName;
-use perdure_runtime::{AskRequest, Reply, StartRequest, Store};
+use perdure_provider::{AskName, StartRule};
+use perdure_runtime::{AskRequest, KeyedAnswer, KeyedStartRequest, Reply, StartRequest, Store};
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::listing;
 use crate::request::Caller;
@@ -22,6 +23,30 @@ pub(crate) struct Start {
     on_conflict: StartConflict,
     admission: Option<Box<Admission>>,
     trace: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct KeyedStart {
+    request: Start,
+    /// The keys that it may meet: within the rule, those of this name.
+    scope: String,
+    key: String,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
+enum Rule {
+    Skip,
+    Cancel,
+    Throttle { per_ms: u64 },
+    Debounce { delay_ms: u64, max_ms: Option<u64> },
 }
 
 #[derive(Deserialize)]
@@ -61,6 +86,28 @@ struct ReceiverStart {
 enum MailboxKind {
     Event,
     Queue,
+}
+
+impl KeyedStart {
+    pub(crate) fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) {
+        let request = KeyedStartRequest {
+            start: self.request.with(value),
+            scope: self.scope,
+            key: self.key,
+            rule: match self.rule {
+                Rule::Skip => StartRule::Skip,
+                Rule::Cancel => StartRule::Cancel,
+                Rule::Throttle { per_ms } => StartRule::Throttle { per_ms },
+                Rule::Debounce { delay_ms, max_ms } => StartRule::Debounce { delay_ms, max_ms },
+            },
+        };
+        let text = |answer| match answer {
+            KeyedAnswer::Started => None,
+            KeyedAnswer::Joined(id) => Some(json!({ "kind": "joined", "id": id }).to_string()),
+            KeyedAnswer::Readdress(id) => Some(json!({ "kind": "readdress", "id": id }).to_string()),
+        };
+        store.start_keyed(request, caller.replies.to(caller.request, text));
+    }
 }
 
 impl Send {

@@ -28,6 +28,7 @@ mod worker;
 
 pub use activity::stream_appends::Appended;
 pub use client::asking::AskRequest;
+pub use client::keyed_start::{KeyedAnswer, KeyedStartRequest};
 pub use client::reading::{ExecutionsPage, ExecutionsQuery, HistoryPage, HistoryRequest};
 pub use client::store::{Reply, StartRequest, Store};
 pub use client::streams::StreamPlace;

@@ -6,6 +6,7 @@
 pub(crate) mod abandoning;
 pub(crate) mod asking;
 pub(crate) mod housekeeping;
+pub(crate) mod keyed_start;
 pub(crate) mod pending_wake;
 pub(crate) mod queues;
 pub(crate) mod reading;

@@ -312,17 +312,21 @@ impl Store {
         })
     }
 
-    /// Follows up on a start: gives up the instance that it has replaced, and tells workers of the new one.
+    /// Follows up on a start: gives up the instance that it has replaced or asked to cancel, and tells workers of the
+    /// new one.
     pub(crate) fn started(&self, outcome: &Outcome) {
-        if let Some(Outcome::Terminated {
-            key,
-            owner,
-            receivers,
-            stopped,
-        }) = outcome.terminated()
-        {
-            self.revoke(*key, NEVER_AGAIN, owner.as_ref());
-            self.ended_from_outside(receivers, !stopped.is_empty());
+        match outcome.terminated() {
+            Some(Outcome::Terminated {
+                key,
+                owner,
+                receivers,
+                stopped,
+            }) => {
+                self.revoke(*key, NEVER_AGAIN, owner.as_ref());
+                self.ended_from_outside(receivers, !stopped.is_empty());
+            }
+            Some(Outcome::Delivered { owner, .. }) => self.notify_receivers(std::slice::from_ref(owner)),
+            _ => {}
         }
         if let Outcome::Started { claimed: None, .. } = outcome {
             self.work_is_due();
