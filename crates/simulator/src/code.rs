@@ -453,7 +453,9 @@ impl Context {
     }
 
     fn start(&self, program: usize, id: String) -> InstanceStart {
-        let Terms { admission, priority } = self.facts.programs[program].terms.clone();
+        let Terms {
+            admission, priority, ..
+        } = self.facts.programs[program].terms.clone();
         InstanceStart {
             on_conflict: StartConflict::default(),
             admission: admission.map(Box::new),

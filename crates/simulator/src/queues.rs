@@ -30,6 +30,8 @@ pub(crate) struct PlannedQueue {
 pub(crate) struct Terms {
     pub(crate) admission: Option<Admission>,
     pub(crate) priority: i32,
+    /// True if at most one instance of all such programs runs at once.
+    pub(crate) is_singleton: bool,
 }
 
 /// The queues by name. Each has limits of its own kind.
@@ -88,7 +90,7 @@ impl Plan {
             let program = Program {
                 body: short(&mut self.programs, rng),
                 is_free: rng.u8(..3) == 0,
-                terms: terms.draw(Some(queue), rng),
+                terms: terms.draw(Some(queue), rng).some_singletons(rng),
                 ..of_crowd(Origin::Client, is_scoped)
             };
             self.joins(program, at, rng);
@@ -176,11 +178,18 @@ impl Drawn {
         Terms {
             admission: (admission != Admission::default()).then_some(admission),
             priority: rng.i32(-self.priority..=self.priority),
+            is_singleton: false,
         }
     }
 }
 
 impl Terms {
+    /// Makes one program in four a singleton.
+    fn some_singletons(mut self, rng: &mut Rng) -> Self {
+        self.is_singleton = rng.u8(..4) == 0;
+        self
+    }
+
     /// Adds a time limit.
     fn with_timeout(mut self, rng: &mut Rng) -> Self {
         let admission = self.admission.get_or_insert_default();

@@ -71,6 +71,8 @@ struct WitnessState {
     consumed: BTreeSet<MessageId>,
     /// Ids of the instances that messages of clients have started.
     started_by_message: BTreeSet<String>,
+    /// The last instance that was started under each key.
+    under_keys: BTreeMap<String, InstanceKey>,
     lines: Lines,
     time: StoreTime,
     figures: Figures,

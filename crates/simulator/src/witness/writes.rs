@@ -2,8 +2,8 @@
 
 use perdure_engine::{DeliveryEvent, Event, EventId, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, StartWithMessage, TurnCommit,
-    Write,
+    Acquire, Acquired, AfterTurn, Epoch, InstanceKey, KeyedStart, NewInstance, NewMessage, Outcome, StartWithMessage,
+    TurnCommit, Write,
 };
 
 use super::{InstanceState, KnownInstance, MessageId, Witness, WitnessState};
@@ -19,6 +19,7 @@ impl Witness {
         match (write, outcome) {
             (Write::Turn(turn), outcome) => known.turn(log, who, turn, outcome),
             (Write::Start(new), outcome) => known.started(log, who, new, outcome),
+            (Write::KeyedStart(keyed), outcome) => known.started_under_key(log, who, keyed, outcome),
             (Write::Message(new), Outcome::Delivered { key, seq, .. }) => {
                 log.say(who, format_args!("message {seq} for {} ({:?})", new.instance, new.body));
                 known.delivered(new, (*key, *seq));
@@ -136,6 +137,29 @@ impl WitnessState {
                 ..(**turn).clone()
             };
             self.turn(log, who, &turn, committed);
+        }
+    }
+
+    /// P26: no two singletons of one key run at once.
+    fn started_under_key(&mut self, log: &Log, who: &str, keyed: &KeyedStart, outcome: &Outcome) {
+        self.started(log, who, &keyed.start, outcome);
+        let is_open = |key: &&InstanceKey| {
+            let seen = self.instances.get(key);
+            seen.is_some_and(|seen| seen.state != InstanceState::Ended)
+        };
+        let before = self.under_keys.get(&keyed.key).filter(is_open).copied();
+        match (outcome, before) {
+            (Outcome::Started { key, .. }, None) => drop(self.under_keys.insert(keyed.key.clone(), *key)),
+            (Outcome::Started { .. }, Some(before)) => {
+                let (id, before) = (&keyed.start.id, &self.instances[&before].id);
+                self.violations
+                    .push(format!("P26: {id} was started before {before} had ended"));
+            }
+            (Outcome::Joined { id }, None) => {
+                self.violations
+                    .push(format!("P26: {} was left to {id}, which had ended", keyed.start.id));
+            }
+            _ => {}
         }
     }
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use perdure_engine::{Mailbox, MessageBody, StartConflict};
-use perdure_provider::{AskName, AskState, Clock};
-use perdure_runtime::{AskRequest, Reply, RuntimeError, StartRequest, WaitId};
+use perdure_provider::{AskName, AskState, Clock, StartRule};
+use perdure_runtime::{AskRequest, KeyedAnswer, KeyedStartRequest, Reply, RuntimeError, StartRequest, Store, WaitId};
 
 use crate::code::{VERSION, instance_of, mailbox_of, name_of};
 use crate::link::ProcessState;
@@ -121,7 +121,7 @@ impl World<'_> {
             Box::new(move |answer| signals.send(Signal::Answered(pid, number, answer.map(|()| None))));
         let store = &self.processes[pid as usize].store;
         match request {
-            Request::Start(program) => store.start(self.start_of(program), reply),
+            Request::Start(program) => self.ask_for_start(store, program, reply),
             Request::PlannedMessage(feed) if self.starts_its_receiver(feed.to, feed.number) => {
                 let payload = Some(feed.number.to_string());
                 store.send_with_start(self.start_of(feed.to), mailbox_of(&feed), payload, u64::MAX, reply);
@@ -306,7 +306,9 @@ impl World<'_> {
     }
 
     fn start_of(&self, program: usize) -> StartRequest {
-        let Terms { admission, priority } = self.plan.programs.all[program].terms.clone();
+        let Terms {
+            admission, priority, ..
+        } = self.plan.programs.all[program].terms.clone();
         StartRequest {
             id: instance_of(program),
             name: name_of(program),
@@ -320,6 +322,22 @@ impl World<'_> {
         }
     }
 
+    /// Starts a program. Of those that are singletons, no two run at once.
+    fn ask_for_start(&self, store: &Arc<Store>, program: usize, reply: Reply<()>) {
+        let start = self.start_of(program);
+        if !self.plan.programs.all[program].terms.is_singleton {
+            return store.start(start, reply);
+        }
+        let reply = of_singleton(instance_of(program), reply);
+        let request = KeyedStartRequest {
+            start,
+            scope: "singletons".into(),
+            key: "one".into(),
+            rule: StartRule::Skip,
+        };
+        store.start_keyed(request, reply);
+    }
+
     /// Resumes a suspended instance.
     pub(crate) fn resume(&mut self, id: &str) {
         let running = self
@@ -331,6 +349,18 @@ impl World<'_> {
             process.store.resume(id.to_owned(), Box::new(|_| {}));
         }
     }
+}
+
+/// Returns the reply to the start of a singleton. It is sent again as long as another one runs.
+fn of_singleton(id: String, reply: Reply<()>) -> Reply<KeyedAnswer> {
+    Box::new(move |answer| {
+        reply(match answer {
+            Ok(KeyedAnswer::Joined(other)) if other != id => {
+                Err(RuntimeError::Argument(format!("{other} has not ended")))
+            }
+            answer => answer.map(drop),
+        });
+    })
 }
 
 fn mail(mailbox: Mailbox, number: i64) -> MessageBody {
