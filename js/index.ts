@@ -56,6 +56,7 @@ export type {
   ScheduleRun,
   Schedules,
 } from './client/schedules.ts';
+export type { Debounce, KeyedStartOptions, Throttle } from './client/start-key.ts';
 export type { InstanceStart, StartOutcome } from './client/starting.ts';
 export type { StateChange, StateValue, WatchStateOptions } from './client/state.ts';
 export type { OverdueInstances, QueueDepth, StoreStats } from './client/stats.ts';

@@ -88,7 +88,7 @@ async function fill({ client }: TestStore, bank: Bank, prefix: string): Promise<
   const names = Array.from({ length: ACCOUNTS }, (_, n) => `a${n}`);
   await bank.ask(`insert into accounts values ${names.map((name) => `('${name}', ${CENTS})`).join(', ')}`);
   const expected = new Map(names.map((name) => [name, CENTS]));
-  const starts: Promise<void>[] = [];
+  const starts: Promise<string>[] = [];
   for (let n = 0; n < TRANSFERS; n += 1) {
     const [from, to, cents] = [`a${draw(ACCOUNTS)}`, `a${draw(ACCOUNTS)}`, 1 + draw(9)];
     const input = { id: `${prefix}-${n}`, from, to, cents };

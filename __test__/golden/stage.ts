@@ -33,7 +33,7 @@ export interface Program {
   /** The instances whose histories are kept, by id. Each id is the name of the program or begins with it. */
   readonly instances: Readonly<Record<string, Expected>>;
   /** Runs the program up to the point where it is exported. */
-  record(stage: Stage): Promise<void>;
+  record(stage: Stage): Promise<unknown>;
 }
 
 /** A store while a program runs on it. */

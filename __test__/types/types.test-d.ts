@@ -159,7 +159,7 @@ describe('a client', () => {
   });
 
   it('starts by name with anything', () => {
-    expectTypeOf(client.startOrchestration('id', 'name', { any: 'thing' })).resolves.toBeVoid();
+    expectTypeOf(client.startOrchestration('id', 'name', { any: 'thing' })).resolves.toEqualTypeOf<string>();
     expectTypeOf(client.waitForOrchestration<number>('id', '1s'))
       .resolves.toHaveProperty('output')
       .toEqualTypeOf<number | undefined>();

@@ -35,6 +35,19 @@ export interface StartRequest {
   readonly trace: TraceContext | null;
 }
 
+/** A request to start an instance, which depends on the instance that was started before under the same key. */
+export interface KeyedStartRequest {
+  readonly kind: 'keyedStart';
+  readonly request: Omit<StartRequest, 'kind'>;
+  /** The keys that it may meet: within the rule, those of this name. */
+  readonly scope: string;
+  readonly key: string;
+  readonly rule:
+    | { readonly kind: 'skip' | 'cancel' }
+    | { readonly kind: 'throttle'; readonly perMs: number }
+    | { readonly kind: 'debounce'; readonly delayMs: number; readonly maxMs: number | null };
+}
+
 /** The start of the receiver of a message, and its input. */
 export interface ReceiverStartRequest {
   readonly request: Omit<StartRequest, 'kind'>;
@@ -44,6 +57,7 @@ export interface ReceiverStartRequest {
 /** A request to a store. `crates/node/src/request.rs` says what each replies. */
 export type StoreRequest =
   | StartRequest
+  | KeyedStartRequest
   | {
       readonly kind: 'send';
       readonly id: string;

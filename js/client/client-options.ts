@@ -6,6 +6,7 @@ import { checkTelemetry, type Telemetry } from '../tracing/telemetry-hooks.ts';
 import { named, type OptionTable, oneOf } from '../util/options.ts';
 import { CONFLICTS, type OnConflict } from '../values/conflicts.ts';
 import { type ClientLimits, checkClientLimits } from '../values/limits.ts';
+import { KEYED_START_OPTIONS, type KeyedStartOptions } from './start-key.ts';
 
 /** Options of a {@link Client}. */
 export interface ClientOptions {
@@ -26,7 +27,7 @@ export interface ClientOptions {
 }
 
 /** Options of {@link Client.startOrchestration}. */
-export interface StartOptions extends InstanceOptions {
+export interface StartOptions extends InstanceOptions, KeyedStartOptions {
   /** Behaviour when the id is in use. Default `'error'`. */
   onConflict?: OnConflict;
 }
@@ -48,6 +49,7 @@ export const CLIENT_OPTIONS = {
 /** The checks of {@link StartOptions}. */
 export const START_OPTIONS = {
   ...INSTANCE_OPTIONS,
+  ...KEYED_START_OPTIONS,
   onConflict: oneOf(...CONFLICTS),
 } satisfies OptionTable;
 

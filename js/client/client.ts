@@ -34,7 +34,7 @@ import { MessageClient } from './message-client.ts';
 import { Queues } from './queues.ts';
 import { Requests } from './requests.ts';
 import { Schedules } from './schedules.ts';
-import { type InstanceStart, type StartOutcome, startMany } from './starting.ts';
+import { type InstanceStart, prepareStart, type StartOutcome, sendStart, startMany } from './starting.ts';
 import { readStateVersion } from './state.ts';
 import { readTakeovers, type Takeover } from './takeovers.ts';
 import {
@@ -102,21 +102,24 @@ export class Client extends MessageClient {
    *
    * @param id - of the new instance, 1 to 256 characters
    * @param name - that its orchestration is registered under
+   * @returns the id. With `singleton`, `throttle` or `debounce`, it may be that of another instance, which stands for
+   *   this start
    * @throws InstanceExistsError when the id is in use, unless `onConflict` says otherwise
    * @throws PayloadError when the input cannot be stored
    * @throws QueueNotFoundError when there is no such queue; nothing is started then
    * @throws TypeError when an argument is wrong
    */
-  async startOrchestration(id: string, name: string, input?: unknown, options?: StartOptions): Promise<void> {
+  async startOrchestration(id: string, name: string, input?: unknown, options?: StartOptions): Promise<string> {
     checkName(id, 'instance id');
     checkName(name, 'orchestration name');
-    await this.#start(id, name, input, checkOptions(options, START_OPTIONS, 'client.startOrchestration'));
+    return this.#start(id, name, input, checkOptions(options, START_OPTIONS, 'client.startOrchestration'));
   }
 
   /**
    * Starts an instance by its definition, in the version of the definition.
    *
-   * @returns a handle of the instance, typed by the definition
+   * @returns a handle of the instance, typed by the definition. With `singleton`, `throttle` or `debounce`, it may be
+   *   the handle of another instance, which stands for this start
    * @throws InstanceExistsError, PayloadError, QueueNotFoundError, TypeError as {@link startOrchestration}
    *
    * @example
@@ -137,8 +140,8 @@ export class Client extends MessageClient {
     // output.
     if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
-    await this.#start(id, definition.name, input, { ...others, version: definition.version });
-    return new InstanceHandle<O, S, I>(this, this.#waits, id, definition);
+    const started = await this.#start(id, definition.name, input, { ...others, version: definition.version });
+    return new InstanceHandle<O, S, I>(this, this.#waits, started, definition);
   }
 
   /**
@@ -531,10 +534,8 @@ export class Client extends MessageClient {
     return readStateVersion(client.#port, id);
   }
 
-  async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<void> {
-    const start = this.#requests.start(id, name, input, options ?? {});
-    await this.#requests.command('start', { kind: 'start', ...start.request }, start.input, name);
-    this.#port.tellStart(name, start.request.version);
+  async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<string> {
+    return sendStart(this.#port, this.#requests, prepareStart(this.#requests, id, name, input, options ?? {}));
   }
 }
 

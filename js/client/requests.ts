@@ -1,6 +1,6 @@
 // The requests of one client to its store: traced, and with values as the store has them.
 
-import type { ReceiverStartRequest, StoreRequest } from '../binding/store.ts';
+import type { KeyedStartRequest, ReceiverStartRequest, StoreRequest } from '../binding/store.ts';
 import { admissionOf } from '../orchestration/admission.ts';
 import type { PendingReply, StorePort } from '../store/providers.ts';
 import type { ClientCall, Telemetry, TraceContext } from '../tracing/telemetry-hooks.ts';
@@ -35,6 +35,20 @@ export class Requests {
     return this.#traced(producer(operation, request.id, target), (trace) =>
       this.#port.request(traced(request, trace), value),
     );
+  }
+
+  /**
+   * Starts an instance under a key, traced as a start. Returns `null` when the instance is there, and else the id of
+   * the instance that stands for it, or that it has to be sent for.
+   */
+  async keyedStart(
+    request: KeyedStartRequest,
+    input: string | null,
+  ): Promise<{ readonly kind: 'joined' | 'readdress'; readonly id: string } | null> {
+    const { id, name } = request.request;
+    const call = producer('start', id, name);
+    const reply = await this.#traced(call, (trace) => this.#port.request(traced(request, trace), input));
+    return JSON.parse(reply ?? 'null');
   }
 
   /**
@@ -142,6 +156,7 @@ export class Requests {
 /** Returns a request in which the instance that it starts goes on with a trace. */
 function traced(request: StoreRequest, trace: TraceContext | null): StoreRequest {
   if (request.kind === 'start') return { ...request, trace };
+  if (request.kind === 'keyedStart') return { ...request, request: { ...request.request, trace } };
   if ((request.kind !== 'send' && request.kind !== 'ask') || request.start === null) return request;
   return { ...request, start: { ...request.start, request: { ...request.start.request, trace } } };
 }

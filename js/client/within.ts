@@ -21,11 +21,13 @@ import { toPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
 import type { StartOptions } from './client-options.ts';
 import type { Requests } from './requests.ts';
+import type { KeyedStartOptions } from './start-key.ts';
 import { type Statement, type Transaction, transactionOf } from './transaction.ts';
 import { requestError } from './transaction-errors.ts';
 
 /** Options of {@link TransactionClient.startOrchestration}. */
-export interface TransactionStartOptions extends Omit<StartOptions, 'onConflict' | keyof AdmissionOptions> {
+export interface TransactionStartOptions
+  extends Omit<StartOptions, 'onConflict' | keyof AdmissionOptions | keyof KeyedStartOptions> {
   /** `'return'`: a start whose id is in use changes nothing, and is no error. Default `'error'`. */
   onConflict?: 'error' | 'return';
 }

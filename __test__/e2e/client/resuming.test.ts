@@ -45,7 +45,7 @@ describe.each(STORES)('on $name', (kind) => {
     });
 
   /** Resolves when the runtime has suspended an instance and stored that. The reported error is expected. */
-  async function suspends(runtime: Runtime, cause: () => Promise<void>): Promise<void> {
+  async function suspends(runtime: Runtime, cause: () => Promise<unknown>): Promise<void> {
     const suspended = deferred();
     runtime.on('instance', ({ status }) => status === 'Suspended' && suspended.resolve());
     await cause();
