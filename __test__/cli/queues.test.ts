@@ -89,4 +89,24 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       err: expect.stringContaining('needs the option queue'),
     });
   });
+
+  it('a start tells which instance stands for it', async () => {
+    const start = (...flags: string[]): Promise<Ended> => run('start', 'unregistered', ...flags);
+    const first = await start('--singleton', 'skip', '--key', 'ada');
+    expect(await start('--singleton', 'skip', '--key', 'ada')).toMatchObject({ code: 0, out: first.out });
+    expect((await start('--singleton', 'cancel', '--key', 'ada')).out).not.toBe(first.out);
+    expect((await run('show', first.out.trim())).out).toMatch(/^Unread +1 messages/m);
+    const throttled = await start('--throttle', '1h');
+    expect((await start('--throttle', '1h')).out).toBe(throttled.out);
+    const debounced = await start('--debounce', '1h', '--debounce-max', '2h');
+    expect((await start('--debounce', '1h')).out).toBe(debounced.out);
+    expect(await start('--debounce-max', '2h')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--debounce-max needs --debounce'),
+    });
+    expect(await start('--debounce', '1h', '--throttle', '1h')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('takes one of the options throttle and debounce, not both'),
+    });
+  });
 });
