@@ -128,8 +128,9 @@ RETURNING ranked.place, ranked.size, ",
     taken_columns!()
 );
 
-/// Selects the time at which the next instance that is not taken is due; the next start time of an instance of a queue;
-/// and whether instances are in line, or held. A worker that is not registered gets none.
+/// Selects the time at which the next instance that is not taken is due; the next start time of an instance of a queue
+/// that has not come; and whether instances are in line, or held, or have a start time that has come. A worker that is
+/// not registered gets none.
 const NEXT: &str = concat!(
     "WITH ",
     classes!(),
@@ -141,11 +142,15 @@ SELECT coalesce($now, {now}), min((
   WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
   ORDER BY i.wake_at LIMIT 1)),
   (SELECT min((SELECT x.queued_at FROM {schema}.queued_instances x
-    WHERE x.place = 3 AND x.name = o.name AND x.version = o.version ORDER BY x.queued_at LIMIT 1)) FROM of_queues o),
+    WHERE x.place = 3 AND x.name = o.name AND x.version = o.version AND x.queued_at > coalesce($now, {now})
+    ORDER BY x.queued_at LIMIT 1)) FROM of_queues o),
   (SELECT coalesce(bool_or(coalesce((SELECT true FROM {schema}.queued_instances x
       WHERE x.place = 0 AND x.name = o.name AND x.version = o.version LIMIT 1),
     (SELECT true FROM {schema}.queued_instances x
-      WHERE x.place = 1 AND x.name = o.name AND x.version = o.version LIMIT 1))), false) FROM of_queues o)
+      WHERE x.place = 1 AND x.name = o.name AND x.version = o.version LIMIT 1),
+    (SELECT true FROM {schema}.queued_instances x
+      WHERE x.place = 3 AND x.name = o.name AND x.version = o.version AND x.queued_at <= coalesce($now, {now})
+      LIMIT 1))), false) FROM of_queues o)
 FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
 );
 
@@ -199,10 +204,10 @@ struct Next {
     now_ms: i64,
     /// When the next instance is due.
     due_at_ms: Option<i64>,
-    /// When the next instance of a queue comes into the line.
+    /// When the next instance of a queue comes into the line whose time has not come.
     delayed_until_ms: Option<i64>,
-    /// True if instances of queues wait for a slot.
-    any_waits: bool,
+    /// True if a pass over the queues may change anything: instances wait for a slot, or their start time has come.
+    asks_queues: bool,
 }
 
 impl Next {
@@ -211,13 +216,8 @@ impl Next {
             now_ms: row.try_get(0)?,
             due_at_ms: row.try_get(1)?,
             delayed_until_ms: row.try_get(2)?,
-            any_waits: row.try_get(3)?,
+            asks_queues: row.try_get(3)?,
         })
-    }
-
-    /// Returns true if a pass over the queues may change anything.
-    fn asks_queues(&self) -> bool {
-        self.any_waits || self.delayed_until_ms.is_some_and(|at| at <= self.now_ms)
     }
 
     /// Returns the answer without any instance.
@@ -241,7 +241,7 @@ pub(crate) async fn answer_if_nothing_due(
     let row = connection.query_one(next.sql, &next.params).await?;
     let next = Next::of(&row)?;
     let is_due = request.limit.rows > 0 && next.due_at_ms.is_some_and(|at| at <= next.now_ms);
-    Ok((!is_due && !next.asks_queues()).then(|| next.nothing()))
+    Ok((!is_due && !next.asks_queues).then(|| next.nothing()))
 }
 
 pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<Acquired, Failure> {
@@ -274,8 +274,7 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
         instances,
         ..next.nothing()
     };
-    if next.asks_queues() {
-        acquired.next_wake_at_ms = next.due_at_ms;
+    if next.asks_queues {
         admission::admit(session, request, &registered, &mut acquired).await?;
     }
     Ok(acquired)

@@ -162,7 +162,8 @@ UPDATE {schema}.instances i SET version = s.version FROM {s} WHERE i.key = s.key
 
 const PUT_QUEUE: &str = "UPDATE {schema}.queues SET admitted = $admitted, turn = $turn WHERE name = $queue";
 
-/// Selects whether instances that the worker can run are in line, or held, and when the next key has a token.
+/// Selects whether instances that the worker can run are in line, or held; when the next key has a token; and whether
+/// instances are left whose start time has come.
 const LEFT: &str = concat!(
     "WITH ",
     registered!(),
@@ -171,17 +172,9 @@ SELECT coalesce(bool_or((SELECT true FROM {schema}.queued_instances x
     WHERE x.place = 0 AND x.name = r.name AND x.version = r.version AND x.queue = $queue LIMIT 1)), false),
   coalesce(bool_or((SELECT true FROM {schema}.queued_instances x
     WHERE x.place = 1 AND x.name = r.name AND x.version = r.version AND x.queue = $queue LIMIT 1)), false),
-  (SELECT next_at FROM {schema}.queue_keys WHERE queue = $queue AND waits_for = 2 ORDER BY next_at LIMIT 1)
+  (SELECT next_at FROM {schema}.queue_keys WHERE queue = $queue AND waits_for = 2 ORDER BY next_at LIMIT 1),
+  EXISTS (SELECT FROM {schema}.queued_instances WHERE place = 3 AND queue = $queue AND queued_at <= $now_ms)
 FROM r"
-);
-
-/// Selects the next start time of an instance of a queue that the worker can run.
-const DELAYED: &str = concat!(
-    "WITH ",
-    registered!(),
-    "
-SELECT min((SELECT x.queued_at FROM {schema}.queued_instances x
-  WHERE x.place = 3 AND x.name = r.name AND x.version = r.version ORDER BY x.queued_at LIMIT 1)) FROM r"
 );
 
 /// Acquires instances in line, as many as there is room for.
@@ -202,10 +195,8 @@ pub(crate) async fn admit(
         }
     )
     .await?;
-    let mut now_ms = acquired.now_ms;
     for row in &locked {
-        now_ms = row.try_get(0)?;
-        let queue: &str = row.try_get(1)?;
+        let (now_ms, queue): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         if row.try_get::<_, Option<&str>>(2)?.is_none() {
             acquired.look_again_at(now_ms + QUEUE_BUSY_MS);
             continue;
@@ -223,17 +214,6 @@ pub(crate) async fn admit(
             is_full: false,
         };
         admission.run(state).await?;
-    }
-    let delayed = named!(
-        session.query_one,
-        DELAYED,
-        { names: P::Texts(&registered.names), versions: P::Texts(&registered.versions) }
-    )
-    .await?;
-    if let Some(at_ms) = delayed.try_get::<_, Option<i64>>(0)? {
-        // Those whose time has come are in a queue that is busy, or were too many.
-        let is_due = at_ms <= now_ms;
-        acquired.look_again_at(if is_due { now_ms + QUEUE_BUSY_MS } else { at_ms });
     }
     Ok(())
 }
@@ -499,6 +479,7 @@ impl Admission<'_> {
             LEFT,
             {
                 queue: P::Text(self.queue),
+                now_ms: P::Int(self.now_ms),
                 names: P::Texts(&self.registered.names),
                 versions: P::Texts(&self.registered.versions),
             }
@@ -519,6 +500,10 @@ impl Admission<'_> {
             && let Some(at_ms) = left.try_get::<_, Option<i64>>(2)?
         {
             self.acquired.look_again_at(at_ms);
+        }
+        // They were too many, or other transactions are about to change them.
+        if left.try_get(3)? {
+            self.acquired.look_again_at(self.now_ms + QUEUE_BUSY_MS);
         }
         self.acquired.slots_wanted |= in_line || held;
         Ok(())
