@@ -202,18 +202,19 @@ pub(crate) async fn admit(
             continue;
         }
         // Limits that another program has broken must not keep the worker from all other work.
-        let Some(state) = queue_state(row, 2)? else { continue };
+        let Some(before) = queue_state(row, 2)? else { continue };
         let mut admission = Admission {
             session,
             request,
             registered,
             queue,
+            before,
             now_ms,
             acquired,
             keys: HashMap::new(),
             is_full: false,
         };
-        admission.run(state).await?;
+        admission.run().await?;
     }
     Ok(())
 }
@@ -234,6 +235,8 @@ struct Admission<'a> {
     request: &'a Acquire,
     registered: &'a Registered<'a>,
     queue: &'a str,
+    /// The row of the queue before the pass.
+    before: QueueState,
     now_ms: i64,
     acquired: &'a mut Acquired,
     /// The rows of keys, as far as they were read.
@@ -243,9 +246,9 @@ struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    async fn run(&mut self, state: QueueState) -> Result<(), Failure> {
-        let slots = self.prepare(&state).await?;
-        let settings = &state.settings;
+    async fn run(&mut self) -> Result<(), Failure> {
+        let slots = self.prepare().await?;
+        let settings = &self.before.settings;
         let (limits_keys, counts_slots) = (settings.limits_keys(), settings.counts_slots());
         let full: Vec<Cow<'static, str>> = match settings.key_concurrency {
             Some(limit) => (slots.iter())
@@ -260,17 +263,17 @@ impl Admission<'_> {
         } else {
             0
         };
-        let mut pass = Pass::new(state.clone(), slots, room, self.now_ms);
-        let mut skips = false;
-        if pass.left() > 0 {
-            if limits_keys {
-                let keys = self.waiting_keys(&full).await?;
-                let step = pass.begin(keys);
-                self.carry_out(&pass, &step, &HashMap::new()).await?;
-            }
-            skips = self.rounds(&mut pass).await?;
+        let mut pass = Pass::new(self.before.clone(), slots, room, self.now_ms);
+        if pass.left() == 0 {
+            let left = self.carry_out(&pass, &Step::default(), &HashMap::new(), true).await?;
+            return self.note(&pass, &left, false);
         }
-        self.finish(&state, &pass, skips).await
+        if limits_keys {
+            let keys = self.waiting_keys(&full).await?;
+            let step = pass.begin(keys);
+            self.carry_out(&pass, &step, &HashMap::new(), false).await?;
+        }
+        self.rounds(&mut pass).await
     }
 
     fn bytes_left(&self) -> usize {
@@ -281,8 +284,8 @@ impl Admission<'_> {
     }
 
     /// Puts the instances into the line whose start time has come, and sweeps. Returns the slots that are taken.
-    async fn prepare(&self, state: &QueueState) -> Result<Vec<SlotCount>, Failure> {
-        let (session, queue) = (self.session, P::Text(self.queue));
+    async fn prepare(&self) -> Result<Vec<SlotCount>, Failure> {
+        let (session, queue, state) = (self.session, P::Text(self.queue), &self.before);
         let now = P::Int(self.now_ms);
         let limit = P::Int(DELAYED_MAX);
         let moves = query!(
@@ -333,9 +336,11 @@ impl Admission<'_> {
         Ok(keys)
     }
 
-    /// Runs the rounds of a pass. Returns true if instances in line were skipped.
-    async fn rounds(&mut self, pass: &mut Pass) -> Result<bool, Failure> {
-        for _ in 0..ADMISSION_ROUNDS_MAX {
+    /// Runs the rounds of a pass.
+    async fn rounds(&mut self, pass: &mut Pass) -> Result<(), Failure> {
+        let mut round = 0;
+        loop {
+            round += 1;
             let line = self.line(pass.round_size()).await?;
             let sizes = line.iter().map(|one| (one.waiting.instance, one.size)).collect();
             let mut keys = Vec::new();
@@ -348,15 +353,13 @@ impl Admission<'_> {
                 waiting.push(one);
             }
             let step = pass.round(waiting, keys);
-            self.carry_out(pass, &step, &sizes).await?;
-            if self.is_full || pass.left() == 0 {
-                return Ok(false);
-            }
-            if step.is_last {
-                return Ok(true);
+            let has_room = !self.is_full && pass.left() > 0;
+            let is_over = !has_room || step.is_last || round == ADMISSION_ROUNDS_MAX;
+            let left = self.carry_out(pass, &step, &sizes, is_over).await?;
+            if is_over {
+                return self.note(pass, &left, has_room && step.is_last);
             }
         }
-        Ok(false)
     }
 
     /// Reads the first instances in line. Open versions are settled, and the instances that are left to other workers
@@ -421,8 +424,15 @@ impl Admission<'_> {
         Ok(all_own)
     }
 
-    /// Carries out a step. `sizes` has the bytes to load of the instances.
-    async fn carry_out(&mut self, pass: &Pass, step: &Step, sizes: &HashMap<InstanceKey, i64>) -> Result<(), Failure> {
+    /// Carries out a step. `sizes` has the bytes to load of the instances. If the pass is over, the row of the queue is
+    /// written, and what is left is returned.
+    async fn carry_out(
+        &mut self,
+        pass: &Pass,
+        step: &Step,
+        sizes: &HashMap<InstanceKey, i64>,
+        is_over: bool,
+    ) -> Result<Vec<Row>, Failure> {
         let session = self.session;
         let (taken, places) = (Taken::of(step, sizes), Places::of(step));
         let mut keys = KeyRows::default();
@@ -434,20 +444,47 @@ impl Admission<'_> {
         let (take, place) = (taken.query(&self.request.worker.0), places.query());
         let [put, delete] = keys.queries(self.queue);
         let release = released.query(self.queue);
-        let queries: Vec<&Query<'_>> = [&take, &place, &put, &delete, &release].into_iter().flatten().collect();
+        let admitted = pass.queue().admitted.to_text();
+        let put_queue = (is_over && *pass.queue() != self.before).then(|| self.put_queue(pass, &admitted));
+        let left = is_over.then(|| self.left());
+        let queries = [&take, &place, &put, &delete, &release, &put_queue, &left];
+        let queries: Vec<&Query<'_>> = queries.into_iter().flatten().collect();
         session.connection().prepare(&queries).await?;
         // Sent in this order, without waiting for the answers in between.
-        let (rows, ..) = tokio::try_join!(
+        let (rows, _, _, _, _, _, left) = tokio::try_join!(
             biased;
             session.run(take.as_ref()),
             session.run(place.as_ref()),
             session.run(put.as_ref()),
             session.run(delete.as_ref()),
             session.run(release.as_ref()),
+            session.run(put_queue.as_ref()),
+            session.run(left.as_ref()),
         )?;
         let instances: Vec<AcquiredInstance> = read_taken(session, rows).await?;
         self.acquired.instances.extend(instances);
-        Ok(())
+        Ok(left)
+    }
+
+    /// Returns the statement that writes the row of the queue after a pass, whose admissions are given as a text.
+    fn put_queue<'q>(&'q self, pass: &Pass, admitted: &'q str) -> Query<'q> {
+        query!(
+            PUT_QUEUE,
+            { queue: P::Text(self.queue), admitted: P::Text(admitted), turn: P::Int(pass.queue().turn) }
+        )
+    }
+
+    /// Returns the statement that finds what is left after a pass.
+    fn left(&self) -> Query<'_> {
+        query!(
+            LEFT,
+            {
+                queue: P::Text(self.queue),
+                now_ms: P::Int(self.now_ms),
+                names: P::Texts(&self.registered.names),
+                versions: P::Texts(&self.registered.versions),
+            }
+        )
     }
 
     /// Returns the keys of which held instances come into the line.
@@ -464,29 +501,9 @@ impl Admission<'_> {
         released
     }
 
-    /// Writes the row of the queue, and notes when the queue is to be looked at again. `skips` is true if the pass has
-    /// left instances in line that other transactions are about to change.
-    async fn finish(&mut self, before: &QueueState, pass: &Pass, skips: bool) -> Result<(), Failure> {
-        let (session, after) = (self.session, pass.queue());
-        let admitted = after.admitted.to_text();
-        let put = (after != before).then(|| {
-            query!(
-                PUT_QUEUE,
-                { queue: P::Text(self.queue), admitted: P::Text(&admitted), turn: P::Int(after.turn) }
-            )
-        });
-        let left = query!(
-            LEFT,
-            {
-                queue: P::Text(self.queue),
-                now_ms: P::Int(self.now_ms),
-                names: P::Texts(&self.registered.names),
-                versions: P::Texts(&self.registered.versions),
-            }
-        );
-        let queries: Vec<&Query<'_>> = put.iter().chain([&left]).collect();
-        session.connection().prepare(&queries).await?;
-        let (_, left) = tokio::try_join!(biased; session.run(put.as_ref()), session.run(Some(&left)))?;
+    /// Notes when the queue is to be looked at again. `skips` is true if the pass has left instances in line that other
+    /// transactions are about to change.
+    fn note(&mut self, pass: &Pass, left: &[Row], skips: bool) -> Result<(), Failure> {
         let left = left
             .first()
             .ok_or_else(|| Failure::internal("a statement gave no row"))?;
