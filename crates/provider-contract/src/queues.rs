@@ -437,6 +437,34 @@ pub async fn let_delayed_instances_into_the_line_at_their_time(store: &Store) {
     gets(store, &worker, &["late"]).await;
 }
 
+/// More start times come at once than a pass looks at. The answer says that the next look is needed soon.
+pub async fn let_delayed_instances_into_the_line_that_are_too_many_for_a_pass(store: &Store) {
+    const MANY: usize = 1_100;
+    let store = store.first();
+    let worker = store.worker("w").await;
+    set(store, slots(1)).await;
+    let delayed = |n: usize| NewInstance {
+        due: StartTime::After(1_000),
+        ..queued(&format!("i{n}"))
+    };
+    store.batch((0..MANY).map(|n| start(delayed(n))).collect()).await;
+    store.clock.advance(1_000);
+    for look in 1.. {
+        let acquired = store.acquire(&worker).await;
+        assert_eq!(acquired.instances.len(), usize::from(look == 1));
+        let (queue, now_ms) = (info(store).await, acquired.now_ms);
+        assert_eq!(queue.waiting + queue.delayed, MANY as u64 - 1);
+        if queue.delayed == 0 {
+            assert_eq!(acquired.next_wake_at_ms, None);
+            return;
+        }
+        assert!(
+            acquired.next_wake_at_ms.is_some_and(|at_ms| at_ms <= now_ms + 10),
+            "{acquired:?}"
+        );
+    }
+}
+
 /// The open work of an instance names its queue and its place there, and the time at which it is due.
 pub async fn are_named_with_the_place_of_an_instance(store: &Store) {
     let store = store.first();

@@ -344,6 +344,7 @@ macro_rules! behaviour {
                 are_listed_with_their_counts,
                 are_no_more_than_a_store_may_have,
                 let_delayed_instances_into_the_line_at_their_time,
+                let_delayed_instances_into_the_line_that_are_too_many_for_a_pass,
                 are_no_business_of_starts_that_are_only_delayed,
                 are_named_with_the_place_of_an_instance,
                 give_nothing_to_a_worker_that_is_not_registered,

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, MessageSeq, StreamAppend, StreamKeep};
 use perdure_provider::{
-    ActivityAppend, AfterTurn, Epoch, Filter, InstanceKey, NewInstance, NextExecution, Outcome, Provider,
-    PruneExecutions, PrunedExecutions, Reporter, Status, TurnCommit, WorkerId, Write,
+    Acquire, ActivityAppend, AfterTurn, Epoch, Filter, InstanceKey, NewInstance, NextExecution, Outcome, PageLimit,
+    Provider, PruneExecutions, PrunedExecutions, QueueEntry, QueueSettings, Reporter, Status, TurnCommit, WorkerId,
+    Write,
 };
 use perdure_provider_contract::{completed, instance, new_worker};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
@@ -288,5 +289,42 @@ async fn a_start_without_notifications_is_one_statement() {
         least = least.min(store.statements.load(Ordering::SeqCst) - before);
     }
     assert_eq!(least, 1);
+    store.provider.close().await;
+}
+
+/// A look finds that an instance is in line. The transaction begins, leaves its mark, looks for what is due and for the
+/// queue, which it locks; it lets delayed instances into the line, counts the slots, forgets keys and reads the line; it
+/// takes the instance and notes its place, looks for what is left, and ends.
+#[tokio::test]
+async fn an_admission_is_fourteen_statements() {
+    let store = Store::open().await;
+    let settings = QueueSettings {
+        concurrency: Some(1_000),
+        ..QueueSettings::default()
+    };
+    assert_eq!(store.provider.set_queue("q".into(), settings).await, Ok(true));
+    let registered = instance("x");
+    let request = || Acquire {
+        worker: store.worker.clone(),
+        registered: vec![(registered.name.clone(), registered.version.clone())],
+        limit: PageLimit::rows(10),
+        history_page: PageLimit::rows(10),
+    };
+    let mut least = u64::MAX;
+    // The first admission prepares the statements.
+    for n in 0..5 {
+        let start = NewInstance {
+            queue: Some(QueueEntry {
+                queue: "q".into(),
+                key: String::new(),
+            }),
+            ..instance(&format!("instance {n}"))
+        };
+        store.write(Write::Start(Box::new(start))).await;
+        let (statements, acquired) = store.counted(store.provider.acquire(request())).await;
+        assert_eq!(acquired.expect("it is answered").instances.len(), 1);
+        least = least.min(statements);
+    }
+    assert_eq!(least, 14);
     store.provider.close().await;
 }
