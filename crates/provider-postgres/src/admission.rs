@@ -5,6 +5,10 @@
 //! another worker has locked is left out, and asked for again soon. A pass waits for no row: it skips the instances and
 //! the rows of `queued_instances` that another transaction is about to change. It has the row of each instance locked
 //! that it admits or holds, and other transactions lock that before the row of its place.
+//!
+//! The table of the places is nearly empty most of the time, and the server may plan for that when thousands come. For
+//! one row, a scan of a whole index costs as little as a look at it, and gives an order that a merge join could use. So
+//! the statements join by `= ANY (ARRAY[…])`: no merge join can use that, and the server looks at the index.
 
 mod steps;
 
@@ -97,17 +101,18 @@ UPDATE {schema}.queued_instances x SET place = 0, turn = d.turn FROM (
       SELECT o.turn FROM {schema}.queued_instances o WHERE o.queue = $queue AND o.queue_key = d.queue_key
       ORDER BY o.turn DESC LIMIT 1)) + row_number() OVER (PARTITION BY queue_key ORDER BY queued_at, instance_key)
     ELSE 0 END AS turn FROM due d) d
-WHERE x.instance_key = d.instance_key";
+WHERE x.instance_key = ANY (ARRAY[d.instance_key])";
 
 /// Counts the slots by key, and deletes the rows of instances that had a slot and have ended or are gone.
 const SLOTS: &str = "WITH slots AS MATERIALIZED (
   SELECT x.instance_key, x.queue_key, i.owner, (i.key IS NOT NULL AND i.completed_at IS NULL) AS is_open
-  FROM {schema}.queued_instances x LEFT JOIN {schema}.instances i ON i.key = x.instance_key
+  FROM {schema}.queued_instances x LEFT JOIN {schema}.instances i
+    ON i.key = ANY (ARRAY[x.instance_key])
   WHERE x.queue = $queue AND x.place = 2
 ), swept AS (
-  DELETE FROM {schema}.queued_instances WHERE instance_key IN (
+  DELETE FROM {schema}.queued_instances WHERE instance_key = ANY (ARRAY(
     SELECT instance_key FROM {schema}.queued_instances
-    WHERE instance_key IN (SELECT instance_key FROM slots WHERE NOT is_open) FOR UPDATE SKIP LOCKED)
+    WHERE instance_key = ANY (ARRAY(SELECT instance_key FROM slots WHERE NOT is_open)) FOR UPDATE SKIP LOCKED))
 )
 SELECT queue_key, count(*), count(*) FILTER (WHERE owner = $owner) FROM slots WHERE is_open GROUP BY queue_key";
 
@@ -133,7 +138,7 @@ const LINE: &str = concat!(
     ", line AS MATERIALIZED (
   SELECT l.* FROM r CROSS JOIN LATERAL (
     SELECT i.key, x.queue, x.queue_key, x.priority, x.turn, x.queued_at, i.name, i.version, i.execution, i.unread
-    FROM {schema}.queued_instances x JOIN {schema}.instances i ON i.key = x.instance_key
+    FROM {schema}.queued_instances x JOIN {schema}.instances i ON i.key = ANY (ARRAY[x.instance_key])
     WHERE x.place = 0 AND x.queue = $queue AND x.name = r.name AND x.version = r.version
       AND i.status = 'Pending' AND i.owner IS NULL
     ORDER BY x.priority DESC, x.turn, x.queued_at, x.instance_key LIMIT $limit FOR NO KEY UPDATE OF i SKIP LOCKED) l
@@ -152,13 +157,14 @@ LEFT JOIN {schema}.queue_keys k ON k.queue = l.queue AND k.queue_key = l.queue_k
 /// Stores the settled versions of instances in line whose version was open (P17). The next pass looks at their keys:
 /// others of the open version may be held until one of that version gets a slot.
 const SETTLE: &str = "WITH in_line AS (
-  UPDATE {schema}.queued_instances x SET version = s.version FROM {s} WHERE x.instance_key = s.key
+  UPDATE {schema}.queued_instances x SET version = s.version FROM {s}
+  WHERE x.instance_key = ANY (ARRAY[s.key])
   RETURNING x.queue, x.queue_key
 ), keys AS (
   UPDATE {schema}.queue_keys k SET waits_for = 3 FROM in_line
   WHERE k.queue = in_line.queue AND k.queue_key = in_line.queue_key AND k.waits_for = 1
 )
-UPDATE {schema}.instances i SET version = s.version FROM {s} WHERE i.key = s.key";
+UPDATE {schema}.instances i SET version = s.version FROM {s} WHERE i.key = ANY (ARRAY[s.key])";
 
 const PUT_QUEUE: &str = "UPDATE {schema}.queues SET admitted = $admitted, turn = $turn WHERE name = $queue";
 

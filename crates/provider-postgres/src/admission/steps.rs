@@ -13,11 +13,12 @@ use crate::statement::query;
 
 const TAKE: &str = concat!(
     "UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0
-FROM {a} WHERE i.key = a.key RETURNING a.rank, a.size, ",
+FROM {a} WHERE i.key = ANY (ARRAY[a.key]) RETURNING a.rank, a.size, ",
     taken_columns!()
 );
 
-const PLACE: &str = "UPDATE {schema}.queued_instances x SET place = p.place FROM {p} WHERE x.instance_key = p.key";
+const PLACE: &str = "UPDATE {schema}.queued_instances x SET place = p.place FROM {p}
+WHERE x.instance_key = ANY (ARRAY[p.key])";
 
 /// Lets the first held instances of keys into the line: so many of each orchestration and version. A key with no other
 /// one waits for nothing from then on. A key is looked at by every pass from then on if another transaction is about to
@@ -39,7 +40,7 @@ const RELEASE: &str = "WITH RECURSIVE sorts AS (
   ) AS instances FROM sorts s
 ), moved AS (
   UPDATE {schema}.queued_instances SET place = 0
-  WHERE instance_key IN (SELECT unnest(instances) FROM let)
+  WHERE instance_key = ANY (ARRAY(SELECT unnest(instances) FROM let))
 ), found AS MATERIALIZED (
   SELECT $queue AS queue, let.key, let.over_at, cardinality(instances) < let.count AS skips, cardinality(instances) < (
     SELECT count(*) FROM (SELECT FROM {schema}.queued_instances x
