@@ -247,9 +247,13 @@ impl Admission<'_, '_> {
     }
 
     fn note_delayed(&self, acquired: &mut Acquired) -> Result<(), Failure> {
-        let now_ms = self.session.now_ms();
-        if let Some(at_ms) = next_delayed(self.session.connection(), self.request, self.queue, now_ms)? {
+        let (connection, now_ms) = (self.session.connection(), self.session.now_ms());
+        if let Some(at_ms) = next_delayed(connection, self.request, self.queue, now_ms)? {
             acquired.look_again_at(at_ms);
+        }
+        // More start times had come than a pass looks at.
+        if is_delayed_due(connection, self.queue, now_ms)? {
+            acquired.look_again_at(now_ms);
         }
         Ok(())
     }
