@@ -292,9 +292,9 @@ async fn a_start_without_notifications_is_one_statement() {
     store.provider.close().await;
 }
 
-/// A look finds that an instance is in line. The transaction begins, leaves its mark, looks for what is due and for the
-/// queue, which it locks; it lets delayed instances into the line, counts the slots, forgets keys and reads the line; it
-/// takes the instance and notes its place, looks for what is left, and ends.
+/// A look finds that an instance is in line. The transaction begins, leaves its mark, looks for what is due and for
+/// the queue, which it locks. It lets delayed instances into the line, counts the slots, forgets keys and reads the
+/// line. It takes the instance and notes its place, looks for what is left, and ends.
 #[tokio::test]
 async fn an_admission_is_fourteen_statements() {
     let store = Store::open().await;
