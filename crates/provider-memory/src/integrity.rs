@@ -147,6 +147,11 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
         chunks.filter(|key| !tables.deleted.contains(key)).collect(),
     );
     find("logs", tables.logs.iter().map(|((key, _), _)| *key).collect());
+    find("queued_instances", tables.queued.iter().map(|(key, _)| *key).collect());
+    find(
+        "start_keys",
+        tables.start_keys.iter().map(|(_, row)| row.instance).collect(),
+    );
 }
 
 fn integer(number: u64) -> i64 {

@@ -246,7 +246,7 @@ macro_rules! orphans {
     };
 }
 
-const ORPHANS: [(&str, &str); 11] = [
+const ORPHANS: [(&str, &str); 12] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
     orphans!("tasks"),
@@ -258,6 +258,7 @@ const ORPHANS: [(&str, &str); 11] = [
     orphans!("stream_chunks", "deleted_instances"),
     orphans!("logs"),
     orphans!("queued_instances"),
+    orphans!("start_keys"),
 ];
 
 fn orphans(connection: &Connection, after: i64, until: i64, checked: &mut Checked) -> Result<(), Failure> {
