@@ -196,7 +196,9 @@ impl Admission<'_, '_> {
     fn pass(mut self, acquired: &mut Acquired) -> Result<(), Failure> {
         let Some(state) = self.state()? else { return Ok(()) };
         let (queue, now_ms) = (self.queue, self.session.now_ms());
-        self.take_delayed_in()?;
+        if self.take_delayed_in()? {
+            acquired.look_again_at(now_ms);
+        }
         self.sweep()?;
         if !is_wanted(self.session.connection(), self.request, queue)? {
             return self.note_delayed(acquired);
@@ -247,13 +249,9 @@ impl Admission<'_, '_> {
     }
 
     fn note_delayed(&self, acquired: &mut Acquired) -> Result<(), Failure> {
-        let (connection, now_ms) = (self.session.connection(), self.session.now_ms());
-        if let Some(at_ms) = next_delayed(connection, self.request, self.queue, now_ms)? {
+        let now_ms = self.session.now_ms();
+        if let Some(at_ms) = next_delayed(self.session.connection(), self.request, self.queue, now_ms)? {
             acquired.look_again_at(at_ms);
-        }
-        // More start times had come than a pass looks at.
-        if is_delayed_due(connection, self.queue, now_ms)? {
-            acquired.look_again_at(now_ms);
         }
         Ok(())
     }
@@ -275,14 +273,15 @@ impl Admission<'_, '_> {
         }))
     }
 
-    /// Puts delayed instances into the line that are due.
-    fn take_delayed_in(&self) -> Result<(), Failure> {
+    /// Puts delayed instances into the line that are due. Returns true if there may be more than a pass looks at.
+    fn take_delayed_in(&self) -> Result<bool, Failure> {
         let due = self.session.query_all(
             "SELECT instance_key, queue_key FROM queued_instances INDEXED BY queued_instances_delayed
              WHERE queue = ?1 AND place = 3 AND queued_at <= ?2 ORDER BY queued_at, instance_key LIMIT ?3",
             params![self.queue, self.session.now_ms(), integer(DELAYED_MAX as u64)],
             |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
         )?;
+        let may_be_more = due.len() == DELAYED_MAX;
         for (instance, key) in due {
             let turn = queues::next_turn(self.session, self.queue, &key)?;
             self.session.execute(
@@ -290,7 +289,7 @@ impl Admission<'_, '_> {
                 params![instance, turn],
             )?;
         }
-        Ok(())
+        Ok(may_be_more)
     }
 
     /// Deletes the rows of instances that had a slot, and have ended or are gone, and those of keys that say nothing
