@@ -103,7 +103,7 @@ pub async fn cancel_the_instance_of_their_key(store: &Store) {
     assert_eq!(store.status("c").await.status, Status::Pending);
 }
 
-/// A throttled start waits for its time, whatever has become of the instance before, unless that was deleted.
+/// A throttled start is skipped within its time, even if the instance before has ended, unless that was deleted.
 pub async fn wait_for_their_time_when_they_are_throttled(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -182,7 +182,7 @@ pub async fn move_an_instance_in_a_queue(store: &Store) {
     store.assert_nothing_due(&worker).await;
     store.clock.advance(400);
     let first = gets(store, &worker, &["a"]).await;
-    // It is in line, and so no longer ahead.
+    // The instance is in line by now, so the next start makes another one.
     store.write(under(DEBOUNCE, "k", delayed(queued("b")))).await;
     store.clock.advance(1_000);
     store.assert_nothing_due(&worker).await;

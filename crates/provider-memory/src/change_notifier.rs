@@ -63,7 +63,8 @@ impl ChangeNotifier {
             self.receives(change, owner.as_ref());
         }
         match (outcome, write) {
-            (Outcome::Started { claimed: None, .. } | Outcome::Joined { .. }, _) => change.work = true,
+            (Outcome::Started { claimed: None, .. }, _) => change.work = true,
+            (Outcome::Joined { .. }, Write::KeyedStart(keyed)) => change.work |= keyed.rule.moves_due_time(),
             (
                 Outcome::Started {
                     turn: Some(outcome), ..

@@ -107,7 +107,10 @@ impl ChangeNotifier {
             self.receives(change, owner.as_ref());
         }
         match outcome {
-            Outcome::Started { claimed: None, .. } | Outcome::Joined { .. } => change.work = true,
+            Outcome::Started { claimed: None, .. } => change.work = true,
+            Outcome::Joined { .. } => {
+                change.work |= matches!(write, Write::KeyedStart(keyed) if keyed.rule.moves_due_time());
+            }
             Outcome::Started { turn: Some(turn), .. } => {
                 if let Write::Start(instance) = write
                     && let Some(first) = &instance.first_turn

@@ -1,6 +1,8 @@
 //! Starts that look at the start before them: singletons, throttled starts and debounced ones (P26).
 
-use crate::{NewInstance, Status};
+use perdure_engine::MessageBody;
+
+use crate::{InstanceKey, NewInstance, NewMessage, Status};
 
 /// A start, with the key under which the store finds the start before it.
 #[derive(Clone, Debug)]
@@ -11,11 +13,24 @@ pub struct KeyedStart {
     pub scope: String,
     /// The key.
     pub key: String,
-    /// What becomes of the start if the key has an instance.
+    /// The rule that decides about the start if the key has an instance.
     pub rule: StartRule,
 }
 
-/// What becomes of a start whose key has an instance.
+impl KeyedStart {
+    /// Returns the request to cancel the instance of this id, which the start supersedes.
+    #[must_use]
+    pub fn cancellation(&self, id: String) -> NewMessage {
+        NewMessage {
+            instance: id,
+            body: MessageBody::Cancel { reason: None },
+            unread_max: None,
+            time_ms: self.start.first_event.time_ms,
+        }
+    }
+}
+
+/// The rule that decides about a start whose key has an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartRule {
     /// Nothing is started while the instance has not ended.
@@ -39,6 +54,8 @@ pub enum StartRule {
 /// The instance of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHolder {
+    /// The store's name of the instance.
+    pub key: InstanceKey,
     /// Its id.
     pub id: String,
     /// Its status.
@@ -49,17 +66,17 @@ pub struct KeyHolder {
     pub since_ms: i64,
 }
 
-/// What a keyed start does.
+/// The step of a keyed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyedStep {
-    /// It starts its instance, which the key has from then on.
+    /// The start makes its instance, which the key has from then on.
     Start,
-    /// It starts its instance, which the key has from then on, and asks the one before to cancel.
+    /// The start makes its instance, which the key has from then on, and asks the one before to cancel.
     Supersede,
-    /// Nothing. The instance of the key stays.
+    /// The start changes nothing. The instance of the key stands for it.
     Keep,
-    /// Nothing. It has to be sent again with the id of the key's instance, which takes what it brings: its values may
-    /// have been encoded for the instance that they belong to.
+    /// The start changes nothing. The client sends it again with the id of the key's instance, which takes what it
+    /// brings: its values may have been encoded for the instance that they belong to.
     Readdress,
     /// The instance of the key takes its version, tags, priority, input and time limit, and is due at this time, ms
     /// since 1970.
@@ -80,7 +97,13 @@ impl StartRule {
         }
     }
 
-    /// Returns what a start with this id does.
+    /// Returns true if a start may move the due time of the instance that its key has.
+    #[must_use]
+    pub const fn moves_due_time(self) -> bool {
+        matches!(self, Self::Debounce { .. })
+    }
+
+    /// Returns the step of a start with this id.
     #[must_use]
     pub fn step(self, id: &str, holder: Option<&KeyHolder>, now_ms: i64) -> KeyedStep {
         let Some(holder) = holder else {
@@ -110,6 +133,7 @@ mod tests {
 
     fn holder(status: Status, is_ahead: bool) -> KeyHolder {
         KeyHolder {
+            key: InstanceKey(1),
             id: "first".into(),
             status,
             is_ahead,

@@ -1,8 +1,8 @@
 //! A start that depends on the instance that its key has (P26).
 
-use perdure_engine::{Bug, ExecutionId, MessageBody, is_planted};
+use perdure_engine::{Bug, ExecutionId, is_planted};
 use perdure_provider::{
-    Epoch, InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, NewMessage, Outcome, ProviderError, Status,
+    Epoch, InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, Outcome, ProviderError, Status,
 };
 
 use super::{message, start};
@@ -16,15 +16,14 @@ pub(super) fn start(tables: &mut Tables, keyed: &KeyedStart) -> Result<Outcome, 
     keyed.check().map_err(internal)?;
     let (new, at) = (&keyed.start, start_keys::of(keyed));
     let holder = holder(tables, &at);
-    let known = holder.as_ref().map(|(_, holder)| holder);
-    match (keyed.rule.step(&new.id, known, tables.now_ms), &holder) {
-        (KeyedStep::Keep, Some((_, holder))) => Ok(Outcome::Joined { id: holder.id.clone() }),
-        (KeyedStep::Readdress, Some((_, holder))) => Ok(Outcome::Readdress { id: holder.id.clone() }),
-        (KeyedStep::Renew { due_at_ms }, Some((key, holder))) => {
-            renew(tables, *key, new, due_at_ms);
-            Ok(Outcome::Joined { id: holder.id.clone() })
+    match (keyed.rule.step(&new.id, holder.as_ref(), tables.now_ms), holder) {
+        (KeyedStep::Keep, Some(KeyHolder { id, .. })) => Ok(Outcome::Joined { id }),
+        (KeyedStep::Readdress, Some(KeyHolder { id, .. })) => Ok(Outcome::Readdress { id }),
+        (KeyedStep::Renew { due_at_ms }, Some(KeyHolder { key, id, .. })) => {
+            renew(tables, key, new, due_at_ms);
+            Ok(Outcome::Joined { id })
         }
-        (step, _) => {
+        (step, holder) => {
             let mut outcome = start::start(tables, new)?;
             let Outcome::Started { key, terminated, .. } = &mut outcome else {
                 return Ok(outcome);
@@ -34,14 +33,9 @@ pub(super) fn start(tables: &mut Tables, keyed: &KeyedStart) -> Result<Outcome, 
                 since_ms: tables.now_ms,
             };
             start_keys::put(tables, at, row);
-            if let (KeyedStep::Supersede, Some((_, before))) = (step, &holder) {
-                let cancel = NewMessage {
-                    instance: before.id.clone(),
-                    body: MessageBody::Cancel { reason: None },
-                    unread_max: None,
-                    time_ms: new.first_event.time_ms,
-                };
-                *terminated = Some(Box::new(message::send(tables, &cancel)));
+            if let (KeyedStep::Supersede, Some(before)) = (step, holder) {
+                let cancelled = message::send(tables, &keyed.cancellation(before.id));
+                *terminated = Some(Box::new(cancelled));
             }
             Ok(outcome)
         }
@@ -49,7 +43,7 @@ pub(super) fn start(tables: &mut Tables, keyed: &KeyedStart) -> Result<Outcome, 
 }
 
 /// Returns the instance that a key has.
-fn holder(tables: &Tables, at: &StartKey) -> Option<(InstanceKey, KeyHolder)> {
+fn holder(tables: &Tables, at: &StartKey) -> Option<KeyHolder> {
     let row = tables
         .start_keys
         .get(at)
@@ -57,13 +51,13 @@ fn holder(tables: &Tables, at: &StartKey) -> Option<(InstanceKey, KeyHolder)> {
     let instance = tables.instance(row.instance)?;
     let due_at_ms = queues::delayed_until(tables, row.instance).or(instance.wake_at_ms);
     let is_new = instance.status == Status::Pending && instance.epoch == Epoch(0);
-    let holder = KeyHolder {
+    Some(KeyHolder {
+        key: row.instance,
         id: instance.id.clone(),
         status: instance.status,
         is_ahead: is_new && due_at_ms.is_some_and(|at_ms| at_ms > tables.now_ms),
         since_ms: row.since_ms,
-    };
-    Some((row.instance, holder))
+    })
 }
 
 /// Gives an instance that no worker has acquired what another start brings.

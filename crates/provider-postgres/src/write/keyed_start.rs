@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use perdure_engine::MessageBody;
-use perdure_provider::{
-    InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, NewMessage, Outcome, Status, Write,
-};
+use perdure_provider::{InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, NewMessage, Outcome, Write};
 
 use super::layers::Layer;
 use super::mailbox::{Messages, Outgoing};
@@ -89,35 +86,26 @@ pub(super) async fn start(session: &Session<'_>, keyed: &KeyedStart) -> Result<O
         scope: encode(&keyed.scope),
         key: encode(&keyed.key),
     };
-    let found = row.holder(session).await?;
-    let (known, now_ms) = match &found {
-        Some(Found { holder, now_ms, .. }) => (Some(holder), *now_ms),
-        None => (None, 0),
-    };
+    let (holder, now_ms) = row.holder(session).await?.unzip();
     let new = &keyed.start;
-    match (keyed.rule.step(&new.id, known, now_ms), found) {
-        (KeyedStep::Keep, Some(found)) => Ok(Outcome::Joined { id: found.holder.id }),
-        (KeyedStep::Readdress, Some(found)) => Ok(Outcome::Readdress { id: found.holder.id }),
-        (KeyedStep::Renew { due_at_ms }, Some(found)) => {
-            renew(session, found.key, new, due_at_ms).await?;
-            Ok(Outcome::Joined { id: found.holder.id })
+    // Without an instance of the key, the time does not count.
+    match (keyed.rule.step(&new.id, holder.as_ref(), now_ms.unwrap_or(0)), holder) {
+        (KeyedStep::Keep, Some(KeyHolder { id, .. })) => Ok(Outcome::Joined { id }),
+        (KeyedStep::Readdress, Some(KeyHolder { id, .. })) => Ok(Outcome::Readdress { id }),
+        (KeyedStep::Renew { due_at_ms }, Some(KeyHolder { key, id, .. })) => {
+            renew(session, key, new, due_at_ms).await?;
+            Ok(Outcome::Joined { id })
         }
-        (step, found) => {
-            let before = found.filter(|_| step == KeyedStep::Supersede);
-            row.begin(session, new, before.map(|found| found.holder)).await
+        (step, holder) => {
+            let before = holder.filter(|_| step == KeyedStep::Supersede);
+            row.begin(session, keyed, before).await
         }
     }
 }
 
-struct Found {
-    key: InstanceKey,
-    holder: KeyHolder,
-    now_ms: i64,
-}
-
 impl Row<'_> {
-    /// Returns the instance of the key.
-    async fn holder(&self, session: &Session<'_>) -> Result<Option<Found>, Failure> {
+    /// Returns the instance of the key, and the time by the store's clock.
+    async fn holder(&self, session: &Session<'_>) -> Result<Option<(KeyHolder, i64)>, Failure> {
         let row = named!(
             session.query_optional,
             HOLDER,
@@ -125,27 +113,24 @@ impl Row<'_> {
         )
         .await?;
         let Some(row) = row else { return Ok(None) };
-        let status: Status = status(&row, 2)?;
-        Ok(Some(Found {
+        let holder = KeyHolder {
             key: InstanceKey(row.try_get(0)?),
-            holder: KeyHolder {
-                id: text(&row, 1)?,
-                status,
-                is_ahead: row.try_get::<_, Option<bool>>(3)?.unwrap_or(false),
-                since_ms: row.try_get(4)?,
-            },
-            now_ms: row.try_get(5)?,
-        }))
+            id: text(&row, 1)?,
+            status: status(&row, 2)?,
+            is_ahead: row.try_get::<_, Option<bool>>(3)?.unwrap_or(false),
+            since_ms: row.try_get(4)?,
+        };
+        Ok(Some((holder, row.try_get(5)?)))
     }
 
     /// Starts the instance, which the key has from then on, and asks the one before to cancel.
     async fn begin(
         &self,
         session: &Session<'_>,
-        new: &NewInstance,
+        keyed: &KeyedStart,
         before: Option<KeyHolder>,
     ) -> Result<Outcome, Failure> {
-        let mut outcome = start::restart(session, new).await?;
+        let mut outcome = start::restart(session, &keyed.start).await?;
         let Outcome::Started { key, terminated, .. } = &mut outcome else {
             named!(
                 session.query,
@@ -168,23 +153,16 @@ impl Row<'_> {
         )
         .await?;
         if let Some(before) = before {
-            *terminated = Some(Box::new(cancel(session, before.id, new.first_event.time_ms).await?));
+            *terminated = Some(Box::new(send(session, &keyed.cancellation(before.id)).await?));
         }
         Ok(outcome)
     }
 }
 
-/// Asks an instance to cancel. Returns the outcome of the request.
-async fn cancel(session: &Session<'_>, id: String, time_ms: i64) -> Result<Outcome, Failure> {
-    let request = NewMessage {
-        instance: id,
-        body: MessageBody::Cancel { reason: None },
-        unread_max: None,
-        time_ms,
-    };
-    let sent = Messages::to_ids([Outgoing::of(&request)]).send(session).await?;
+async fn send(session: &Session<'_>, message: &NewMessage) -> Result<Outcome, Failure> {
+    let sent = Messages::to_ids([Outgoing::of(message)]).send(session).await?;
     match sent.into_iter().next() {
-        Some(sent) => message::outcome(session, &request, sent).await,
+        Some(sent) => message::outcome(session, message, sent).await,
         None => Ok(Outcome::NotFound),
     }
 }

@@ -1,7 +1,7 @@
 //! A start that depends on the instance that its key has (P26).
 
-use perdure_engine::{ExecutionId, MessageBody};
-use perdure_provider::{InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, NewMessage, Outcome, Status};
+use perdure_engine::ExecutionId;
+use perdure_provider::{InstanceKey, KeyHolder, KeyedStart, KeyedStep, NewInstance, Outcome, Status};
 use rusqlite::params;
 
 use super::{message, start};
@@ -15,11 +15,10 @@ pub(super) fn start(session: &mut Session<'_>, keyed: &KeyedStart) -> Result<Out
     keyed.check().map_err(Failure::internal)?;
     let new = &keyed.start;
     let holder = holder(session, keyed)?;
-    let known = holder.as_ref().map(|(_, holder)| holder);
-    match (keyed.rule.step(&new.id, known, session.now_ms()), holder) {
-        (KeyedStep::Keep, Some((_, KeyHolder { id, .. }))) => Ok(Outcome::Joined { id }),
-        (KeyedStep::Readdress, Some((_, KeyHolder { id, .. }))) => Ok(Outcome::Readdress { id }),
-        (KeyedStep::Renew { due_at_ms }, Some((key, KeyHolder { id, .. }))) => {
+    match (keyed.rule.step(&new.id, holder.as_ref(), session.now_ms()), holder) {
+        (KeyedStep::Keep, Some(KeyHolder { id, .. })) => Ok(Outcome::Joined { id }),
+        (KeyedStep::Readdress, Some(KeyHolder { id, .. })) => Ok(Outcome::Readdress { id }),
+        (KeyedStep::Renew { due_at_ms }, Some(KeyHolder { key, id, .. })) => {
             renew(session, key, new, due_at_ms)?;
             Ok(Outcome::Joined { id })
         }
@@ -29,14 +28,9 @@ pub(super) fn start(session: &mut Session<'_>, keyed: &KeyedStart) -> Result<Out
                 return Ok(outcome);
             };
             put(session, keyed, *key)?;
-            if let (KeyedStep::Supersede, Some((_, before))) = (step, holder) {
-                let cancel = NewMessage {
-                    instance: before.id,
-                    body: MessageBody::Cancel { reason: None },
-                    unread_max: None,
-                    time_ms: new.first_event.time_ms,
-                };
-                *terminated = Some(Box::new(message::send(session, &cancel)?));
+            if let (KeyedStep::Supersede, Some(before)) = (step, holder) {
+                let cancelled = message::send(session, &keyed.cancellation(before.id))?;
+                *terminated = Some(Box::new(cancelled));
             }
             Ok(outcome)
         }
@@ -44,7 +38,7 @@ pub(super) fn start(session: &mut Session<'_>, keyed: &KeyedStart) -> Result<Out
 }
 
 /// Returns the instance that a key has.
-fn holder(session: &Session<'_>, keyed: &KeyedStart) -> Result<Option<(InstanceKey, KeyHolder)>, Failure> {
+fn holder(session: &Session<'_>, keyed: &KeyedStart) -> Result<Option<KeyHolder>, Failure> {
     let now_ms = session.now_ms();
     session.query_optional(
         "SELECT i.key, i.id, i.status, i.epoch, coalesce(q.queued_at, i.wake_at), k.since
@@ -56,13 +50,13 @@ fn holder(session: &Session<'_>, keyed: &KeyedStart) -> Result<Option<(InstanceK
             let (status, epoch): (_, i64) = (status(row, 2)?, row.get(3)?);
             let due_at_ms: Option<i64> = row.get(4)?;
             let is_new = status == Status::Pending && epoch == 0;
-            let holder = KeyHolder {
+            Ok(KeyHolder {
+                key: InstanceKey(row.get(0)?),
                 id: row.get(1)?,
                 status,
                 is_ahead: is_new && due_at_ms.is_some_and(|at_ms| at_ms > now_ms),
                 since_ms: row.get(5)?,
-            };
-            Ok((InstanceKey(row.get(0)?), holder))
+            })
         },
     )
 }

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use perdure_engine::StartConflict;
-use perdure_provider::{KeyedStart, Outcome, QueueEntry, StartRule, StartTime, Write};
+use perdure_provider::{KeyedStart, Outcome, StartRule, StartTime, Write};
 
-use crate::client::store::{Reply, StartRequest, Store, unexpected};
-use crate::error::RuntimeError;
+use crate::client::store::{Reply, StartRequest, Store, not_started};
 
 /// A client's request to start an instance under a key.
 #[derive(Clone, Debug)]
@@ -17,18 +15,18 @@ pub struct KeyedStartRequest {
     pub scope: String,
     /// The key.
     pub key: String,
-    /// What becomes of the start if the key has an instance.
+    /// The rule that decides about the start if the key has an instance.
     pub rule: StartRule,
 }
 
-/// What became of a start under a key.
+/// The answer to a start under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyedAnswer {
     /// The instance is there.
     Started,
     /// The instance of this id stands for it.
     Joined(String),
-    /// It has to be sent again with this id, and with its input encoded for that instance.
+    /// The client has to send the start again with this id, and with the input encoded for that instance.
     Readdress(String),
 }
 
@@ -46,7 +44,7 @@ impl Store {
         if let StartRule::Debounce { delay_ms, .. } = rule {
             start.due = StartTime::After(delay_ms);
         }
-        let entry = start.queue.clone();
+        let queue = start.queue.clone();
         let this = Arc::clone(self);
         let write = Write::KeyedStart(Box::new(KeyedStart {
             start,
@@ -55,34 +53,21 @@ impl Store {
             rule,
         }));
         self.write(write, move |outcome| {
-            reply(this.keyed_answer(outcome, id, conflict, entry));
+            reply(match outcome {
+                Ok(started @ Outcome::Started { .. }) => {
+                    this.started(&started);
+                    Ok(KeyedAnswer::Started)
+                }
+                Ok(Outcome::Joined { id }) => {
+                    // The due time may be earlier than before: the delay of this start may be shorter.
+                    if rule.moves_due_time() {
+                        this.work_is_due();
+                    }
+                    Ok(KeyedAnswer::Joined(id))
+                }
+                Ok(Outcome::Readdress { id }) => Ok(KeyedAnswer::Readdress(id)),
+                refused => not_started(refused, &id, conflict, queue).map(|()| KeyedAnswer::Joined(id)),
+            });
         });
-    }
-
-    fn keyed_answer(
-        &self,
-        outcome: Result<Outcome, RuntimeError>,
-        id: String,
-        conflict: StartConflict,
-        entry: Option<QueueEntry>,
-    ) -> Result<KeyedAnswer, RuntimeError> {
-        match outcome {
-            Ok(started @ Outcome::Started { .. }) => {
-                self.started(&started);
-                Ok(KeyedAnswer::Started)
-            }
-            Ok(Outcome::Joined { id }) => {
-                // A debounced instance may be due earlier than before: the delay of this start may be shorter.
-                self.work_is_due();
-                Ok(KeyedAnswer::Joined(id))
-            }
-            Ok(Outcome::Readdress { id }) => Ok(KeyedAnswer::Readdress(id)),
-            Ok(Outcome::NoQueue) => Err(RuntimeError::QueueNotFound {
-                queue: entry.map(|entry| entry.queue).unwrap_or_default(),
-            }),
-            Ok(Outcome::Exists) if conflict.accepts_other() => Ok(KeyedAnswer::Joined(id)),
-            Ok(Outcome::Exists) => Err(RuntimeError::InstanceExists { id }),
-            other => Err(unexpected(other)),
-        }
     }
 }

@@ -241,7 +241,7 @@ impl Store {
         };
         let (id, conflict) = (request.id.clone(), request.conflict);
         let new = self.new_instance(request);
-        let queue = new.queue.as_ref().map(|entry| entry.queue.clone());
+        let queue = new.queue.clone();
         // A worker may still run the instance that is replaced, and learns of that after the commit.
         let may_terminate = conflict == StartConflict::TerminateAndRestart;
         let may_claim = !may_terminate && new.runs_at_once();
@@ -253,12 +253,7 @@ impl Store {
                 this.started(&started);
                 reply(Ok(()));
             }
-            Ok(Outcome::NoQueue) => reply(Err(RuntimeError::QueueNotFound {
-                queue: queue.unwrap_or_default(),
-            })),
-            Ok(Outcome::Exists) if conflict.accepts_other() => reply(Ok(())),
-            Ok(Outcome::Exists) => reply(Err(RuntimeError::InstanceExists { id })),
-            other => reply(Err(unexpected(other.map_err(RuntimeError::from)))),
+            refused => reply(not_started(refused.map_err(RuntimeError::from), &id, conflict, queue)),
         });
         match worker {
             Some(worker) => worker.start(new, done),
@@ -519,6 +514,23 @@ impl Drop for Store {
             watching.abort();
         }
     }
+}
+
+/// Returns the answer to a start that has made no instance: the error, unless the instance that has the id will do.
+pub(crate) fn not_started(
+    outcome: Result<Outcome, RuntimeError>,
+    id: &str,
+    conflict: StartConflict,
+    queue: Option<QueueEntry>,
+) -> Result<(), RuntimeError> {
+    Err(match outcome {
+        Ok(Outcome::NoQueue) => RuntimeError::QueueNotFound {
+            queue: queue.map(|entry| entry.queue).unwrap_or_default(),
+        },
+        Ok(Outcome::Exists) if conflict.accepts_other() => return Ok(()),
+        Ok(Outcome::Exists) => RuntimeError::InstanceExists { id: id.to_owned() },
+        other => unexpected(other),
+    })
 }
 
 pub(crate) fn unexpected(outcome: Result<Outcome, RuntimeError>) -> RuntimeError {
