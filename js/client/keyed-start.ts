@@ -1,10 +1,9 @@
 // Starts that depend on the start before them: how they are sent.
 
+import type { ReceiverStartRequest } from '../binding/store.ts';
 import { InstanceExistsError, RuntimeStateError } from '../errors/errors.ts';
 import type { Requests } from './requests.ts';
 import type { StartKey } from './start-key.ts';
-
-type Prepared = ReturnType<Requests['start']>;
 
 /** Most times that a start is sent. It is sent again when the instance that it is for has begun, or was replaced. */
 const SENDS_MAX = 16;
@@ -12,22 +11,22 @@ const SENDS_MAX = 16;
 /**
  * Starts an instance under a key.
  *
- * @param prepare - returns the start of an instance of this id
+ * @param first - the start
+ * @param again - makes the start for an instance of another id
  * @returns the id of the instance that stands for the start
  * @throws RuntimeStateError when the instance of the key has changed each time that the start was sent
  */
 export async function startUnderKey(
   requests: Requests,
   { key, rule }: StartKey,
-  id: string,
-  prepare: (id: string) => Prepared,
+  first: ReceiverStartRequest,
+  again: (id: string) => ReceiverStartRequest,
 ): Promise<string> {
+  const { id } = first.request;
   let target = id;
   for (let sends = 0; sends < SENDS_MAX; sends += 1) {
-    const { request, input } = prepare(target);
-    // An instance that begins meanwhile is not replaced. Only one that waits takes the start.
-    const sent = target === id ? request : { ...request, onConflict: 'error' as const };
-    const keyed = { kind: 'keyedStart', request: sent, scope: request.name, key, rule } as const;
+    const { request, input } = target === id ? first : forWaiting(again(target));
+    const keyed = { kind: 'keyedStart', request, scope: request.name, key, rule } as const;
     try {
       const answer = await requests.keyedStart(keyed, input);
       if (answer === null) return target;
@@ -41,4 +40,9 @@ export async function startUnderKey(
   throw new RuntimeStateError(
     `the start of instance '${id}' was sent ${SENDS_MAX} times, and each time the key '${key}' had another instance`,
   );
+}
+
+/** Returns the start of an instance that waits. One that begins meanwhile is not replaced. */
+function forWaiting({ request, input }: ReceiverStartRequest): ReceiverStartRequest {
+  return { request: { ...request, onConflict: 'error' }, input };
 }

@@ -1,10 +1,11 @@
 // The options of starts that depend on the start before them: singletons, throttled starts and debounced ones.
 
 import type { KeyedStartRequest } from '../binding/store.ts';
+import type { AdmissionOptions, Maybe } from '../orchestration/admission.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { duration, named, nested, type OptionTable, oneOf } from '../util/options.ts';
 
-/** How a start depends on the one before it under the same key. At most one of these options is given. */
+/** Options of a start that depends on the one before it under the same key. At most one of them is given. */
 export interface KeyedStartOptions {
   /**
    * At most one instance of the orchestration and the `key` runs at once. `'skip'`: while it runs, nothing is started.
@@ -45,11 +46,7 @@ export const KEYED_START_OPTIONS = {
 /** The key of a start, and its rule. An empty key stands for all starts of the orchestration. */
 export type StartKey = Pick<KeyedStartRequest, 'key' | 'rule'>;
 
-type Options = { readonly [Name in keyof KeyedStartOptions]?: KeyedStartOptions[Name] | undefined } & {
-  readonly key?: string | undefined;
-  readonly delay?: unknown;
-  readonly startAt?: unknown;
-};
+type Options = Maybe<KeyedStartOptions & AdmissionOptions>;
 
 /**
  * Returns the key and the rule that checked options name; `undefined` if the start depends on no other.
@@ -80,7 +77,7 @@ export function startKeyOf(options: Options, where: string): StartKey | undefine
 }
 
 /** Returns the options of the start itself. The key of a queue stays. */
-export function ownOptions<T extends Options & { readonly queue?: string | undefined }>(options: T): T {
+export function ownOptions<T extends Options>(options: T): T {
   const { singleton: _s, throttle: _t, debounce: _d, key, ...others } = options;
   return (others.queue === undefined || key === undefined ? others : { ...others, key }) as T;
 }

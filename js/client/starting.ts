@@ -1,5 +1,6 @@
 // Starts of clients: of one instance, and many by one call (`client.startMany`).
 
+import type { ReceiverStartRequest } from '../binding/store.ts';
 import { LimitError } from '../errors/errors.ts';
 import type { InstanceOptions } from '../orchestration/call-options.ts';
 import type { ReceiverDefinition } from '../orchestration/send-options.ts';
@@ -45,11 +46,11 @@ const OPTIONS: OptionTable = { ...START_OPTIONS, ...STARTED_CODE, id: named };
 
 /** A start that was checked. */
 interface PreparedStart {
-  readonly first: ReturnType<Requests['start']>;
+  readonly first: ReceiverStartRequest;
   /** The key, if the start depends on the one before it. */
   readonly key: StartKey | undefined;
   /** Makes the start again for an instance of another id. */
-  readonly again: (id: string) => ReturnType<Requests['start']>;
+  readonly again: (id: string) => ReceiverStartRequest;
 }
 
 /**
@@ -80,7 +81,7 @@ export async function sendStart(
   const { id, name, version } = first.request;
   let started = id;
   if (key === undefined) await requests.command('start', { kind: 'start', ...first.request }, first.input, name);
-  else started = await startUnderKey(requests, key, id, again);
+  else started = await startUnderKey(requests, key, first, again);
   port.tellStart(name, version);
   return started;
 }

@@ -56,7 +56,7 @@ export const ADMISSION_OPTIONS = {
 } satisfies OptionTable;
 
 /** Options that are left out, or are `undefined`. */
-type Maybe<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+export type Maybe<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
 /**
  * @param where - the begin of the error
