@@ -1,12 +1,12 @@
 // A queue under workers that are killed at any moment: its limits are never exceeded, and no slot leaks.
 
-import { existsSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { QueueInfo, QueueLimits } from 'perdure';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
-import { type Effect, readEffects } from '../support/effects.ts';
+import { type Effect, effectsSoFar } from '../support/effects.ts';
 import { expectInvariants } from '../support/invariants.ts';
 import { Process, root } from '../support/process.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
@@ -64,7 +64,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const random = seeded(11);
     const { client } = store;
     const log = join(folder, 'effects');
-    const effects = (): Effect[] => (existsSync(log) ? readEffects(log) : []);
+    const effects = (): Effect[] => effectsSoFar(log);
     const start = (n: number): Part => {
       const options = { store: store.address, name: `worker ${n}`, log, limits: LIMITS };
       return new Process(`worker ${n}`, [process.execPath, program, JSON.stringify(options)]);

@@ -1,12 +1,12 @@
 // Singletons that several processes start while these are killed at any moment: no two of one key run at once, and each
 // start that was acknowledged runs.
 
-import { existsSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
-import { readEffects } from '../support/effects.ts';
+import { effectsSoFar } from '../support/effects.ts';
 import { expectInvariants } from '../support/invariants.ts';
 import { Process, root } from '../support/process.ts';
 import { SHARED_STORES, temporaryFolder } from '../support/providers.ts';
@@ -62,7 +62,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
   it('runs one at a time, and loses none', async () => {
     const random = seeded(13);
     const log = join(folder, 'effects');
-    const lines = (): Line[] => (existsSync(log) ? (readEffects(log) as unknown as Line[]) : []);
+    const lines = (): Line[] => effectsSoFar(log) as unknown as Line[];
     const idsOf = (which: Line['event']) => new Set(lines().flatMap(({ event, id }) => (event === which ? [id] : [])));
     let count = 0;
     const start = (starts: boolean): Part => {

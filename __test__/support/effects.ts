@@ -1,6 +1,6 @@
 // The effect log, in which activities record their own attempts (`openLog` of worker-parts.mjs).
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
 /**
  * One line of the log. An attempt of an activity began or returned, or a worker found that it had lost its lease. The
@@ -22,4 +22,9 @@ export interface Effect {
 export function readEffects(log: string): Effect[] {
   const lines = readFileSync(log, 'utf8').split('\n').filter(Boolean);
   return lines.map((line) => JSON.parse(line) as Effect);
+}
+
+/** Returns the lines so far. There are none before the first process has opened the log. */
+export function effectsSoFar(log: string): Effect[] {
+  return existsSync(log) ? readEffects(log) : [];
 }
