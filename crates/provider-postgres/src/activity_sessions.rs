@@ -50,8 +50,8 @@ macro_rules! note_use {
       SELECT DISTINCT queue, session FROM ",
             $tasks,
             " WHERE session IS NOT NULL) t
-    ON t.queue = s.queue AND t.session = s.session FOR UPDATE OF s SKIP LOCKED) u
-  WHERE s.queue = u.queue AND s.session = u.session"
+    ON s.queue = ANY (ARRAY[t.queue]) AND s.session = t.session FOR UPDATE OF s SKIP LOCKED) u
+  WHERE s.queue = ANY (ARRAY[u.queue]) AND s.session = u.session"
         )
     };
 }
@@ -64,16 +64,16 @@ const LOCK: &str = "SELECT FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 const UNBIND_IDLE: &str = "DELETE FROM {schema}.sessions s USING (
   SELECT s.queue, s.session FROM {schema}.sessions s
   WHERE s.worker = $owner AND s.used_at + s.idle_ms < coalesce($now, {now})
-  AND NOT EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session)
+  AND (SELECT true FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session LIMIT 1) IS NULL
   FOR UPDATE SKIP LOCKED) i
-WHERE s.queue = i.queue AND s.session = i.session";
+WHERE s.queue = ANY (ARRAY[i.queue]) AND s.session = i.session";
 
 /// Routes tasks of the sessions in the table `locked`, whose rows are locked, to the workers there (S1).
 macro_rules! route_locked {
     () => {
         ", used AS (
   UPDATE {schema}.sessions s SET used_at = coalesce($now, {now}) FROM locked l
-  WHERE s.queue = l.queue AND s.session = l.session
+  WHERE s.queue = ANY (ARRAY[l.queue]) AND s.session = l.session
 ), open AS MATERIALIZED (
   SELECT o.*, l.worker FROM locked l CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id FROM {schema}.tasks t
@@ -81,15 +81,16 @@ macro_rules! route_locked {
     LIMIT $tasks FOR UPDATE SKIP LOCKED) o
 )
 UPDATE {schema}.tasks t SET route = o.worker FROM open o
-WHERE t.instance_key = o.instance_key AND t.execution = o.execution AND t.event_id = o.event_id RETURNING 1"
+WHERE t.instance_key = ANY (ARRAY[o.instance_key]) AND t.execution = o.execution AND t.event_id = o.event_id
+RETURNING 1"
     };
 }
 
 /// Routes the tasks of the sessions that the worker holds to it, also those that are not due yet.
 const ROUTE_HELD: &str = concat!(
     "WITH locked AS MATERIALIZED (
-  SELECT s.queue, s.session, s.worker FROM {schema}.sessions s WHERE s.worker = $owner AND EXISTS (
-    SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session AND t.route = '?')
+  SELECT s.queue, s.session, s.worker FROM {schema}.sessions s WHERE s.worker = $owner AND (
+    SELECT true FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session AND t.route = '?' LIMIT 1)
   FOR UPDATE SKIP LOCKED
 )",
     route_locked!()
@@ -99,11 +100,12 @@ const ROUTE_HELD: &str = concat!(
 const HAND_ON: &str = concat!(
     "WITH holders AS MATERIALIZED (
   SELECT w.id FROM {schema}.workers w WHERE w.id IN (
-    SELECT s.worker FROM {c} JOIN {schema}.sessions s ON s.queue = c.queue AND s.session = c.session)
+    SELECT s.worker FROM {c} JOIN {schema}.sessions s ON s.queue = ANY (ARRAY[c.queue]) AND s.session = c.session)
   FOR KEY SHARE SKIP LOCKED
 ), locked AS MATERIALIZED (
   SELECT s.queue, s.session, s.worker
-  FROM {c} JOIN {schema}.sessions s ON s.queue = c.queue AND s.session = c.session JOIN holders h ON h.id = s.worker
+  FROM {c} JOIN {schema}.sessions s ON s.queue = ANY (ARRAY[c.queue]) AND s.session = c.session
+  JOIN holders h ON h.id = s.worker
   FOR UPDATE OF s SKIP LOCKED
 )",
     route_locked!()
@@ -113,20 +115,21 @@ const HAND_ON: &str = concat!(
 macro_rules! is_idle {
     () => {
         "s.used_at + s.idle_ms < (SELECT min(t.due_at) FROM {schema}.tasks t
-      WHERE t.queue = s.queue AND t.session = s.session AND t.route = '?')
-    AND NOT EXISTS (SELECT FROM {schema}.tasks t
-      WHERE t.queue = s.queue AND t.session = s.session AND t.route <> '?')"
+      WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session AND t.route = '?')
+    AND (SELECT true FROM {schema}.tasks t
+      WHERE t.queue = s.queue AND t.session = s.session AND t.route <> '?' LIMIT 1) IS NULL"
     };
 }
 
 /// Binds sessions that are idle to the worker.
 const REBIND: &str = concat!(
     "UPDATE {schema}.sessions s SET worker = $owner, idle_ms = $idle, used_at = coalesce($now, {now}) FROM (
-  SELECT s.queue, s.session FROM {c} JOIN {schema}.sessions s ON s.queue = c.queue AND s.session = c.session
+  SELECT s.queue, s.session FROM {c}
+  JOIN {schema}.sessions s ON s.queue = ANY (ARRAY[c.queue]) AND s.session = c.session
   WHERE ",
     is_idle!(),
     " FOR UPDATE OF s SKIP LOCKED) i
-WHERE s.queue = i.queue AND s.session = i.session"
+WHERE s.queue = ANY (ARRAY[i.queue]) AND s.session = i.session"
 );
 
 /// Binds sessions without a row to the worker, unless another worker does so first.
@@ -145,8 +148,8 @@ macro_rules! due_sessions {
   SELECT d.* FROM sorts s CROSS JOIN LATERAL (
     SELECT t.queue, t.session, t.priority, t.due_at, t.instance_key, t.event_id FROM {schema}.tasks t
     WHERE t.owner IS NULL AND t.route = s.route AND t.queue = s.queue AND t.name = s.name
-    AND t.due_at <= coalesce($now, {now}) AND t.session IS NOT NULL
-    ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $most) d
+    AND t.priority = s.priority AND t.due_at <= coalesce($now, {now}) AND t.session IS NOT NULL
+    ORDER BY t.due_at, t.instance_key, t.event_id LIMIT $most) d
 ), first AS MATERIALIZED (
   SELECT DISTINCT ON (queue, session) * FROM due
   ORDER BY queue, session, priority DESC, due_at, instance_key, event_id
@@ -154,7 +157,7 @@ macro_rules! due_sessions {
 SELECT f.queue, f.session, s.worker, s.worker IS NOT NULL AND NOT (",
             is_idle!(),
             ")
-FROM first f LEFT JOIN {schema}.sessions s ON s.queue = f.queue AND s.session = f.session
+FROM first f LEFT JOIN {schema}.sessions s ON s.queue = ANY (ARRAY[f.queue]) AND s.session = f.session
 ORDER BY f.priority DESC, f.due_at, f.instance_key, f.event_id LIMIT $most"
         )
     };
@@ -163,9 +166,10 @@ ORDER BY f.priority DESC, f.due_at, f.instance_key, f.event_id LIMIT $most"
 /// The number of sessions that a worker holds, and the time at which the first of them is idle at the earliest. That
 /// time is over if tasks of its sessions were passed over (S4).
 const HELD: &str = "SELECT count(*), min(CASE
-  WHEN EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session AND t.route = '?')
+  WHEN EXISTS (SELECT FROM {schema}.tasks t
+    WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session AND t.route = '?')
     THEN 0
-  WHEN EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session)
+  WHEN EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session)
     THEN greatest(s.used_at, coalesce($now, {now})) + s.idle_ms + 1
   ELSE s.used_at + s.idle_ms + 1 END)
 FROM {schema}.sessions s WHERE s.worker = $owner";

@@ -48,27 +48,45 @@ macro_rules! routes {
     () => {
         "routes AS MATERIALIZED (
   SELECT r.route FROM unnest($routes::text[]) AS r (route)
-  WHERE EXISTS (SELECT FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = r.route)
+  WHERE (SELECT true FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = r.route LIMIT 1)
 )"
     };
 }
 pub(crate) use routes;
 
-/// The routes, queues and activities whose tasks a worker takes.
+/// The sorts of tasks that wait: the routes, queues and names of the table `activities`, with the priorities in use. So
+/// a worker finds what is due, and what is due next, among any number of tasks that are due later.
+macro_rules! by_priority {
+    () => {
+        ", sorts AS (
+  SELECT a.route, a.queue, a.name, (SELECT t.priority FROM {schema}.tasks t
+    WHERE t.owner IS NULL AND t.route = a.route AND t.queue = a.queue AND t.name = a.name
+    ORDER BY t.priority DESC LIMIT 1) AS priority FROM activities a
+  UNION ALL
+  SELECT s.route, s.queue, s.name, (SELECT t.priority FROM {schema}.tasks t
+    WHERE t.owner IS NULL AND t.route = s.route AND t.queue = s.queue AND t.name = s.name AND t.priority < s.priority
+    ORDER BY t.priority DESC LIMIT 1) FROM sorts s WHERE s.priority IS NOT NULL
+)"
+    };
+}
+pub(crate) use by_priority;
+
+/// The sorts of the tasks that a worker takes.
 macro_rules! named_sorts {
     () => {
         concat!(
             crate::tasks::routes!(),
-            ", sorts AS MATERIALIZED (
+            ", activities AS MATERIALIZED (
   SELECT r.route, q.queue, n.name FROM routes r CROSS JOIN unnest($queues::text[]) AS q (queue)
   CROSS JOIN unnest($names::text[]) AS n (name)
-)"
+)",
+            crate::tasks::by_priority!()
         )
     };
 }
 pub(crate) use named_sorts;
 
-/// The same of a worker that serves any queue: those in which tasks wait. One seek of the index finds each.
+/// The same of a worker that serves any queue: the activities of which tasks wait. One seek of the index finds each.
 macro_rules! any_sorts {
     () => {
         concat!(
@@ -82,9 +100,10 @@ macro_rules! any_sorts {
     SELECT t.queue, t.name FROM {schema}.tasks t
     WHERE t.owner IS NULL AND t.route = w.route AND (t.queue, t.name) > (w.queue, w.name)
     ORDER BY t.queue, t.name LIMIT 1) n
-), sorts AS MATERIALIZED (
+), activities AS MATERIALIZED (
   SELECT route, queue, name FROM waiting WHERE name = ANY ($names::text[])
-)"
+)",
+            crate::tasks::by_priority!()
         )
     };
 }
@@ -102,8 +121,8 @@ macro_rules! take {
   SELECT d.* FROM w, sorts s CROSS JOIN LATERAL (
     SELECT t.instance_key, t.execution, t.event_id, t.priority, t.due_at FROM {schema}.tasks t
     WHERE t.owner IS NULL AND t.route = s.route AND t.queue = s.queue AND t.name = s.name
-    AND t.due_at <= coalesce($now, {now})
-    ORDER BY t.priority DESC, t.due_at, t.instance_key, t.event_id LIMIT $limit FOR UPDATE SKIP LOCKED) d
+    AND t.priority = s.priority AND t.due_at <= coalesce($now, {now})
+    ORDER BY t.due_at, t.instance_key, t.event_id LIMIT $limit FOR UPDATE SKIP LOCKED) d
   ORDER BY d.priority DESC, d.due_at, d.instance_key, d.event_id LIMIT $limit
 ), ranked AS MATERIALIZED (
   SELECT * FROM (
@@ -118,18 +137,20 @@ macro_rules! take {
   WHERE before < $bytes::bigint
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $owner FROM ranked r
-  WHERE t.instance_key = r.instance_key AND t.execution = r.execution AND t.event_id = r.event_id
+  WHERE t.instance_key = ANY (ARRAY[r.instance_key]) AND t.execution = r.execution AND t.event_id = r.event_id
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline, t.queue, t.session
 ), used AS (",
             crate::activity_sessions::note_use!("taken"),
             ")
 SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
 b.details, s.meta, i.version, i.tags
-FROM taken t JOIN {schema}.instances i ON i.key = t.instance_key
-  JOIN {schema}.history h ON h.instance_key = t.instance_key AND h.execution = t.execution AND h.event_id = t.event_id
-  JOIN {schema}.history s ON s.instance_key = t.instance_key AND s.execution = t.execution AND s.event_id = 1
-  LEFT JOIN {schema}.heartbeats b ON b.instance_key = t.instance_key AND b.execution = t.execution
-  AND b.event_id = t.event_id
+FROM taken t JOIN {schema}.instances i ON i.key = ANY (ARRAY[t.instance_key])
+  JOIN {schema}.history h ON h.instance_key = ANY (ARRAY[t.instance_key]) AND h.execution = t.execution
+    AND h.event_id = t.event_id
+  JOIN {schema}.history s ON s.instance_key = ANY (ARRAY[t.instance_key]) AND s.execution = t.execution
+    AND s.event_id = 1
+  LEFT JOIN {schema}.heartbeats b ON b.instance_key = ANY (ARRAY[t.instance_key]) AND b.execution = t.execution
+    AND b.event_id = t.event_id
 ORDER BY t.place"
         )
     };
@@ -143,8 +164,8 @@ macro_rules! next {
             $sorts,
             " SELECT min(d.due_at) FILTER (WHERE s.route <> '?'), min(d.due_at) FILTER (WHERE s.route = '?')
   FROM sorts s CROSS JOIN LATERAL (
-    SELECT min(t.due_at) AS due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = s.route
-    AND t.queue = s.queue AND t.name = s.name) d
+    SELECT t.due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = s.route
+    AND t.queue = s.queue AND t.name = s.name AND t.priority = s.priority ORDER BY t.due_at LIMIT 1) d
   WHERE EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
         )
     };
@@ -302,7 +323,7 @@ pub(crate) async fn release_one(
         session.query_optional,
         "UPDATE {schema}.tasks SET owner = NULL
          WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
-         AND owner = $owner RETURNING 1",
+         AND (owner = $owner) IS TRUE RETURNING 1",
         {
             key: P::Int(task.key.0),
             execution: P::Int(integer(task.execution.0)),

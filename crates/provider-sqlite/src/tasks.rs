@@ -160,6 +160,24 @@ fn next_sort(
     )
 }
 
+/// Returns the priorities in use of the tasks of a route that wait, of one activity in one queue, highest first. Each
+/// priority is one walk of the index from the longest due task on, so that many tasks that are due later cost nothing.
+fn priorities(session: &Session<'_>, route: &str, queue: &str, name: &str) -> Result<Vec<i64>, Failure> {
+    let mut priorities = Vec::new();
+    let mut below = i64::MAX;
+    while let Some(priority) = session.query_optional(
+        "SELECT priority FROM tasks INDEXED BY tasks_due
+         WHERE route = ?1 AND queue = ?2 AND name = ?3 AND owner IS NULL AND priority < ?4
+         ORDER BY priority DESC LIMIT 1",
+        params![route, queue, name, below],
+        |row| row.get(0),
+    )? {
+        priorities.push(priority);
+        below = priority;
+    }
+    Ok(priorities)
+}
+
 /// Returns the due tasks of a route, of one activity in one queue: at most `limit + 1`.
 pub(crate) fn collect(
     session: &Session<'_>,
@@ -168,19 +186,27 @@ pub(crate) fn collect(
     name: &str,
     limit: usize,
 ) -> Result<Vec<DueTask>, Failure> {
-    session.query_all(
-        "SELECT priority, due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
-         WHERE route = ?5 AND queue = ?1 AND name = ?2 AND owner IS NULL AND due_at <= ?3
-         ORDER BY priority DESC, due_at LIMIT ?4",
-        params![queue, name, session.now_ms(), integer(limit as u64 + 1), route],
-        |row| {
-            Ok(DueTask {
-                priority: Reverse(row.get(0)?),
-                due_at_ms: row.get(1)?,
-                task: task_name(row, 2)?,
-            })
-        },
-    )
+    let mut due = Vec::new();
+    for priority in priorities(session, route, queue, name)? {
+        let left = integer((limit + 1 - due.len()) as u64);
+        due.extend(session.query_all(
+            "SELECT due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
+             WHERE route = ?5 AND queue = ?1 AND name = ?2 AND owner IS NULL AND priority = ?6 AND due_at <= ?3
+             ORDER BY due_at LIMIT ?4",
+            params![queue, name, session.now_ms(), left, route, priority],
+            |row| {
+                Ok(DueTask {
+                    priority: Reverse(priority),
+                    due_at_ms: row.get(0)?,
+                    task: task_name(row, 1)?,
+                })
+            },
+        )?);
+        if due.len() > limit {
+            break;
+        }
+    }
+    Ok(due)
 }
 
 /// Returns the time at which the first task of a route that is due after `after_ms` will be due.
@@ -191,12 +217,18 @@ fn next_due(
     name: &str,
     after_ms: i64,
 ) -> Result<Option<i64>, Failure> {
-    session.query_one(
-        "SELECT min(due_at) FROM tasks INDEXED BY tasks_due
-         WHERE route = ?4 AND queue = ?1 AND name = ?2 AND owner IS NULL AND due_at > ?3",
-        params![queue, name, after_ms, route],
-        |row| row.get(0),
-    )
+    let mut next: Option<i64> = None;
+    for priority in priorities(session, route, queue, name)? {
+        let first: Option<i64> = session.query_optional(
+            "SELECT due_at FROM tasks INDEXED BY tasks_due
+             WHERE route = ?4 AND queue = ?1 AND name = ?2 AND owner IS NULL AND priority = ?5 AND due_at > ?3
+             ORDER BY due_at LIMIT 1",
+            params![queue, name, after_ms, route, priority],
+            |row| row.get(0),
+        )?;
+        next = first.into_iter().chain(next).min();
+    }
+    Ok(next)
 }
 
 /// Makes the worker the owner. Returns `None` if the data for the task cannot be read. The task then stays with the
