@@ -168,11 +168,13 @@ const MESSAGES: &str = "SELECT m.*, a.key FROM {a} CROSS JOIN LATERAL (
     WHERE before < $bytes::bigint) m
   ORDER BY a.key, m.seq";
 
-const HEARTBEATS: &str = "SELECT h.instance_key, h.event_id, h.details FROM {a}
-  JOIN {schema}.heartbeats h ON h.instance_key = a.key AND h.execution = a.execution ORDER BY 1, 2";
+const HEARTBEATS: &str = "SELECT a.key, h.event_id, h.details FROM {a} CROSS JOIN LATERAL (
+    SELECT event_id, details FROM {schema}.heartbeats WHERE instance_key = a.key AND execution = a.execution OFFSET 0) h
+  ORDER BY 1, 2";
 
-const TASKS: &str = "SELECT t.instance_key, t.event_id FROM {a}
-  JOIN {schema}.tasks t ON t.instance_key = a.key AND t.execution = a.execution ORDER BY 1, 2";
+const TASKS: &str = "SELECT a.key, t.event_id FROM {a} CROSS JOIN LATERAL (
+    SELECT event_id FROM {schema}.tasks WHERE instance_key = a.key AND execution = a.execution OFFSET 0) t
+  ORDER BY 1, 2";
 
 /// Registered names and versions as columns.
 pub(crate) struct Registered<'r> {
@@ -311,7 +313,7 @@ async fn hold(session: &Session<'_>, key: InstanceKey, why: &Failure) -> Result<
 /// released in the same transaction.
 const SETTLE: &str = "UPDATE {schema}.instances i SET version = s.version, owner = CASE WHEN s.is_own THEN i.owner END,
   wake_at = CASE WHEN s.is_own THEN i.wake_at ELSE coalesce($now, {now}) END
-FROM {s} WHERE i.key = s.key";
+FROM {s} WHERE i.key = ANY (ARRAY[s.key])";
 
 /// Settles the versions that are open, and drops the instances that are left to other workers.
 async fn settle(

@@ -5,10 +5,6 @@
 //! another worker has locked is left out, and asked for again soon. A pass waits for no row: it skips the instances and
 //! the rows of `queued_instances` that another transaction is about to change. It has the row of each instance locked
 //! that it admits or holds, and other transactions lock that before the row of its place.
-//!
-//! The table of the places is nearly empty most of the time, and the server may plan for that when thousands come. For
-//! one row, a scan of a whole index costs as little as a look at it, and gives an order that a merge join could use. So
-//! the statements join by `= ANY (ARRAY[…])`: no merge join can use that, and the server looks at the index.
 
 mod steps;
 
@@ -26,7 +22,7 @@ use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::{DELAYED_MAX, QUEUE_BUSY_MS};
 use crate::params::P;
-use crate::queues::{KeyRows, key_state, queue_state};
+use crate::queues::{KeyRows, in_queue, key_state, queue_state};
 use crate::rows::{index, number, text};
 use crate::session::Session;
 use crate::statement::{named, query};
@@ -91,17 +87,21 @@ FROM wanted LEFT JOIN locked ON locked.name = wanted.queue WHERE EXISTS (SELECT 
 );
 
 /// Puts the instances into the line whose start time has come. If keys take turns, each gets its turn.
-const MOVE: &str = "WITH due AS MATERIALIZED (
+const MOVE: &str = concat!(
+    "WITH due AS MATERIALIZED (
   SELECT instance_key, queue_key, queued_at FROM {schema}.queued_instances
   WHERE queue = $queue AND place = 3 AND queued_at <= $now_ms
   ORDER BY queued_at, instance_key LIMIT $limit FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE {schema}.queued_instances x SET place = 0, turn = d.turn FROM (
   SELECT d.instance_key, CASE WHEN $fair THEN greatest($turn, (
-      SELECT o.turn FROM {schema}.queued_instances o WHERE o.queue = $queue AND o.queue_key = d.queue_key
+      SELECT o.turn FROM {schema}.queued_instances o WHERE ",
+    in_queue!("o.", "$queue"),
+    " AND o.queue_key = d.queue_key
       ORDER BY o.turn DESC LIMIT 1)) + row_number() OVER (PARTITION BY queue_key ORDER BY queued_at, instance_key)
     ELSE 0 END AS turn FROM due d) d
-WHERE x.instance_key = ANY (ARRAY[d.instance_key])";
+WHERE x.instance_key = ANY (ARRAY[d.instance_key])"
+);
 
 /// Counts the slots by key, and deletes the rows of instances that had a slot and have ended or are gone.
 const SLOTS: &str = "WITH slots AS MATERIALIZED (

@@ -18,15 +18,15 @@ use crate::text::encode;
 const ANSWER: &str = "WITH open AS (
   SELECT a.*, row_number() OVER (PARTITION BY a.instance_key ORDER BY a.n)
     + coalesce((SELECT max(number) FROM {schema}.asks l WHERE l.instance_key = a.instance_key), 0) AS number
-  FROM {a} JOIN {schema}.asks d ON d.instance_key = a.instance_key AND d.id = a.id AND d.outcome IS NULL
+  FROM {a} JOIN {schema}.asks d ON d.instance_key = ANY (ARRAY[a.instance_key]) AND d.id = a.id AND d.outcome IS NULL
 )
 UPDATE {schema}.asks d SET outcome = open.outcome, answer = open.answer, number = open.number
-FROM open WHERE d.instance_key = open.instance_key AND d.id = open.id";
+FROM open WHERE d.instance_key = ANY (ARRAY[open.instance_key]) AND d.id = open.id";
 
 const DROP_OLDEST: &str = "DELETE FROM {schema}.asks d USING (
   SELECT k.key, (SELECT max(number) FROM {schema}.asks l WHERE l.instance_key = k.key) AS last
   FROM unnest($keys::bigint[]) AS k (key)
-) k WHERE d.instance_key = k.key AND d.number <= k.last - $kept::bigint";
+) k WHERE d.instance_key = ANY (ARRAY[k.key]) AND d.number <= k.last - $kept::bigint";
 
 /// Adds the answers of turns that are written, and deletes those beyond the last [`ANSWERS_KEPT`] of each instance.
 pub(crate) async fn answer(session: &Session<'_>, turns: &[(InstanceKey, &[AnsweredAsk])]) -> Result<(), Failure> {

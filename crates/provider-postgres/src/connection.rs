@@ -34,7 +34,7 @@ use crate::{drive, schema, tls, url};
 
 /// Settings that make statements look up their rows one by one, by the index that they were written for. A plan is made
 /// once for a connection. The table may be empty then and have a million rows a minute later, so a plan that scans the
-/// whole table must not look cheap.
+/// whole table must not look cheap. The statements do the rest: `docs/internals/postgres.md`, Plans.
 const SETTINGS: &[(&str, &str)] = &[
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),

@@ -21,21 +21,21 @@ use crate::text::encode;
 macro_rules! remove_records {
     ($keys:literal) => {
         concat!(
-            "asks AS (DELETE FROM {schema}.asks WHERE instance_key IN (",
+            "asks AS (DELETE FROM {schema}.asks WHERE instance_key = ANY (ARRAY(",
             $keys,
-            ")), streams AS (DELETE FROM {schema}.streams WHERE instance_key IN (",
+            "))), streams AS (DELETE FROM {schema}.streams WHERE instance_key = ANY (ARRAY(",
             $keys,
-            ")), state AS (DELETE FROM {schema}.state WHERE instance_key IN (",
+            "))), state AS (DELETE FROM {schema}.state WHERE instance_key = ANY (ARRAY(",
             $keys,
-            ")), logs AS (DELETE FROM {schema}.logs WHERE instance_key IN (",
+            "))), logs AS (DELETE FROM {schema}.logs WHERE instance_key = ANY (ARRAY(",
             $keys,
-            ")), takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key IN (",
+            "))), takeovers AS (DELETE FROM {schema}.takeovers WHERE instance_key = ANY (ARRAY(",
             $keys,
-            ")), start_keys AS (DELETE FROM {schema}.start_keys WHERE instance_key IN (",
+            "))), start_keys AS (DELETE FROM {schema}.start_keys WHERE instance_key = ANY (ARRAY(",
             $keys,
-            ")), queued AS (DELETE FROM {schema}.queued_instances WHERE instance_key IN (",
+            "))), queued AS (DELETE FROM {schema}.queued_instances WHERE instance_key = ANY (ARRAY(",
             $keys,
-            "))"
+            ")))"
         )
     };
 }
@@ -71,11 +71,11 @@ pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize,
                 "WITH gone AS (
                DELETE FROM {schema}.instances WHERE key = ANY ($1::bigint[]) AND completed_at IS NOT NULL RETURNING key
              ), messages AS (
-               DELETE FROM {schema}.messages WHERE instance_key IN (SELECT key FROM gone)
+               DELETE FROM {schema}.messages WHERE instance_key = ANY (ARRAY(SELECT key FROM gone))
              ), heartbeats AS (
-               DELETE FROM {schema}.heartbeats WHERE instance_key IN (SELECT key FROM gone)
+               DELETE FROM {schema}.heartbeats WHERE instance_key = ANY (ARRAY(SELECT key FROM gone))
              ), tasks AS (
-               DELETE FROM {schema}.tasks WHERE instance_key IN (SELECT key FROM gone)
+               DELETE FROM {schema}.tasks WHERE instance_key = ANY (ARRAY(SELECT key FROM gone))
              ), ",
                 remove_records!("SELECT key FROM gone"),
                 "

@@ -75,7 +75,7 @@ macro_rules! inbox_where {
              LEFT JOIN LATERAL (
                SELECT seq, kind, name, payload, execution, ref_id, instance_key, xid::text, size,
                  EXISTS (SELECT FROM {schema}.messages p
-                   WHERE p.instance_key = w.instance_key AND p.seq = w.seq - 1 AND p.xid > w.xid) AS overtakes
+                   WHERE p.instance_key = w.instance_key AND p.seq = w.seq - 1 AND (p.xid > w.xid) IS TRUE) AS overtakes
                FROM (
                  SELECT m.*, sum(size) OVER (ORDER BY xid, instance_key, seq) - size AS before FROM (
                    SELECT m.seq, m.kind, m.name, m.payload, m.execution, m.ref_id, m.instance_key, m.xid,
@@ -92,19 +92,22 @@ macro_rules! inbox_where {
 
 /// Selects the whole inbox of a worker that has read nothing.
 const ALL: &str = inbox_where!(
-    "{schema}.instances i JOIN {schema}.messages m ON m.instance_key = i.key",
+    "{schema}.instances i CROSS JOIN LATERAL (
+       SELECT * FROM {schema}.messages WHERE instance_key = i.key OFFSET 0) m",
     "i.owner = $owner"
 );
 
 /// Walks over the recent messages of all instances. They are few, because a worker is told when it gets some.
 const SINCE: &str = inbox_where!(
-    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $owner) IS TRUE",
+    "{schema}.messages m JOIN {schema}.instances i
+       ON i.key = ANY (ARRAY[m.instance_key]) AND (i.owner = $owner) IS TRUE",
     "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, \
      $since::text::pg_snapshot)"
 );
 
 const SWEEP: &str = inbox_where!(
-    "{schema}.messages m JOIN {schema}.instances i ON i.key = m.instance_key AND (i.owner = $owner) IS TRUE",
+    "{schema}.messages m JOIN {schema}.instances i
+       ON i.key = ANY (ARRAY[m.instance_key]) AND (i.owner = $owner) IS TRUE",
     "m.xid >= pg_snapshot_xmin($since::text::pg_snapshot)
      AND NOT pg_visible_in_snapshot(m.xid, $since::text::pg_snapshot)
      AND pg_visible_in_snapshot(m.xid, $until::text::pg_snapshot)

@@ -22,7 +22,8 @@ ORDER BY l.instance_key, l.execution, l.event_id, l.line ON CONFLICT DO NOTHING"
 const TRIM: &str = "DELETE FROM {schema}.logs d USING {i} CROSS JOIN LATERAL (
   SELECT execution, event_id, line FROM {schema}.logs WHERE instance_key = i.key
   ORDER BY execution DESC, event_id DESC, line DESC LIMIT 1 OFFSET i.kept) last
-WHERE d.instance_key = i.key AND (d.execution, d.event_id, d.line) <= (last.execution, last.event_id, last.line)";
+WHERE d.instance_key = ANY (ARRAY[i.key])
+  AND (d.execution, d.event_id, d.line) <= (last.execution, last.event_id, last.line)";
 
 /// Adds the lines of turns that are written, and deletes those that are too many.
 pub(crate) async fn add(session: &Session<'_>, turns: &[(InstanceKey, &TurnLogs)]) -> Result<(), Failure> {

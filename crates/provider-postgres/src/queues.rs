@@ -25,6 +25,24 @@ macro_rules! is_fair {
 }
 pub(crate) use is_fair;
 
+/// The condition that selects all places of a queue, and those of a key, by an index of their own. The statements that
+/// walk along a line must not find another index that begins with the queue.
+macro_rules! in_queue {
+    ($row:literal, $queue:literal) => {
+        concat!(
+            "hashtextextended(",
+            $row,
+            "queue, 0) = hashtextextended(",
+            $queue,
+            ", 0) AND ",
+            $row,
+            "queue = ",
+            $queue
+        )
+    };
+}
+pub(crate) use in_queue;
+
 /// Lets the next pass look at the key of the instance `$key` if that is in line and about to leave it without a slot:
 /// others of the key may be held until it gets one.
 macro_rules! release_next {
@@ -83,10 +101,10 @@ async fn forget_turns(session: &Session<'_>, queue: &str) -> Result<(), Failure>
     loop {
         let changed = named!(
             session.query,
-            "UPDATE {schema}.queued_instances SET turn = 0 WHERE instance_key IN (
+            concat!("UPDATE {schema}.queued_instances SET turn = 0 WHERE instance_key IN (
                SELECT instance_key FROM {schema}.queued_instances
-               WHERE queue = $queue AND place <> 2 AND turn > 0 ORDER BY instance_key LIMIT $limit FOR NO KEY UPDATE)
-             RETURNING 1",
+               WHERE ", in_queue!("", "$queue"), " AND place <> 2 AND turn > 0 ORDER BY instance_key LIMIT $limit FOR NO KEY UPDATE)
+             RETURNING 1"),
             { queue: P::Text(queue), limit: P::Int(QUEUE_ROWS_MAX) }
         )
         .await?;
@@ -223,7 +241,9 @@ FROM {schema}.queues q CROSS JOIN LATERAL (
     count(*) FILTER (WHERE x.place = 2 AND EXISTS (
       SELECT FROM {schema}.instances i WHERE i.key = x.instance_key AND i.completed_at IS NULL)) AS running,
     min(x.queued_at) FILTER (WHERE x.place IN (0, 1, 4)) AS oldest
-  FROM {schema}.queued_instances x WHERE x.queue = q.name) c ",
+  FROM {schema}.queued_instances x WHERE ",
+            in_queue!("x.", "q.name"),
+            ") c ",
             $which
         )
     };
@@ -254,9 +274,9 @@ pub(crate) async fn delete(session: &Session<'_>, name: &str) -> Result<QueueDel
     loop {
         let swept = named!(
             session.query,
-            "DELETE FROM {schema}.queued_instances WHERE instance_key IN (
-               SELECT instance_key FROM {schema}.queued_instances WHERE queue = $queue LIMIT $limit)
-             RETURNING 1",
+            concat!("DELETE FROM {schema}.queued_instances WHERE instance_key IN (
+               SELECT instance_key FROM {schema}.queued_instances WHERE ", in_queue!("", "$queue"), " LIMIT $limit)
+             RETURNING 1"),
             { queue: P::Text(&name), limit: P::Int(QUEUE_ROWS_MAX) }
         )
         .await?;

@@ -16,10 +16,12 @@ use crate::text::encode;
 
 /// The turns have raised the versions of the states.
 const CHANGE: &str = "WITH gone AS (
-  DELETE FROM {schema}.state d USING {c} WHERE d.instance_key = c.instance_key AND d.name = c.name AND NOT c.is_set
+  DELETE FROM {schema}.state d USING {c} WHERE d.instance_key = ANY (ARRAY[c.instance_key]) AND d.name = c.name
+    AND NOT c.is_set
 )
 INSERT INTO {schema}.state (instance_key, name, value, version)
-SELECT c.instance_key, c.name, c.value, i.state_version FROM {c} JOIN {schema}.instances i ON i.key = c.instance_key
+SELECT c.instance_key, c.name, c.value, i.state_version FROM {c}
+  JOIN {schema}.instances i ON i.key = ANY (ARRAY[c.instance_key])
 WHERE c.is_set ORDER BY c.instance_key, c.name
 ON CONFLICT (instance_key, name) DO UPDATE SET value = excluded.value, version = excluded.version";
 

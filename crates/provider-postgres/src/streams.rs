@@ -22,7 +22,7 @@ use crate::text::encode;
 /// `trimmed` looks at no chunk that it does not delete but the last one.
 const APPEND: &str = "WITH open AS MATERIALIZED (
   SELECT a.*, coalesce(s.next_index, 0) AS first_index
-  FROM {a} LEFT JOIN {schema}.streams s ON s.instance_key = a.instance_key AND s.name = a.name
+  FROM {a} LEFT JOIN {schema}.streams s ON s.instance_key = ANY (ARRAY[a.instance_key]) AND s.name = a.name
   WHERE s.closed IS NOT TRUE
 ), moved AS (
   INSERT INTO {schema}.streams (instance_key, name, next_index, closed)
@@ -38,7 +38,8 @@ const APPEND: &str = "WITH open AS MATERIALIZED (
   FROM open o WHERE count > 0 AND (kept > 0) IS NOT FALSE ORDER BY instance_key, name
 ), trimmed AS (
   DELETE FROM {schema}.stream_chunks c USING open o
-  WHERE c.instance_key = o.instance_key AND c.name = o.name AND c.first_index < o.first_index + o.count - o.kept
+  WHERE c.instance_key = ANY (ARRAY[o.instance_key]) AND c.name = o.name
+    AND c.first_index < o.first_index + o.count - o.kept
     AND c.first_index + c.count <= o.first_index + o.count - o.kept
 )
 SELECT first_index + count FROM open";

@@ -96,7 +96,7 @@ CREATE TABLE {schema}.messages (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- The messages of one mailbox among any number of others. A name may be longer than an index takes.
 CREATE INDEX messages_mailbox ON {schema}.messages (instance_key, kind, hashtextextended(name, 0), seq);
-CREATE INDEX messages_xid ON {schema}.messages (xid, instance_key, seq);
+CREATE INDEX messages_xid ON {schema}.messages (xid);
 
 -- Marks tell a writer after a lost acknowledgement whether its transaction was committed: a row for each transaction under way, used again.
 CREATE TABLE {schema}.marks (
@@ -271,7 +271,7 @@ CREATE INDEX queued_instances_slots ON {schema}.queued_instances (queue) WHERE p
 CREATE INDEX queued_instances_delayed ON {schema}.queued_instances (queue, queued_at, instance_key) WHERE place = 3;
 CREATE INDEX queued_instances_delayed_of ON {schema}.queued_instances (name, version, queued_at) WHERE place = 3;
 -- The last turn of a key, and all instances of a queue.
-CREATE INDEX queued_instances_turn ON {schema}.queued_instances (queue, queue_key, turn);
+CREATE INDEX queued_instances_turn ON {schema}.queued_instances (hashtextextended(queue, 0), queue_key, turn);
 
 -- Keys of queues: what their rates count, and what those of their instances wait for that are held.
 CREATE TABLE {schema}.queue_keys (

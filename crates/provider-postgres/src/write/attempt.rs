@@ -28,14 +28,14 @@ impl Activity {
 }
 
 /// The row of the instance is locked. Its owner cannot change before the end of the transaction.
-const OWNED: &str = "SELECT 1 FROM {schema}.instances WHERE key = $key AND execution = $execution AND owner = $owner
-AND epoch = $epoch";
+const OWNED: &str = "SELECT 1 FROM {schema}.instances WHERE key = $key AND execution = $execution
+AND (owner = $owner) IS TRUE AND epoch = $epoch";
 
 /// A worker that is released or taken over gives its tasks back without a lock of their instances. So the task is
 /// locked, too.
 const RUN: &str = "SELECT 1 FROM {schema}.tasks
-WHERE instance_key = $key AND execution = $execution AND event_id = $event AND owner = $owner AND attempt = $attempt
-FOR SHARE";
+WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
+AND (owner = $owner) IS TRUE FOR SHARE";
 
 /// Returns true if the worker runs the attempt of the activity, in this role, until the end of the transaction. The row
 /// of the instance is locked.

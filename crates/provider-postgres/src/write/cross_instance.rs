@@ -236,7 +236,7 @@ async fn children_of(session: &Session<'_>, turns: &[TurnEffects<'_>]) -> Result
     let rows = named!(
         session.query,
         "SELECT c.n, i.key FROM {c}
-         JOIN {schema}.instances i ON i.parent_key = c.key AND i.parent_execution = c.execution
+         JOIN {schema}.instances i ON i.parent_key = ANY (ARRAY[c.key]) AND i.parent_execution = c.execution
          AND i.parent_event = c.event
          ORDER BY c.n, c.event",
         {},

@@ -348,7 +348,7 @@ pub(super) async fn make_room(
             concat!(
                 "WITH history AS (DELETE FROM {schema}.history WHERE instance_key = $1),
                  chunks AS (DELETE FROM {schema}.stream_chunks WHERE instance_key = $1), ",
-                remove_records!("$1"),
+                remove_records!("SELECT $1::bigint"),
                 " DELETE FROM {schema}.instances WHERE key = $1"
             ),
             &[P::Int(found.key.0)],

@@ -11,7 +11,7 @@ use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::DELAY_MAX;
 use crate::params::P;
-use crate::queues::is_fair;
+use crate::queues::{in_queue, is_fair};
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{columns, query};
@@ -49,7 +49,9 @@ const START: &str = concat!(
   INSERT INTO {schema}.queued_instances (instance_key, queue, queue_key, name, version, priority, turn, queued_at,
     place)
   SELECT key, queue, queue_key, name, version, priority, CASE WHEN is_fair AND NOT is_delayed THEN greatest(turn, (
-      SELECT x.turn FROM {schema}.queued_instances x WHERE x.queue = s.queue AND x.queue_key = s.queue_key
+      SELECT x.turn FROM {schema}.queued_instances x WHERE ",
+    in_queue!("x.", "s.queue"),
+    " AND x.queue_key = s.queue_key
       ORDER BY x.turn DESC LIMIT 1)) + row_number() OVER (PARTITION BY queue, queue_key, is_delayed ORDER BY key)
     ELSE 0 END, due, CASE WHEN is_delayed THEN 3 ELSE 0 END
   FROM s WHERE queue IS NOT NULL AND (key IN (SELECT key FROM made)) IS TRUE

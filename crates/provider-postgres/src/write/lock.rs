@@ -13,10 +13,11 @@ use crate::text::encode;
 
 const LOCK: &str = "SELECT FROM {schema}.instances WHERE key IN (
     SELECT unnest($keys::bigint[])
-    UNION ALL SELECT i.key FROM {named} JOIN {schema}.instances i ON i.id = named.id
-    UNION ALL SELECT i.parent_key FROM {ending} JOIN {schema}.instances i ON i.key = ending.key
+    UNION ALL SELECT i.key FROM {named} JOIN {schema}.instances i ON i.id = ANY (ARRAY[named.id])
+    UNION ALL SELECT i.parent_key FROM {ending} JOIN {schema}.instances i ON i.key = ANY (ARRAY[ending.key])
     UNION ALL SELECT c.key FROM {cancelled}
-      JOIN {schema}.instances c ON c.parent_key = cancelled.parent AND c.parent_execution = cancelled.execution
+      JOIN {schema}.instances c
+      ON c.parent_key = ANY (ARRAY[cancelled.parent]) AND c.parent_execution = cancelled.execution
       AND c.parent_event = cancelled.event
   ) ORDER BY key FOR NO KEY UPDATE";
 

@@ -30,10 +30,11 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
       i.status NOT IN ('Completed', 'Failed', 'Cancelled', 'Terminated')
         AND coalesce(m.to_execution = i.execution, true)
         AND (m.ask IS NULL OR row_number() OVER (PARTITION BY i.key, m.ask ORDER BY m.n) = 1
-          AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = i.key AND d.id = m.ask))
+          AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = ANY (ARRAY[i.key]) AND d.id = m.ask))
         AND coalesce(i.unread + row_number() OVER (PARTITION BY i.key ORDER BY m.n) <= m.unread_max, true) AS accepted
     FROM {m}
-    JOIN {schema}.instances i ON i.key = coalesce(m.to_key, (SELECT key FROM {schema}.instances WHERE id = m.to_id))
+    JOIN {schema}.instances i
+      ON i.key = ANY (ARRAY[coalesce(m.to_key, (SELECT key FROM {schema}.instances WHERE id = m.to_id))])
   ) m
 ), put AS (
   INSERT INTO {schema}.messages (instance_key, seq, kind, name, payload, time, execution, ref_id)
@@ -44,7 +45,7 @@ const SEND: &str = "WITH numbered AS MATERIALIZED (
   UPDATE {schema}.instances i SET unread = i.unread + c.count, message_seq = i.message_seq + c.count,
     wake_at = CASE WHEN i.owner IS NULL AND i.status <> 'Suspended' AND i.epoch > 0
       THEN least(i.wake_at, coalesce($now, {now})) ELSE i.wake_at END
-  FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = c.key
+  FROM (SELECT key, count(*) AS count FROM numbered WHERE accepted GROUP BY key) c WHERE i.key = ANY (ARRAY[c.key])
 )
 SELECT n, key, status, owner, CASE WHEN accepted THEN seq END, cannot_run FROM numbered";
 

@@ -82,7 +82,8 @@ pub(super) async fn withdraw_all(
     let rows = named!(
         session.query,
         "DELETE FROM {schema}.tasks t USING {w}
-         WHERE t.instance_key = w.key AND t.execution = w.execution AND t.event_id = w.event RETURNING w.n, t.owner",
+         WHERE t.instance_key = ANY (ARRAY[w.key]) AND t.execution = w.execution AND t.event_id = w.event
+         RETURNING w.n, t.owner",
         {},
         w {
             n: P::Ints(&n),

@@ -14,7 +14,7 @@ pub(super) async fn note(session: &Session<'_>, probation: &Probation) -> Result
         "UPDATE {schema}.instances
          SET probation = $step, suspicion = CASE WHEN $step <> $end THEN suspicion
            WHEN suspicion % 10 = $isolated THEN $after ELSE suspicion % 10 END
-         WHERE key = $key AND owner = $owner AND epoch = $epoch RETURNING 1",
+         WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch RETURNING 1",
         {
             key: P::Int(probation.key.0),
             owner: P::Text(&probation.worker.0),

@@ -13,7 +13,7 @@ pub(super) async fn release(session: &Session<'_>, release: &ReleaseInstance) ->
     let gone = named!(
         session.query_optional,
         "UPDATE {schema}.instances SET owner = NULL, wake_at = coalesce($now, {now})
-         WHERE key = $key AND owner = $owner AND epoch = $epoch RETURNING 1",
+         WHERE key = $key AND (owner = $owner) IS TRUE AND epoch = $epoch RETURNING 1",
         {
             now: session.now(),
             key: P::Int(release.key.0),

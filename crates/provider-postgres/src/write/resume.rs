@@ -5,7 +5,7 @@ use perdure_provider::{InstanceKey, Mismatched, Outcome, ResumeMismatched, Statu
 use super::found::find;
 use crate::error::Failure;
 use crate::params::P;
-use crate::queues::is_fair;
+use crate::queues::{in_queue, is_fair};
 use crate::rows::{integer, text};
 use crate::session::Session;
 use crate::statement::named;
@@ -25,7 +25,9 @@ async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(
             is_fair!("q.settings"),
             " THEN greatest(q.turn, (
                    SELECT max(o.turn) FROM {schema}.queued_instances o
-                   WHERE o.queue = x.queue AND o.queue_key = x.queue_key)) + 1 ELSE 0 END
+                   WHERE ",
+            in_queue!("o.", "x.queue"),
+            " AND o.queue_key = x.queue_key)) + 1 ELSE 0 END
                FROM {schema}.queues q WHERE q.name = x.queue) ELSE x.turn END
            WHERE instance_key = ANY ($keys::bigint[]) AND place <> 2 RETURNING instance_key
          )

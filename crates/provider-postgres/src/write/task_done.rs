@@ -22,7 +22,7 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
             "WITH gone AS (
                DELETE FROM {schema}.tasks
                WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
-               AND owner = $owner RETURNING queue, session
+               AND (owner = $owner) IS TRUE RETURNING queue, session
              ), used AS (",
             note_use!("gone"),
             ") SELECT 1 FROM gone"

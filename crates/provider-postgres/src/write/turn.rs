@@ -62,10 +62,10 @@ macro_rules! moved {
     updated_at = t.time,
     completed_at = CASE WHEN t.ends THEN t.time END
   FROM {t}
-  WHERE i.key = t.key AND ",
+  WHERE i.key = ANY (ARRAY[t.key]) AND ",
             $fence,
             " AND i.execution = t.execution AND i.next_event_id = t.fence
-  RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event
+  RETURNING i.key, i.wake_at, i.parent_key, i.parent_execution, i.parent_event, t.ends
 ), appended AS (
   INSERT INTO {schema}.history ({e.columns})
   SELECT * FROM {e} WHERE (e.instance_key IN (SELECT key FROM moved)) IS TRUE
@@ -79,13 +79,13 @@ macro_rules! whole {
     () => {
         ", consumed AS (
   DELETE FROM {schema}.messages d USING {c}
-  WHERE d.instance_key = c.key AND d.seq = c.seq AND (c.key IN (SELECT key FROM moved)) IS TRUE RETURNING d.instance_key
+  WHERE d.instance_key = ANY (ARRAY[c.key]) AND d.seq = c.seq AND (c.key IN (SELECT key FROM moved)) IS TRUE
+  RETURNING d.instance_key
 ), dropped AS (
-  DELETE FROM {schema}.messages d USING {ended}
-  WHERE d.instance_key = ended.key AND (ended.key IN (SELECT key FROM moved)) IS TRUE
+  DELETE FROM {schema}.messages WHERE instance_key = ANY (ARRAY(SELECT key FROM moved WHERE ends))
 ), forgotten AS (
   DELETE FROM {schema}.heartbeats d USING {h}
-  WHERE d.instance_key = h.key AND d.execution = h.execution AND d.event_id = h.event_id
+  WHERE d.instance_key = ANY (ARRAY[h.key]) AND d.execution = h.execution AND d.event_id = h.event_id
     AND (h.key IN (SELECT key FROM moved)) IS TRUE
 )
 SELECT key, false, wake_at, parent_key, parent_execution, parent_event FROM moved
@@ -111,7 +111,7 @@ const WAKING: &str = moved!(
         owned!(),
         " OR t.wakes AND i.owner IS NULL AND i.status = 'Running' AND i.unread = 0 AND i.epoch = t.epoch - 1
     AND t.owner IN (SELECT id FROM registered)
-    AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = t.key AND d.id = t.asked))"
+    AND NOT EXISTS (SELECT FROM {schema}.asks d WHERE d.instance_key = ANY (ARRAY[t.key]) AND d.id = t.asked))"
     ),
     "registered AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($waking::text[]) FOR KEY SHARE
@@ -159,8 +159,6 @@ pub(super) struct Turns<'w> {
     events: Events<'w>,
     /// Instance and number of each consumed message.
     gone: [Vec<i64>; 2],
-    /// Instances that end. All their messages are deleted.
-    ended: Vec<i64>,
     /// Instance, execution and scheduling event of each activity that is over.
     over: [Vec<i64>; 3],
 }
@@ -210,9 +208,8 @@ impl<'w> Turns<'w> {
         }
         self.wake_at.push(next.wake_at_ms);
         self.events.push_turn(turn.key, turn);
-        if next.ends {
-            self.ended.push(turn.key.0);
-        } else {
+        // All messages of an instance that ends are deleted.
+        if !next.ends {
             for seq in &turn.consumed {
                 self.gone[0].push(turn.key.0);
                 self.gone[1].push(integer(seq.0));
@@ -262,7 +259,7 @@ impl<'w> Turns<'w> {
             return None;
         }
         let wakes = !self.waking.is_empty();
-        let is_plain = !wakes && self.gone[0].is_empty() && self.over[0].is_empty() && self.ended.is_empty();
+        let is_plain = !wakes && self.gone[0].is_empty() && self.over[0].is_empty() && !self.ends.contains(&true);
         if is_plain {
             return Some(query!(PLAIN, { now: now }; t: Turns = self; e: Events = self.events));
         }
@@ -275,7 +272,6 @@ impl<'w> Turns<'w> {
                     $sql,
                     { now: now, $($waking)* },
                     c { key: P::Ints(key), seq: P::Ints(seq) },
-                    ended { key: P::Ints(&self.ended) },
                     h { key: P::Ints(activity_key), execution: P::Ints(execution), event_id: P::Ints(scheduled) };
                     t: Turns = self;
                     e: Events = self.events
