@@ -35,6 +35,9 @@ pub struct ActivityOptions {
     /// Session of the activity: all activities of one session in a queue run on one worker. `None`: on any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Key of the attempts in the limits of the queue. `None`: they have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Priority. Where attempts wait, higher priorities go first.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
@@ -58,6 +61,13 @@ impl ActivityOptions {
     #[must_use]
     pub fn queue(&self) -> &str {
         self.queue.as_deref().unwrap_or(DEFAULT_QUEUE)
+    }
+
+    /// The key of the attempts in the limits of their queue; empty: they have none. `None`: the queue is the default
+    /// one, which limits no attempt.
+    #[must_use]
+    pub fn key_in_queue(&self) -> Option<&str> {
+        (self.queue() != DEFAULT_QUEUE).then(|| self.key.as_deref().unwrap_or_default())
     }
 }
 

@@ -71,6 +71,10 @@ bugs! {
     SleepsThroughMessage,
     /// The end of a child is not told to its parent.
     ChildNotTold,
+    /// The slots of attempts do not count.
+    AttemptSlotsNotCounted,
+    /// An attempt keeps its place in its queue when it has ended or is withdrawn.
+    EndedAttemptKeepsPlace,
     /// A start does not find the instance that its key has.
     StartKeyForgotten,
     /// A start of an id that is in use makes a second instance.

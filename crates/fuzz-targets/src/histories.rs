@@ -73,6 +73,7 @@ fn options() -> ActivityOptions {
         heartbeat_timeout_ms: Some(500),
         queue: text("slow"),
         session: text("job-7"),
+        key: text("ada"),
         priority: 3,
         inline: false,
         trace: text("{}"),

@@ -96,7 +96,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
     (
         retry,
         times,
-        [payload().boxed(), payload().boxed()],
+        [payload().boxed(), payload().boxed(), payload().boxed()],
         any::<i32>(),
         any::<bool>(),
         by_whom,
@@ -105,7 +105,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
             |(
                 retry,
                 [timeout_ms, total_timeout_ms, heartbeat_timeout_ms],
-                [queue, session],
+                [queue, session, key],
                 priority,
                 inline,
                 (trace, fiber),
@@ -117,6 +117,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
                     heartbeat_timeout_ms,
                     queue,
                     session,
+                    key,
                     priority,
                     inline,
                     trace,

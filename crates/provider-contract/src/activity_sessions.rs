@@ -42,6 +42,7 @@ impl Handle<'_> {
             scheduled: EventId(id),
             attempt: 1,
             queue: "gpu".into(),
+            key: None,
             name: "step".into(),
             session: session.map(str::to_owned),
             priority: 0,

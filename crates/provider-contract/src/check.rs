@@ -117,6 +117,7 @@ impl Handle<'_> {
             scheduled: EventId(2),
             attempt: 1,
             queue: "gpu".into(),
+            key: None,
             name: "step".into(),
             session: None,
             priority: 0,
@@ -479,10 +480,7 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
     ),
     // Queues.
     (
-        concat!(
-            "UPDATE queued_instances SET place = 1 WHERE instance_key = ",
-            key!("slot")
-        ),
+        concat!("UPDATE queue_places SET place = 1 WHERE key = ", key!("slot")),
         Rule::Status,
         "it waits in a queue, but it is Running",
     ),
@@ -492,14 +490,14 @@ const DAMAGES: &[(&str, Rule, &str)] = &[
         "it waits in a queue, but it is Pending, and owned or due",
     ),
     (
-        concat!("DELETE FROM queued_instances WHERE instance_key = ", key!("line")),
+        concat!("DELETE FROM queue_places WHERE key = ", key!("line")),
         Rule::Stuck,
         "it is Pending without an owner, never due, and waits in no queue",
     ),
     (
         "DELETE FROM instances WHERE id = 'line'",
         Rule::Orphan,
-        "there are rows of queued_instances of instance",
+        "there are rows of queue_places of instance",
     ),
     // Instances that nothing can wake.
     (

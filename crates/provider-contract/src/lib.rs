@@ -36,6 +36,7 @@ pub mod footprint;
 pub mod handles;
 pub mod heartbeats;
 pub mod keyed_starts;
+pub mod limited_attempts;
 pub mod listing;
 pub mod logs;
 pub mod messages;

@@ -148,6 +148,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
         scheduled: EventId(id),
         attempt: 2,
         queue: "gpu".into(),
+        key: None,
         name: name.into(),
         session: None,
         priority: 0,

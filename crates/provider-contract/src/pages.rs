@@ -328,6 +328,7 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
         scheduled: EventId(n),
         attempt: 1,
         queue: "default".into(),
+        key: None,
         name: "step".into(),
         session: None,
         priority: 0,

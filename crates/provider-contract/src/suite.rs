@@ -212,6 +212,22 @@ macro_rules! behaviour {
                 see_those_before_them_in_a_batch,
                 of_many_keys_in_any_order_come_about,
             }
+            limited_attempts {
+                run_as_many_at_once_as_their_limit,
+                without_limits_are_taken_at_once,
+                are_taken_by_those_who_serve_them,
+                are_limited_for_each_worker,
+                are_limited_for_each_key,
+                begin_at_the_rate,
+                come_by_priority_and_turn,
+                wait_in_line_from_when_they_are_due,
+                keep_their_slots_over_workers,
+                leave_when_they_are_withdrawn,
+                leave_with_their_instance,
+                of_sessions_get_a_slot_first,
+                share_the_limits_with_instances,
+                are_limited_when_they_are_tried_again,
+            }
             admission {
                 count_the_instances_that_a_worker_owns,
                 give_each_key_as_many_slots_as_its_limit,

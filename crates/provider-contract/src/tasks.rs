@@ -16,6 +16,7 @@ fn offer(scheduled: u64, name: &str) -> TaskOffer {
         scheduled: EventId(scheduled),
         attempt: 1,
         queue: "gpu".into(),
+        key: None,
         name: name.into(),
         session: None,
         priority: 0,
@@ -283,7 +284,13 @@ pub async fn the_end_of_one_is_told_to_its_instance(store: &Store) {
     for (task, result) in tasks.iter().zip(&results) {
         let told = store.done(&helper, task.task, result.clone()).await;
         let receivers = vec![Some(worker.clone())];
-        assert_eq!(told, Outcome::TaskDone { receivers });
+        assert_eq!(
+            told,
+            Outcome::TaskDone {
+                receivers,
+                freed: false
+            }
+        );
         assert_eq!(store.done(&helper, task.task, result.clone()).await, Outcome::Fenced);
     }
     let bodies: Vec<_> = store.messages(owned.key).await.into_iter().map(|m| m.body).collect();
@@ -304,7 +311,13 @@ pub async fn the_end_of_one_wakes_its_instance(store: &Store) {
     store.commit(release(&owned, &worker, None)).await;
     let [first, _] = <[Task; 2]>::try_from(store.tasks(&helper, 10).await.tasks).expect("two wait");
     let told = store.done(&helper, first.task, output("1")).await;
-    assert_eq!(told, Outcome::TaskDone { receivers: vec![None] });
+    assert_eq!(
+        told,
+        Outcome::TaskDone {
+            receivers: vec![None],
+            freed: false
+        }
+    );
     let woken = store.acquire_one(&worker).await;
     assert_eq!(woken.messages.messages.len(), 1);
     assert_eq!(woken.tasks, [EventId(3)], "the other is still offered");
@@ -405,7 +418,13 @@ pub async fn of_a_former_execution_are_reported_to_no_instance(store: &Store) {
         })
         .await;
     let told = store.done(&worker, task, output("1")).await;
-    assert_eq!(told, Outcome::TaskDone { receivers: Vec::new() });
+    assert_eq!(
+        told,
+        Outcome::TaskDone {
+            receivers: Vec::new(),
+            freed: false
+        }
+    );
     assert_eq!(store.messages(owned.key).await, []);
 }
 
@@ -447,7 +466,13 @@ pub async fn of_an_ended_instance_are_reported_to_no_instance(store: &Store) {
     let task = store.take_one(&worker).await.task;
     store.commit(end(&owned, &worker, None)).await;
     let told = store.done(&worker, task, output("1")).await;
-    assert_eq!(told, Outcome::TaskDone { receivers: Vec::new() });
+    assert_eq!(
+        told,
+        Outcome::TaskDone {
+            receivers: Vec::new(),
+            freed: false
+        }
+    );
 }
 
 /// A name stays known, and each worker is told of all names.

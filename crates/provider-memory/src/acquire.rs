@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use perdure_engine::{Bug, EventId, EventRecord, MessageSeq, is_planted};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage, OPEN_VERSION, Settled,
+    Acquire, Acquired, AcquiredInstance, EntryKey, Epoch, InstanceKey, Load, LoadOne, Loaded, MessagePage,
+    OPEN_VERSION, PageLimit, Settled, WorkerId,
 };
 
+use crate::admission::{self, Taker};
 use crate::tables::{Tables, of_execution};
 use crate::{history, inbox, queues, worker};
 
@@ -56,13 +58,73 @@ pub(crate) fn acquire(tables: &mut Tables, request: &Acquire) -> Acquired {
         is_own.then(|| take(tables, request, key, size))
     });
     acquired.instances = taken.collect();
-    queues::admit(tables, request, &mut acquired);
-    acquired
+    let mut taker = FromQueues { request, acquired };
+    admission::admit(tables, &mut taker);
+    taker.acquired
+}
+
+/// A request that takes instances out of the line.
+struct FromQueues<'a> {
+    request: &'a Acquire,
+    acquired: Acquired,
+}
+
+impl Taker for FromQueues<'_> {
+    fn worker(&self) -> &WorkerId {
+        &self.request.worker
+    }
+
+    fn serves(&self, _queue: &str) -> bool {
+        true
+    }
+
+    fn can_run(&self, name: &str, version: &str) -> bool {
+        let mut registered = self.request.registered.iter();
+        registered.any(|sort| sort.0 == name && sort.1 == version)
+    }
+
+    fn limit(&self) -> PageLimit {
+        self.request.limit
+    }
+
+    fn taken(&self) -> (usize, usize) {
+        let instances = &self.acquired.instances;
+        (
+            instances.len(),
+            instances.iter().map(|instance| instance.page_bytes).sum(),
+        )
+    }
+
+    fn bytes(&self, tables: &Tables, key: EntryKey) -> usize {
+        page_bytes(tables, self.request, in_line(key))
+    }
+
+    fn settle(&self, tables: &mut Tables, key: EntryKey) -> bool {
+        settle(tables, self.request, in_line(key))
+    }
+
+    fn take(&mut self, tables: &mut Tables, key: EntryKey) {
+        let size = self.bytes(tables, key);
+        let instance = take(tables, self.request, in_line(key), size);
+        self.acquired.instances.push(instance);
+    }
+
+    fn look_again_at(&mut self, at_ms: i64) {
+        self.acquired.look_again_at(at_ms);
+    }
+
+    fn want_slots(&mut self) {
+        self.acquired.slots_wanted = true;
+    }
+}
+
+fn in_line(key: EntryKey) -> InstanceKey {
+    key.instance().expect("no orchestration has the version of attempts")
 }
 
 /// Returns the bytes of the first page of an instance's history, and of the messages and heartbeats that are read with
 /// it.
-pub(crate) fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
+fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -> usize {
     let execution = tables
         .instance(key)
         .expect("an entry of an index has its row")
@@ -78,19 +140,19 @@ pub(crate) fn page_bytes(tables: &Tables, request: &Acquire, key: InstanceKey) -
 }
 
 /// Settles the version of an instance whose version is open (P17). Returns true if the worker acquires the instance.
-pub(crate) fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
+fn settle(tables: &mut Tables, request: &Acquire, key: InstanceKey) -> bool {
     let row = tables.instance(key).expect("it is due");
     if row.version != OPEN_VERSION {
         return true;
     }
     let Settled { version, is_own } = request.settle(&row.name, &worker::live_orchestrations(tables));
     tables.edit(key, |row| row.version = version);
-    queues::release_next(tables, key);
+    queues::release_next(tables, key.into());
     is_own
 }
 
 /// Makes the worker the owner.
-pub(crate) fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: usize) -> AcquiredInstance {
+fn take(tables: &mut Tables, request: &Acquire, key: InstanceKey, page_bytes: usize) -> AcquiredInstance {
     tables.edit(key, |row| {
         row.disown(None);
         row.owner = Some(request.worker.clone());

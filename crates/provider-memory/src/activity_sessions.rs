@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use perdure_engine::{Bug, is_planted};
 use perdure_provider::{
-    ROUTE_ANY, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskRequest, WorkerId,
+    ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskRequest, WorkerId,
 };
 
 use crate::rows::{SessionRow, TaskRow};
@@ -28,7 +28,8 @@ fn is_of(row: &TaskRow, (queue, name): &SessionKey) -> bool {
 }
 
 fn tasks_of<'t>(tables: &'t Tables, key: &'t SessionKey) -> impl Iterator<Item = (&'t EventKey, &'t TaskRow)> {
-    tables.tasks.iter().filter(move |(_, row)| is_of(row, key))
+    let tasks = tables.tasks.iter();
+    tasks.filter(move |(_, row)| is_of(row, key) && row.route != ROUTE_LINE)
 }
 
 fn has_open(tables: &Tables, key: &SessionKey) -> bool {

@@ -77,7 +77,10 @@ impl ChangeNotifier {
             }
             (Outcome::Committed { .. }, Write::Turn(turn)) => self.add_turn(change, turn, outcome),
             (Outcome::Delivered { owner, .. }, _) => self.receives(change, owner.as_ref()),
-            (Outcome::TaskDone { receivers }, _) => self.all_receive(change, receivers),
+            (Outcome::TaskDone { receivers, freed }, _) => {
+                change.tasks |= freed;
+                self.all_receive(change, receivers);
+            }
             (Outcome::Terminated { .. }, _) => self.add_terminated(change, outcome),
             (Outcome::Suspended { owner, .. }, _) => {
                 change.statuses = true;

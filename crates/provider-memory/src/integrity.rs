@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use perdure_provider::{
-    AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EventFacts,
-    Examination, Finding, InstanceFacts, InstanceKey, ROUTE_ANY, ROUTE_OPEN, Rule, StoredMessage,
+    AttemptFacts, CHECK_EVENTS_MAX, CHECK_FINDINGS_MAX, CHECK_INSTANCES_MAX, CheckRequest, Checked, EntryKey,
+    EventFacts, Examination, Finding, InstanceFacts, InstanceKey, QueuePlace, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, Rule,
+    StoredMessage,
 };
 
-use crate::rows::InstanceRow;
+use crate::queues::QueuePlaceRow;
+use crate::rows::{InstanceRow, TaskRow};
 use crate::tables::{Tables, of_instance};
-use crate::worker;
+use crate::{tasks, worker};
 
 pub(crate) fn step(tables: &Tables, request: CheckRequest) -> Checked {
     let mut checked = Checked::default();
@@ -35,6 +37,7 @@ pub(crate) fn step(tables: &Tables, request: CheckRequest) -> Checked {
             checked.findings.push(Finding::of_store(Rule::Orphan, detail));
         }
         checked.findings.extend(sessions(tables));
+        checked.findings.extend(attempts_in_queues(tables));
     }
     checked
 }
@@ -50,7 +53,7 @@ fn sessions(tables: &Tables) -> impl Iterator<Item = Finding> {
     let routed = tables
         .tasks
         .iter()
-        .filter(|(_, task)| ![ROUTE_ANY, ROUTE_OPEN].contains(&&*task.route));
+        .filter(|(_, task)| ![ROUTE_ANY, ROUTE_OPEN, ROUTE_LINE].contains(&&*task.route));
     let stray = routed.filter_map(|(_, task)| {
         let name = task.session.clone().unwrap_or_default();
         let key = (task.queue.clone(), name);
@@ -62,6 +65,34 @@ fn sessions(tables: &Tables) -> impl Iterator<Item = Finding> {
     unheld
         .chain(stray)
         .map(|detail| Finding::of_store(Rule::Orphan, detail))
+}
+
+/// Finds places of attempts that are gone, and tasks that wait for a slot and are not in line.
+fn attempts_in_queues(tables: &Tables) -> impl Iterator<Item = Finding> {
+    let places = tables.queue_places.iter();
+    let gone = places.filter(|(key, row)| key.is_attempt() && !has_task(tables, **key, row));
+    let gone = gone.map(|(_, row)| {
+        let queue = &row.entry.queue;
+        let detail = format!("there is a place in queue '{queue}' of an attempt that does not exist");
+        Finding::of_store(Rule::Orphan, detail)
+    });
+    let tasks = tables.tasks.iter().map(|(_, task)| task);
+    let stuck = tasks.filter(|task| task.route == ROUTE_LINE && !has_waiting_place(tables, task));
+    let stuck = stuck.map(|task| {
+        let detail = format!("a task waits for a slot of queue '{}', and is not in line", task.queue);
+        Finding::of_store(Rule::Stuck, detail)
+    });
+    gone.chain(stuck)
+}
+
+fn has_task(tables: &Tables, key: EntryKey, row: &QueuePlaceRow) -> bool {
+    let task = row.task.and_then(|task| tables.tasks.get(&tasks::place(&task)));
+    task.is_some_and(|task| task.place_key == Some(key))
+}
+
+fn has_waiting_place(tables: &Tables, task: &TaskRow) -> bool {
+    let row = task.place_key.and_then(|key| tables.queue_places.get(&key));
+    row.is_some_and(|row| row.place != QueuePlace::Slot)
 }
 
 fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding> {
@@ -80,7 +111,7 @@ fn instance(tables: &Tables, row: &InstanceRow, events: &mut u64) -> Vec<Finding
         has_report: row.report.is_some(),
         has_end: row.completed_at_ms.is_some(),
     });
-    if let Some(queued) = tables.queued.get(&row.key) {
+    if let Some(queued) = tables.queue_places.get(&row.key.into()) {
         examination.queued(queued.place.number());
     }
     for ((_, execution, _), event) in tables.history.range(of_instance(row.key)) {
@@ -147,7 +178,8 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
         chunks.filter(|key| !tables.deleted.contains(key)).collect(),
     );
     find("logs", tables.logs.iter().map(|((key, _), _)| *key).collect());
-    find("queued_instances", tables.queued.iter().map(|(key, _)| *key).collect());
+    let queued = tables.queue_places.iter().filter_map(|(key, _)| key.instance());
+    find("queue_places", queued.collect());
     find(
         "start_keys",
         tables.start_keys.iter().map(|(_, row)| row.instance).collect(),
@@ -156,4 +188,52 @@ fn orphans(tables: &Tables, keys: std::ops::RangeInclusive<i64>, findings: &mut 
 
 fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use perdure_engine::{EventId, ExecutionId};
+    use perdure_provider::{QueueEntry, TaskName};
+
+    use super::*;
+    use crate::queues;
+
+    #[test]
+    fn an_attempt_and_its_place_need_each_other() {
+        let mut tables = Tables::default();
+        let task = TaskName {
+            key: InstanceKey(1),
+            execution: ExecutionId::FIRST,
+            scheduled: EventId(2),
+            attempt: 1,
+        };
+        let entry = QueueEntry {
+            queue: "api".into(),
+            key: String::new(),
+        };
+        let place_key = queues::enter_attempt(&mut tables, task, &entry, 0);
+        let found = |tables: &Tables| -> Vec<(Rule, String)> {
+            let findings = attempts_in_queues(tables);
+            findings.map(|finding| (finding.rule, finding.detail)).collect()
+        };
+        let gone = "there is a place in queue 'api' of an attempt that does not exist".to_owned();
+        assert_eq!(found(&tables), [(Rule::Orphan, gone)]);
+        let row = TaskRow {
+            task,
+            queue: entry.queue,
+            name: "step".into(),
+            priority: 0,
+            due_at_ms: 0,
+            deadline_ms: None,
+            worker: None,
+            session: None,
+            route: ROUTE_LINE.into(),
+            place_key: Some(place_key),
+        };
+        tables.tasks.insert(tasks::place(&task), row);
+        assert_eq!(found(&tables), []);
+        queues::put(&mut tables, place_key, QueuePlace::Slot);
+        let stuck = "a task waits for a slot of queue 'api', and is not in line".to_owned();
+        assert_eq!(found(&tables), [(Rule::Stuck, stuck)]);
+    }
 }

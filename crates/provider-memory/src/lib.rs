@@ -3,7 +3,7 @@
 //!
 //! Owns the tables, their indexes and the notifications to listeners. This crate knows neither orchestrations nor napi,
 //! and no faults: a test that wants a store that fails, or answers late, puts another provider in front of it. The
-//! invariants P1 to P25 that comments cite are those of `perdure_provider`.
+//! invariants P1 to P27 that comments cite are those of `perdure_provider`.
 //!
 //! - A [`MemoryStore`] is the database, a [`MemoryProvider`] one process' handle on it. The writes of one handle are
 //!   told to the others.
@@ -17,6 +17,7 @@
 
 mod acquire;
 mod activity_sessions;
+mod admission;
 mod asks;
 mod callbacks;
 mod change_notifier;
@@ -52,7 +53,7 @@ mod worker;
 mod write;
 
 pub use provider::MemoryProvider;
-pub use queues::QueuedRow;
+pub use queues::QueuePlaceRow;
 pub use rows::{InstanceRow, Parent, SessionRow, TaskRow, WorkerRow};
 pub use snapshot::{ExecutionRow, HeartbeatRow, MessageRow, Snapshot};
 pub use store::{BeforeAnswers, MemoryStore};

@@ -18,7 +18,7 @@ pub(crate) fn of(tables: &Tables, id: &str) -> Option<OpenWork> {
         unread: row.unread,
         owner: row.owner.clone(),
         due_at_ms: row.wake_at_ms,
-        queued: tables.queued.get(&row.key).map(|queued| QueuedPlace {
+        queued: tables.queue_places.get(&row.key.into()).map(|queued| QueuedPlace {
             queue: queued.entry.queue.clone(),
             key: queued.entry.key.clone(),
             place: queued.place,

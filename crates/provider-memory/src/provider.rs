@@ -193,6 +193,7 @@ impl Provider for MemoryProvider {
         let is_set = self.call(|tables| queues::set(tables, &name, &settings))?;
         self.tell(&Change {
             work: true,
+            tasks: true,
             ..Change::default()
         });
         Ok(is_set)

@@ -2,7 +2,7 @@
 
 use perdure_engine::{EventId, ExecutionId, Payload};
 use perdure_provider::{
-    Candidate, Epoch, InstanceKey, Newest, ProbationStep, Status, Suspicion, TaskName, Worker, WorkerId,
+    Candidate, EntryKey, Epoch, InstanceKey, Newest, ProbationStep, Status, Suspicion, TaskName, Worker, WorkerId,
 };
 
 /// The current state of an instance.
@@ -150,9 +150,11 @@ pub struct TaskRow {
     pub worker: Option<WorkerId>,
     /// Session of the activity in its queue.
     pub session: Option<String>,
-    /// [`ROUTE_ANY`](perdure_provider::ROUTE_ANY), [`ROUTE_OPEN`](perdure_provider::ROUTE_OPEN), or the worker that
-    /// holds the session.
+    /// [`ROUTE_ANY`](perdure_provider::ROUTE_ANY), [`ROUTE_OPEN`](perdure_provider::ROUTE_OPEN),
+    /// [`ROUTE_LINE`](perdure_provider::ROUTE_LINE), or the worker that holds the session.
     pub route: String,
+    /// The place in the queue, if its limits concern the attempt (P27).
+    pub place_key: Option<EntryKey>,
 }
 
 /// A session of activities that a worker holds.

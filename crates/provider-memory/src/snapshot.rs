@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{InstanceKey, Revoked, WorkerId};
+use perdure_provider::{EntryKey, InstanceKey, Revoked, WorkerId};
 
-use crate::queues::QueuedRow;
+use crate::queues::QueuePlaceRow;
 use crate::rows::{InstanceRow, SessionRow, TaskRow, WorkerRow};
 use crate::tables::Tables;
 
@@ -27,8 +27,9 @@ pub struct Snapshot {
     pub tasks: Vec<TaskRow>,
     /// Sessions of activities that workers hold.
     pub sessions: Vec<SessionRow>,
-    /// Instances in queues, until they have ended or are gone, and a look at the queue has found that.
-    pub queued: Vec<(InstanceKey, QueuedRow)>,
+    /// The places of attempts in queues, and those of instances, until they have ended or are gone, and a look at the
+    /// queue has found that.
+    pub queue_places: Vec<(EntryKey, QueuePlaceRow)>,
     /// Registered workers with their leases.
     pub workers: Vec<WorkerRow>,
     /// Instances that were taken from workers that have not released them yet.
@@ -105,7 +106,11 @@ impl Snapshot {
             heartbeats: heartbeats.collect(),
             tasks: tables.tasks.iter().map(|(_, row)| row.clone()).collect(),
             sessions: tables.sessions.iter().map(|(_, row)| row.clone()).collect(),
-            queued: tables.queued.iter().map(|(key, row)| (*key, row.clone())).collect(),
+            queue_places: tables
+                .queue_places
+                .iter()
+                .map(|(key, row)| (*key, row.clone()))
+                .collect(),
             workers: tables.workers.iter().map(|(_, row)| row.clone()).collect(),
             revocations: revocations.collect(),
             activities: tables.activities.iter().cloned().collect(),

@@ -5,12 +5,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use perdure_engine::{EventId, EventRecord, ExecutionId, MessageBody, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, KeyState, LogLine, LogPlace, QueueState, StateValue, Takeover, WorkerId};
+use perdure_provider::{
+    ATTEMPT_ENTRIES_FROM, EntryKey, Epoch, InstanceKey, KeyState, LogLine, LogPlace, QueueState, StateValue, Takeover,
+    WorkerId,
+};
 
 use crate::activity_sessions::SessionKey;
 use crate::asks::{AskKey, AskRow};
 use crate::indexes::Indexes;
-use crate::queues::QueuedRow;
+use crate::queues::QueuePlaceRow;
 use crate::rows::{InstanceRow, KeptHeartbeat, SessionRow, TaskRow, WorkerRow};
 use crate::start_keys::{StartKey, StartKeyRow};
 use crate::state::ValueKey;
@@ -42,8 +45,8 @@ pub(crate) struct Tables {
     /// The entries of the streams.
     pub(crate) stream_chunks: Table<ChunkKey, ChunkRow>,
     pub(crate) queues: Table<String, QueueState>,
-    /// Instances in queues.
-    pub(crate) queued: Table<InstanceKey, QueuedRow>,
+    /// The places of instances and attempts in queues.
+    pub(crate) queue_places: Table<EntryKey, QueuePlaceRow>,
     /// Keys of queues, by queue and key.
     pub(crate) queue_keys: Table<(String, String), KeyState>,
     /// The instances of the keys of starts.
@@ -61,6 +64,8 @@ pub(crate) struct Tables {
     /// Names of activities that a worker of this store can run, or could.
     pub(crate) activities: BTreeSet<String>,
     last_key: i64,
+    /// Number of attempts that were ever in queues.
+    attempt_entries: i64,
     last_seq: u64,
 }
 
@@ -93,7 +98,7 @@ impl Tables {
             &mut self.streams,
             &mut self.stream_chunks,
             &mut self.queues,
-            &mut self.queued,
+            &mut self.queue_places,
             &mut self.queue_keys,
             &mut self.start_keys,
             &mut self.keys_of_instances,
@@ -180,17 +185,26 @@ impl Tables {
     pub(crate) fn remove_instance(&mut self, key: InstanceKey) {
         self.remove_messages(key);
         self.heartbeats.remove_range(of_instance(key));
-        self.tasks.remove_range(of_instance(key));
+        crate::tasks::remove_all(self, key);
         crate::state::remove(self, key);
         crate::asks::remove(self, key);
         crate::streams::remove(self, key);
-        crate::queues::leave(self, key);
+        crate::queues::leave(self, key.into());
         crate::start_keys::remove(self, key);
         crate::logs::remove(self, key);
         self.takeovers.remove(&key);
         let row = self.instances.get(&key).expect("it was found in this transaction");
         self.indexes.follow(Some(row), None);
         self.instances.remove(&key);
+    }
+
+    // ---- queues ----
+
+    /// Returns a key that no attempt in a queue has or had.
+    pub(crate) const fn next_attempt_entry(&mut self) -> EntryKey {
+        let key = EntryKey(ATTEMPT_ENTRIES_FROM + self.attempt_entries);
+        self.attempt_entries += 1;
+        key
     }
 
     // ---- messages ----

@@ -2,13 +2,16 @@
 
 use std::cmp::Reverse;
 
-use perdure_engine::{EventId, EventRecord};
-use perdure_provider::{AcquiredTasks, Outcome, ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest, WorkerId};
+use perdure_engine::{Bug, EventId, EventRecord, is_planted};
+use perdure_provider::{
+    ATTEMPT_VERSION, AcquiredTasks, EntryKey, InstanceKey, Outcome, PageLimit, ROUTE_ANY, ROUTE_OPEN, ReleaseTask,
+    Task, TaskName, TaskRequest, WorkerId,
+};
 
-use crate::activity_sessions;
+use crate::admission::{self, Taker};
 use crate::rows::TaskRow;
-use crate::tables::{EventKey, Tables};
-use crate::worker;
+use crate::tables::{EventKey, Tables, of_instance};
+use crate::{activity_sessions, queues, worker};
 
 /// Returns the key of a task's row.
 pub(crate) const fn place(task: &TaskName) -> EventKey {
@@ -52,10 +55,88 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
             true => activity_sessions::next_idle(tables, &request.worker),
         }))
         .min();
-    acquired.tasks = (due.into_iter())
+    let mut taker = FromQueues {
+        request,
+        rows: taken,
+        bytes: due.iter().map(|(_, _, task)| given_bytes(tables, task)).sum(),
+        acquired,
+    };
+    taker.acquired.tasks = (due.into_iter())
         .map(|(_, _, task)| take(tables, &request.worker, task))
         .collect();
-    acquired
+    admission::admit(tables, &mut taker);
+    taker.acquired
+}
+
+/// A request that takes attempts out of the line.
+struct FromQueues<'a> {
+    request: &'a TaskRequest,
+    acquired: AcquiredTasks,
+    /// Number of attempts that were taken, or got a slot.
+    rows: usize,
+    /// Bytes of the data that they are given.
+    bytes: usize,
+}
+
+impl Taker for FromQueues<'_> {
+    fn worker(&self) -> &WorkerId {
+        &self.request.worker
+    }
+
+    fn serves(&self, queue: &str) -> bool {
+        self.request.queues.serve(queue)
+    }
+
+    fn can_run(&self, name: &str, version: &str) -> bool {
+        version == ATTEMPT_VERSION && self.request.names.iter().any(|other| other == name)
+    }
+
+    fn limit(&self) -> PageLimit {
+        self.request.limit
+    }
+
+    fn taken(&self) -> (usize, usize) {
+        (self.rows, self.bytes)
+    }
+
+    fn bytes(&self, tables: &Tables, key: EntryKey) -> usize {
+        given_bytes(tables, &in_line(tables, key))
+    }
+
+    fn settle(&self, _tables: &mut Tables, _key: EntryKey) -> bool {
+        true
+    }
+
+    fn take(&mut self, tables: &mut Tables, key: EntryKey) {
+        let task = in_line(tables, key);
+        self.rows += 1;
+        self.bytes += given_bytes(tables, &task);
+        let is_of_session = tables.tasks.edit(&place(&task), |row| {
+            let is_of_session = row.session.is_some();
+            row.route = if is_of_session { ROUTE_OPEN } else { ROUTE_ANY }.to_owned();
+            is_of_session
+        });
+        if is_of_session.expect("it waits") {
+            // The next request routes it.
+            self.look_again_at(tables.now_ms);
+        } else {
+            self.acquired.tasks.push(take(tables, &self.request.worker, task));
+        }
+    }
+
+    fn look_again_at(&mut self, at_ms: i64) {
+        let next = self.acquired.next_due_ms;
+        self.acquired.next_due_ms = Some(next.map_or(at_ms, |next| next.min(at_ms)));
+    }
+
+    fn want_slots(&mut self) {
+        self.acquired.slots_wanted = true;
+    }
+}
+
+fn in_line(tables: &Tables, key: EntryKey) -> TaskName {
+    let row = tables.queue_places.get(&key).expect("it is in line");
+    row.task.expect("no orchestration has the version of attempts")
 }
 
 /// Returns the bytes of the data that an attempt is given.
@@ -110,6 +191,22 @@ pub(crate) fn of_worker(tables: &Tables, worker: &WorkerId) -> Vec<TaskName> {
     let rows = tables.tasks.iter().map(|(_, row)| row);
     let own = rows.filter(|row| row.worker.as_ref() == Some(worker));
     own.map(|row| row.task).collect()
+}
+
+/// Removes a task, and its place in the queue. Returns its row, if there was one.
+pub(crate) fn remove(tables: &mut Tables, place: &EventKey) -> Option<TaskRow> {
+    let row = tables.tasks.get(place)?.clone();
+    tables.tasks.remove(place);
+    if let Some(key) = row.place_key.filter(|_| !is_planted(Bug::EndedAttemptKeepsPlace)) {
+        queues::leave(tables, key);
+    }
+    Some(row)
+}
+
+/// Removes all tasks of an instance. Returns their rows.
+pub(crate) fn remove_all(tables: &mut Tables, key: InstanceKey) -> Vec<TaskRow> {
+    let places: Vec<EventKey> = tables.tasks.range(of_instance(key)).map(|(place, _)| *place).collect();
+    places.iter().filter_map(|place| remove(tables, place)).collect()
 }
 
 /// Returns a task of a worker to its queue.

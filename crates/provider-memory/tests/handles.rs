@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
+use perdure_engine::{AttemptResult, EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquire, AfterTurn, Change, Clock, Epoch, InstanceKey, ManualClock, NewInstance, NewMessage, Outcome, PageLimit,
-    Provider, ProviderErrorKind, Receiving, Status, Terminate, TurnCommit, WorkerId, Write,
+    Acquire, AfterTurn, Change, Clock, CrossInstanceEffects, Epoch, InstanceKey, ManualClock, NewInstance, NewMessage,
+    Outcome, PageLimit, Provider, ProviderErrorKind, QueuePlace, QueueSettings, Queues, Receiving, SessionLimits,
+    Status, TaskDone, TaskOffer, TaskRequest, Terminate, TurnCommit, WorkerId, Write,
 };
 use perdure_provider_contract::{completed, instance, new_worker, scheduled};
 use perdure_provider_memory::{MemoryProvider, MemoryStore};
@@ -226,6 +227,65 @@ async fn a_handle_hears_only_of_changes_by_other_handles() {
     two.close().await;
     write(&one, start("late"));
     assert_eq!(to_two().await, []);
+}
+
+#[tokio::test]
+async fn a_handle_hears_that_an_attempt_has_left_its_slot() {
+    let store = store();
+    let (one, two) = (store.connect(), store.connect());
+    let owner = worker(&one, "w").await;
+    let settings = QueueSettings {
+        concurrency: Some(1),
+        ..QueueSettings::default()
+    };
+    assert_eq!(one.set_queue("api".into(), settings).await, Ok(true));
+    write(&one, claimed("a", &owner));
+    let offer = TaskOffer {
+        scheduled: EventId(2),
+        attempt: 1,
+        queue: "api".into(),
+        key: Some(String::new()),
+        name: "step".into(),
+        session: None,
+        priority: 0,
+        due_at_ms: NOW_MS,
+        deadline_ms: None,
+    };
+    let effects = CrossInstanceEffects {
+        offers: vec![offer],
+        ..CrossInstanceEffects::default()
+    };
+    let offers = TurnCommit {
+        cross_instance: Some(Box::new(effects)),
+        ..turn(&owner, InstanceKey(1))
+    };
+    write(&one, Write::Turn(Box::new(offers)));
+    let request = TaskRequest {
+        worker: owner.clone(),
+        queues: Queues::Any,
+        names: vec!["step".into()],
+        limit: PageLimit::rows(1),
+        sessions: SessionLimits { max: 1, idle_ms: 1 },
+    };
+    let acquired = one.acquire_tasks(request).await.expect("it is open");
+    let [place] = &store.snapshot().queue_places[..] else {
+        panic!("one attempt is in the queue");
+    };
+    assert_eq!((place.0.is_attempt(), place.1.place), (true, QueuePlace::Slot));
+    let heard = listen(&two);
+    let done = TaskDone {
+        worker: owner,
+        task: acquired.tasks[0].task,
+        result: AttemptResult::Completed(None),
+        time_ms: NOW_MS,
+    };
+    write(&one, Write::TaskDone(Box::new(done)));
+    let tasks = Change {
+        tasks: true,
+        ..Change::default()
+    };
+    assert_eq!(heard().await, [tasks]);
+    assert_eq!(store.snapshot().queue_places, []);
 }
 
 #[tokio::test]

@@ -128,6 +128,34 @@ RETURNING ranked.place, ranked.size, ",
     taken_columns!()
 );
 
+/// Selects the next time that has not come of a delayed entry of a queue, among those of the names and versions in the
+/// table `of_queues`; and whether such entries are in line, or held, or have a time that has come.
+macro_rules! work_of_queues {
+    ($which:literal) => {
+        concat!(
+            "(SELECT min((SELECT x.queued_at FROM {schema}.queue_places x
+    WHERE x.place = 3 AND x.name = o.name AND x.version = o.version",
+            $which,
+            " AND x.queued_at > coalesce($now, {now})
+    ORDER BY x.queued_at LIMIT 1)) FROM of_queues o),
+  (SELECT coalesce(bool_or(coalesce((SELECT true FROM {schema}.queue_places x
+      WHERE x.place = 0 AND x.name = o.name AND x.version = o.version",
+            $which,
+            " LIMIT 1),
+    (SELECT true FROM {schema}.queue_places x
+      WHERE x.place = 1 AND x.name = o.name AND x.version = o.version",
+            $which,
+            " LIMIT 1),
+    (SELECT true FROM {schema}.queue_places x
+      WHERE x.place = 3 AND x.name = o.name AND x.version = o.version",
+            $which,
+            " AND x.queued_at <= coalesce($now, {now})
+      LIMIT 1))), false) FROM of_queues o)"
+        )
+    };
+}
+pub(crate) use work_of_queues;
+
 /// Selects the time at which the next instance that is not taken is due; the next start time of an instance of a queue
 /// that has not come; and whether instances are in line, or held, or have a start time that has come. A worker that is
 /// not registered gets none.
@@ -141,16 +169,9 @@ SELECT coalesce($now, {now}), min((
   SELECT i.wake_at FROM {schema}.instances i
   WHERE i.wake_at IS NOT NULL AND i.name = c.name AND i.version = c.version AND i.priority = c.priority
   ORDER BY i.wake_at LIMIT 1)),
-  (SELECT min((SELECT x.queued_at FROM {schema}.queued_instances x
-    WHERE x.place = 3 AND x.name = o.name AND x.version = o.version AND x.queued_at > coalesce($now, {now})
-    ORDER BY x.queued_at LIMIT 1)) FROM of_queues o),
-  (SELECT coalesce(bool_or(coalesce((SELECT true FROM {schema}.queued_instances x
-      WHERE x.place = 0 AND x.name = o.name AND x.version = o.version LIMIT 1),
-    (SELECT true FROM {schema}.queued_instances x
-      WHERE x.place = 1 AND x.name = o.name AND x.version = o.version LIMIT 1),
-    (SELECT true FROM {schema}.queued_instances x
-      WHERE x.place = 3 AND x.name = o.name AND x.version = o.version AND x.queued_at <= coalesce($now, {now})
-      LIMIT 1))), false) FROM of_queues o)
+  ",
+    work_of_queues!(""),
+    "
 FROM class c WHERE c.priority IS NOT NULL AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)"
 );
 
@@ -277,7 +298,11 @@ pub(crate) async fn acquire(session: &Session<'_>, request: &Acquire) -> Result<
         ..next.nothing()
     };
     if next.asks_queues {
-        admission::admit(session, request, &registered, &mut acquired).await?;
+        let outlook = admission::admit_instances(session, request, &registered, &mut acquired.instances).await?;
+        acquired.slots_wanted = outlook.slots_wanted;
+        if let Some(at_ms) = outlook.next_at_ms {
+            acquired.look_again_at(at_ms);
+        }
     }
     Ok(acquired)
 }

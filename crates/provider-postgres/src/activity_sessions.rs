@@ -64,7 +64,8 @@ const LOCK: &str = "SELECT FROM {schema}.workers WHERE id = $owner FOR KEY SHARE
 const UNBIND_IDLE: &str = "DELETE FROM {schema}.sessions s USING (
   SELECT s.queue, s.session FROM {schema}.sessions s
   WHERE s.worker = $owner AND s.used_at + s.idle_ms < coalesce($now, {now})
-  AND (SELECT true FROM {schema}.tasks t WHERE t.queue = s.queue AND t.session = s.session LIMIT 1) IS NULL
+  AND (SELECT true FROM {schema}.tasks t
+    WHERE t.queue = s.queue AND t.session = s.session AND t.route <> '=' LIMIT 1) IS NULL
   FOR UPDATE SKIP LOCKED) i
 WHERE s.queue = ANY (ARRAY[i.queue]) AND s.session = i.session";
 
@@ -117,7 +118,7 @@ macro_rules! is_idle {
         "s.used_at + s.idle_ms < (SELECT min(t.due_at) FROM {schema}.tasks t
       WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session AND t.route = '?')
     AND (SELECT true FROM {schema}.tasks t
-      WHERE t.queue = s.queue AND t.session = s.session AND t.route <> '?' LIMIT 1) IS NULL"
+      WHERE t.queue = s.queue AND t.session = s.session AND t.route NOT IN ('?', '=') LIMIT 1) IS NULL"
     };
 }
 
@@ -169,7 +170,8 @@ const HELD: &str = "SELECT count(*), min(CASE
   WHEN EXISTS (SELECT FROM {schema}.tasks t
     WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session AND t.route = '?')
     THEN 0
-  WHEN EXISTS (SELECT FROM {schema}.tasks t WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session)
+  WHEN EXISTS (SELECT FROM {schema}.tasks t
+    WHERE t.queue = ANY (ARRAY[s.queue]) AND t.session = s.session AND t.route <> '=')
     THEN greatest(s.used_at, coalesce($now, {now})) + s.idle_ms + 1
   ELSE s.used_at + s.idle_ms + 1 END)
 FROM {schema}.sessions s WHERE s.worker = $owner";

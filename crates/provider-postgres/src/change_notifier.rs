@@ -137,7 +137,8 @@ impl ChangeNotifier {
                     self.add_turn(change, turn, outcome);
                 }
             }
-            Outcome::TaskDone { receivers } => {
+            Outcome::TaskDone { receivers, freed } => {
+                change.tasks |= freed;
                 for receiver in receivers {
                     self.receives(change, receiver.as_ref());
                 }

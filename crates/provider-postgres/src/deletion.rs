@@ -33,7 +33,7 @@ macro_rules! remove_records {
             $keys,
             "))), start_keys AS (DELETE FROM {schema}.start_keys WHERE instance_key = ANY (ARRAY(",
             $keys,
-            "))), queued AS (DELETE FROM {schema}.queued_instances WHERE instance_key = ANY (ARRAY(",
+            "))), queued AS (DELETE FROM {schema}.queue_places WHERE key = ANY (ARRAY(",
             $keys,
             ")))"
         )
@@ -75,7 +75,10 @@ pub(crate) async fn remove(session: &Session<'_>, keys: &[i64]) -> Result<usize,
              ), heartbeats AS (
                DELETE FROM {schema}.heartbeats WHERE instance_key = ANY (ARRAY(SELECT key FROM gone))
              ), tasks AS (
-               DELETE FROM {schema}.tasks WHERE instance_key = ANY (ARRAY(SELECT key FROM gone))
+               DELETE FROM {schema}.tasks WHERE instance_key = ANY (ARRAY(SELECT key FROM gone)) RETURNING place_key
+             ), places AS (
+               DELETE FROM {schema}.queue_places
+               WHERE key = ANY (ARRAY(SELECT place_key FROM tasks WHERE place_key IS NOT NULL))
              ), ",
                 remove_records!("SELECT key FROM gone"),
                 "

@@ -14,20 +14,23 @@ use crate::rows::{integer, optional_text, text};
 use crate::statement::named;
 
 /// Selects keys without an instance under which a table has rows, between two instances. The keys of the table are
-/// found one after the other through its index.
+/// found one after the other through its index. Keys that another table has are left out: its name and column follow.
 macro_rules! orphans {
-    ($table:literal $(, $known:literal)?) => {
+    ($table:literal $(, $known:literal)*) => {
+        orphans!("instance_key" of $table $(, $known)*)
+    };
+    ($key:literal of $table:literal $(, $known:literal, $known_key:literal)?) => {
         concat!(
             "SELECT 6, key, NULL, NULL, NULL, '", $table, "', NULL, NULL, NULL, NULL, NULL, NULL FROM (
                WITH RECURSIVE found (key) AS (
-                 SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > $after)
+                 SELECT (SELECT min(", $key, ") FROM {schema}.", $table, " WHERE ", $key, " > $after)
                  UNION ALL
-                 SELECT (SELECT min(instance_key) FROM {schema}.", $table, " WHERE instance_key > found.key)
+                 SELECT (SELECT min(", $key, ") FROM {schema}.", $table, " WHERE ", $key, " > found.key)
                  FROM found, upper
                  WHERE found.key <= upper.key
                ) SELECT found.key FROM found, upper
                WHERE found.key <= upper.key AND NOT EXISTS (SELECT FROM {schema}.instances i WHERE i.key = found.key)",
-            $(" AND NOT EXISTS (SELECT FROM {schema}.", $known, " d WHERE d.key = found.key)",)?
+            $(" AND (SELECT true FROM {schema}.", $known, " d WHERE d.", $known_key, " = found.key LIMIT 1) IS NULL",)?
             " LIMIT $findings) lost"
         )
     };
@@ -64,10 +67,10 @@ FROM page p JOIN {schema}.heartbeats b ON b.instance_key = p.key
 UNION ALL SELECT 5, c.parent_key, c.parent_execution, c.parent_event, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM page p JOIN {schema}.instances c ON c.parent_key = p.key
 WHERE c.completed_at IS NULL AND c.parent_execution IS NOT NULL AND c.parent_event IS NOT NULL
-UNION ALL SELECT 8, q.instance_key, NULL, NULL, q.place, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM page p JOIN {schema}.queued_instances q ON q.instance_key = p.key
+UNION ALL SELECT 8, q.key, NULL, NULL, q.place, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM page p JOIN {schema}.queue_places q ON q.key = p.key
 UNION ALL ",
-    orphans!("history", "deleted_instances"),
+    orphans!("history", "deleted_instances", "key"),
     " UNION ALL ",
     orphans!("messages"),
     " UNION ALL ",
@@ -83,13 +86,13 @@ UNION ALL ",
     " UNION ALL ",
     orphans!("logs"),
     " UNION ALL ",
-    orphans!("queued_instances"),
+    orphans!("key" of "queue_places", "tasks", "place_key"),
     " UNION ALL ",
     orphans!("start_keys"),
     " UNION ALL ",
     orphans!("streams"),
     " UNION ALL ",
-    orphans!("stream_chunks", "deleted_instances"),
+    orphans!("stream_chunks", "deleted_instances", "key"),
     " UNION ALL SELECT 7, key, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM next
 ORDER BY key, what, a, b"
 );
@@ -103,7 +106,7 @@ UNION ALL (SELECT 'session ''' || session || ''' of activities is bound to a wor
 UNION ALL (SELECT DISTINCT 'a task of session ''' || coalesce(t.session, '')
   || ''' is routed to a worker that does not hold the session'
   FROM {schema}.tasks t LEFT JOIN {schema}.sessions s ON s.queue = t.queue AND s.session = t.session
-  WHERE t.route NOT IN ('', '?') AND t.route IS DISTINCT FROM s.worker LIMIT $1)
+  WHERE t.route NOT IN ('', '?', '=') AND t.route IS DISTINCT FROM s.worker LIMIT $1)
 UNION ALL (SELECT 'instance ''' || i.id || ''' exists, but its history is marked for deletion'
   FROM {schema}.deleted_instances d JOIN {schema}.instances i ON i.key = d.key LIMIT $1)
 UNION ALL (SELECT DISTINCT 'a request for instance ''' || instance || ''' was committed and not carried out'

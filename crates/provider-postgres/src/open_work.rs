@@ -23,7 +23,7 @@ UNION ALL
   AND h.execution = i.execution ORDER BY h.event_id LIMIT $limit::bigint)
 UNION ALL
 SELECT 3::bigint, NULL, x.queue, NULL, x.place::bigint, x.queue_key, x.queued_at FROM i
-  JOIN {schema}.queued_instances x ON x.instance_key = i.key
+  JOIN {schema}.queue_places x ON x.key = i.key
 UNION ALL
 (SELECT 2::bigint, t.event_id, t.queue, t.owner, t.attempt::bigint, t.session, NULL FROM i
   JOIN {schema}.tasks t ON t.instance_key = i.key

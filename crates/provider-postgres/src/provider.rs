@@ -276,6 +276,7 @@ impl Provider for PostgresProvider {
             .await?;
         self.notifier.tell(Change {
             work: true,
+            tasks: true,
             ..Change::default()
         });
         Ok(is_set)
@@ -307,14 +308,14 @@ impl Provider for PostgresProvider {
         if request.limit.rows == 0 {
             return Ok(AcquiredTasks::default());
         }
-        let worker = request.worker.clone();
-        let waiting = self
-            .read(move |connection| Box::pin(async move { tasks::waiting(connection, &worker).await }))
-            .await?;
-        if !waiting.any {
-            return Ok(AcquiredTasks::default());
-        }
         let request = Arc::new(request);
+        let asked = Arc::clone(&request);
+        let waiting = self
+            .read(move |connection| Box::pin(async move { tasks::waiting(connection, &asked).await }))
+            .await?;
+        if let Some(nothing) = waiting.nothing() {
+            return Ok(nothing);
+        }
         let acquired = self
             .write(move |session| {
                 let request = Arc::clone(&request);

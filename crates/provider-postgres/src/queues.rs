@@ -1,10 +1,11 @@
-//! Queues of instances: their limits, their deletion, and their counts (P24). See [`admission`](crate::admission) for
-//! the instances that get slots.
+//! Queues: their limits, their deletion, their counts, and the places in them (P24, P27). See
+//! [`admission`](crate::admission) for the slots.
 
 use std::borrow::Cow;
 
 use perdure_provider::{
-    Admissions, KeyState, KeyWait, QUEUES_MAX, QueueDeletion, QueueInfo, QueueSettings, QueueState, Rate,
+    ATTEMPT_ENTRIES_FROM, Admissions, KeyState, KeyWait, QUEUES_MAX, QueueDeletion, QueueInfo, QueueSettings,
+    QueueState, Rate,
 };
 use tokio_postgres::Row;
 
@@ -43,15 +44,83 @@ macro_rules! in_queue {
 }
 pub(crate) use in_queue;
 
-/// Lets the next pass look at the key of the instance `$key` if that is in line and about to leave it without a slot:
-/// others of the key may be held until it gets one.
+/// The keys of attempts in queues, which are greater than those of instances.
+macro_rules! is_attempt {
+    ($key:literal) => {
+        concat!($key, " >= 4611686018427387904")
+    };
+}
+const _: () = assert!(ATTEMPT_ENTRIES_FROM == 4_611_686_018_427_387_904);
+
+/// Lets the next pass look at the keys of a table, of which entries in line leave it without a slot: others of the key
+/// may be held until one of those gets a slot. What a pass that ends meanwhile lets the key wait for does not matter.
 macro_rules! release_next {
-    () => {
-        "UPDATE {schema}.queue_keys k SET waits_for = 3 FROM {schema}.queued_instances x
-    WHERE x.instance_key = $key AND x.place = 0 AND k.queue = x.queue AND k.queue_key = x.queue_key AND k.waits_for = 1"
+    ($left:literal) => {
+        concat!(
+            "UPDATE {schema}.queue_keys k SET waits_for = 3 FROM ",
+            $left,
+            " x
+    WHERE k.queue = ANY (ARRAY[x.queue]) AND k.queue_key = x.queue_key AND k.waits_for <> 0"
+        )
     };
 }
 pub(crate) use release_next;
+
+/// Parts of a statement that delete the places of the tasks in the table `gone` (P27). First all tasks are deleted,
+/// then all places, and then the keys are written in order: a pass, too, has the row of a task before that of its
+/// place.
+macro_rules! leave {
+    () => {
+        concat!(
+            "dropped AS (
+    DELETE FROM {schema}.queue_places WHERE key = ANY (ARRAY(SELECT place_key FROM gone WHERE place_key IS NOT NULL))
+    RETURNING queue, queue_key, place
+  ), let AS (
+    ",
+            crate::queues::release_next!(
+                "(SELECT DISTINCT queue, queue_key FROM dropped WHERE place = 0 ORDER BY queue, queue_key)"
+            ),
+            ")"
+        )
+    };
+}
+pub(crate) use leave;
+
+/// The queues `$queues`, which are locked against their deletion, as the table `q`.
+macro_rules! locked_queues {
+    () => {
+        concat!(
+            "q AS MATERIALIZED (
+  SELECT name, turn, ",
+            crate::queues::is_fair!("settings"),
+            " AS is_fair FROM {schema}.queues
+  WHERE name = ANY ($queues::text[]) ORDER BY name FOR KEY SHARE
+)"
+        )
+    };
+}
+pub(crate) use locked_queues;
+
+/// Inserts the places of those new entries of the table `s` that a condition selects. The turn of an entry is the one
+/// after the last one of its key that is in line, and after the last one that got a slot. So the keys take turns, as
+/// the flows of start-time fair queueing do (Goyal, Vin, Cheng: "Start-time Fair Queueing", SIGCOMM 1996). An entry
+/// that is delayed gets its turn when it comes into the line.
+macro_rules! enter {
+    ($which:literal) => {
+        concat!(
+            "INSERT INTO {schema}.queue_places (key, queue, queue_key, name, version, priority, turn, queued_at, place)
+  SELECT key, queue, queue_key, name, version, priority, CASE WHEN is_fair AND NOT is_delayed THEN greatest(turn, (
+      SELECT x.turn FROM {schema}.queue_places x WHERE ",
+            crate::queues::in_queue!("x.", "s.queue"),
+            " AND x.queue_key = s.queue_key
+      ORDER BY x.turn DESC LIMIT 1)) + row_number() OVER (PARTITION BY queue, queue_key, is_delayed ORDER BY key)
+    ELSE 0 END, due, CASE WHEN is_delayed THEN 3 ELSE 0 END
+  FROM s WHERE ",
+            $which
+        )
+    };
+}
+pub(crate) use enter;
 
 /// Makes a queue, unless there are too many, or changes its limits. The row stays locked, so no admission runs.
 const SET: &str = "INSERT INTO {schema}.queues (name, settings)
@@ -59,8 +128,8 @@ SELECT $name, $settings
 WHERE EXISTS (SELECT FROM {schema}.queues WHERE name = $name) OR (SELECT count(*) FROM {schema}.queues) < $max
 ON CONFLICT (name) DO UPDATE SET settings = excluded.settings RETURNING 1";
 
-const ALL_IN_LINE: &str = "UPDATE {schema}.queued_instances SET place = 0 WHERE instance_key IN (
-  SELECT instance_key FROM {schema}.queued_instances WHERE queue = $queue AND place = 1 ORDER BY instance_key
+const ALL_IN_LINE: &str = "UPDATE {schema}.queue_places SET place = 0 WHERE key IN (
+  SELECT key FROM {schema}.queue_places WHERE queue = $queue AND place = 1 ORDER BY key
   LIMIT $limit FOR NO KEY UPDATE) RETURNING 1";
 
 /// Sets the limits of a queue. The keys are looked at anew. Returns false if there are too many queues.
@@ -101,9 +170,10 @@ async fn forget_turns(session: &Session<'_>, queue: &str) -> Result<(), Failure>
     loop {
         let changed = named!(
             session.query,
-            concat!("UPDATE {schema}.queued_instances SET turn = 0 WHERE instance_key IN (
-               SELECT instance_key FROM {schema}.queued_instances
-               WHERE ", in_queue!("", "$queue"), " AND place <> 2 AND turn > 0 ORDER BY instance_key LIMIT $limit FOR NO KEY UPDATE)
+            concat!("UPDATE {schema}.queue_places SET turn = 0 WHERE key IN (
+               SELECT key FROM {schema}.queue_places
+               WHERE ", in_queue!("", "$queue"), " AND place <> 2 AND turn > 0
+               ORDER BY key LIMIT $limit FOR NO KEY UPDATE)
              RETURNING 1"),
             { queue: P::Text(queue), limit: P::Int(QUEUE_ROWS_MAX) }
         )
@@ -230,7 +300,7 @@ pub(crate) fn queue_state(row: &Row, first: usize) -> Result<Option<QueueState>,
     }))
 }
 
-/// Counts the instances of queues. Those that have a slot count until they end.
+/// Counts the entries of queues. An instance that has a slot counts until it ends.
 macro_rules! counts {
     ($which:literal) => {
         concat!(
@@ -238,10 +308,12 @@ macro_rules! counts {
   c.oldest
 FROM {schema}.queues q CROSS JOIN LATERAL (
   SELECT count(*) FILTER (WHERE x.place IN (0, 1, 4)) AS waiting, count(*) FILTER (WHERE x.place = 3) AS delayed,
-    count(*) FILTER (WHERE x.place = 2 AND EXISTS (
-      SELECT FROM {schema}.instances i WHERE i.key = x.instance_key AND i.completed_at IS NULL)) AS running,
+    count(*) FILTER (WHERE x.place = 2 AND (",
+            is_attempt!("x.key"),
+            " OR EXISTS (
+      SELECT FROM {schema}.instances i WHERE i.key = x.key AND i.completed_at IS NULL))) AS running,
     min(x.queued_at) FILTER (WHERE x.place IN (0, 1, 4)) AS oldest
-  FROM {schema}.queued_instances x WHERE ",
+  FROM {schema}.queue_places x WHERE ",
             in_queue!("x.", "q.name"),
             ") c ",
             $which
@@ -249,7 +321,7 @@ FROM {schema}.queues q CROSS JOIN LATERAL (
     };
 }
 
-/// Deletes a queue, unless instances are in it.
+/// Deletes a queue, unless instances or attempts are in it.
 pub(crate) async fn delete(session: &Session<'_>, name: &str) -> Result<QueueDeletion, Failure> {
     let name = encode(name);
     let locked = session
@@ -274,8 +346,8 @@ pub(crate) async fn delete(session: &Session<'_>, name: &str) -> Result<QueueDel
     loop {
         let swept = named!(
             session.query,
-            concat!("DELETE FROM {schema}.queued_instances WHERE instance_key IN (
-               SELECT instance_key FROM {schema}.queued_instances WHERE ", in_queue!("", "$queue"), " LIMIT $limit)
+            concat!("DELETE FROM {schema}.queue_places WHERE key IN (
+               SELECT key FROM {schema}.queue_places WHERE ", in_queue!("", "$queue"), " LIMIT $limit)
              RETURNING 1"),
             { queue: P::Text(&name), limit: P::Int(QUEUE_ROWS_MAX) }
         )

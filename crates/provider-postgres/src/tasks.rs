@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest,
-    WorkerId,
+    ATTEMPT_VERSION, AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, Task, TaskName,
+    TaskRequest, WorkerId,
 };
 use tokio_postgres::Row;
 
+use crate::acquire::work_of_queues;
 use crate::activity_sessions::{self, Routed};
+use crate::admission::{self, Outlook};
 use crate::connection::Connection;
 use crate::error::Failure;
 use crate::params::P;
@@ -21,25 +23,87 @@ use crate::text::encode;
 /// The tasks that wait and are not another worker's.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiting {
-    pub(crate) any: bool,
+    /// True if there are tasks that need no slot.
+    any: bool,
     /// True if there are tasks whose routes are open.
-    pub(crate) open: bool,
+    open: bool,
+    /// When the next attempt that the worker could run comes into the line of its queue whose time has not come.
+    delayed_until_ms: Option<i64>,
+    /// True if a pass over the queues may change anything: attempts that the worker could run wait for a slot, or their
+    /// time has come.
+    asks_queues: bool,
 }
 
+impl Waiting {
+    /// Returns the answer without any task. `None`: the worker may find some.
+    pub(crate) fn nothing(&self) -> Option<AcquiredTasks> {
+        (!self.any && !self.asks_queues).then(|| AcquiredTasks {
+            next_due_ms: self.delayed_until_ms,
+            ..AcquiredTasks::default()
+        })
+    }
+}
+
+/// Looks for tasks that wait. The queues that are not set have no line.
+macro_rules! waiting {
+    ($of_queues:literal, $which:literal) => {
+        concat!(
+            "WITH of_queues AS MATERIALIZED (",
+            $of_queues,
+            ")
+SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '')
+    OR EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = $owner),
+  EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '?'),
+  ",
+            work_of_queues!($which)
+        )
+    };
+}
+
+const WAITING: &str = waiting!(
+    "SELECT n.name, $version AS version FROM unnest($names::text[]) AS n (name)
+  WHERE EXISTS (SELECT FROM {schema}.queues) AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)",
+    ""
+);
+
+const WAITING_IN_QUEUES: &str = waiting!(
+    "SELECT n.name, $version AS version, q.queue
+  FROM unnest($queues::text[]) AS q (queue) CROSS JOIN unnest($names::text[]) AS n (name)
+  WHERE (SELECT true FROM {schema}.queues s WHERE s.name = q.queue LIMIT 1)
+    AND EXISTS (SELECT FROM {schema}.workers WHERE id = $owner)",
+    " AND x.queue = o.queue"
+);
+
 /// Looks for tasks that wait and are not another worker's.
-pub(crate) async fn waiting(connection: &Connection, worker: &WorkerId) -> Result<Waiting, Failure> {
-    let row = named!(
-        connection.query_one,
-        "SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '')
-           OR EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = $owner),
-         EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '?')",
-        { owner: P::Text(&worker.0) }
-    )
-    .await?;
+pub(crate) async fn waiting(connection: &Connection, request: &TaskRequest) -> Result<Waiting, Failure> {
+    let (names, version) = (texts(&request.names), encode(ATTEMPT_VERSION));
+    let (names, version) = (P::Texts(&names), P::Text(&version));
+    let owner = P::Text(&request.worker.0);
+    let now = P::MaybeInt(connection.from.clock_ms());
+    let row = match &request.queues {
+        Queues::Named(queues) => {
+            named!(
+                connection.query_one,
+                WAITING_IN_QUEUES,
+                { now: now, owner: owner, names: names, version: version, queues: P::Texts(&texts(queues)) }
+            )
+            .await?
+        }
+        Queues::Any => {
+            named!(
+                connection.query_one,
+                WAITING,
+                { now: now, owner: owner, names: names, version: version }
+            )
+            .await?
+        }
+    };
     let open = row.try_get(1)?;
     Ok(Waiting {
         any: open || row.try_get(0)?,
         open,
+        delayed_until_ms: row.try_get(2)?,
+        asks_queues: row.try_get(3)?,
     })
 }
 
@@ -109,6 +173,50 @@ macro_rules! any_sorts {
 }
 pub(crate) use any_sorts;
 
+/// Measures what is given to an attempt. `$row` has the key, the execution and the event.
+macro_rules! given_size {
+    ($row:literal) => {
+        concat!(
+            "SELECT (coalesce(
+      (SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0) FROM {schema}.history h
+        WHERE h.instance_key = ",
+            $row,
+            ".instance_key AND h.execution = ",
+            $row,
+            ".execution AND h.event_id = ",
+            $row,
+            ".event_id), 0)
+      + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
+        WHERE b.instance_key = ",
+            $row,
+            ".instance_key AND b.execution = ",
+            $row,
+            ".execution
+        AND b.event_id = ",
+            $row,
+            ".event_id), 0))::bigint AS size"
+        )
+    };
+}
+pub(crate) use given_size;
+
+/// Selects the tasks in the table `taken`, as [`acquired`] reads them.
+macro_rules! select_taken {
+    () => {
+        "SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
+b.details, s.meta, i.version, i.tags
+FROM taken t JOIN {schema}.instances i ON i.key = ANY (ARRAY[t.instance_key])
+  JOIN {schema}.history h ON h.instance_key = ANY (ARRAY[t.instance_key]) AND h.execution = t.execution
+    AND h.event_id = t.event_id
+  JOIN {schema}.history s ON s.instance_key = ANY (ARRAY[t.instance_key]) AND s.execution = t.execution
+    AND s.event_id = 1
+  LEFT JOIN {schema}.heartbeats b ON b.instance_key = ANY (ARRAY[t.instance_key]) AND b.execution = t.execution
+    AND b.event_id = t.event_id
+ORDER BY t.place"
+    };
+}
+pub(crate) use select_taken;
+
 /// Takes tasks for a worker, which is locked against its removal. A worker that is no longer registered gets none.
 macro_rules! take {
     ($sorts:expr) => {
@@ -128,12 +236,9 @@ macro_rules! take {
   SELECT * FROM (
     SELECT r.*, sum(s.size) OVER (ORDER BY r.place) - s.size AS before FROM (
       SELECT *, row_number() OVER (ORDER BY priority DESC, due_at, instance_key, event_id) AS place FROM due) r
-    CROSS JOIN LATERAL (SELECT coalesce(
-      (SELECT coalesce(octet_length(h.payload), 0) + coalesce(octet_length(h.meta), 0) FROM {schema}.history h
-        WHERE h.instance_key = r.instance_key AND h.execution = r.execution AND h.event_id = r.event_id), 0)
-      + coalesce((SELECT octet_length(b.details) FROM {schema}.heartbeats b
-        WHERE b.instance_key = r.instance_key AND b.execution = r.execution
-        AND b.event_id = r.event_id), 0) AS size) s) m
+    CROSS JOIN LATERAL (",
+            crate::tasks::given_size!("r"),
+            ") s) m
   WHERE before < $bytes::bigint
 ), taken AS (
   UPDATE {schema}.tasks t SET owner = $owner FROM ranked r
@@ -141,17 +246,8 @@ macro_rules! take {
   RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline, t.queue, t.session
 ), used AS (",
             crate::activity_sessions::note_use!("taken"),
-            ")
-SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
-b.details, s.meta, i.version, i.tags
-FROM taken t JOIN {schema}.instances i ON i.key = ANY (ARRAY[t.instance_key])
-  JOIN {schema}.history h ON h.instance_key = ANY (ARRAY[t.instance_key]) AND h.execution = t.execution
-    AND h.event_id = t.event_id
-  JOIN {schema}.history s ON s.instance_key = ANY (ARRAY[t.instance_key]) AND s.execution = t.execution
-    AND s.event_id = 1
-  LEFT JOIN {schema}.heartbeats b ON b.instance_key = ANY (ARRAY[t.instance_key]) AND b.execution = t.execution
-    AND b.event_id = t.event_id
-ORDER BY t.place"
+            ") ",
+            crate::tasks::select_taken!()
         )
     };
 }
@@ -171,8 +267,8 @@ macro_rules! next {
     };
 }
 
-/// Acquires tasks. `waiting` tells which tasks waited before this transaction began. A task that came later is reported
-/// as the next one.
+/// Acquires tasks: those that need no slot first, and then those that get one. `waiting` tells which tasks waited
+/// before this transaction began. A task that came later is reported as the next one.
 pub(crate) async fn acquire(
     session: &Session<'_>,
     request: &TaskRequest,
@@ -183,19 +279,30 @@ pub(crate) async fn acquire(
     } else {
         Routed::default()
     };
-    let rows = take(session, request).await?;
+    let mut tasks = acquired(&take(session, request).await?)?;
+    let outlook = if waiting.asks_queues {
+        admission::admit_attempts(session, request, &mut tasks).await?
+    } else {
+        Outlook::default()
+    };
+    // An attempt of a session that has a slot now is among them.
     let next_due_ms = next(session, request, &routed).await?;
+    let times = [next_due_ms, waiting.delayed_until_ms, outlook.next_at_ms];
     Ok(AcquiredTasks {
-        // A task that cannot be read stays with the worker, which does not run it: it must not keep the others from
-        // being taken.
-        tasks: rows
-            .iter()
-            .map(task)
-            .filter(|task| !matches!(task, Err(failure) if failure.is_undecodable()))
-            .collect::<Result<_, _>>()?,
-        next_due_ms,
+        tasks,
+        next_due_ms: times.into_iter().flatten().min(),
+        slots_wanted: outlook.slots_wanted,
         handed_on: routed.handed_on,
     })
+}
+
+/// Reads tasks that were taken. A task that cannot be read stays with the worker, which does not run it: it must not
+/// keep the others from being taken.
+pub(crate) fn acquired(rows: &[Row]) -> Result<Vec<Task>, Failure> {
+    rows.iter()
+        .map(task)
+        .filter(|task| !matches!(task, Err(failure) if failure.is_undecodable()))
+        .collect()
 }
 
 /// Takes the due tasks without a session, and those of the worker's sessions.

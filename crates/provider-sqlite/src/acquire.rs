@@ -258,10 +258,10 @@ pub(crate) enum Line {
 pub(crate) fn settle_in_line(session: &Session<'_>, request: &Acquire, key: InstanceKey) -> Result<bool, Failure> {
     let is_own = settle(session, request, key)?;
     session.execute(
-        "UPDATE queued_instances SET version = (SELECT version FROM instances WHERE key = ?1) WHERE instance_key = ?1",
+        "UPDATE queue_places SET version = (SELECT version FROM instances WHERE key = ?1) WHERE key = ?1",
         params![key.0],
     )?;
-    queues::release_next(session, key)?;
+    queues::release_next(session, key.into())?;
     Ok(is_own)
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use perdure_provider::{
-    ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskName, TaskRequest, WorkerId,
+    ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, TaskName, TaskRequest, WorkerId,
 };
 use rusqlite::params;
 
@@ -93,8 +93,8 @@ fn holder(session: &Session<'_>, queue: &str, name: &str) -> Result<Option<Strin
          AND (s.used_at + s.idle_ms >= (SELECT min(due_at) FROM tasks INDEXED BY tasks_session
              WHERE session IS NOT NULL AND queue = ?1 AND session = ?2 AND route = ?3)
            OR EXISTS (SELECT 1 FROM tasks INDEXED BY tasks_session
-             WHERE session IS NOT NULL AND queue = ?1 AND session = ?2 AND route <> ?3))",
-        params![queue, name, ROUTE_OPEN],
+             WHERE session IS NOT NULL AND queue = ?1 AND session = ?2 AND route NOT IN (?3, ?4)))",
+        params![queue, name, ROUTE_OPEN, ROUTE_LINE],
         |row| row.get(0),
     )
 }
@@ -156,8 +156,8 @@ fn unbind_idle(session: &Session<'_>, worker: &WorkerId) -> Result<(), Failure> 
     session.execute(
         "DELETE FROM sessions AS s INDEXED BY sessions_worker WHERE worker = ?1 AND used_at + idle_ms < ?2
          AND NOT EXISTS (SELECT 1 FROM tasks t INDEXED BY tasks_session
-           WHERE t.session IS NOT NULL AND t.queue = s.queue AND t.session = s.session)",
-        params![&*worker.0, session.now_ms()],
+           WHERE t.session IS NOT NULL AND t.queue = s.queue AND t.session = s.session AND t.route <> ?3)",
+        params![&*worker.0, session.now_ms(), ROUTE_LINE],
     )?;
     Ok(())
 }
@@ -167,10 +167,10 @@ fn unbind_idle(session: &Session<'_>, worker: &WorkerId) -> Result<(), Failure> 
 pub(crate) fn next_idle(session: &Session<'_>, worker: &WorkerId) -> Result<Option<i64>, Failure> {
     session.query_one(
         "SELECT min(CASE WHEN EXISTS (SELECT 1 FROM tasks t INDEXED BY tasks_session
-             WHERE t.session IS NOT NULL AND t.queue = s.queue AND t.session = s.session)
+             WHERE t.session IS NOT NULL AND t.queue = s.queue AND t.session = s.session AND t.route <> ?3)
            THEN max(s.used_at, ?2) ELSE s.used_at END + s.idle_ms + 1)
          FROM sessions s INDEXED BY sessions_worker WHERE s.worker = ?1",
-        params![&*worker.0, session.now_ms()],
+        params![&*worker.0, session.now_ms(), ROUTE_LINE],
         |row| row.get(0),
     )
 }

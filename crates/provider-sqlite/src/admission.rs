@@ -1,22 +1,69 @@
-//! The admission of instances from queues, within an acquisition (P24). One transaction writes at a time, so a queue
-//! needs no other lock.
+//! The admission of instances and attempts from queues, within the request for them (P24, P27). One transaction writes
+//! at a time, so a queue needs no other lock.
+
+mod attempts;
+mod instances;
 
 use std::collections::{BTreeSet, HashMap};
 
 use perdure_provider::{
-    ADMISSION_KEYS_MAX, ADMISSION_ROUNDS_MAX, Acquire, Acquired, AcquiredInstance, Admissions, InstanceKey, KeyState,
-    KeyWait, OPEN_VERSION, Pass, QueuePlace, QueueSettings, QueueState, SlotCount, Step, Waiting,
+    ADMISSION_KEYS_MAX, ADMISSION_ROUNDS_MAX, ATTEMPT_ENTRIES_FROM, Admissions, EntryKey, KeyState, KeyWait,
+    OPEN_VERSION, PageLimit, Pass, QueuePlace, QueueSettings, QueueState, SlotCount, Step, Waiting, WorkerId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Statement, ToSql, params};
 
-use crate::acquire::{self, Line, earliest};
+use crate::acquire::earliest;
 use crate::error::Failure;
-use crate::inbox;
 use crate::queues;
 use crate::rows::integer;
 use crate::session::Session;
 
-/// Most delayed instances that a pass puts into the line. The next pass goes on.
+/// A request of a worker, for instances or for attempts.
+pub(crate) trait Request {
+    fn worker(&self) -> &WorkerId;
+
+    /// Returns the limit of what is taken.
+    fn limit(&self) -> PageLimit;
+
+    /// Returns true if the request is for entries of the queue.
+    fn serves(&self, queue: &str) -> bool;
+
+    /// Returns true if the worker can run entries of a name and version.
+    fn can_run(&self, sort: &(String, String)) -> bool;
+}
+
+/// The answer to a request so far.
+pub(crate) trait Answer {
+    type Request: Request;
+
+    /// Returns the number of entries that were taken.
+    fn rows(&self) -> usize;
+
+    /// Returns the bytes of what they are given.
+    fn bytes(&self) -> usize;
+
+    /// Returns the bytes of what an entry is given.
+    fn size(session: &Session<'_>, request: &Self::Request, entry: EntryKey) -> Result<usize, Failure>;
+
+    /// Settles the version of an entry, which is open. Returns false if the worker is not to run the entry.
+    fn settle(session: &Session<'_>, request: &Self::Request, entry: EntryKey) -> Result<bool, Failure>;
+
+    /// Gives entries of these sizes, which have slots now, to the worker.
+    fn take(
+        &mut self,
+        session: &mut Session<'_>,
+        request: &Self::Request,
+        entries: &[(EntryKey, usize)],
+    ) -> Result<(), Failure>;
+
+    /// Notes that there may be something to take at a time, ms since 1970.
+    fn look_again_at(&mut self, at_ms: i64);
+
+    /// Notes that entries wait for a slot.
+    fn want_slots(&mut self);
+}
+
+/// Most delayed entries that a pass puts into the line. The next pass goes on.
 const DELAYED_MAX: usize = 1_000;
 
 /// Most rows of keys that a pass deletes because their admissions no longer count.
@@ -39,9 +86,9 @@ impl FoundQueues {
     }
 }
 
-/// Looks for queues with instances that wait for a slot and that the worker can run, or with delayed instances that are
-/// due. This takes no lock: it runs on a reader's connection.
-pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> Result<FoundQueues, Failure> {
+/// Looks for queues with entries that wait for a slot and that the worker can run, or with delayed entries that are
+/// due. This takes no lock: it may run on a reader's connection.
+pub(crate) fn find(connection: &Connection, request: &impl Request, now_ms: i64) -> Result<FoundQueues, Failure> {
     let mut found = FoundQueues {
         names: Vec::new(),
         next_at_ms: None,
@@ -50,6 +97,9 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
     let names = all.query_map([], |row| row.get::<_, String>(0))?;
     for name in names {
         let name = name?;
+        if !request.serves(&name) {
+            continue;
+        }
         if let Some(at_ms) = next_delayed(connection, request, &name, now_ms)? {
             earliest(&mut found.next_at_ms, at_ms);
         }
@@ -63,16 +113,21 @@ pub(crate) fn find(connection: &Connection, request: &Acquire, now_ms: i64) -> R
 /// Returns true if the start time of an instance has come, whether or not the worker can run it.
 fn is_delayed_due(connection: &Connection, queue: &str, now_ms: i64) -> Result<bool, Failure> {
     let mut statement = connection.prepare_cached(
-        "SELECT EXISTS (SELECT 1 FROM queued_instances INDEXED BY queued_instances_delayed
+        "SELECT EXISTS (SELECT 1 FROM queue_places INDEXED BY queue_places_delayed
          WHERE queue = ?1 AND place = 3 AND queued_at <= ?2)",
     )?;
     Ok(statement.query_row(params![queue, now_ms], |row| row.get(0))?)
 }
 
 /// Returns the next start time of an instance that the worker can run.
-fn next_delayed(connection: &Connection, request: &Acquire, queue: &str, now_ms: i64) -> Result<Option<i64>, Failure> {
+fn next_delayed(
+    connection: &Connection,
+    request: &impl Request,
+    queue: &str,
+    now_ms: i64,
+) -> Result<Option<i64>, Failure> {
     let mut statement = connection.prepare_cached(
-        "SELECT min(queued_at) FROM queued_instances INDEXED BY queued_instances_delayed_sorts
+        "SELECT min(queued_at) FROM queue_places INDEXED BY queue_places_delayed_sorts
          WHERE place = 3 AND queue = ?1 AND name = ?2 AND version = ?3 AND queued_at > ?4",
     )?;
     let mut next = None;
@@ -86,7 +141,7 @@ fn next_delayed(connection: &Connection, request: &Acquire, queue: &str, now_ms:
 }
 
 /// Returns true if instances wait for a slot that the worker can run.
-fn is_wanted(connection: &Connection, request: &Acquire, queue: &str) -> Result<bool, Failure> {
+fn is_wanted(connection: &Connection, request: &impl Request, queue: &str) -> Result<bool, Failure> {
     Ok(!sorts(connection, request, queue, IN_LINE)?.is_empty() || !sorts(connection, request, queue, HELD)?.is_empty())
 }
 
@@ -109,7 +164,7 @@ macro_rules! sorts_of {
     };
     ($index:literal, $place:literal, $after:literal) => {
         concat!(
-            "SELECT name, version FROM queued_instances INDEXED BY ",
+            "SELECT name, version FROM queue_places INDEXED BY ",
             $index,
             " WHERE place = ",
             $place,
@@ -119,20 +174,20 @@ macro_rules! sorts_of {
     };
 }
 
-const IN_LINE: [&str; 2] = sorts_of!("queued_instances_line", "0 AND queue = ?3");
-const HELD: [&str; 2] = sorts_of!("queued_instances_held_sorts", "1 AND queue = ?3");
-const DELAYED: [&str; 2] = sorts_of!("queued_instances_delayed_sorts", "3 AND queue = ?3");
-const HELD_OF_KEY: [&str; 2] = sorts_of!("queued_instances_held", "1 AND queue = ?3 AND queue_key = ?4");
+const IN_LINE: [&str; 2] = sorts_of!("queue_places_line", "0 AND queue = ?3");
+const HELD: [&str; 2] = sorts_of!("queue_places_held_sorts", "1 AND queue = ?3");
+const DELAYED: [&str; 2] = sorts_of!("queue_places_delayed_sorts", "3 AND queue = ?3");
+const HELD_OF_KEY: [&str; 2] = sorts_of!("queue_places_held", "1 AND queue = ?3 AND queue_key = ?4");
 
 /// Returns the orchestrations of the instances in a place that the worker can run.
 fn sorts(
     connection: &Connection,
-    request: &Acquire,
+    request: &impl Request,
     queue: &str,
     place: [&str; 2],
 ) -> Result<Vec<(String, String)>, Failure> {
     let mut sorts = all_sorts(connection, place, &[&queue])?;
-    sorts.retain(|sort| request.registered.contains(sort));
+    sorts.retain(|sort| request.can_run(sort));
     Ok(sorts)
 }
 
@@ -164,44 +219,46 @@ fn all_sorts(
     Ok(sorts)
 }
 
-/// Acquires instances in line for a worker, as many as there is room for.
-pub(crate) fn admit(
+/// Takes entries in line for a worker, as many as there is room for.
+pub(crate) fn admit<A: Answer>(
     session: &mut Session<'_>,
-    request: &Acquire,
+    request: &A::Request,
     found: &FoundQueues,
-    acquired: &mut Acquired,
+    answer: &mut A,
 ) -> Result<(), Failure> {
     for queue in &found.names {
         Admission {
             session,
             request,
+            answer,
             queue,
             sizes: HashMap::new(),
         }
-        .pass(acquired)?;
+        .pass()?;
     }
     Ok(())
 }
 
 /// One pass over the line of a queue.
-struct Admission<'a, 'c> {
+struct Admission<'a, 'c, A: Answer> {
     session: &'a mut Session<'c>,
-    request: &'a Acquire,
+    request: &'a A::Request,
+    answer: &'a mut A,
     queue: &'a str,
-    /// Bytes to load of the instances that were looked at.
-    sizes: HashMap<InstanceKey, usize>,
+    /// Bytes of what the entries are given that were looked at.
+    sizes: HashMap<EntryKey, usize>,
 }
 
-impl Admission<'_, '_> {
-    fn pass(mut self, acquired: &mut Acquired) -> Result<(), Failure> {
+impl<A: Answer> Admission<'_, '_, A> {
+    fn pass(mut self) -> Result<(), Failure> {
         let Some(state) = self.state()? else { return Ok(()) };
         let (queue, now_ms) = (self.queue, self.session.now_ms());
         if self.take_delayed_in()? {
-            acquired.look_again_at(now_ms);
+            self.answer.look_again_at(now_ms);
         }
         self.sweep()?;
         if !is_wanted(self.session.connection(), self.request, queue)? {
-            return self.note_delayed(acquired);
+            return self.note_delayed();
         }
         let slots = if state.settings.counts_slots() {
             self.slots()?
@@ -209,17 +266,17 @@ impl Admission<'_, '_> {
             Vec::new()
         };
         let before = state.clone();
-        let room = self.request.limit.rows.saturating_sub(acquired.instances.len());
+        let room = self.request.limit().rows.saturating_sub(self.answer.rows());
         let mut pass = Pass::new(state, slots, room, now_ms);
         if pass.left() > 0 {
             let keys = self.keys_whose_time_has_come()?;
             let step = pass.begin(keys);
-            self.carry_out(&step, &before.settings, acquired)?;
+            self.carry_out(&step, &before.settings)?;
             for _ in 0..ADMISSION_ROUNDS_MAX {
-                let line = self.line(pass.round_size(), acquired)?;
+                let line = self.line(pass.round_size())?;
                 let keys = self.keys_of(&line, &before.settings)?;
                 let step = pass.round(line, keys);
-                self.carry_out(&step, &before.settings, acquired)?;
+                self.carry_out(&step, &before.settings)?;
                 if step.is_last || pass.left() == 0 {
                     break;
                 }
@@ -231,27 +288,29 @@ impl Admission<'_, '_> {
                 params![queue, pass.queue().admitted.to_text(), pass.queue().turn],
             )?;
         }
-        self.note_rest(&pass, acquired)
+        self.note_rest(&pass)
     }
 
     /// Notes when the queue is to be looked at again.
-    fn note_rest(&self, pass: &Pass, acquired: &mut Acquired) -> Result<(), Failure> {
+    fn note_rest(&mut self, pass: &Pass) -> Result<(), Failure> {
         let (connection, queue) = (self.session.connection(), self.queue);
         let is_line_left = !sorts(connection, self.request, queue, IN_LINE)?.is_empty();
         if is_line_left && let Some(at_ms) = pass.next_at_ms() {
-            acquired.look_again_at(at_ms);
+            self.answer.look_again_at(at_ms);
         }
         if let Some(at_ms) = next_token(connection, queue)?.filter(|_| !pass.waits_for_slots()) {
-            acquired.look_again_at(at_ms);
+            self.answer.look_again_at(at_ms);
         }
-        acquired.slots_wanted |= is_line_left || !sorts(connection, self.request, queue, HELD)?.is_empty();
-        self.note_delayed(acquired)
+        if is_line_left || !sorts(connection, self.request, queue, HELD)?.is_empty() {
+            self.answer.want_slots();
+        }
+        self.note_delayed()
     }
 
-    fn note_delayed(&self, acquired: &mut Acquired) -> Result<(), Failure> {
+    fn note_delayed(&mut self) -> Result<(), Failure> {
         let now_ms = self.session.now_ms();
         if let Some(at_ms) = next_delayed(self.session.connection(), self.request, self.queue, now_ms)? {
-            acquired.look_again_at(at_ms);
+            self.answer.look_again_at(at_ms);
         }
         Ok(())
     }
@@ -273,20 +332,20 @@ impl Admission<'_, '_> {
         }))
     }
 
-    /// Puts delayed instances into the line that are due. Returns true if there may be more than a pass looks at.
+    /// Puts delayed entries into the line that are due. Returns true if there may be more than a pass looks at.
     fn take_delayed_in(&self) -> Result<bool, Failure> {
         let due = self.session.query_all(
-            "SELECT instance_key, queue_key FROM queued_instances INDEXED BY queued_instances_delayed
-             WHERE queue = ?1 AND place = 3 AND queued_at <= ?2 ORDER BY queued_at, instance_key LIMIT ?3",
+            "SELECT key, queue_key FROM queue_places INDEXED BY queue_places_delayed
+             WHERE queue = ?1 AND place = 3 AND queued_at <= ?2 ORDER BY queued_at, key LIMIT ?3",
             params![self.queue, self.session.now_ms(), integer(DELAYED_MAX as u64)],
             |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
         )?;
         let may_be_more = due.len() == DELAYED_MAX;
-        for (instance, key) in due {
+        for (entry, key) in due {
             let turn = queues::next_turn(self.session, self.queue, &key)?;
             self.session.execute(
-                "UPDATE queued_instances SET place = 0, turn = ?2 WHERE instance_key = ?1",
-                params![instance, turn],
+                "UPDATE queue_places SET place = 0, turn = ?2 WHERE key = ?1",
+                params![entry, turn],
             )?;
         }
         Ok(may_be_more)
@@ -296,11 +355,11 @@ impl Admission<'_, '_> {
     /// any more.
     fn sweep(&self) -> Result<(), Failure> {
         self.session.execute(
-            "DELETE FROM queued_instances WHERE instance_key IN (
-               SELECT q.instance_key
-               FROM queued_instances q INDEXED BY queued_instances_slots LEFT JOIN instances i ON i.key = q.instance_key
-               WHERE q.queue = ?1 AND q.place = 2 AND (i.key IS NULL OR i.completed_at IS NOT NULL))",
-            params![self.queue],
+            "DELETE FROM queue_places WHERE key IN (
+               SELECT q.key
+               FROM queue_places q INDEXED BY queue_places_slots LEFT JOIN instances i ON i.key = q.key
+               WHERE q.queue = ?1 AND q.place = 2 AND q.key < ?2 AND (i.key IS NULL OR i.completed_at IS NOT NULL))",
+            params![self.queue, ATTEMPT_ENTRIES_FROM],
         )?;
         self.session.execute(
             "DELETE FROM queue_keys WHERE queue = ?1 AND queue_key IN (
@@ -313,10 +372,11 @@ impl Admission<'_, '_> {
 
     fn slots(&self) -> Result<Vec<SlotCount>, Failure> {
         self.session.query_all(
-            "SELECT q.queue_key, count(*), sum(i.owner IS ?2)
-             FROM queued_instances q INDEXED BY queued_instances_slots CROSS JOIN instances i ON i.key = q.instance_key
+            "SELECT q.queue_key, count(*), sum(coalesce(i.owner, t.owner) IS ?2)
+             FROM queue_places q INDEXED BY queue_places_slots LEFT JOIN instances i ON i.key = q.key
+             LEFT JOIN tasks t ON t.place_key = q.key
              WHERE q.queue = ?1 AND q.place = 2 GROUP BY q.queue_key",
-            params![self.queue, &*self.request.worker.0],
+            params![self.queue, &*self.request.worker().0],
             |row| {
                 Ok(SlotCount {
                     key: row.get(0)?,
@@ -346,7 +406,7 @@ impl Admission<'_, '_> {
         )
     }
 
-    /// Returns the rows of the keys of instances in line.
+    /// Returns the rows of the keys of entries in line.
     fn keys_of(&self, line: &[Waiting], settings: &QueueSettings) -> Result<Vec<(String, KeyState)>, Failure> {
         let mut states = Vec::new();
         if settings.limits_keys() {
@@ -359,20 +419,20 @@ impl Admission<'_, '_> {
         Ok(states)
     }
 
-    /// Returns the first instances in line that the worker can run.
-    fn line(&mut self, limit: usize, acquired: &Acquired) -> Result<Vec<Waiting>, Failure> {
+    /// Returns the first entries in line that the worker can run.
+    fn line(&mut self, limit: usize) -> Result<Vec<Waiting>, Failure> {
         let connection = self.session.connection();
         let (mut line, mut open) = (Vec::new(), BTreeSet::new());
         for (name, version) in sorts(connection, self.request, self.queue, IN_LINE)? {
             let mut first = connection.prepare_cached(
-                "SELECT instance_key, queue_key, priority, turn, queued_at
-                 FROM queued_instances INDEXED BY queued_instances_line
+                "SELECT key, queue_key, priority, turn, queued_at
+                 FROM queue_places INDEXED BY queue_places_line
                  WHERE place = 0 AND queue = ?1 AND name = ?2 AND version = ?3
-                 ORDER BY priority DESC, turn, queued_at, instance_key LIMIT ?4",
+                 ORDER BY priority DESC, turn, queued_at, key LIMIT ?4",
             )?;
             let rows = first.query_map(params![self.queue, name, version, integer(limit as u64)], |row| {
                 Ok(Waiting {
-                    instance: InstanceKey(row.get(0)?),
+                    entry: EntryKey(row.get(0)?),
                     key: row.get(1)?,
                     priority: row.get(2)?,
                     turn: row.get(3)?,
@@ -382,7 +442,7 @@ impl Admission<'_, '_> {
             for row in rows {
                 let waiting = row?;
                 if version == OPEN_VERSION {
-                    open.insert(waiting.instance);
+                    open.insert(waiting.entry);
                 }
                 line.push(waiting);
             }
@@ -390,50 +450,45 @@ impl Admission<'_, '_> {
         line.sort_unstable_by_key(Waiting::rank);
         line.truncate(limit);
         self.keep_own_versions(&mut line, &open)?;
-        self.keep_what_fits(&mut line, acquired)?;
+        self.keep_what_fits(&mut line)?;
         Ok(line)
     }
 
-    /// Settles the versions that are open, and drops the instances that other workers are to run. They stay in line.
-    fn keep_own_versions(&self, line: &mut Vec<Waiting>, open: &BTreeSet<InstanceKey>) -> Result<(), Failure> {
+    /// Settles the versions that are open, and drops the entries that other workers are to run. They stay in line.
+    fn keep_own_versions(&self, line: &mut Vec<Waiting>, open: &BTreeSet<EntryKey>) -> Result<(), Failure> {
         let mut others = BTreeSet::new();
-        for Waiting { instance, .. } in line.iter().filter(|waiting| open.contains(&waiting.instance)) {
-            if !acquire::settle_in_line(self.session, self.request, *instance)? {
-                others.insert(*instance);
+        for Waiting { entry, .. } in line.iter().filter(|waiting| open.contains(&waiting.entry)) {
+            if !A::settle(self.session, self.request, *entry)? {
+                others.insert(*entry);
             }
         }
-        line.retain(|waiting| !others.contains(&waiting.instance));
+        line.retain(|waiting| !others.contains(&waiting.entry));
         Ok(())
     }
 
-    /// Drops the instances for whose data the request has no room.
-    fn keep_what_fits(&mut self, line: &mut Vec<Waiting>, acquired: &Acquired) -> Result<(), Failure> {
-        let mut bytes: usize = acquired.instances.iter().map(|instance| instance.page_bytes).sum();
+    /// Drops the entries for whose data the request has no room.
+    fn keep_what_fits(&mut self, line: &mut Vec<Waiting>) -> Result<(), Failure> {
+        let mut bytes = self.answer.bytes();
         for n in 0..line.len() {
-            if acquired.instances.len() + n > 0 && bytes >= self.request.limit.bytes {
+            if self.answer.rows() + n > 0 && bytes >= self.request.limit().bytes {
                 line.truncate(n);
                 break;
             }
-            let size = self.page_bytes(line[n].instance)?;
-            self.sizes.insert(line[n].instance, size);
+            let size = match A::size(self.session, self.request, line[n].entry) {
+                // The load that reads this row reports it.
+                Err(failure) if failure.is_undecodable() => 0,
+                size => size?,
+            };
+            self.sizes.insert(line[n].entry, size);
             bytes += size;
         }
         Ok(())
     }
 
-    fn page_bytes(&self, instance: InstanceKey) -> Result<usize, Failure> {
-        match acquire::page_bytes(self.session.connection(), instance.0, self.request.history_page) {
-            // The load that reads this row reports it.
-            Err(failure) if failure.is_undecodable() => Ok(0),
-            size => size,
-        }
-    }
-
-    fn carry_out(&mut self, step: &Step, settings: &QueueSettings, acquired: &mut Acquired) -> Result<(), Failure> {
-        let taken = self.take(&step.admitted)?;
-        acquired.instances.extend(taken);
+    fn carry_out(&mut self, step: &Step, settings: &QueueSettings) -> Result<(), Failure> {
+        self.take(&step.admitted)?;
         for waiting in &step.held {
-            self.put(waiting.instance, QueuePlace::Held)?;
+            self.put(waiting.entry, QueuePlace::Held)?;
         }
         for (key, state) in &step.keys {
             queues::put_key(self.session, self.queue, key, state)?;
@@ -444,43 +499,39 @@ impl Admission<'_, '_> {
         Ok(())
     }
 
-    fn put(&self, instance: InstanceKey, place: QueuePlace) -> Result<(), Failure> {
+    fn put(&self, entry: EntryKey, place: QueuePlace) -> Result<(), Failure> {
         self.session.execute(
-            "UPDATE queued_instances SET place = ?2 WHERE instance_key = ?1",
-            params![instance.0, place.number()],
+            "UPDATE queue_places SET place = ?2 WHERE key = ?1",
+            params![entry.0, place.number()],
         )?;
         Ok(())
     }
 
-    /// Gives slots to instances, and makes the worker their owner.
-    fn take(&mut self, admitted: &[Waiting]) -> Result<Vec<AcquiredInstance>, Failure> {
-        let mut taken = Vec::with_capacity(admitted.len());
-        let seen = inbox::last(self.session.connection())?;
-        for waiting in admitted {
-            let key = waiting.instance;
-            let page_bytes = self.sizes.get(&key).copied().unwrap_or_default();
-            self.put(key, QueuePlace::Slot)?;
-            let instance = acquire::take(self.session, self.request, key, seen, Line::Queue)?;
-            taken.extend(instance.map(|instance| AcquiredInstance { page_bytes, ..instance }));
+    /// Gives slots to entries, and the entries to the worker.
+    fn take(&mut self, admitted: &[Waiting]) -> Result<(), Failure> {
+        let mut entries = Vec::with_capacity(admitted.len());
+        for Waiting { entry, .. } in admitted {
+            self.put(*entry, QueuePlace::Slot)?;
+            entries.push((*entry, self.sizes.get(entry).copied().unwrap_or_default()));
         }
-        Ok(taken)
+        self.answer.take(self.session, self.request, &entries)
     }
 
-    /// Lets the first held instances of a key into the line: so many of each orchestration and version.
+    /// Lets the first held entries of a key into the line: so many of each orchestration and version.
     fn release(&self, key: &str, count: u32, settings: &QueueSettings) -> Result<(), Failure> {
         let connection = self.session.connection();
         let mut has_more = false;
         for (name, version) in all_sorts(connection, HELD_OF_KEY, &[&self.queue, &key])? {
             let held: Vec<i64> = self.session.query_all(
-                "SELECT instance_key FROM queued_instances INDEXED BY queued_instances_held
+                "SELECT key FROM queue_places INDEXED BY queue_places_held
                  WHERE place = 1 AND queue = ?1 AND queue_key = ?2 AND name = ?3 AND version = ?4
-                 ORDER BY priority DESC, turn, queued_at, instance_key LIMIT ?5",
+                 ORDER BY priority DESC, turn, queued_at, key LIMIT ?5",
                 params![self.queue, key, name, version, i64::from(count) + 1],
                 |row| row.get(0),
             )?;
             has_more |= held.len() > count as usize;
-            for instance in held.iter().take(count as usize) {
-                self.put(InstanceKey(*instance), QueuePlace::Waits)?;
+            for entry in held.iter().take(count as usize) {
+                self.put(EntryKey(*entry), QueuePlace::Waits)?;
             }
         }
         if !has_more && let Some(state) = queues::key_state(connection, self.queue, key)? {

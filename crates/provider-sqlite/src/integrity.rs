@@ -103,7 +103,7 @@ fn examine_events(connection: &Connection, key: i64, examination: &mut Examinati
 fn examine_waits(connection: &Connection, key: i64, examination: &mut Examination) -> Result<(), Failure> {
     each(
         connection,
-        "SELECT place FROM queued_instances WHERE instance_key = ?1",
+        "SELECT place FROM queue_places WHERE key = ?1",
         key,
         |row| {
             examination.queued(row.get(0)?);
@@ -217,12 +217,17 @@ fn dangling_references(connection: &Connection, checked: &mut Checked) -> Result
     )?;
     find(
         "SELECT DISTINCT t.session FROM tasks t LEFT JOIN sessions s ON s.queue = t.queue AND s.session = t.session
-         WHERE t.route NOT IN ('', '?') AND t.route IS NOT s.worker",
+         WHERE t.route NOT IN ('', '?', '=') AND t.route IS NOT s.worker",
         |name| format!("a task of session '{name}' is routed to a worker that does not hold the session"),
     )?;
     find(
-        "SELECT DISTINCT queue FROM queued_instances WHERE queue NOT IN (SELECT name FROM queues)",
-        |name| format!("instances are in queue '{name}', which does not exist"),
+        "SELECT DISTINCT queue FROM queue_places WHERE queue NOT IN (SELECT name FROM queues)",
+        |name| format!("instances or attempts are in queue '{name}', which does not exist"),
+    )?;
+    find(
+        "SELECT DISTINCT queue FROM tasks
+         WHERE owner IS NULL AND route = '=' AND place_key NOT IN (SELECT key FROM queue_places)",
+        |name| format!("an attempt waits for a slot of queue '{name}', and has no place in it"),
     )?;
     find(
         "SELECT i.id FROM deleted_instances d JOIN instances i ON i.key = d.key",
@@ -246,6 +251,11 @@ macro_rules! orphans {
     };
 }
 
+/// The places of instances and attempts that are not there.
+const PLACES: &str = "SELECT key FROM queue_places WHERE key > ?1 AND key <= ?2
+  AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.key = queue_places.key)
+  AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.place_key = queue_places.key) LIMIT ?3";
+
 const ORPHANS: [(&str, &str); 12] = [
     orphans!("history", "deleted_instances"),
     orphans!("messages"),
@@ -257,7 +267,7 @@ const ORPHANS: [(&str, &str); 12] = [
     orphans!("streams"),
     orphans!("stream_chunks", "deleted_instances"),
     orphans!("logs"),
-    orphans!("queued_instances"),
+    ("queue_places", PLACES),
     orphans!("start_keys"),
 ];
 

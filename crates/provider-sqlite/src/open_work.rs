@@ -10,7 +10,7 @@ use crate::status;
 
 const OWN: &str = "SELECT open_work, unread, owner, next_event_id, wake_at FROM instances WHERE key = ?1";
 
-const QUEUED: &str = "SELECT queue, queue_key, place, queued_at FROM queued_instances WHERE instance_key = ?1";
+const QUEUED: &str = "SELECT queue, queue_key, place, queued_at FROM queue_places WHERE key = ?1";
 
 const HEARTBEATS: &str = "SELECT event_id, details, time FROM heartbeats
     WHERE instance_key = ?1 AND execution = ?2 ORDER BY event_id LIMIT ?3";

@@ -1,9 +1,9 @@
-//! Queues of instances: their limits, and the rows of the instances in them (P24). [`admission`](crate::admission)
+//! Queues: their limits, and the places of instances and attempts in them (P24, P27). [`admission`](crate::admission)
 //! gives the slots.
 
 use perdure_provider::{
-    Admissions, InstanceKey, KeyState, KeyWait, NewInstance, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo,
-    QueuePlace, QueueSettings,
+    ATTEMPT_ENTRIES_FROM, Admissions, EntryKey, InstanceKey, KeyState, KeyWait, NewInstance, QUEUES_MAX, QueueDeletion,
+    QueueEntry, QueueInfo, QueuePlace, QueueSettings,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -25,13 +25,13 @@ pub(crate) fn set(session: &Session<'_>, name: &str, settings: &QueueSettings) -
         params![name, settings.to_text()],
     )?;
     session.execute(
-        "UPDATE queued_instances SET place = 0 WHERE queue = ?1 AND place = 1",
+        "UPDATE queue_places SET place = 0 WHERE queue = ?1 AND place = 1",
         params![name],
     )?;
     if !settings.is_fair {
         // The first come is the first served from here on.
         session.execute(
-            "UPDATE queued_instances SET turn = 0 WHERE queue = ?1 AND place <> 2",
+            "UPDATE queue_places SET turn = 0 WHERE queue = ?1 AND place <> 2",
             params![name],
         )?;
     }
@@ -70,7 +70,7 @@ pub(crate) fn put_key(session: &Session<'_>, queue: &str, key: &str, state: &Key
     Ok(())
 }
 
-/// Deletes a queue, unless instances are in it.
+/// Deletes a queue, unless instances or attempts are in it.
 pub(crate) fn delete(session: &Session<'_>, name: &str) -> Result<QueueDeletion, Failure> {
     if !exists(session, name)? {
         return Ok(QueueDeletion::NotFound);
@@ -85,7 +85,7 @@ pub(crate) fn delete(session: &Session<'_>, name: &str) -> Result<QueueDeletion,
     if waiting + running > 0 {
         return Ok(QueueDeletion::InUse { waiting, running });
     }
-    session.execute("DELETE FROM queued_instances WHERE queue = ?1", params![name])?;
+    session.execute("DELETE FROM queue_places WHERE queue = ?1", params![name])?;
     session.execute("DELETE FROM queue_keys WHERE queue = ?1", params![name])?;
     session.execute("DELETE FROM queues WHERE name = ?1", params![name])?;
     Ok(QueueDeletion::Deleted)
@@ -146,11 +146,12 @@ struct Counts {
 fn count(connection: &Connection, name: &str) -> Result<Counts, Failure> {
     let mut statement = connection.prepare_cached(
         "SELECT coalesce(sum(q.place IN (0, 1, 4)), 0), coalesce(sum(q.place = 3), 0),
-           coalesce(sum(q.place = 2 AND i.completed_at IS NULL), 0),
+           coalesce(sum(q.place = 2 AND (q.key >= ?2 OR i.completed_at IS NULL)), 0),
            min(CASE WHEN q.place IN (0, 1, 4) THEN q.queued_at END)
-         FROM queued_instances q JOIN instances i ON i.key = q.instance_key WHERE q.queue = ?1",
+         FROM queue_places q LEFT JOIN instances i ON i.key = q.key
+         WHERE q.queue = ?1 AND (q.key >= ?2 OR i.key IS NOT NULL)",
     )?;
-    let counts = statement.query_row(params![name], |row| {
+    let counts = statement.query_row(params![name, ATTEMPT_ENTRIES_FROM], |row| {
         Ok(Counts {
             waiting: number(row, 0)?,
             delayed: number(row, 1)?,
@@ -161,35 +162,71 @@ fn count(connection: &Connection, name: &str) -> Result<Counts, Failure> {
     Ok(counts)
 }
 
-/// Puts a new instance into its queue, which exists.
-pub(crate) fn enter(
-    session: &Session<'_>,
-    key: InstanceKey,
-    instance: &NewInstance,
-    entry: &QueueEntry,
-    due_at_ms: i64,
-) -> Result<(), Failure> {
-    let is_delayed = due_at_ms > session.now_ms();
-    let (place, turn) = if is_delayed {
-        (QueuePlace::Delayed, 0)
-    } else {
-        (QueuePlace::Waits, next_turn(session, &entry.queue, &entry.key)?)
-    };
-    named!(session.execute, "INSERT INTO queued_instances ({columns}) VALUES ({values})", {
-        instance_key: key.0,
-        queue: entry.queue,
-        queue_key: entry.key,
-        name: instance.name,
-        version: instance.version,
-        priority: instance.priority,
-        turn: turn,
-        queued_at: due_at_ms,
-        place: place.number(),
-    })?;
-    Ok(())
+/// A new place in a queue, which exists.
+pub(crate) struct NewPlace<'a> {
+    pub(crate) entry: EntryKey,
+    pub(crate) queue: &'a str,
+    /// Key in the queue; empty: the entry has none.
+    pub(crate) key: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) priority: i32,
+    /// The time from which the entry waits, ms since 1970.
+    pub(crate) due_at_ms: i64,
 }
 
-/// Returns the round in which the next instance of a key gets a slot: after the last one of the key that is in line,
+impl<'a> NewPlace<'a> {
+    /// Returns the place of a new instance.
+    pub(crate) fn of_instance(
+        key: InstanceKey,
+        instance: &'a NewInstance,
+        entry: &'a QueueEntry,
+        due_at_ms: i64,
+    ) -> Self {
+        Self {
+            entry: key.into(),
+            queue: &entry.queue,
+            key: &entry.key,
+            name: &instance.name,
+            version: &instance.version,
+            priority: instance.priority,
+            due_at_ms,
+        }
+    }
+
+    /// Makes the place: in line, or delayed.
+    pub(crate) fn enter(self, session: &Session<'_>) -> Result<(), Failure> {
+        let (place, turn) = if self.due_at_ms > session.now_ms() {
+            (QueuePlace::Delayed, 0)
+        } else {
+            (QueuePlace::Waits, next_turn(session, self.queue, self.key)?)
+        };
+        named!(session.execute, "INSERT INTO queue_places ({columns}) VALUES ({values})", {
+            key: self.entry.0,
+            queue: self.queue,
+            queue_key: self.key,
+            name: self.name,
+            version: self.version,
+            priority: self.priority,
+            turn: turn,
+            queued_at: self.due_at_ms,
+            place: place.number(),
+        })?;
+        Ok(())
+    }
+}
+
+/// Returns the key of the next attempt that gets a place.
+pub(crate) fn next_attempt(session: &Session<'_>) -> Result<EntryKey, Failure> {
+    let next = session.query_one(
+        "SELECT coalesce(max(key) + 1, ?1) FROM queue_places WHERE key >= ?1",
+        params![ATTEMPT_ENTRIES_FROM],
+        |row| row.get(0),
+    )?;
+    Ok(EntryKey(next))
+}
+
+/// Returns the round in which the next entry of a key gets a slot: after the last one of the key that is in line,
 /// and after the last one that got a slot. So the keys take turns, as the flows of start-time fair queueing do (Goyal,
 /// Vin, Cheng: "Start-time Fair Queueing", SIGCOMM 1996).
 pub(crate) fn next_turn(session: &Session<'_>, queue: &str, key: &str) -> Result<i64, Failure> {
@@ -202,36 +239,37 @@ pub(crate) fn next_turn(session: &Session<'_>, queue: &str, key: &str) -> Result
         return Ok(0);
     }
     let last: Option<i64> = session.query_one(
-        "SELECT max(turn) FROM queued_instances WHERE queue = ?1 AND queue_key = ?2",
+        "SELECT max(turn) FROM queue_places WHERE queue = ?1 AND queue_key = ?2",
         params![queue, key],
         |row| row.get(0),
     )?;
     Ok(last.unwrap_or(0).max(turn) + 1)
 }
 
-/// Takes an instance out of its queue, if it is in one.
-pub(crate) fn leave(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+/// Takes an entry out of its queue, if it is in one.
+pub(crate) fn leave(session: &Session<'_>, entry: impl Into<EntryKey>) -> Result<(), Failure> {
+    let key = entry.into();
     release_next(session, key)?;
-    session.execute("DELETE FROM queued_instances WHERE instance_key = ?1", params![key.0])?;
+    session.execute("DELETE FROM queue_places WHERE key = ?1", params![key.0])?;
     Ok(())
 }
 
 /// Takes an instance that waits out of the line until it is resumed.
 pub(crate) fn suspend(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
-    release_next(session, key)?;
+    release_next(session, key.into())?;
     session.execute(
-        "UPDATE queued_instances SET place = 4 WHERE instance_key = ?1 AND place <> 2",
+        "UPDATE queue_places SET place = 4 WHERE key = ?1 AND place <> 2",
         params![key.0],
     )?;
     Ok(())
 }
 
-/// Lets the next pass look at the key of an instance that leaves the line without a slot, or is now one of another
+/// Lets the next pass look at the key of an entry that leaves the line without a slot, or is now one of another
 /// version: others of the key may be held until it gets one.
-pub(crate) fn release_next(session: &Session<'_>, key: InstanceKey) -> Result<(), Failure> {
+pub(crate) fn release_next(session: &Session<'_>, key: EntryKey) -> Result<(), Failure> {
     session.execute(
         "UPDATE queue_keys SET waits_for = 3 WHERE waits_for = 1 AND (queue, queue_key) = (
-           SELECT queue, queue_key FROM queued_instances WHERE instance_key = ?1 AND place = 0)",
+           SELECT queue, queue_key FROM queue_places WHERE key = ?1 AND place = 0)",
         params![key.0],
     )?;
     Ok(())
@@ -240,7 +278,7 @@ pub(crate) fn release_next(session: &Session<'_>, key: InstanceKey) -> Result<()
 /// Puts an instance that is resumed into the line again, if it was in one. Returns true if it waits.
 pub(crate) fn resume(session: &Session<'_>, key: InstanceKey) -> Result<bool, Failure> {
     let waiting: Option<(String, String, i64, i64)> = session.query_optional(
-        "SELECT queue, queue_key, turn, queued_at FROM queued_instances WHERE instance_key = ?1 AND place <> 2",
+        "SELECT queue, queue_key, turn, queued_at FROM queue_places WHERE key = ?1 AND place <> 2",
         params![key.0],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
@@ -255,7 +293,7 @@ pub(crate) fn resume(session: &Session<'_>, key: InstanceKey) -> Result<bool, Fa
         (false, turn) => (QueuePlace::Waits, turn),
     };
     session.execute(
-        "UPDATE queued_instances SET place = ?2, turn = ?3 WHERE instance_key = ?1",
+        "UPDATE queue_places SET place = ?2, turn = ?3 WHERE key = ?1",
         params![key.0, place.number(), turn],
     )?;
     Ok(true)

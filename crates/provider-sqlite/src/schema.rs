@@ -52,7 +52,7 @@ const PROBES: &[&str] = &[
     "SELECT instance_key FROM messages INDEXED BY messages_instance ORDER BY instance_key LIMIT 1",
     "SELECT name FROM messages INDEXED BY messages_mailbox ORDER BY instance_key, kind, name LIMIT 1",
     "SELECT * FROM queues ORDER BY name LIMIT 1",
-    "SELECT * FROM queued_instances ORDER BY instance_key LIMIT 1",
+    "SELECT * FROM queue_places ORDER BY key LIMIT 1",
     "SELECT * FROM queue_keys ORDER BY queue, queue_key LIMIT 1",
     "SELECT * FROM start_keys ORDER BY rule, scope, start_key LIMIT 1",
     "SELECT * FROM workers ORDER BY id LIMIT 1",

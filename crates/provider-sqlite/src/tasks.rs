@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
 use perdure_provider::{
-    AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest,
-    WorkerId,
+    AcquiredTasks, InstanceKey, Outcome, Queues, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ReleaseTask, Task, TaskName,
+    TaskRequest, WorkerId,
 };
 use rusqlite::{Connection, Row, params};
 
 use crate::activity_sessions::{self, Routed};
+use crate::admission::{self, Answer};
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
@@ -25,7 +26,7 @@ pub(crate) struct DueTask {
 
 /// Returns true if any task waits that is not another worker's.
 pub(crate) fn any_wait(connection: &Connection, worker: &WorkerId) -> Result<bool, Failure> {
-    for route in [ROUTE_ANY, ROUTE_OPEN, &*worker.0] {
+    for route in [ROUTE_ANY, ROUTE_OPEN, ROUTE_LINE, &*worker.0] {
         if any_of_route(connection, route)? {
             return Ok(true);
         }
@@ -82,11 +83,20 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
             tasks.push(task);
         }
     }
-    Ok(AcquiredTasks {
+    let mut acquired = AcquiredTasks {
         tasks,
         next_due_ms,
+        slots_wanted: false,
         handed_on: routed.handed_on,
-    })
+    };
+    if any_of_route(session.connection(), ROUTE_LINE)? {
+        let queues = admission::find(session.connection(), request, session.now_ms())?;
+        if let Some(at_ms) = queues.next_at_ms() {
+            acquired.look_again_at(at_ms);
+        }
+        admission::admit(session, request, &queues, &mut acquired)?;
+    }
+    Ok(acquired)
 }
 
 /// Returns the time at which the worker can take a task whose route is open. A worker that holds as many sessions as it
@@ -234,7 +244,7 @@ fn next_due(
 /// Makes the worker the owner. Returns `None` if the data for the task cannot be read. The task then stays with the
 /// worker, which does not run it, because it must not keep the other tasks from being taken. Its instance is suspended
 /// when a worker loads the same rows for it.
-fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Option<Task>, Failure> {
+pub(crate) fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> Result<Option<Task>, Failure> {
     let TaskName {
         key,
         execution,
@@ -322,7 +332,7 @@ pub(crate) fn release_one(
     Ok(if gone == 1 { Outcome::Noted } else { Outcome::Fenced })
 }
 
-fn task_name(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskName> {
+pub(crate) fn task_name(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskName> {
     Ok(TaskName {
         key: InstanceKey(row.get(column)?),
         execution: ExecutionId(number(row, column + 1)?),

@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P25.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P27.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -51,7 +51,8 @@
 //! - **P18** A session of a queue is bound to at most one registered worker, and only this worker gets its tasks. The
 //!   session is bound by a request for tasks of a worker that holds fewer sessions than its limit. It is unbound when
 //!   its worker is released or taken over, in the same commit, which also opens the routes of the tasks that wait. It
-//!   may be bound anew when it had no task, waiting or running, for its idle time.
+//!   may be bound anew when it had no task, waiting or running, for its idle time. A task that waits for a slot of its
+//!   queue (P27) does not count.
 //! - **P19** The state of an instance has the values that its turns left, over all executions. A turn that changes
 //!   values raises the version of the state by one, and each value that it sets has that version. The state stays until
 //!   the instance is deleted or replaced.
@@ -82,6 +83,10 @@
 //! - **P26** A [`KeyedStart`] reads the instance that its key has, decides by its [rule](StartRule::step), and gives
 //!   the key its own instance if it starts one, in one commit. No two of them of one key run at once. A start that is
 //!   refused changes nothing. A key has its instance until that is deleted, or until another instance has the key.
+//! - **P27** An attempt that is offered with a [key](TaskOffer::key) in a queue that is set is first taken in the
+//!   transaction that gives it a slot: under the lock of the queue, within its limits, and in the order of the line. It
+//!   has the slot until it has ended or is withdrawn, over all workers that run it. Instances and attempts share the
+//!   limits of a queue. If the queue is not set when the attempt is offered, no limits concern it.
 
 mod admission;
 mod ask;
@@ -156,7 +161,10 @@ pub use overdue::{
 };
 pub use page::PageLimit;
 pub use provider::{AnswerListener, ChangeListener, CommitDone, Provider, ProviderInfo};
-pub use queue::{QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace, QueueSettings, Waiting};
+pub use queue::{
+    ATTEMPT_ENTRIES_FROM, ATTEMPT_VERSION, EntryKey, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace,
+    QueueSettings, Waiting,
+};
 pub use rate::{Admissions, Rate};
 pub use sql::SqlBuilder;
 pub use start_key::{KeyHolder, KeyedStart, KeyedStep, StartRule};
@@ -169,8 +177,8 @@ pub use stream::{
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use takeover::{TAKEOVERS_KEPT, Takeover};
 pub use task::{
-    AcquiredTasks, Queues, ROUTE_ANY, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits, Task, TaskDone,
-    TaskName, TaskOffer, TaskRequest,
+    AcquiredTasks, Queues, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits,
+    Task, TaskDone, TaskName, TaskOffer, TaskRequest,
 };
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};

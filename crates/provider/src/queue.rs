@@ -1,4 +1,4 @@
-//! Queues of instances: limits that hold over all workers of a store (P24).
+//! Queues of instances and of attempts: limits that hold over all workers of a store (P24, P27).
 
 use serde_json::{Map, Value, json};
 
@@ -6,6 +6,41 @@ use crate::{InstanceKey, Rate};
 
 /// Most queues of a store.
 pub const QUEUES_MAX: usize = 1_000;
+
+/// The first key of an attempt in a queue. Instances have smaller keys.
+pub const ATTEMPT_ENTRIES_FROM: i64 = 1 << 62;
+
+/// The version that the rows of attempts in queues have. No orchestration has it.
+pub const ATTEMPT_VERSION: &str = "\u{7f}";
+
+/// The key of an entry of a queue: that of an instance, or a number of its own for an attempt
+/// ([`ATTEMPT_ENTRIES_FROM`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryKey(pub i64);
+
+impl EntryKey {
+    /// Returns true if the entry is an attempt.
+    #[must_use]
+    pub const fn is_attempt(self) -> bool {
+        self.0 >= ATTEMPT_ENTRIES_FROM
+    }
+
+    /// Returns the key of the instance. `None`: the entry is an attempt.
+    #[must_use]
+    pub const fn instance(self) -> Option<InstanceKey> {
+        if self.is_attempt() {
+            None
+        } else {
+            Some(InstanceKey(self.0))
+        }
+    }
+}
+
+impl From<InstanceKey> for EntryKey {
+    fn from(key: InstanceKey) -> Self {
+        Self(key.0)
+    }
+}
 
 /// The place of a new instance in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,14 +204,14 @@ impl QueuePlace {
     }
 }
 
-/// An instance in line.
+/// An instance or an attempt in line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// The instance.
-    pub instance: InstanceKey,
-    /// Key of the instance in the queue; empty: it has none.
+    /// The instance or the attempt.
+    pub entry: EntryKey,
+    /// Its key in the queue; empty: it has none.
     pub key: String,
-    /// An instance of a higher priority gets a slot first.
+    /// An entry of a higher priority gets a slot first.
     pub priority: i32,
     /// The round in which its key gets this slot; 0 if keys do not take turns.
     pub turn: i64,
@@ -189,7 +224,7 @@ impl Waiting {
     #[must_use]
     pub fn rank(&self) -> impl Ord + use<> {
         let first = (std::cmp::Reverse(self.priority), self.turn);
-        (first, self.queued_at_ms, self.instance)
+        (first, self.queued_at_ms, self.entry)
     }
 }
 

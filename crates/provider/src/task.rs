@@ -14,6 +14,8 @@ pub struct TaskOffer {
     pub attempt: u32,
     /// The queue that the attempt is offered in.
     pub queue: String,
+    /// Key of the attempt in the limits of the queue; empty: it has none. `None`: the limits do not concern it (P27).
+    pub key: Option<String>,
     /// Name of the activity.
     pub name: String,
     /// Session of the activity in the queue: its attempts go to one worker (P18).
@@ -126,6 +128,9 @@ pub const ROUTE_ANY: &str = "";
 /// the session.
 pub const ROUTE_OPEN: &str = "?";
 
+/// The route of a task that waits for a slot of its queue (P27). No request takes it before.
+pub const ROUTE_LINE: &str = "=";
+
 /// Most sessions that one request for attempts binds to a worker or hands on.
 pub const ROUTED_SESSIONS_MAX: usize = 100;
 
@@ -140,6 +145,9 @@ pub struct AcquiredTasks {
     /// The time at which the next attempt that the worker could run is due, ms since 1970. It is in the past if the
     /// limit left some behind.
     pub next_due_ms: Option<i64>,
+    /// True if attempts wait for a slot of their queue, and the worker could run them. The worker is to ask again when
+    /// a slot is free: when an attempt or an instance has ended (P27).
+    pub slots_wanted: bool,
     /// True if attempts went to other workers, which hold their sessions. Workers on the same handle are to be told.
     pub handed_on: bool,
 }

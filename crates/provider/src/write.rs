@@ -506,6 +506,8 @@ pub enum Outcome {
     TaskDone {
         /// Owner of the instance, if the instance was told.
         receivers: Receivers,
+        /// True if the attempt had a slot of its queue, which is free now (P27).
+        freed: bool,
     },
     /// The details of a heartbeat are kept, or forgotten if it had none; or a probation is noted.
     Noted,

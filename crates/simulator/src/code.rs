@@ -507,12 +507,18 @@ fn options_of(work: Work) -> ActivityOptions {
         timeout_ms: (work.hangs > 0).then_some(work.ms + TIMEOUT_MS),
         heartbeat_timeout_ms: work.sends_heartbeats.then_some(HEARTBEAT_MS),
         queue: work.is_queued.then(|| QUEUE.into()),
+        key: work
+            .is_queued
+            .then(|| ATTEMPT_KEYS[work.tag as usize % ATTEMPT_KEYS.len()].to_owned()),
         session: session_of(work),
         priority: work.priority,
         inline: work.is_inline,
         ..ActivityOptions::default()
     }
 }
+
+/// The keys of activities in their queue. The key follows from the tag, so that no random number is drawn for it.
+const ATTEMPT_KEYS: [&str; 4] = ["a", "b", "a", ""];
 
 /// Returns the session of an activity. Some activities of all programs share a few sessions. The session follows from
 /// the tag, so that no random number is drawn for it.

@@ -172,6 +172,7 @@ const PLACES: u64 = 0x0009_1cce;
 /// the first to find the rarest planted bugs, have no queues.
 const QUEUES: u64 = 0x0091_28a4;
 /// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
+const LIMITED_ATTEMPTS: u64 = 0x00a7_7e3b;
 const ASKS: u64 = 0x01d0_609d;
 /// The number of the first ask. No message has such a high one.
 const FIRST_ASK: i64 = 1_000_000_000_000;
@@ -204,6 +205,7 @@ impl Plan {
         }
         plan.guards(&mut Rng::with_seed(seed ^ GUARDS));
         plan.queues(&mut Rng::with_seed(seed ^ QUEUES));
+        plan.limited_attempts(&mut Rng::with_seed(seed ^ LIMITED_ATTEMPTS));
         plan.places(&mut Rng::with_seed(seed ^ PLACES));
         plan.asks(&mut Rng::with_seed(seed ^ ASKS));
         plan.acts.sort_by_key(|(at, _)| *at);

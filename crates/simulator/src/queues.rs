@@ -1,4 +1,4 @@
-//! Queues of instances in plans: their limits, the programs that go through them, and delayed starts.
+//! Queues in plans: their limits, the programs and activities that go through them, and delayed starts.
 //!
 //! All of this is drawn after the programs and by itself, so that a plan without queues is the same as before there
 //! were any.
@@ -13,6 +13,7 @@ use fastrand::Rng;
 use perdure_engine::Admission;
 use perdure_provider::{QueueSettings, Rate};
 
+use crate::code::QUEUE;
 use crate::machine::BEGINNING_MS;
 use crate::plan::{Act, Plan, Request};
 use crate::program::{Block, Kind, Op, Origin, Program, Programs, Work};
@@ -121,6 +122,28 @@ impl Plan {
                 ..of_crowd(Origin::Client, is_scoped)
             };
             self.joins(parent, bursts[0], rng);
+        }
+    }
+
+    /// Sets limits of the queue of activities in one plan in three, with programs that crowd into it.
+    pub(crate) fn limited_attempts(&mut self, rng: &mut Rng) {
+        if rng.u8(..3) > 0 {
+            return;
+        }
+        let kind = NAMES[rng.usize(..NAMES.len())];
+        self.queues.push(PlannedQueue {
+            name: QUEUE,
+            settings: limits(kind, rng),
+        });
+        let is_scoped = self.programs.all.first().is_some_and(|program| program.is_scoped);
+        let at = rng.u64(..self.quiet_ms / 2);
+        for _ in 0..rng.usize(2..=6) {
+            let program = Program {
+                body: attempts(&mut self.programs, rng),
+                is_free: rng.u8(..3) == 0,
+                ..of_crowd(Origin::Client, is_scoped)
+            };
+            self.joins(program, at + rng.u64(..300), rng);
         }
     }
 
@@ -310,6 +333,22 @@ fn short(programs: &mut Programs, rng: &mut Rng) -> Block {
     };
     let ops = (0..rng.usize(1..=3)).map(|_| op(rng, programs.next_tag()));
     Arc::new(ops.collect())
+}
+
+/// The body of a program that waits for some activities of the queue of activities.
+fn attempts(programs: &mut Programs, rng: &mut Rng) -> Block {
+    let attempts = (0..rng.usize(2..=8)).map(|_| {
+        let work = Work {
+            tag: programs.next_tag(),
+            ms: rng.u64(0..500),
+            fails: u32::from(rng.u8(..4) == 0),
+            is_queued: true,
+            priority: rng.i32(0..=1),
+            ..Work::default()
+        };
+        Arc::new(vec![Op::Activity(work)])
+    });
+    Arc::new(vec![Op::All(attempts.collect())])
 }
 
 /// The body of a program that waits for some instances of the same child.

@@ -4,6 +4,7 @@
 //! which attempts began and ended.
 
 mod attempts;
+mod limited;
 mod lines;
 mod writes;
 
@@ -16,7 +17,7 @@ pub(crate) use lines::LineFacts;
 use lines::{Lines, StoreTime};
 use parking_lot::Mutex;
 use perdure_engine::{EventId, ExecutionId, MessageSeq};
-use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, ReleaseMost, ReleasedMost, TaskName, WorkerId};
 use tokio::time::Instant;
 
 /// One activity of one execution.
@@ -58,6 +59,8 @@ struct WitnessState {
     releasing: BTreeMap<String, KeptWork>,
     /// Attempts that were taken from queues and have not begun.
     taken: BTreeMap<(Step, u32), (String, u64)>,
+    /// Attempts that have slots of the queue of activities.
+    attempt_slots: BTreeMap<TaskName, limited::Slot>,
     /// The number of times that a suspension, an end or a give-back took the attempts of an instance back.
     disturbed_instances: BTreeMap<InstanceKey, u64>,
     disturbances: BTreeMap<String, u64>,
@@ -316,6 +319,9 @@ impl WitnessState {
         }
         let owner = seen.owner.take();
         seen.state = state;
+        if state == InstanceState::Ended {
+            self.attempt_slots.retain(|task, _| task.key != key);
+        }
         if let Some(process) = owner.and_then(|owner| self.processes.get(&owner)) {
             self.unaware.insert((key, process.clone()), Instant::now());
         }

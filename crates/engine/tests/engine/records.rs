@@ -69,9 +69,10 @@ fn options() -> ActivityOptions {
         heartbeat_timeout_ms: Some(0),
         inline: true,
         queue: Some("gpu".into()),
-        session: Some("job-7".into()),
+        session: Some("j".into()),
+        key: Some("k".into()),
         priority: -3,
-        trace: text("{\"traceparent\":\"00-a-b-01\"}"),
+        trace: text("{\"traceparent\":\"00\"}"),
         fiber: None,
     }
 }
@@ -327,7 +328,7 @@ fn every_kind_round_trips() {
         ActivityScheduled ref None name Some("") payload Some("\0😀") meta {"retry":{"maxAttempts":4294967295,
            "initialIntervalMs":0.1,"backoff":1.5,"maxIntervalMs":null,"jitter":0.0,"nonRetryable":["TypeError",""],
            "retryOn":["E"]},"timeoutMs":1,"totalTimeoutMs":18446744073709551615,"heartbeatTimeoutMs":0,
-           "queue":"gpu","session":"job-7","priority":-3,"inline":true,"trace":"{\"traceparent\":\"00-a-b-01\"}"}
+           "queue":"gpu","session":"j","key":"k","priority":-3,"inline":true,"trace":"{\"traceparent\":\"00\"}"}
         TimerCreated ref None name None payload None meta {"fireAtMs":1700000000000}
         TimerCreated ref None name None payload None meta {"fireAtMs":-9223372036854775808}
         ChildScheduled ref None name Some("order") payload Some("1") meta {"id":"order/1","version":"1.2.0",

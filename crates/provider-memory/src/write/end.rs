@@ -40,7 +40,7 @@ pub(super) fn end(
     });
     revocation::note(tables, owner.as_ref(), key, epoch);
     if epoch == Epoch(0) {
-        queues::leave(tables, key);
+        queues::leave(tables, key.into());
     }
     tables.remove_messages(key);
     tables.heartbeats.remove_range(of_instance(key));

@@ -17,7 +17,7 @@ pub(super) fn put(tables: &mut Tables, key: InstanceKey, body: MessageBody) -> M
     let is_new = tables.instance(key).is_some_and(|row| row.epoch == Epoch(0));
     let jumps_line = is_new && is_planted(Bug::MessageJumpsLine);
     if jumps_line {
-        queues::leave(tables, key);
+        queues::leave(tables, key.into());
     }
     let now_ms = tables.now_ms;
     tables.edit(key, |row| {

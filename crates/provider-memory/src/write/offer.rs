@@ -1,12 +1,15 @@
 //! Attempts that any worker may run (P12): they are offered and withdrawn with a turn.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, ProviderError, ROUTE_ANY, ROUTE_OPEN, TaskName, TaskOffer, WorkerId};
+use perdure_provider::{
+    EntryKey, InstanceKey, ProviderError, QueueEntry, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, TaskName, TaskOffer, WorkerId,
+};
 
 use crate::error::internal;
+use crate::queues;
 use crate::rows::TaskRow;
-use crate::tables::{Tables, of_instance};
-use crate::tasks::place;
+use crate::tables::Tables;
+use crate::tasks::{self, place};
 
 pub(super) fn offer(
     tables: &mut Tables,
@@ -28,6 +31,7 @@ pub(super) fn offer(
         None => (ROUTE_ANY, offer.due_at_ms),
         Some(_) => (ROUTE_OPEN, offer.due_at_ms.max(tables.now_ms)),
     };
+    let place_key = enter_queue(tables, task, offer, due_at_ms);
     let row = TaskRow {
         task,
         queue: offer.queue.clone(),
@@ -37,10 +41,21 @@ pub(super) fn offer(
         deadline_ms: offer.deadline_ms,
         worker: None,
         session: offer.session.clone(),
-        route: route.to_owned(),
+        route: place_key.map_or(route, |_| ROUTE_LINE).to_owned(),
+        place_key,
     };
     tables.tasks.insert(place(&task), row);
     Ok(())
+}
+
+/// Puts an attempt that has a key into its queue, if that is set (P27). Returns the key of its place.
+fn enter_queue(tables: &mut Tables, task: TaskName, offer: &TaskOffer, due_at_ms: i64) -> Option<EntryKey> {
+    let entry = QueueEntry {
+        queue: offer.queue.clone(),
+        key: offer.key.clone()?,
+    };
+    let is_set = tables.queues.contains(&entry.queue);
+    is_set.then(|| queues::enter_attempt(tables, task, &entry, due_at_ms))
 }
 
 /// Deletes a task. Returns the worker that runs it, if there is one.
@@ -50,16 +65,11 @@ pub(super) fn withdraw(
     execution: ExecutionId,
     scheduled: EventId,
 ) -> Option<WorkerId> {
-    let place = (key, execution, scheduled);
-    let worker = tables.tasks.get(&place)?.worker.clone();
-    tables.tasks.remove(&place);
-    worker
+    tasks::remove(tables, &(key, execution, scheduled))?.worker
 }
 
 /// Deletes all tasks of an instance. Returns the workers that run them.
 pub(super) fn withdraw_all(tables: &mut Tables, key: InstanceKey) -> Vec<WorkerId> {
-    let rows = tables.tasks.range(of_instance(key));
-    let workers = rows.filter_map(|(_, row)| row.worker.clone()).collect();
-    tables.tasks.remove_range(of_instance(key));
-    workers
+    let removed = tasks::remove_all(tables, key).into_iter();
+    removed.filter_map(|row| row.worker).collect()
 }

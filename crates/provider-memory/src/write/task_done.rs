@@ -5,23 +5,22 @@ use perdure_provider::{Outcome, TaskDone};
 
 use super::mailbox;
 use crate::activity_sessions;
-use crate::rows::Parent;
+use crate::rows::{Parent, TaskRow};
 use crate::tables::Tables;
-use crate::tasks::place;
+use crate::tasks::{self, place};
 
 pub(super) fn done(tables: &mut Tables, done: &TaskDone) -> Outcome {
     let TaskDone {
         worker, task, result, ..
     } = done;
     let place = place(task);
-    let row = tables.tasks.get(&place);
-    if !row.is_some_and(|row| row.task == *task && row.worker.as_ref() == Some(worker)) {
+    let is_own = |row: &TaskRow| row.task == *task && row.worker.as_ref() == Some(worker);
+    if !tables.tasks.get(&place).is_some_and(is_own) {
         return Outcome::Fenced;
     }
-    let of_session = row.and_then(|row| Some((row.queue.clone(), row.session.clone()?)));
-    tables.tasks.remove(&place);
-    if let Some(key) = of_session {
-        activity_sessions::used(tables, &key);
+    let row = tasks::remove(tables, &place).expect("it was just found");
+    if let Some(session) = row.session {
+        activity_sessions::used(tables, &(row.queue, session));
     }
     if matches!(result, AttemptResult::Completed(_)) {
         tables.heartbeats.remove(&place);
@@ -37,5 +36,8 @@ pub(super) fn done(tables: &mut Tables, done: &TaskDone) -> Outcome {
     };
     let mut receivers = Vec::new();
     mailbox::settle(tables, waiting, settlement, &mut receivers);
-    Outcome::TaskDone { receivers }
+    Outcome::TaskDone {
+        receivers,
+        freed: row.place_key.is_some(),
+    }
 }

@@ -3,49 +3,42 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use perdure_provider::{InstanceKey, QueuePlace, Step};
+use perdure_provider::{EntryKey, QueuePlace, Step};
 
-use crate::acquire::taken_columns;
 use crate::connection::Query;
 use crate::params::P;
 use crate::rows::index;
 use crate::statement::query;
 
-const TAKE: &str = concat!(
-    "UPDATE {schema}.instances i SET owner = $owner, epoch = i.epoch + 1, wake_at = NULL, probation = 0
-FROM {a} WHERE i.key = ANY (ARRAY[a.key]) RETURNING a.rank, a.size, ",
-    taken_columns!()
-);
+const PLACE: &str = "UPDATE {schema}.queue_places x SET place = p.place FROM {p}
+WHERE x.key = ANY (ARRAY[p.key])";
 
-const PLACE: &str = "UPDATE {schema}.queued_instances x SET place = p.place FROM {p}
-WHERE x.instance_key = ANY (ARRAY[p.key])";
-
-/// Lets the first held instances of keys into the line: so many of each orchestration and version. A key with no other
+/// Lets the first held entries of keys into the line: so many of each name and version. A key with no other
 /// one waits for nothing from then on. A key is looked at by every pass from then on if another transaction is about to
 /// change some of them.
 const RELEASE: &str = "WITH RECURSIVE sorts AS (
   SELECT k.key, k.count, k.over_at, x.name, x.version FROM {k} CROSS JOIN LATERAL (
-    SELECT x.name, x.version FROM {schema}.queued_instances x
+    SELECT x.name, x.version FROM {schema}.queue_places x
     WHERE x.queue = $queue AND x.queue_key = k.key AND x.place = 1 ORDER BY x.name, x.version LIMIT 1) x
   UNION ALL
   SELECT s.key, s.count, s.over_at, x.name, x.version FROM sorts s CROSS JOIN LATERAL (
-    SELECT x.name, x.version FROM {schema}.queued_instances x
+    SELECT x.name, x.version FROM {schema}.queue_places x
     WHERE x.queue = $queue AND x.queue_key = s.key AND x.place = 1 AND (x.name, x.version) > (s.name, s.version)
     ORDER BY x.name, x.version LIMIT 1) x
 ), let AS MATERIALIZED (
   SELECT s.*, ARRAY(
-    SELECT x.instance_key FROM {schema}.queued_instances x
+    SELECT x.key FROM {schema}.queue_places x
     WHERE x.queue = $queue AND x.queue_key = s.key AND x.name = s.name AND x.version = s.version AND x.place = 1
-    ORDER BY x.priority DESC, x.turn, x.queued_at, x.instance_key LIMIT s.count FOR NO KEY UPDATE SKIP LOCKED
-  ) AS instances FROM sorts s
+    ORDER BY x.priority DESC, x.turn, x.queued_at, x.key LIMIT s.count FOR NO KEY UPDATE SKIP LOCKED
+  ) AS entries FROM sorts s
 ), moved AS (
-  UPDATE {schema}.queued_instances SET place = 0
-  WHERE instance_key = ANY (ARRAY(SELECT unnest(instances) FROM let))
+  UPDATE {schema}.queue_places SET place = 0
+  WHERE key = ANY (ARRAY(SELECT unnest(entries) FROM let))
 ), found AS MATERIALIZED (
-  SELECT $queue AS queue, let.key, let.over_at, cardinality(instances) < let.count AS skips, cardinality(instances) < (
-    SELECT count(*) FROM (SELECT FROM {schema}.queued_instances x
+  SELECT $queue AS queue, let.key, let.over_at, cardinality(entries) < let.count AS skips, cardinality(entries) < (
+    SELECT count(*) FROM (SELECT FROM {schema}.queue_places x
       WHERE x.queue = $queue AND x.queue_key = let.key AND x.name = let.name AND x.version = let.version AND x.place = 1
-      LIMIT cardinality(instances) + 1) h) AS has_more
+      LIMIT cardinality(entries) + 1) h) AS has_more
   FROM let
 ), rest AS (
   SELECT k.key, k.over_at, coalesce(bool_or(f.has_more), false) AS has_more,
@@ -69,7 +62,7 @@ impl Places {
         let admitted = step.admitted.iter().map(|one| (one, QueuePlace::Slot));
         let held = step.held.iter().map(|one| (one, QueuePlace::Held));
         for (waiting, place) in admitted.chain(held) {
-            places.key.push(waiting.instance.0);
+            places.key.push(waiting.entry.0);
             places.place.push(place.number());
         }
         places
@@ -90,44 +83,33 @@ impl Places {
     }
 }
 
-/// The instances that a step acquires, as columns.
+/// The entries that a step acquires, as columns.
 #[derive(Default)]
 pub(super) struct Taken {
-    rank: Vec<i64>,
-    key: Vec<i64>,
-    size: Vec<i64>,
+    pub(super) rank: Vec<i64>,
+    pub(super) key: Vec<i64>,
+    pub(super) size: Vec<i64>,
 }
 
 impl Taken {
-    pub(super) fn of(step: &Step, sizes: &HashMap<InstanceKey, i64>) -> Self {
+    pub(super) fn of(step: &Step, sizes: &HashMap<EntryKey, i64>) -> Self {
         let mut taken = Self::default();
         for (rank, waiting) in step.admitted.iter().enumerate() {
             taken.rank.push(index(rank));
-            taken.key.push(waiting.instance.0);
-            taken.size.push(sizes.get(&waiting.instance).copied().unwrap_or(0));
+            taken.key.push(waiting.entry.0);
+            taken.size.push(sizes.get(&waiting.entry).copied().unwrap_or(0));
         }
         taken
     }
-
-    pub(super) fn query<'a>(&'a self, owner: &'a str) -> Option<Query<'a>> {
-        let some = !self.key.is_empty();
-        some.then(|| {
-            query!(
-                TAKE,
-                { owner: P::Text(owner) },
-                a { rank: P::Ints(&self.rank), key: P::Ints(&self.key), size: P::Ints(&self.size) }
-            )
-        })
-    }
 }
 
-/// Keys of which held instances come into the line, as columns.
+/// Keys of which held entries come into the line, as columns.
 #[derive(Default)]
 pub(super) struct Released {
     pub(super) key: Vec<Cow<'static, str>>,
-    /// Number of these instances of each key.
+    /// Number of these entries of each key.
     pub(super) count: Vec<i64>,
-    /// When the row of the key may be deleted, if no other instance of it is held.
+    /// When the row of the key may be deleted, if no other entry of it is held.
     pub(super) over_at: Vec<i64>,
 }
 

@@ -218,13 +218,15 @@ CREATE TABLE {schema}.tasks (
   deadline bigint,                                      -- end of all attempts together
   owner text COLLATE "C",                               -- workers.id of the worker that runs the attempt
   session text COLLATE "C",                             -- session of the activity in its queue
-  route text COLLATE "C" NOT NULL DEFAULT '',           -- '': any worker; '?': the worker of the session, still to be found; else its workers.id
+  route text COLLATE "C" NOT NULL DEFAULT '',           -- '': any worker; '?': the worker of the session, still to be found; '=': none before the task has a slot; else the workers.id of the session's worker
+  place_key bigint,                                     -- queue_places.key; NULL: the limits of the queue do not concern the task
   PRIMARY KEY (instance_key, execution, event_id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- Tasks that are due at the same moment are acquired in the order in which they were scheduled, as those of a wide fan-out are.
 CREATE INDEX tasks_due ON {schema}.tasks (route, queue, name, priority DESC, due_at, instance_key, event_id) WHERE owner IS NULL;
 CREATE INDEX tasks_owner ON {schema}.tasks (owner) WHERE owner IS NOT NULL;
 CREATE INDEX tasks_session ON {schema}.tasks (queue, session, route) WHERE session IS NOT NULL;
+CREATE UNIQUE INDEX tasks_place ON {schema}.tasks (place_key) WHERE place_key IS NOT NULL;
 
 -- Sessions of activities: all tasks of one session of a queue go to one worker.
 CREATE TABLE {schema}.sessions (
@@ -237,7 +239,7 @@ CREATE TABLE {schema}.sessions (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX sessions_worker ON {schema}.sessions (worker);
 
--- Queues of instances: limits that hold over all workers.
+-- Queues of instances and of attempts: limits that hold over all workers.
 CREATE TABLE {schema}.queues (
   name text COLLATE "C" PRIMARY KEY,
   settings text NOT NULL,                               -- the limits, as JSON
@@ -245,33 +247,34 @@ CREATE TABLE {schema}.queues (
   turn bigint NOT NULL DEFAULT 0                        -- the last turn in which a key got a slot
 ) WITH (fillfactor = 50);
 
--- Instances in queues, until they have ended or are gone. The row of an instance that had a slot is deleted by the next
--- admission from its queue. The place is 0: in line; 1: held behind others of its key; 2: has a slot; 3: delayed; 4:
--- suspended before it had a slot.
-CREATE TABLE {schema}.queued_instances (
-  instance_key bigint PRIMARY KEY,
+-- Places in queues: of instances, until they have ended or are gone, and of attempts, as long as they have a task. The
+-- row of an instance that had a slot is deleted by the next admission from its queue. The place is 0: in line; 1: held
+-- behind others of its key; 2: has a slot; 3: delayed; 4: suspended before it had a slot.
+CREATE TABLE {schema}.queue_places (
+  key bigint PRIMARY KEY,                               -- instances.key; of an attempt tasks.place_key, from 2^62 on
   queue text COLLATE "C" NOT NULL REFERENCES {schema}.queues (name),
-  queue_key text COLLATE "C" NOT NULL,                  -- key of the instance in the queue; '': none
-  name text COLLATE "C" NOT NULL,                       -- as instances.name
-  version text COLLATE "C" NOT NULL,                    -- as instances.version, until the instance has a slot
-  priority integer NOT NULL,                            -- as instances.priority
+  queue_key text COLLATE "C" NOT NULL,                  -- key of the instance or of the attempt in the queue; '': none
+  name text COLLATE "C" NOT NULL,                       -- as instances.name or tasks.name
+  version text COLLATE "C" NOT NULL,                    -- as instances.version, until the instance has a slot; of an attempt U+007F
+  priority integer NOT NULL,                            -- as instances.priority or tasks.priority
   turn bigint NOT NULL,                                 -- the turn in which its key gets this slot; 0: keys take no turns
   queued_at bigint NOT NULL,                            -- when it began to wait, or will
   place integer NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
--- An admission walks along this index: for each registered orchestration the line of each queue, in order.
-CREATE INDEX queued_instances_line ON {schema}.queued_instances
-  (name, version, queue, priority DESC, turn, queued_at, instance_key) WHERE place = 0;
--- The held instances of a key by orchestration, in order, and the queues in which those of an orchestration are held.
-CREATE INDEX queued_instances_held ON {schema}.queued_instances
-  (queue, queue_key, name, version, priority DESC, turn, queued_at, instance_key) WHERE place = 1;
-CREATE INDEX queued_instances_held_of ON {schema}.queued_instances (name, version, queue) WHERE place = 1;
-CREATE INDEX queued_instances_slots ON {schema}.queued_instances (queue) WHERE place = 2;
--- The instances whose start time comes next: of a queue, and of an orchestration.
-CREATE INDEX queued_instances_delayed ON {schema}.queued_instances (queue, queued_at, instance_key) WHERE place = 3;
-CREATE INDEX queued_instances_delayed_of ON {schema}.queued_instances (name, version, queued_at) WHERE place = 3;
--- The last turn of a key, and all instances of a queue.
-CREATE INDEX queued_instances_turn ON {schema}.queued_instances (hashtextextended(queue, 0), queue_key, turn);
+-- An admission walks along this index: for each registered orchestration, or each activity, the line of each queue, in order.
+CREATE INDEX queue_places_line ON {schema}.queue_places
+  (name, version, queue, priority DESC, turn, queued_at, key) WHERE place = 0;
+-- The held entries of a key by orchestration or activity, in order, and the queues in which those of one are held.
+CREATE INDEX queue_places_held ON {schema}.queue_places
+  (queue, queue_key, name, version, priority DESC, turn, queued_at, key) WHERE place = 1;
+CREATE INDEX queue_places_held_of ON {schema}.queue_places (name, version, queue) WHERE place = 1;
+CREATE INDEX queue_places_slots ON {schema}.queue_places (queue) WHERE place = 2;
+-- The entries whose time comes next: of a queue, of an orchestration or an activity, and of one in a queue.
+CREATE INDEX queue_places_delayed ON {schema}.queue_places (queue, queued_at, key) WHERE place = 3;
+CREATE INDEX queue_places_delayed_of ON {schema}.queue_places (name, version, queued_at) WHERE place = 3;
+CREATE INDEX queue_places_delayed_in ON {schema}.queue_places (name, version, queue, queued_at) WHERE place = 3;
+-- The last turn of a key, and all entries of a queue.
+CREATE INDEX queue_places_turn ON {schema}.queue_places (hashtextextended(queue, 0), queue_key, turn);
 
 -- Keys of queues: what their rates count, and what those of their instances wait for that are held.
 CREATE TABLE {schema}.queue_keys (
@@ -282,7 +285,8 @@ CREATE TABLE {schema}.queue_keys (
   next_at bigint,                                       -- that time; of a key that waits for nothing: when the row may be deleted
   PRIMARY KEY (queue, queue_key)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
-CREATE INDEX queue_keys_next ON {schema}.queue_keys (queue, waits_for, next_at);
+-- Partial only so that no lookup of a key, which is for the primary key, takes this index.
+CREATE INDEX queue_keys_next ON {schema}.queue_keys (queue, waits_for, next_at) WHERE waits_for IS NOT NULL;
 
 -- Keys of starts: the last instance that was started under each. A row is made, and locked, before the start is.
 CREATE TABLE {schema}.start_keys (

@@ -26,10 +26,10 @@ const END: &str = concat!(
   ), forgotten AS (
     DELETE FROM {schema}.heartbeats WHERE instance_key = $key
   ), gone AS (
-    DELETE FROM {schema}.queued_instances WHERE instance_key = $key
+    DELETE FROM {schema}.queue_places WHERE key = $key RETURNING queue, queue_key, place
   ), let AS (
     ",
-    release_next!(),
+    release_next!("(SELECT queue, queue_key FROM gone WHERE place = 0)"),
     "
   )
   UPDATE {schema}.instances SET status = $status, next_event_id = $next, owner = NULL, wake_at = NULL, unread = 0,

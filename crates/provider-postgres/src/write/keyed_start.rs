@@ -21,7 +21,7 @@ const LOCK: &str = "INSERT INTO {schema}.start_keys (rule, scope, start_key)
 
 /// Locks the instance of a key, whose row is locked. An instance in a queue is ahead until its start time.
 const HOLDER: &str = "SELECT i.key, i.id, i.status, i.epoch = 0 AND i.status = 'Pending' AND coalesce((
-    SELECT q.queued_at FROM {schema}.queued_instances q WHERE q.instance_key = i.key AND q.place = 3), i.wake_at)
+    SELECT q.queued_at FROM {schema}.queue_places q WHERE q.key = i.key AND q.place = 3), i.wake_at)
     > coalesce($now, {now}), k.since, coalesce($now, {now})
   FROM {schema}.start_keys k JOIN {schema}.instances i ON i.key = k.instance_key
   WHERE k.rule = $rule AND k.scope = $scope AND k.start_key = $start_key FOR NO KEY UPDATE OF i";
@@ -36,8 +36,8 @@ const DROP: &str = "DELETE FROM {schema}.start_keys
 
 /// An instance in a queue has no due time (P24). If a pass has put it into the line meanwhile, it stays there.
 const RENEW: &str = "WITH placed AS (
-  UPDATE {schema}.queued_instances SET queued_at = CASE WHEN place = 3 THEN $due_at ELSE queued_at END,
-    version = $version, priority = $priority::int WHERE instance_key = $key
+  UPDATE {schema}.queue_places SET queued_at = CASE WHEN place = 3 THEN $due_at ELSE queued_at END,
+    version = $version, priority = $priority::int WHERE key = $key
 ), told AS (
   UPDATE {schema}.history SET time = $time, name = $event_name, payload = $payload, meta = $meta
   WHERE instance_key = $key AND execution = 1 AND event_id = 1

@@ -11,7 +11,7 @@ use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::DELAY_MAX;
 use crate::params::P;
-use crate::queues::{in_queue, is_fair};
+use crate::queues::{enter, locked_queues};
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{columns, query};
@@ -19,17 +19,11 @@ use crate::text::encode;
 
 /// Rows are made in the order of their ids, as by the statement for starts that run at once.
 ///
-/// The queues are locked against their deletion. An instance whose queue is not there is refused. The turn of a new
-/// instance is the one after the last one of its key that is in line, and after the last one that got a slot. So the
-/// keys take turns, as the flows of start-time fair queueing do (Goyal, Vin, Cheng: "Start-time Fair Queueing", SIGCOMM
-/// 1996).
+/// The queues are locked against their deletion. An instance whose queue is not there is refused.
 const START: &str = concat!(
-    "WITH q AS MATERIALIZED (
-  SELECT name, turn, ",
-    is_fair!("settings"),
-    " AS is_fair FROM {schema}.queues
-  WHERE name = ANY ($queues::text[]) ORDER BY name FOR KEY SHARE
-), s AS MATERIALIZED (
+    "WITH ",
+    locked_queues!(),
+    ", s AS MATERIALIZED (
   SELECT s.*, s.due > s.now AS is_delayed, s.queue IS NOT NULL AND q.name IS NULL AS is_refused, q.turn, q.is_fair
   FROM (
     SELECT a.*, coalesce($now, {now}) AS now, greatest(a.due_at, coalesce($now, {now}) + a.due_after) AS due
@@ -46,15 +40,9 @@ const START: &str = concat!(
   INSERT INTO {schema}.history ({e.columns})
   SELECT * FROM {e} WHERE (e.instance_key IN (SELECT key FROM made)) IS TRUE
 ), entered AS (
-  INSERT INTO {schema}.queued_instances (instance_key, queue, queue_key, name, version, priority, turn, queued_at,
-    place)
-  SELECT key, queue, queue_key, name, version, priority, CASE WHEN is_fair AND NOT is_delayed THEN greatest(turn, (
-      SELECT x.turn FROM {schema}.queued_instances x WHERE ",
-    in_queue!("x.", "s.queue"),
-    " AND x.queue_key = s.queue_key
-      ORDER BY x.turn DESC LIMIT 1)) + row_number() OVER (PARTITION BY queue, queue_key, is_delayed ORDER BY key)
-    ELSE 0 END, due, CASE WHEN is_delayed THEN 3 ELSE 0 END
-  FROM s WHERE queue IS NOT NULL AND (key IN (SELECT key FROM made)) IS TRUE
+  ",
+    enter!("queue IS NOT NULL AND (key IN (SELECT key FROM made)) IS TRUE"),
+    "
 )
 SELECT key, false FROM made UNION ALL SELECT key, true FROM s WHERE is_refused"
 );

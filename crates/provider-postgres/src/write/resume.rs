@@ -19,21 +19,21 @@ async fn make_due(session: &Session<'_>, keys: &[i64], time_ms: i64) -> Result<(
         session.query,
         concat!(
             "WITH waiting AS (
-           UPDATE {schema}.queued_instances x SET place = CASE WHEN queued_at > coalesce($now, {now}) THEN 3 ELSE 0 END,
+           UPDATE {schema}.queue_places x SET place = CASE WHEN queued_at > coalesce($now, {now}) THEN 3 ELSE 0 END,
              turn = CASE WHEN x.turn = 0 AND queued_at <= coalesce($now, {now}) THEN (
                SELECT CASE WHEN ",
             is_fair!("q.settings"),
             " THEN greatest(q.turn, (
-                   SELECT max(o.turn) FROM {schema}.queued_instances o
+                   SELECT max(o.turn) FROM {schema}.queue_places o
                    WHERE ",
             in_queue!("o.", "x.queue"),
             " AND o.queue_key = x.queue_key)) + 1 ELSE 0 END
                FROM {schema}.queues q WHERE q.name = x.queue) ELSE x.turn END
-           WHERE instance_key = ANY ($keys::bigint[]) AND place <> 2 RETURNING instance_key
+           WHERE x.key = ANY ($keys::bigint[]) AND place <> 2 RETURNING x.key
          )
          UPDATE {schema}.instances
          SET status = CASE WHEN turns = 0 AND execution = 1 THEN 'Pending' ELSE 'Running' END,
-         wake_at = CASE WHEN key NOT IN (SELECT instance_key FROM waiting) THEN coalesce($now, {now}) END,
+         wake_at = CASE WHEN key NOT IN (SELECT w.key FROM waiting w) THEN coalesce($now, {now}) END,
            report = NULL, mismatched_code = NULL, suspicion = 0, updated_at = $time
          WHERE key = ANY ($keys::bigint[])"
         ),

@@ -27,9 +27,9 @@ pub(super) async fn suspend(session: &Session<'_>, suspension: &Suspend) -> Resu
             session.query,
             concat!(
                 "WITH let AS (",
-                release_next!(),
+                release_next!("(SELECT queue, queue_key FROM {schema}.queue_places WHERE key = $key AND place = 0)"),
                 "), waiting AS (
-               UPDATE {schema}.queued_instances SET place = 4 WHERE instance_key = $key AND place <> 2
+               UPDATE {schema}.queue_places SET place = 4 WHERE key = $key AND place <> 2
              )
              UPDATE {schema}.instances SET status = 'Suspended', owner = NULL, wake_at = NULL, report = $report,
              updated_at = $time

@@ -10,6 +10,7 @@ use super::mailbox::{Messages, Sent};
 use crate::activity_sessions::note_use;
 use crate::error::Failure;
 use crate::params::P;
+use crate::queues::leave;
 use crate::session::Session;
 use crate::statement::named;
 
@@ -22,10 +23,12 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
             "WITH gone AS (
                DELETE FROM {schema}.tasks
                WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
-               AND (owner = $owner) IS TRUE RETURNING queue, session
+               AND (owner = $owner) IS TRUE RETURNING queue, session, place_key
              ), used AS (",
             note_use!("gone"),
-            ") SELECT 1 FROM gone"
+            "), ",
+            leave!(),
+            " SELECT place_key IS NOT NULL FROM gone"
         ),
         {
             now: session.now(),
@@ -37,9 +40,9 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
         }
     )
     .await?;
-    if removed.is_none() {
+    let Some(removed) = removed else {
         return Ok(Outcome::Fenced);
-    }
+    };
     if matches!(done.result, AttemptResult::Completed(_)) {
         heartbeat::forget(session, activity).await?;
     }
@@ -60,5 +63,8 @@ pub(super) async fn done(session: &Session<'_>, done: &TaskDone) -> Result<Outco
             receivers.push(owner);
         }
     }
-    Ok(Outcome::TaskDone { receivers })
+    Ok(Outcome::TaskDone {
+        receivers,
+        freed: removed.try_get(0)?,
+    })
 }

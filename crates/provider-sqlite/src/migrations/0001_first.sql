@@ -200,11 +200,13 @@ CREATE TABLE tasks (
   deadline INTEGER,                               -- end of all attempts together, ms since 1970
   owner TEXT,                                     -- workers.id of the worker that runs the attempt
   session TEXT,                                   -- session of the activity in its queue
-  route TEXT NOT NULL DEFAULT '',                 -- '': any worker; '?': the worker of the session, still to be found; else its workers.id
+  route TEXT NOT NULL DEFAULT '',                 -- '': any worker; '?': the worker of the session, still to be found; '=': none before it has a slot; else its workers.id
+  place_key INTEGER,                              -- queue_places.key, if limits of the queue concern the attempt
   PRIMARY KEY (instance_key, execution, event_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tasks_due ON tasks (route, queue, name, priority DESC, due_at) WHERE owner IS NULL;
 CREATE INDEX tasks_owner ON tasks (owner) WHERE owner IS NOT NULL;
+CREATE UNIQUE INDEX tasks_place ON tasks (place_key) WHERE place_key IS NOT NULL;
 CREATE INDEX tasks_session ON tasks (queue, session, route) WHERE session IS NOT NULL;
 
 -- Sessions of activities: all tasks of one session of a queue go to one worker.
@@ -231,7 +233,7 @@ CREATE TABLE revocations (
   PRIMARY KEY (worker, instance_key)
 ) STRICT, WITHOUT ROWID;
 
--- Queues of instances, which give slots to the instances in line.
+-- Queues, which give slots to the instances and attempts in line.
 CREATE TABLE queues (
   name TEXT NOT NULL PRIMARY KEY,
   settings TEXT NOT NULL,                         -- the limits, as JSON
@@ -239,12 +241,13 @@ CREATE TABLE queues (
   turn INTEGER NOT NULL DEFAULT 0                 -- the last turn in which a key got a slot
 ) STRICT, WITHOUT ROWID;
 
--- Instances in queues. An instance that has a slot keeps its row until it has ended and the queue is looked at again.
-CREATE TABLE queued_instances (
-  instance_key INTEGER NOT NULL PRIMARY KEY,
+-- Places in queues: of instances, and of attempts. An instance that has a slot keeps its row until it has ended and the
+-- queue is looked at again. The row of an attempt goes with its task.
+CREATE TABLE queue_places (
+  key INTEGER NOT NULL PRIMARY KEY,               -- instances.key, or from 2^62 on tasks.place_key
   queue TEXT NOT NULL,
-  queue_key TEXT NOT NULL,                        -- key of the instance in the queue; '': it has none
-  name TEXT NOT NULL,                             -- as instances.name, version and priority
+  queue_key TEXT NOT NULL,                        -- key of the entry in the queue; '': it has none
+  name TEXT NOT NULL,                             -- as instances.name, version and priority; of an attempt: tasks.name, a version that none has, tasks.priority
   version TEXT NOT NULL,
   priority INTEGER NOT NULL,
   turn INTEGER NOT NULL,                          -- the round in which the key gets this slot; 0 if keys do not take turns
@@ -252,16 +255,16 @@ CREATE TABLE queued_instances (
   place INTEGER NOT NULL                          -- 0: in line; 1: held behind its key; 2: has a slot; 3: delayed; 4: suspended
 ) STRICT;
 -- The line: for each orchestration in the order in which slots are given.
-CREATE INDEX queued_instances_line ON queued_instances (queue, name, version, priority DESC, turn, queued_at, instance_key)
+CREATE INDEX queue_places_line ON queue_places (queue, name, version, priority DESC, turn, queued_at, key)
   WHERE place = 0;
-CREATE INDEX queued_instances_held ON queued_instances
-  (queue, queue_key, name, version, priority DESC, turn, queued_at, instance_key) WHERE place = 1;
-CREATE INDEX queued_instances_held_sorts ON queued_instances (queue, name, version) WHERE place = 1;
-CREATE INDEX queued_instances_slots ON queued_instances (queue) WHERE place = 2;
-CREATE INDEX queued_instances_delayed ON queued_instances (queue, queued_at) WHERE place = 3;
-CREATE INDEX queued_instances_delayed_sorts ON queued_instances (queue, name, version, queued_at) WHERE place = 3;
+CREATE INDEX queue_places_held ON queue_places
+  (queue, queue_key, name, version, priority DESC, turn, queued_at, key) WHERE place = 1;
+CREATE INDEX queue_places_held_sorts ON queue_places (queue, name, version) WHERE place = 1;
+CREATE INDEX queue_places_slots ON queue_places (queue) WHERE place = 2;
+CREATE INDEX queue_places_delayed ON queue_places (queue, queued_at) WHERE place = 3;
+CREATE INDEX queue_places_delayed_sorts ON queue_places (queue, name, version, queued_at) WHERE place = 3;
 -- The last turn of a key.
-CREATE INDEX queued_instances_turns ON queued_instances (queue, queue_key, turn);
+CREATE INDEX queue_places_turns ON queue_places (queue, queue_key, turn);
 
 -- Keys of queues that have instances which are held, or admissions that the rate of the key counts.
 CREATE TABLE queue_keys (

@@ -8,7 +8,7 @@ use super::found::{Found, Parent, find};
 use super::terminate;
 use crate::deletion;
 use crate::error::Failure;
-use crate::queues;
+use crate::queues::{self, NewPlace};
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::named;
@@ -99,7 +99,7 @@ pub(super) fn insert(
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
     if let Some(entry) = &instance.queue {
-        queues::enter(session, key, instance, entry, due_at_ms)?;
+        NewPlace::of_instance(key, instance, entry, due_at_ms).enter(session)?;
     }
     Ok(Ok(Inserted {
         key,

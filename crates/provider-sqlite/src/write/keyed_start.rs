@@ -43,7 +43,7 @@ fn holder(session: &Session<'_>, keyed: &KeyedStart) -> Result<Option<KeyHolder>
     session.query_optional(
         "SELECT i.key, i.id, i.status, i.epoch, coalesce(q.queued_at, i.wake_at), k.since
          FROM start_keys k JOIN instances i ON i.key = k.instance_key
-         LEFT JOIN queued_instances q ON q.instance_key = i.key AND q.place = 3
+         LEFT JOIN queue_places q ON q.key = i.key AND q.place = 3
          WHERE k.rule = ?1 AND k.scope = ?2 AND k.start_key = ?3",
         params![keyed.rule.name(), keyed.scope, keyed.key],
         |row| {
@@ -75,7 +75,7 @@ fn put(session: &Session<'_>, keyed: &KeyedStart, instance: InstanceKey) -> Resu
 /// Gives an instance that no worker has acquired what another start brings.
 fn renew(session: &mut Session<'_>, key: InstanceKey, new: &NewInstance, due_at_ms: i64) -> Result<(), Failure> {
     session.execute(
-        "UPDATE queued_instances SET queued_at = ?2, version = ?3, priority = ?4 WHERE instance_key = ?1",
+        "UPDATE queue_places SET queued_at = ?2, version = ?3, priority = ?4 WHERE key = ?1",
         params![key.0, due_at_ms, new.version, new.priority],
     )?;
     // An instance of a queue has no due time (P24).

@@ -1,10 +1,13 @@
 //! Attempts that any worker may run (P12): they are offered and withdrawn with a turn.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, ROUTE_ANY, ROUTE_OPEN, TaskOffer, WorkerId};
-use rusqlite::params;
+use perdure_provider::{
+    ATTEMPT_VERSION, EntryKey, InstanceKey, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, TaskOffer, WorkerId,
+};
+use rusqlite::{Row, params};
 
 use crate::error::Failure;
+use crate::queues::{self, NewPlace};
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::named;
@@ -20,6 +23,8 @@ pub(super) fn offer(
         None => (ROUTE_ANY, offer.due_at_ms),
         Some(_) => (ROUTE_OPEN, offer.due_at_ms.max(session.now_ms())),
     };
+    let place = enter(session, offer, due_at_ms)?;
+    let route = if place.is_some() { ROUTE_LINE } else { route };
     named!(session.execute, "INSERT INTO tasks ({columns}) VALUES ({values})", {
         instance_key: key.0,
         execution: integer(execution.0),
@@ -32,8 +37,29 @@ pub(super) fn offer(
         deadline: offer.deadline_ms,
         session: offer.session,
         route: route,
+        place_key: place.map(|entry| entry.0),
     })?;
     Ok(())
+}
+
+/// Gives an attempt a place in its queue, if the limits of that concern the attempt (P27).
+fn enter(session: &Session<'_>, offer: &TaskOffer, due_at_ms: i64) -> Result<Option<EntryKey>, Failure> {
+    let Some(key) = &offer.key else { return Ok(None) };
+    if !queues::exists(session, &offer.queue)? {
+        return Ok(None);
+    }
+    let entry = queues::next_attempt(session)?;
+    let place = NewPlace {
+        entry,
+        queue: &offer.queue,
+        key,
+        name: &offer.name,
+        version: ATTEMPT_VERSION,
+        priority: offer.priority,
+        due_at_ms,
+    };
+    place.enter(session)?;
+    Ok(Some(entry))
 }
 
 /// Deletes a task. Returns the worker that runs it, if there is one.
@@ -43,24 +69,47 @@ pub(super) fn withdraw(
     execution: ExecutionId,
     scheduled: EventId,
 ) -> Result<Option<WorkerId>, Failure> {
-    let owner = session.query_optional(
-        "DELETE FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 RETURNING owner",
+    let withdrawn = session.query_optional(
+        "DELETE FROM tasks WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 RETURNING owner, place_key",
         params![key.0, integer(execution.0), integer(scheduled.0)],
-        |row| row.get::<_, Option<String>>(0),
+        Withdrawn::read,
     )?;
-    Ok(owner.flatten().map(|owner| WorkerId(owner.into())))
+    withdrawn.map_or(Ok(None), |withdrawn| withdrawn.leave(session))
 }
 
 /// Deletes all tasks of an instance. Returns the workers that run them.
 pub(super) fn withdraw_all(session: &Session<'_>, key: InstanceKey) -> Result<Vec<WorkerId>, Failure> {
-    let owners = session.query_all(
-        "DELETE FROM tasks WHERE instance_key = ?1 RETURNING owner",
+    let all = session.query_all(
+        "DELETE FROM tasks WHERE instance_key = ?1 RETURNING owner, place_key",
         params![key.0],
-        |row| row.get::<_, Option<String>>(0),
+        Withdrawn::read,
     )?;
-    Ok(owners
-        .into_iter()
-        .flatten()
-        .map(|owner| WorkerId(owner.into()))
-        .collect())
+    let mut workers = Vec::new();
+    for withdrawn in all {
+        workers.extend(withdrawn.leave(session)?);
+    }
+    Ok(workers)
+}
+
+/// A task that was deleted.
+struct Withdrawn {
+    owner: Option<String>,
+    place_key: Option<i64>,
+}
+
+impl Withdrawn {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            owner: row.get(0)?,
+            place_key: row.get(1)?,
+        })
+    }
+
+    /// Deletes the place of the task. Returns the worker that runs it, if there is one.
+    fn leave(self, session: &Session<'_>) -> Result<Option<WorkerId>, Failure> {
+        if let Some(key) = self.place_key {
+            queues::leave(session, EntryKey(key))?;
+        }
+        Ok(self.owner.map(|owner| WorkerId(owner.into())))
+    }
 }

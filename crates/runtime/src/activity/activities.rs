@@ -22,6 +22,7 @@ use crate::state::heartbeats::Heartbeats;
 use crate::worker::Worker;
 use crate::worker::owned::Owned;
 use crate::worker::release_requests::OpenRequest;
+use crate::worker::slots::Slots;
 
 /// The attempts that a worker runs for its own instances and for those of others.
 pub(crate) struct Activities {
@@ -30,6 +31,8 @@ pub(crate) struct Activities {
     pub(crate) alarms: Arc<Alarms<Alarm>>,
     pub(crate) attempts: Mutex<Attempts>,
     pub(crate) tasks_wanted: Notify,
+    /// The slots of queues that tasks wait for.
+    pub(crate) queue_slots: Slots,
     /// True while tasks may wait in the store for a slot here.
     pub(crate) tasks_may_wait: AtomicBool,
     /// The activities that were offered because they are not registered here, by name, until it is checked if another
@@ -51,6 +54,7 @@ impl Activities {
             attempts: Mutex::new(Attempts::new(slots, Arc::clone(&alarms))),
             alarms,
             tasks_wanted: Notify::new(),
+            queue_slots: Slots::default(),
             tasks_may_wait: AtomicBool::new(false),
             unregistered: Mutex::default(),
             registered_elsewhere: Mutex::default(),

@@ -1,9 +1,11 @@
 //! Tasks: activities in the store that a worker other than the owner of their instance runs.
 //!
 //! A worker runs the tasks that others offer for its queues. It offers the activities that it does not run itself, with
-//! the turn that schedules them: those for a queue that it does not serve, those that are not registered here, those of
-//! a session, and those that it has no room for, now or soon, while other workers are there. The end of an attempt
-//! reaches the instance as a message.
+//! the turn that schedules them: those that name a queue, those that are not registered here, those of a session, and
+//! those that it has no room for, now or soon, while other workers are there. The default queue is offered only by
+//! workers that do not serve it. The end of an attempt reaches the instance as a message.
+//!
+//! An activity that names a queue is offered even here, because only the store can keep the limits of a queue (P27).
 //!
 //! An activity that is not registered here waits for a worker that has it; that worker may be starting. But if no
 //! worker that ever used the store knows the name, and no other worker uses the store now, the name is a mistake: the
@@ -73,6 +75,7 @@ pub(crate) fn split_tasks(
                 scheduled: task.scheduled,
                 attempt: *attempt,
                 queue: task.options.queue().to_owned(),
+                key: task.options.key_in_queue().map(str::to_owned),
                 name: task.name.clone(),
                 session: task.options.session.clone(),
                 priority: task.options.priority,
@@ -124,12 +127,16 @@ pub(crate) async fn run(activities: Arc<Activities>) {
             };
             let none_open = activities.worker.releases.until_none_open().await;
             let claim = activities.worker.claim();
+            let ends = activities.queue_slots.ends();
             match activities.shared.store.provider.acquire_tasks(request).await {
                 Ok(acquired) => {
                     delay = RETRY_DELAYS.0;
                     next_due_ms = acquired.next_due_ms;
                     if acquired.handed_on {
                         activities.shared.store.look_at_tasks();
+                    }
+                    if activities.queue_slots.wanted(acquired.slots_wanted, ends) {
+                        activities.tasks_wanted.notify_one();
                     }
                     activities.run_tasks(acquired.tasks, none_open).await;
                     drop(claim);
@@ -178,8 +185,8 @@ impl Activities {
             self.unregistered.lock().insert(task.name.clone());
             return false;
         }
-        // Only the store knows which worker holds the session. It may be this one.
-        if task.options.session.is_some() {
+        // Only the store knows which worker holds the session, and which slots the queue has. Both may come here.
+        if task.options.session.is_some() || task.options.key_in_queue().is_some() {
             return false;
         }
         match room {
@@ -341,7 +348,12 @@ impl Activities {
         let releasing = self.worker.releasing(Owned::Task(task.task));
         let done_with = Box::new(move |answer: Result<Outcome, ProviderError>| {
             match answer {
-                Ok(Outcome::TaskDone { receivers }) => this.shared.store.notify_receivers(&receivers),
+                Ok(Outcome::TaskDone { receivers, freed }) => {
+                    this.shared.store.notify_receivers(&receivers);
+                    if freed {
+                        this.shared.store.slot_may_be_free();
+                    }
+                }
                 // The task was withdrawn, or is another worker's by now.
                 Ok(_) => {}
                 Err(error) if error.kind == ProviderErrorKind::Closed => {}

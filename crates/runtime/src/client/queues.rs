@@ -1,4 +1,4 @@
-//! Operations of clients on queues of instances.
+//! Operations of clients on queues.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ impl Store {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {
             let result = this.provider.set_queue(name, settings).await;
-            // Limits that are higher now let instances run that wait.
+            // Limits that are higher now let instances and tasks run that wait.
             this.work_is_due();
+            this.look_at_tasks();
             reply(match result {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(RuntimeError::TooManyQueues { max: QUEUES_MAX }),
@@ -23,7 +24,7 @@ impl Store {
         });
     }
 
-    /// Deletes a queue that no instance is in.
+    /// Deletes a queue that no instance and no attempt is in.
     pub fn delete_queue(self: &Arc<Self>, name: String, reply: Reply<()>) {
         let this = Arc::clone(self);
         self.tokio.spawn(async move {

@@ -114,7 +114,8 @@ pub(crate) trait LocalWorker: Send + Sync {
     fn look_at_lease(&self);
     /// Looks for instances that may be due.
     fn look_for_work(&self);
-    /// Looks for work if instances wait for a slot: an instance has ended, which may have had one.
+    /// Looks for instances, and for tasks, if some wait for a slot: an instance or a task has ended, which may have had
+    /// one.
     fn slot_may_be_free(&self);
     /// Looks for tasks that may have been offered or withdrawn.
     fn look_at_tasks(&self);
@@ -196,6 +197,8 @@ impl Store {
             }
             if change.tasks {
                 worker.look_at_tasks();
+                // A task that has ended elsewhere may have had a slot that instances wait for.
+                worker.slot_may_be_free();
             }
         }
     }
@@ -388,7 +391,7 @@ impl Store {
         self.slot_may_be_free();
     }
 
-    /// Tells workers that an instance has ended, which may have had a slot of a queue.
+    /// Tells workers that an instance or a task has ended, which may have had a slot of a queue.
     pub(crate) fn slot_may_be_free(&self) {
         for worker in self.workers() {
             worker.slot_may_be_free();

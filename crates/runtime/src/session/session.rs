@@ -171,6 +171,9 @@ impl LocalWorker for Session {
         if self.worker.slots.ended() {
             self.worker.due_at(0);
         }
+        if self.activities.queue_slots.ended() {
+            self.activities.tasks_wanted.notify_one();
+        }
     }
 
     fn look_at_tasks(&self) {

@@ -40,6 +40,8 @@ pub(super) struct AfterCommit {
     pub(super) places: Option<ReservedPlaces>,
     /// True if the turn has offered attempts to other workers.
     pub(super) has_offered: bool,
+    /// True if the turn has withdrawn attempts, which may have had slots of queues.
+    pub(super) has_withdrawn: bool,
     /// The failures that the turn records.
     pub(super) failures: Failures,
 }
@@ -59,6 +61,7 @@ impl AfterCommit {
             claimed: Claimed::new(),
             places: None,
             has_offered: false,
+            has_withdrawn: false,
             failures: Failures::of(output),
         }
     }
@@ -207,9 +210,9 @@ fn committed(
 }
 
 /// Tells the clients of this process about the asks and the streams that the turn has changed, and the workers about an
-/// end. A release is told, too: a queue may count the instances that a worker owns.
+/// end, also of an attempt. A release is told, too: a queue may count the instances that a worker owns.
 fn tell_clients(instances: &Instances, instance: &Instance, after: &mut AfterCommit) {
-    if matches!(after.turn, AfterTurn::End { .. } | AfterTurn::Release { .. }) {
+    if after.has_withdrawn || matches!(after.turn, AfterTurn::End { .. } | AfterTurn::Release { .. }) {
         instances.shared.store.slot_may_be_free();
     }
     tell_answers(instances, instance, after);

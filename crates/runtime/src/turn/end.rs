@@ -227,8 +227,8 @@ fn prepare(
         commit.asked = wake.ask.take();
     }
     drop(core);
-    after.has_offered = !tasks.offers.is_empty();
-    if cross_instance.is_some() || after.has_offered || !tasks.withdrawn.is_empty() {
+    (after.has_offered, after.has_withdrawn) = (!tasks.offers.is_empty(), !tasks.withdrawn.is_empty());
+    if cross_instance.is_some() || after.has_offered || after.has_withdrawn {
         let effects = *cross_instance.unwrap_or_default();
         after.places = instances.reserve_for_starts(effects.starts.len());
         let places = after.places.as_ref().map_or(0, |places| places.count);

@@ -1,4 +1,4 @@
-//! Slots of queues that instances wait for, which other instances have until they end.
+//! Slots of queues that instances or tasks wait for, which other instances and tasks have until they end.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use perdure_engine::{Bug, is_planted};
 pub(crate) struct Slots {
     /// Number of ends that this process has heard of.
     ends: AtomicU64,
-    /// True if the last look left instances behind that wait for a slot.
+    /// True if the last look left instances or tasks behind that wait for a slot.
     wanted: AtomicBool,
 }
 
@@ -20,14 +20,14 @@ impl Slots {
         self.ends.load(Ordering::SeqCst)
     }
 
-    /// Notes the result of a look that began after `ends` ends. Returns true if another look is needed: instances wait
-    /// for a slot, and the look may have missed an end.
+    /// Notes the result of a look that began after `ends` ends. Returns true if another look is needed: something
+    /// waits for a slot, and the look may have missed an end.
     pub(crate) fn wanted(&self, wanted: bool, ends: u64) -> bool {
         self.wanted.store(wanted, Ordering::SeqCst);
         wanted && self.ends() != ends
     }
 
-    /// Notes that an instance has ended. Returns true if a look for work is needed.
+    /// Notes that an instance or a task has ended. Returns true if a look for work is needed.
     pub(crate) fn ended(&self) -> bool {
         // The number first: a look that is under way sees it, or its result is seen here.
         self.ends.fetch_add(1, Ordering::SeqCst);

@@ -1,9 +1,9 @@
-//! Activities for queues that their instance's worker does not serve, and priorities among those that wait.
+//! Activities that name a queue, and priorities among those that wait.
 
 use std::time::Duration;
 
 use perdure_engine::EventKind;
-use perdure_provider::{ProviderErrorKind, Queues, Status};
+use perdure_provider::{ProviderErrorKind, QueueSettings, Queues, Status};
 use perdure_scheduler::LaneId;
 
 use crate::support::{Call, Fixture, Op, Script};
@@ -467,4 +467,75 @@ async fn an_attempt_without_a_slot_is_offered_to_others() {
     other.complete("c").await;
     settle(&mut owner, &mut other).await;
     assert_eq!(owner.memory.get("shared").status, Status::Completed);
+}
+
+async fn limit(f: &mut Fixture, concurrency: u32) {
+    let settings = QueueSettings {
+        concurrency: Some(concurrency),
+        ..QueueSettings::default()
+    };
+    f.store
+        .set_queue("gpu".into(), settings, Box::new(|set| assert_eq!(set, Ok(()))));
+    f.settle().await;
+}
+
+/// Only the store can count attempts over all workers.
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_names_a_queue_is_a_task_even_where_the_queue_is_served() {
+    let mut f = Fixture::started(serving("gpu", 10), &[Op::Queued("gpu", "render")]).await;
+    f.start("i").await;
+    assert_eq!(f.attempts, ["render"]);
+    assert_eq!(f.memory.get("i").owner, None, "it waits for nothing that runs here");
+    f.complete("render").await;
+    assert_eq!(f.memory.get("i").status, Status::Completed);
+    f.assert_empty();
+}
+
+/// No time passes, so no poll finds the slot.
+#[tokio::test(start_paused = true)]
+async fn a_slot_of_a_queue_goes_to_the_next_attempt_at_once() {
+    let mut f = Fixture::started(serving("gpu", 10), &[Op::Queued("gpu", "render")]).await;
+    limit(&mut f, 1).await;
+    for id in ["a", "b", "c", "d"] {
+        f.start(id).await;
+    }
+    assert_eq!(f.attempts.len(), 1);
+    f.complete("render").await;
+    assert_eq!((f.attempts.len(), f.running.len()), (2, 1), "after an end");
+    let runs = f.running[0].instance_id.clone();
+    f.terminate(&runs).await;
+    assert_eq!((f.attempts.len(), f.running.len()), (3, 1), "after a termination");
+    limit(&mut f, 2).await;
+    assert_eq!(
+        (f.attempts.len(), f.running.len()),
+        (4, 2),
+        "after a change of the limit"
+    );
+    for _ in 0..2 {
+        f.complete("render").await;
+    }
+    f.assert_empty();
+}
+
+/// The workers are of one process, which is told of no end by the store.
+#[tokio::test(start_paused = true)]
+async fn a_slot_of_a_queue_goes_to_another_worker_of_the_process() {
+    let (mut owner, mut first) = two(&[Op::Queued("gpu", "render")]).await;
+    limit(&mut owner, 1).await;
+    for id in ["a", "b"] {
+        owner.start(id).await;
+    }
+    settle(&mut owner, &mut first).await;
+    assert_eq!(first.attempts.len(), 1);
+    // A worker that shuts down takes nothing, so the slot is left to the other one.
+    let mut second = helper(&owner, 10).await;
+    second.settle().await;
+    assert!(second.attempts.is_empty());
+    first.runtime.begin_shutdown().expect("it is started");
+    first.complete("render").await;
+    settle(&mut owner, &mut second).await;
+    assert_eq!((first.attempts.len(), second.attempts.len()), (1, 1));
+    second.complete("render").await;
+    settle(&mut owner, &mut second).await;
+    assert_eq!(owner.memory.get("b").status, Status::Completed);
 }

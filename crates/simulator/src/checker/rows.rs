@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use perdure_provider::{CheckRequest, Finding, InstanceKey, Provider, QueueDeletion, QueueInfo, WorkerId};
-use perdure_provider_memory::Snapshot;
+use perdure_provider::{CheckRequest, EntryKey, Finding, InstanceKey, Provider, QueueDeletion, QueueInfo, WorkerId};
+use perdure_provider_memory::{QueuePlaceRow, Snapshot};
 
 use crate::witness::Witness;
 
@@ -81,7 +81,11 @@ pub(crate) fn leftovers(witness: &Witness, snapshot: &Snapshot, left: &BTreeSet<
     let messages = snapshot.messages.iter().map(|row| ("message", row.key));
     let heartbeats = snapshot.heartbeats.iter().map(|row| ("heartbeat", row.key));
     let tasks = snapshot.tasks.iter().map(|row| ("task", row.task.key));
-    let queued = snapshot.queued.iter().map(|(key, _)| ("place in a queue", *key));
+    let of_place = |(key, row): &(EntryKey, QueuePlaceRow)| row.task.map_or(InstanceKey(key.0), |task| task.key);
+    let queued = snapshot
+        .queue_places
+        .iter()
+        .map(|place| ("place in a queue", of_place(place)));
     for (what, key) in messages.chain(heartbeats).chain(tasks).chain(queued) {
         if ended.contains(&key) || snapshot.instances.iter().all(|row| row.key != key) {
             witness.report(format!("S20: a {what} is left of instance {}, which has ended", key.0));

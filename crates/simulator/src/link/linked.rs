@@ -178,9 +178,11 @@ impl ProviderWrapper for Linked {
     }
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
+        let worker = request.worker.clone();
         let acquired = |acquired: &AcquiredTasks| {
             let Link { witness, log, name, .. } = &*self.0;
-            acquired.tasks.iter().for_each(|task| witness.takes(log, name, task));
+            let tasks = acquired.tasks.iter();
+            tasks.for_each(|task| witness.takes(log, name, &worker, task));
         };
         let answer = self
             .0

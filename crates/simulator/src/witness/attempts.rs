@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{InstanceKey, Task, TaskName};
+use perdure_provider::{InstanceKey, Task, TaskName, WorkerId};
 
 use super::{Step, Witness};
 use crate::log::Log;
@@ -121,7 +121,8 @@ impl Witness {
     }
 
     /// A process takes an attempt from a queue.
-    pub(crate) fn takes(&self, log: &Log, process: &str, Task { task, instance_id, .. }: &Task) {
+    pub(crate) fn takes(&self, log: &Log, process: &str, worker: &WorkerId, given: &Task) {
+        let Task { task, instance_id, .. } = given;
         log.say(
             process,
             format_args!(
@@ -130,6 +131,7 @@ impl Witness {
             ),
         );
         let mut known = self.0.lock();
+        known.gives_slot(worker, given);
         let disturbed = known.disturbed(process, task.key);
         let step = (task.key, task.execution, task.scheduled);
         known

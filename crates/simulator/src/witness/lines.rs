@@ -34,10 +34,10 @@ pub(super) struct Entry {
 
 /// A queue, and the admissions from it.
 #[derive(Default)]
-struct Line {
-    settings: QueueSettings,
+pub(super) struct Line {
+    pub(super) settings: QueueSettings,
     /// The times and keys of all admissions.
-    admitted: Vec<(i64, String)>,
+    pub(super) admitted: Vec<(i64, String)>,
     /// The number of admissions before the rates of the queue and of its keys were set.
     before_rate: usize,
     before_key_rate: usize,
@@ -49,7 +49,7 @@ struct Line {
 #[derive(Default)]
 pub(super) struct Lines {
     entries: BTreeMap<InstanceKey, Entry>,
-    queues: BTreeMap<String, Line>,
+    pub(super) queues: BTreeMap<String, Line>,
 }
 
 /// A clock that agrees with the store's.
@@ -98,7 +98,7 @@ impl Witness {
 }
 
 impl WitnessState {
-    fn now_ms(&self) -> i64 {
+    pub(super) fn now_ms(&self) -> i64 {
         self.time.0.now_ms()
     }
 
@@ -316,7 +316,7 @@ const GRAIN_MS: i64 = 32;
 
 impl Line {
     /// Counts the admissions that a rate counts, from the one of a number on. Each counts for longer by `longer_ms`.
-    fn recent(
+    pub(super) fn recent(
         &self,
         from: usize,
         rate: Option<Rate>,

@@ -65,7 +65,12 @@ impl Witness {
                     known.disown(release.key);
                 }
             }
-            (write, outcome) => log.say(who, format_args!("{} {}", short(write), short_of(outcome))),
+            (write, outcome) => {
+                log.say(who, format_args!("{} {}", short(write), short_of(outcome)));
+                if let (Write::TaskDone(done), Outcome::TaskDone { .. }) = (write, outcome) {
+                    known.frees_slot(&done.task);
+                }
+            }
         }
     }
 
@@ -212,6 +217,9 @@ impl WitnessState {
         self.figures.turns += 1;
         self.figures.events += turn.events.len() as u64;
         self.advance(turn);
+        if let Some(cross_instance) = &turn.cross_instance {
+            self.frees_slots_of(turn.key, turn.execution, &cross_instance.withdrawn);
+        }
         if let (Some(cross_instance), Some(others)) = (&turn.cross_instance, others) {
             for (start, outcome) in cross_instance.starts.iter().zip(&others.started) {
                 self.started(log, who, &start.instance, outcome);

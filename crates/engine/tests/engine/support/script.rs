@@ -81,7 +81,7 @@ pub(crate) enum Operation {
     Activity {
         name: String,
         input: Value,
-        options: ActivityOptions,
+        options: Box<ActivityOptions>,
     },
     Timer {
         delay_ms: i64,
@@ -395,7 +395,7 @@ fn operation(line: &str) -> Step {
             Operation::Activity {
                 name: name.to_owned(),
                 input: value(input),
-                options,
+                options: Box::new(options),
             }
         }
         (kind @ ("child" | "start"), text) => {
