@@ -2,7 +2,7 @@
 
 export { type ActivityDefinition, type ActivityFunction, defineActivity } from './activity/activity.ts';
 export { type ActivityContext, activityContext } from './activity/activity-context.ts';
-export type { ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
+export type { ActivityKey, ActivityOptions, InlineOptions, RetryOptions } from './activity/activity-options.ts';
 export type { ActivityStream } from './activity/attempt-streams.ts';
 export type { EndState } from './binding/jobs.ts';
 export { Client } from './client/client.ts';

@@ -401,7 +401,7 @@ function listOf<K>(keys: ReadonlySet<K>): K[] | null {
 const NOTHING = { operation: 0, value: null, detail: 0, mailbox: null, timeMs: 0 };
 
 export const HOST: OrchestrationHost = {
-  recordedOptions: (_name: string, called: ActivityOptions | undefined) =>
+  recordedOptions: (_call: unknown, called: ActivityOptions | undefined) =>
     called === undefined ? null : JSON.stringify(called),
   sourceStacks: true,
   limits: DEFAULT_LIMITS,

@@ -1,11 +1,16 @@
 import {
+  type ActivityKey,
+  type ActivityOptions,
   type Client,
+  defineActivity,
   defineOrchestration,
   defineSchedule,
+  type Future,
   type OrchestrationContext,
   type QueueInfo,
   type QueueLimits,
   type Runtime,
+  type StandardSchema,
 } from 'perdure';
 import { callOrchestration, start } from 'perdure/orchestration';
 import { expectTypeOf, it } from 'vitest';
@@ -13,6 +18,7 @@ import { expectTypeOf, it } from 'vitest';
 declare const client: Client;
 declare const runtime: Runtime;
 declare const ctx: OrchestrationContext;
+declare const schema: StandardSchema<{ tenant: string }, { tenant: symbol }>;
 
 const mail = defineOrchestration('mail', function* (_ctx, to: string) {
   return to.length;
@@ -81,6 +87,44 @@ it('a start has a time limit', () => {
     void client.start(mail, 'ada', { timeout: new Date() });
     // @ts-expect-error: not in a transaction of the user's
     void client.within({}).start(mail, 'ada', { timeout: '1h' });
+  });
+});
+
+it('an activity has a queue and a key, which may depend on the input of the call', () => {
+  void (() => {
+    const call = async (_ctx: unknown, input: { tenant: string }): Promise<number> => input.tenant.length;
+    const callApi = defineActivity('callApi', call, {
+      queue: 'api',
+      key: (input) => {
+        expectTypeOf(input).toEqualTypeOf<{ tenant: string }>();
+        return input.tenant;
+      },
+    });
+    expectTypeOf(ctx.call(callApi, { tenant: 'a' }, { key: 'b' })).toEqualTypeOf<Future<number>>();
+    // The key is made of the input of the call, as it was before the schema.
+    defineActivity('b', (_ctx, { tenant }) => tenant, {
+      queue: 'api',
+      input: schema,
+      key: ({ tenant }) => {
+        expectTypeOf(tenant).toBeString();
+        return tenant;
+      },
+    });
+    runtime.registerActivity('c', call, { queue: 'api', key: ({ tenant }) => tenant });
+    runtime.registerActivity('d', call, { queue: 'api', key: 'all' });
+    ctx.scheduleActivity('c', { tenant: 'a' }, { queue: 'api', key: 'b' });
+    expectTypeOf<ActivityOptions['key']>().toEqualTypeOf<string | undefined>();
+    const key: ActivityKey<{ tenant: string }> = ({ tenant }) => tenant;
+    const options: ActivityOptions<ActivityKey<{ tenant: string }>> = { queue: 'api', key };
+    defineActivity('e', call, options);
+    // @ts-expect-error: the key of a call is a text
+    ctx.call(callApi, { tenant: 'a' }, { key: ({ tenant }: { tenant: string }) => tenant });
+    // @ts-expect-error: a key is a text
+    defineActivity('f', call, { queue: 'api', key: 5 });
+    // @ts-expect-error: a key is a text
+    defineActivity('g', call, { queue: 'api', key: () => 5 });
+    // @ts-expect-error: an inline activity has no queue, and no key
+    ctx.run('h', () => 1, { key: 'a' });
   });
 });
 

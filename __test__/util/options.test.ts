@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
 
-import { checkActivityOptions, recordedOptions } from '../../js/activity/activity-options.ts';
+import { defineActivity } from '../../js/activity/activity.ts';
+import { checkActivityOptions, checkCallOptions, recordedOptions } from '../../js/activity/activity-options.ts';
 import { checkName, checkOptions, nearest, oneOf, whole } from '../../js/util/options.ts';
+
+/** A call for which options are recorded. */
+const CALL = { name: 'a', input: { tenant: 'Ada' } };
 
 describe('options', () => {
   test('a TypeError names the option, and the one that was probably meant', () => {
@@ -20,7 +24,7 @@ describe('options', () => {
     expect(wrong({ total: 3 })).toBe("TypeError: activity 'a': unknown option `total`; did you mean `totalTimeout`?");
     expect(wrong({ zzz: 3 })).toBe(
       "TypeError: activity 'a': unknown option `zzz`; " +
-        'the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, session, priority',
+        'the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, key, session, priority',
     );
     expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(
       /retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/,
@@ -57,15 +61,69 @@ describe('options', () => {
   });
 
   test('a call overrides single options of the registration', () => {
-    expect(recordedOptions(undefined, undefined)).toBeNull();
+    expect(recordedOptions(undefined, undefined, CALL)).toBeNull();
     const registered = { retry: { maxAttempts: 5, backoff: 3, nonRetryable: ['A'] }, timeout: '1s' } as const;
-    const recorded = recordedOptions(registered, {
-      retry: { maxAttempts: 1, backoff: undefined, initialInterval: '2s' },
-    } as never);
+    const called = { retry: { maxAttempts: 1, backoff: undefined, initialInterval: '2s' } };
+    const recorded = recordedOptions(registered, called as never, CALL);
     expect(JSON.parse(recorded ?? '')).toEqual({
       retry: { maxAttempts: 1, backoff: 3, initialIntervalMs: 2_000, nonRetryable: ['A'] },
       timeoutMs: 1_000,
     });
+  });
+});
+
+describe('the key of a call', () => {
+  const keyOf = (...[registered, called]: [object | undefined, object?]): unknown =>
+    (JSON.parse(recordedOptions(registered, called, CALL) ?? '{}') as { key?: unknown }).key;
+  const tenant = (input: { tenant: string }): string => input.tenant;
+
+  test('is that of the call, or of the registration for its input', () => {
+    expect(keyOf(undefined)).toBeUndefined();
+    expect(keyOf({ queue: 'api' }, {})).toBeUndefined();
+    expect(keyOf({ queue: 'api', key: 'a' })).toBe('a');
+    expect(keyOf({ queue: 'api', key: tenant })).toBe('Ada');
+    expect(keyOf({ queue: 'api', key: tenant }, { key: 'b' })).toBe('b');
+    expect(keyOf({ queue: 'api' }, { key: 'b' })).toBe('b');
+    expect(keyOf(undefined, { queue: 'api', key: 'b' })).toBe('b');
+    expect(keyOf({ queue: 'api', key: tenant }, { queue: 'other' })).toBe('Ada');
+    expect(keyOf({ queue: 'api', key: tenant }, { queue: 'default' })).toBeUndefined();
+  });
+
+  test('needs a queue that can have limits', () => {
+    const needs = /^activity 'a': the option key needs the option queue, with another queue than 'default', because/;
+    const called = (options: object, defined?: object): unknown => checkCallOptions(options, defined, "activity 'a'");
+    for (const queue of [undefined, 'default']) {
+      expect(() => called({ queue, key: 'b' })).toThrow(needs);
+      expect(() => called({ key: 'b' }, { queue })).toThrow(needs);
+      expect(() => checkActivityOptions({ queue, key: tenant } as never, "activity 'a'")).toThrow(needs);
+      expect(() => defineActivity('a', () => {}, { queue, key: 'b' } as never)).toThrow(needs);
+    }
+    expect(() => called({ queue: 'default', key: 'b' }, { queue: 'api' })).toThrow(needs);
+    expect(called({ key: 'b' }, { queue: 'api' })).toEqual({ key: 'b' });
+    expect(called({ queue: 'api', key: 'b' })).toEqual({ queue: 'api', key: 'b' });
+  });
+
+  test('is a name of 1 to 256 characters', () => {
+    for (const key of [5, null, '', 'x'.repeat(257), {}])
+      expect(() => checkActivityOptions({ queue: 'api', key } as never, "activity 'a'")).toThrow(
+        /^activity 'a': key: the value must /,
+      );
+    expect(() => checkCallOptions({ queue: 'api', key: tenant } as never, undefined, "activity 'a'")).toThrow(
+      /^activity 'a': key: the value must be a string, got /,
+    );
+    for (const wrong of [undefined, 5, '', 'x'.repeat(257), Promise.resolve('a')])
+      expect(() => keyOf({ queue: 'api', key: () => wrong })).toThrow(
+        /^activity 'a': the result of the function of the option key: the value must /,
+      );
+    const reason = new RangeError('on purpose');
+    const throwing = (): never => {
+      throw reason;
+    };
+    expect(() => keyOf({ queue: 'api', key: throwing })).toThrow(
+      new TypeError("activity 'a': the function of the option key has thrown for the input of the call", {
+        cause: reason,
+      }),
+    );
   });
 });
 

@@ -13,6 +13,7 @@ import {
   whole,
 } from '../util/options.ts';
 import { show } from '../util/show.ts';
+import { DEFAULT_QUEUE } from '../values/queue.ts';
 
 /** Retry policy: decides when a failed attempt is followed by another. */
 export interface RetryOptions {
@@ -44,14 +45,26 @@ export interface RetryOptions {
 }
 
 /**
- * Options of an activity, from its registration or from one call; the call takes precedence, option by option.
+ * Key of the attempts of an activity in the limits of its queue: 1 to 256 characters, or a function that returns them
+ * for the input of a call. The function runs in the orchestration, so it must return the same for the same input.
+ *
+ * @example
+ * ```ts
+ * const key: ActivityKey<Request> = (request) => request.tenant;
+ * ```
+ */
+export type ActivityKey<Input = any> = string | ((input: Input) => string);
+
+/**
+ * Options of an activity, from its registration or from one call; the call takes precedence, option by option. The
+ * `key` of a registration may be a function, {@link ActivityKey}.
  *
  * @example
  * ```ts
  * yield ctx.scheduleActivity('charge', order, { retry: { maxAttempts: 5, initialInterval: '1s' }, timeout: '30s' });
  * ```
  */
-export interface ActivityOptions {
+export interface ActivityOptions<Key = string> {
   /** Retry policy. The delays are durable: they survive a restart. */
   retry?: RetryOptions;
   /** Longest time of one attempt; an attempt that takes longer is aborted and counts as failed. Default none. */
@@ -65,14 +78,28 @@ export interface ActivityOptions {
   heartbeatTimeout?: Duration;
   /**
    * Queue of the activity. Only runtimes that serve this queue (`new Runtime(provider, { queues })`) run it, in this
-   * process or another. Default `'default'`.
+   * process or another. If limits are set for the queue, they hold for its attempts: see {@link QueueLimits}. An
+   * activity in any queue but the default one is always stored as a task, which costs two commits more than an activity
+   * that the owner of the instance runs. Default `'default'`, which limits no activity.
    */
   queue?: string;
+  /**
+   * Key of the attempts in the limits of the queue, such as the name of a customer. Attempts of one key share the
+   * limits `perKey`, and with `fairness: 'key'` the keys take turns. It needs the option `queue`, of the call or of the
+   * definition that is called; a call by name (`scheduleActivity`) with a key names the queue, too. Default: none.
+   *
+   * @example
+   * ```ts
+   * const callApi = defineActivity('callApi', call, { queue: 'api', key: (input) => input.tenant });
+   * yield* ctx.call(callApi, input, { key: 'batch' });   // over the key of the definition
+   * ```
+   */
+  key?: Key;
   /**
    * Session of the activity: a name of 1 to 256 characters. All activities with the same session and queue, of any
    * instance, run on one runtime while it lives, so that they find what an earlier one left there: files in a temporary
    * folder, a loaded model, a cursor. The runtime that takes the first of them holds the session (see
-   * `sessions` of the runtime). Such an activity is always stored as a task, which costs a commit more than an
+   * `sessions` of the runtime). Such an activity is always stored as a task, which costs two commits more than an
    * activity that the owner of the instance runs. Default none.
    *
    * @example
@@ -90,8 +117,14 @@ export interface ActivityOptions {
   priority?: number;
 }
 
+/** A call of an activity, as its options are made for it. */
+export interface ActivityCall {
+  readonly name: string;
+  readonly input: unknown;
+}
+
 /** Options of an inline activity. */
-export type InlineOptions = Omit<ActivityOptions, 'queue' | 'session'>;
+export type InlineOptions = Omit<ActivityOptions, 'queue' | 'key' | 'session'>;
 
 /** Checks the growth of the delays. */
 function backoff(value: unknown, path: string): void {
@@ -119,27 +152,72 @@ const RETRY: OptionTable = {
 /** The check of {@link RetryOptions}. */
 export const retry = nested(RETRY);
 
-/** The checks of {@link ActivityOptions}. */
-export const ACTIVITY_OPTIONS: OptionTable = {
+/** Checks a key of a registration. The one that a function returns is checked when it is called. */
+function registeredKey(value: unknown, path: string): void {
+  if (typeof value !== 'function') named(value, path);
+}
+
+/** The checks of {@link ActivityOptions} of a call. */
+const CALL_OPTIONS: OptionTable = {
   retry,
   timeout: duration(1),
   totalTimeout: duration(1),
   heartbeatTimeout: duration(1),
   queue: named,
+  key: named,
   session: named,
   priority,
 };
 
-const { queue: _queue, session: _session, ...INLINE_OPTIONS } = ACTIVITY_OPTIONS;
+/** The checks of {@link ActivityOptions} of a registration. */
+export const ACTIVITY_OPTIONS: OptionTable = { ...CALL_OPTIONS, key: registeredKey };
 
-/** @throws TypeError naming the option that is wrong; `where` begins its message */
-export function checkActivityOptions<T extends ActivityOptions | undefined>(options: T, where: string): T {
-  return checkOptions(options, ACTIVITY_OPTIONS, where);
+const { queue: _queue, key: _key, session: _session, ...INLINE_OPTIONS } = CALL_OPTIONS;
+
+/**
+ * Checks the options of a registration.
+ *
+ * @throws TypeError naming the option that is wrong; `where` begins its message
+ */
+export function checkActivityOptions<T extends ActivityOptions<ActivityKey> | undefined>(options: T, where: string): T {
+  const checked = checkOptions(options, ACTIVITY_OPTIONS, where);
+  checkKeyed(checked?.queue, checked?.key, where);
+  return checked;
 }
 
 /**
- * Checks the options of an inline activity, as {@link checkActivityOptions} does. They have no queue and no session: an
- * inline activity runs with its orchestration.
+ * Checks the options of a call, over those of the definition, if the call has one. Those of the registration do not
+ * count: a worker that replays the call need not have it.
+ *
+ * @throws TypeError naming the option that is wrong; `where` begins its message
+ */
+export function checkCallOptions(
+  options: ActivityOptions,
+  defined: ActivityOptions<ActivityKey> | undefined,
+  where: string,
+): ActivityOptions {
+  const checked = checkOptions(options, CALL_OPTIONS, where);
+  checkKeyed(checked.queue ?? defined?.queue, checked.key, where);
+  return checked;
+}
+
+/** @throws TypeError when there is a key without a queue that can have limits */
+export function checkKeyed(queue: string | undefined, key: unknown, where: string): void {
+  if (key === undefined || isLimited(queue)) return;
+  throw new TypeError(
+    `${where}: the option key needs the option queue, with another queue than '${DEFAULT_QUEUE}', ` +
+      'because a key counts within its queue',
+  );
+}
+
+/** True if the queue can have limits for activities. */
+function isLimited(queue: string | undefined): boolean {
+  return queue !== undefined && queue !== DEFAULT_QUEUE;
+}
+
+/**
+ * Checks the options of an inline activity, as {@link checkCallOptions} does. They have no queue, no key and no
+ * session: an inline activity runs with its orchestration.
  */
 export function checkInlineOptions<T extends InlineOptions | undefined>(options: T, where: string): T {
   return checkOptions(options, INLINE_OPTIONS, where);
@@ -148,13 +226,16 @@ export function checkInlineOptions<T extends InlineOptions | undefined>(options:
 /**
  * Returns the engine's JSON of checked options, those of the call over those of the registration; `null` when there are
  * none.
+ *
+ * @throws TypeError when the function of the key throws, or returns no key
  */
 export function recordedOptions(
-  registered: ActivityOptions | undefined,
+  registered: ActivityOptions<ActivityKey> | undefined,
   called: ActivityOptions | undefined,
+  call: ActivityCall,
 ): string | null {
   if (registered === undefined && called === undefined) return null;
-  return JSON.stringify(effective(registered, called));
+  return JSON.stringify({ ...effective(registered, called), key: keyOf(registered, called, call) });
 }
 
 /** Returns the engine's JSON of checked options of an inline activity, which has no registration. */
@@ -162,7 +243,7 @@ export function recordedInline(called: InlineOptions | undefined): string {
   return JSON.stringify({ ...effective(undefined, called), inline: true });
 }
 
-function effective(registered: ActivityOptions | undefined, called: ActivityOptions | undefined): object {
+function effective(registered: ActivityOptions<ActivityKey> | undefined, called: ActivityOptions | undefined): object {
   const retry = { ...registered?.retry, ...defined(called?.retry) };
   return {
     retry: {
@@ -181,6 +262,28 @@ function effective(registered: ActivityOptions | undefined, called: ActivityOpti
     session: called?.session ?? registered?.session,
     priority: called?.priority ?? registered?.priority,
   };
+}
+
+/** Returns the key of a call. There is none in the default queue. */
+function keyOf(
+  registered: ActivityOptions<ActivityKey> | undefined,
+  called: ActivityOptions | undefined,
+  { name, input }: ActivityCall,
+): string | undefined {
+  if (!isLimited(called?.queue ?? registered?.queue)) return undefined;
+  const key = called?.key ?? registered?.key;
+  return typeof key === 'function' ? keyFrom(key, input, `activity '${name}'`) : key;
+}
+
+function keyFrom(key: (input: any) => string, input: unknown, where: string): string {
+  let returned: unknown;
+  try {
+    returned = key(input);
+  } catch (cause) {
+    throw new TypeError(`${where}: the function of the option key has thrown for the input of the call`, { cause });
+  }
+  named(returned, `${where}: the result of the function of the option key`);
+  return returned as string;
 }
 
 function ms(value: Duration | undefined): number | undefined {

@@ -5,7 +5,7 @@ import { checkName, checkOptions, type OptionTable } from '../util/options.ts';
 import { isDefined } from '../util/show.ts';
 import { checkSchema, parse, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
 import type { ActivityContext } from './activity-context.ts';
-import { ACTIVITY_OPTIONS, type ActivityOptions } from './activity-options.ts';
+import { ACTIVITY_OPTIONS, type ActivityKey, type ActivityOptions, checkKeyed } from './activity-options.ts';
 
 /** The function of an activity. Unlike an orchestration, it may be `async` and use IO, clocks and randomness. */
 export type ActivityFunction<I = any, O = any> = (ctx: ActivityContext, input: I) => O | PromiseLike<O>;
@@ -15,7 +15,7 @@ export interface ActivityDefinition<I = any, O = any> {
   readonly kind: 'activity';
   readonly name: string;
   readonly fn: ActivityFunction<I, O>;
-  readonly options: ActivityOptions | undefined;
+  readonly options: ActivityOptions<ActivityKey> | undefined;
   /** Schema of the input, if there is one. */
   readonly input?: StandardSchema | undefined;
 }
@@ -46,21 +46,22 @@ export interface ActivityDefinition<I = any, O = any> {
 export function defineActivity<S extends StandardSchema, O = unknown>(
   name: string,
   fn: (ctx: ActivityContext, input: SchemaOutput<S>) => O | PromiseLike<O>,
-  options: ActivityOptions & { input: S },
+  options: ActivityOptions<ActivityKey<SchemaInput<S>>> & { input: S },
 ): ActivityDefinition<SchemaInput<S>, O>;
 export function defineActivity<I = undefined, O = unknown>(
   name: string,
   fn: (ctx: ActivityContext, input: I) => O | PromiseLike<O>,
-  options?: ActivityOptions,
+  options?: ActivityOptions<ActivityKey<NoInfer<I>>>,
 ): ActivityDefinition<I, O>;
 export function defineActivity(
   name: string,
   fn: ActivityFunction,
-  options?: ActivityOptions & { input?: StandardSchema | undefined },
+  options?: ActivityOptions<ActivityKey> & { input?: StandardSchema | undefined },
 ): ActivityDefinition {
   checkName(name, 'activity name');
   if (typeof fn !== 'function') throw new TypeError(`defineActivity '${name}': the second argument must be a function`);
   const given = checkOptions(options, DEFINITION_OPTIONS, `activity '${name}'`);
+  checkKeyed(given?.queue, given?.key, `activity '${name}'`);
   const { input: schema, ...others } = given ?? {};
   const own = given === undefined ? given : others;
   if (schema === undefined) return Object.freeze({ kind: 'activity', name, fn, options: own });

@@ -9,7 +9,7 @@ import { Frame } from './frame.ts';
 import type { NativeCodec, NativeStore } from './native-classes.ts';
 import { guard, guarded } from './native-error.ts';
 
-/** The limits of a queue of instances. Only those that hold are there. A rate is a number and a time in ms. */
+/** The limits of a queue. Only those that hold are there. A rate is a number and a time in ms. */
 export interface QueueSettings {
   readonly concurrency?: number;
   readonly perWorker?: number;

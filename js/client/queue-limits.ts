@@ -5,7 +5,7 @@ import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkOptions, nested, type OptionTable, oneOf } from '../util/options.ts';
 import { property, show } from '../util/show.ts';
 
-/** A rate: in any span of `per`, at most `limit` instances begin. They may all begin at once, as a burst. */
+/** A rate: in any span of `per`, at most `limit` slots are given. They may all be given at once, as a burst. */
 export interface QueueRate {
   /** 1 to 1 000 000. */
   limit: number;
@@ -15,35 +15,40 @@ export interface QueueRate {
 
 /** The limits of each key of a queue. */
 export interface KeyLimits {
-  /** The most instances of one key that have a slot at the same time, 1 to 1 000 000. Default: no limit. */
+  /** The most slots that one key has at the same time, 1 to 1 000 000. Default: no limit. */
   concurrency?: number;
-  /** The most instances of one key that begin in a span of time. Default: no limit. */
+  /** The most slots that one key gets in a span of time. Default: no limit. */
   rate?: QueueRate;
 }
 
 /**
- * The limits of a queue of instances. They hold over all workers of the store.
+ * The limits of a queue. They hold over all workers of the store, for instances that are started in it and for attempts
+ * of activities that name it, both together.
  *
  * An instance that is started in a queue waits, as Pending, until it has a slot. It has its slot from its first turn to
  * its end, also while it sleeps, waits or is suspended, over `continueAsNew` and over crashes of its workers. Instances
  * wait in order of their priority; then the keys take turns, with `fairness: 'key'`; then the first come is the first.
  * A start time that has not come (`delay`, `startAt`) keeps an instance out of the line.
+ *
+ * An attempt of an activity waits in the same line, and has its slot until it has ended. It has none between two
+ * attempts. The limits hold for attempts that are scheduled after the queue was set first. A limit of the queue
+ * `'default'` holds for instances only.
  */
 export interface QueueLimits {
-  /** The most instances that have a slot at the same time, 1 to 1 000 000. Default: no limit. */
+  /** The most slots that are taken at the same time, 1 to 1 000 000. Default: no limit. */
   concurrency?: number;
   /**
-   * The number of running instances of the queue with which a worker takes no new one, 1 to 1 000 000. A worker that
-   * takes over from a dead one may own more. Default: no limit.
+   * The number of running instances and attempts of the queue with which a worker takes no new one, 1 to 1 000 000. A
+   * worker that takes over from a dead one may own more. Default: no limit.
    */
   perWorker?: number;
-  /** The most instances that begin in a span of time. Default: no limit. */
+  /** The most slots that are given in a span of time. Default: no limit. */
   rate?: QueueRate;
-  /** The limits of each key. They do not concern instances without a key. Default: none. */
+  /** The limits of each key. They do not concern what has no key. Default: none. */
   perKey?: KeyLimits;
   /**
-   * `'key'`: among the waiting instances of one priority, the keys take turns, so a key with many instances does not
-   * hold up the others. It holds for instances that come into line after it is set. Default `'none'`.
+   * `'key'`: among the waiting ones of one priority, the keys take turns, so a key with many of them does not hold up
+   * the others. It holds for those that come into line after it is set. Default `'none'`.
    */
   fairness?: 'key' | 'none';
 }

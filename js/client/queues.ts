@@ -6,20 +6,20 @@ import { checkName, named } from '../util/options.ts';
 import { isRecord, show } from '../util/show.ts';
 import { limitsOf, type QueueLimits, settingsOf } from './queue-limits.ts';
 
-/** A queue, as {@link Queues.get} returns it. */
+/** A queue, as {@link Queues.get} returns it. Its numbers count instances and attempts of activities. */
 export interface QueueInfo {
   readonly name: string;
   /** Its limits. Spans of time are in ms. */
   readonly limits: QueueLimits;
-  /** The number of instances that wait for a slot, or were suspended before they had one. */
+  /** The number of those that wait for a slot, or were suspended before they had one. */
   readonly waiting: number;
-  /** The number of instances whose start time has not come. */
+  /** The number of those whose start time has not come, and of attempts that wait for their retry. */
   readonly delayed: number;
-  /** The number of instances that have a slot. */
+  /** The number of those that have a slot. */
   readonly running: number;
-  /** The number of instances that may begin now by the `rate` of the queue. Absent: it has none. */
+  /** The number of slots that may be given now by the `rate` of the queue. Absent: it has none. */
   readonly tokens?: number;
-  /** The time since which the instance waits that waits longest. Absent: none waits. */
+  /** The time since which the one waits that waits longest. Absent: none waits. */
   readonly oldestWait?: Date;
 }
 
@@ -56,8 +56,9 @@ export function declaredQueues(queues: Readonly<Record<string, QueueLimits>>, wh
 }
 
 /**
- * The queues of a store: `client.queues`. A queue limits how many of the instances that are started in it run, over all
- * workers: see {@link QueueLimits}. It needs no worker to be set, and no restart to change.
+ * The queues of a store: `client.queues`. A queue limits how many of the instances that are started in it run, and how
+ * many attempts of the activities that name it, over all workers: see {@link QueueLimits}. It needs no worker to be
+ * set, and no restart to change.
  */
 export class Queues {
   readonly #port: StorePort;
@@ -68,8 +69,8 @@ export class Queues {
   }
 
   /**
-   * Creates a queue, or replaces all limits of the one of that name. The limits hold at once, also for instances that
-   * wait already. Lower limits stop no instance that runs.
+   * Creates a queue, or replaces all limits of the one of that name. The limits hold at once, also for those
+   * that wait already. Lower limits stop nothing that runs.
    *
    * @param name - 1 to 256 characters
    * @param limits - `{}`: a queue without limits
@@ -112,10 +113,10 @@ export class Queues {
   }
 
   /**
-   * Deletes a queue that no instance is in.
+   * Deletes a queue that no instance and no attempt is in.
    *
    * @throws QueueNotFoundError when there is no queue of that name
-   * @throws RuntimeStateError when instances wait in the queue, or have a slot of it. Its fields `waiting` and
+   * @throws RuntimeStateError when some wait in the queue, or have a slot of it. Its fields `waiting` and
    *   `running` are their numbers. Nothing changes then
    */
   async delete(name: string): Promise<void> {

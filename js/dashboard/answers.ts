@@ -328,7 +328,7 @@ export interface ScheduleRow {
   };
 }
 
-/** `GET api/v1/queues`: the queues of instances, in the order of their names. */
+/** `GET api/v1/queues`: the queues, in the order of their names. */
 export interface QueuesAnswer {
   readonly items: readonly QueueRow[];
 }

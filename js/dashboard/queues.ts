@@ -1,4 +1,4 @@
-// The queues of instances, with their limits.
+// The queues, with their limits.
 
 import { limitsText } from '../client/queue-limits-text.ts';
 import type { QueuesAnswer } from './answers.ts';

@@ -2,7 +2,7 @@
 
 import { type ActivityDefinition, defineActivity, settleLate } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
-import { ACTIVITY_OPTIONS, type ActivityOptions } from '../activity/activity-options.ts';
+import { ACTIVITY_OPTIONS, type ActivityKey, type ActivityOptions } from '../activity/activity-options.ts';
 import type { Client } from '../client/client.ts';
 import { bool, checkName, checkOptions, type OptionTable, oneOf } from '../util/options.ts';
 import { property } from '../util/show.ts';
@@ -19,7 +19,7 @@ export type TransactionalFunction<Tx, I = any, O = any> = (
 ) => O | PromiseLike<O>;
 
 /** Options of `datasource.activity`: those of an activity, and those of its transaction. */
-export interface DatasourceActivityOptions extends ActivityOptions {
+export interface DatasourceActivityOptions<Key = ActivityKey> extends ActivityOptions<Key> {
   /** Isolation level of the transaction. Default: that of the database. SQLite is always serializable. */
   isolation?: Isolation;
   /**
@@ -55,12 +55,12 @@ export interface Datasource<Tx> {
   activity<S extends StandardSchema, O = unknown>(
     name: string,
     fn: TransactionalFunction<Tx, SchemaOutput<S>, O>,
-    options: DatasourceActivityOptions & { input: S },
+    options: DatasourceActivityOptions<ActivityKey<SchemaInput<S>>> & { input: S },
   ): ActivityDefinition<SchemaInput<S>, O>;
   activity<I = undefined, O = unknown>(
     name: string,
     fn: TransactionalFunction<Tx, I, O>,
-    options?: DatasourceActivityOptions,
+    options?: DatasourceActivityOptions<ActivityKey<NoInfer<I>>>,
   ): ActivityDefinition<I, O>;
   /**
    * Makes the table of steps, or brings one of an older version to the newest. It may be called at every start, by

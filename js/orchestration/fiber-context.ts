@@ -3,8 +3,9 @@
 import { type ActivityDefinition, isActivity } from '../activity/activity.ts';
 import type { ActivityContext } from '../activity/activity-context.ts';
 import {
+  type ActivityKey,
   type ActivityOptions,
-  checkActivityOptions,
+  checkCallOptions,
   checkInlineOptions,
   type InlineOptions,
   recordedInline,
@@ -465,12 +466,12 @@ export class FiberContext extends ExecutionContext implements OrchestrationConte
     name: string,
     input: unknown,
     options: ActivityOptions | undefined,
-    defined?: ActivityOptions,
+    defined?: ActivityOptions<ActivityKey>,
   ): ActivityFuture<T> {
     const scheduler = this.#scheduler;
-    const checked = options === undefined ? options : checkActivityOptions(options, `activity '${name}'`);
+    const checked = options === undefined ? options : checkCallOptions(options, defined, `activity '${name}'`);
     const payload = this.#payload(input, 'input');
-    const recorded = this.#host.recordedOptions(name, checked, defined);
+    const recorded = this.#host.recordedOptions({ name, input }, checked, defined);
     return new ActivityFuture<T>(scheduler, this.#schedule(name, payload, recorded), name);
   }
 

@@ -1,6 +1,6 @@
 // The execution and the runtime, as a context sees them.
 
-import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { ActivityCall, ActivityKey, ActivityOptions } from '../activity/activity-options.ts';
 import type { RuntimeLimits } from '../values/limits.ts';
 import type { TypeRegistry } from '../values/value-types.ts';
 
@@ -18,11 +18,13 @@ export interface OrchestrationHost {
   /**
    * Returns the JSON to record with a schedule: the options of the call over those of the activity's registration here,
    * or over `defined` if the activity is not registered here.
+   *
+   * @throws TypeError when the function of the key throws, or returns no key
    */
   recordedOptions(
-    name: string,
+    call: ActivityCall,
     called: ActivityOptions | undefined,
-    defined: ActivityOptions | undefined,
+    defined: ActivityOptions<ActivityKey> | undefined,
   ): string | null;
   /** True if futures remember the line that made them. */
   readonly sourceStacks: boolean;

@@ -1,7 +1,7 @@
 // The services of a runtime that a lane needs on its thread.
 
 import type { ActivityFunction } from '../activity/activity.ts';
-import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { ActivityCall, ActivityKey, ActivityOptions } from '../activity/activity-options.ts';
 import type { LogJob } from '../binding/jobs.ts';
 import type { Client } from '../client/client.ts';
 import type { QueryAnswer } from '../driver/queries.ts';
@@ -103,11 +103,11 @@ export abstract class Host implements LaneHost, QueryHost {
   }
 
   recordedOptions(
-    name: string,
+    call: ActivityCall,
     called: ActivityOptions | undefined,
-    defined: ActivityOptions | undefined,
+    defined: ActivityOptions<ActivityKey> | undefined,
   ): string | null {
-    return this.registry.recordedOptions(name, called, defined);
+    return this.registry.recordedOptions(call, called, defined);
   }
 
   log(level: TraceLevel, message: string, fields: TraceFields): void {

@@ -4,7 +4,7 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
-import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { ActivityKey, ActivityOptions } from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import {
   defineOrchestration,
@@ -21,7 +21,7 @@ import { checkTypes, type ValueTypes } from '../values/value-types.ts';
 
 /** The object that a module's default function registers with. It has the same methods as a runtime. */
 export interface Registrar {
-  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this;
+  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions<ActivityKey>): this;
   registerOrchestration(name: string, fn: OrchestrationFunction, options?: OrchestrationOptions): this;
   register(...definitions: readonly (ActivityDefinition | OrchestrationDefinition)[]): this;
 }

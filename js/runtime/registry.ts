@@ -1,18 +1,25 @@
 // The code that a runtime can run: activities by name, orchestrations by name and version.
 
 import type { ActivityDefinition, ActivityFunction } from '../activity/activity.ts';
-import { type ActivityOptions, checkActivityOptions, recordedOptions } from '../activity/activity-options.ts';
+import {
+  type ActivityCall,
+  type ActivityKey,
+  type ActivityOptions,
+  checkActivityOptions,
+  recordedOptions,
+} from '../activity/activity-options.ts';
 import { RuntimeStateError } from '../errors/errors.ts';
 import type { OrchestrationDefinition, RunnableOrchestration } from '../orchestration/definition.ts';
 import { nearest } from '../util/options.ts';
+import { DEFAULT_QUEUE } from '../values/queue.ts';
 import type { StandardSchema } from '../values/schema.ts';
 import { BUILT_INS } from './built-in.ts';
 
 interface RegisteredActivity {
   readonly fn: ActivityFunction;
-  readonly options: ActivityOptions | undefined;
-  /** The options as the engine records them when the call has none. */
-  readonly recorded: string | null;
+  readonly options: ActivityOptions<ActivityKey> | undefined;
+  /** The options as the engine records them when the call has none; `undefined`: each call has a key of its own. */
+  readonly recorded: string | null | undefined;
 }
 
 interface RegisteredOrchestration extends RunnableOrchestration {
@@ -34,7 +41,9 @@ export class Registry {
   addActivity({ name, fn, options }: ActivityDefinition): void {
     if (this.activities.has(name)) throw new RuntimeStateError(`activity '${name}' is already registered`);
     checkActivityOptions(options, `activity '${name}'`);
-    this.activities.set(name, { fn, options, recorded: recordedOptions(options, undefined) });
+    const hasOwnKeys = typeof options?.key === 'function';
+    const recorded = hasOwnKeys ? undefined : recordedOptions(options, undefined, { name, input: undefined });
+    this.activities.set(name, { fn, options, recorded });
   }
 
   /** @throws RuntimeStateError when the name is taken in that version */
@@ -43,6 +52,11 @@ export class Registry {
     if (versions.has(version)) throw new RuntimeStateError(`orchestration '${name}' ${version} is already registered`);
     versions.set(version, { fn, fingerprint, cancelGraceMs, onEnd, input });
     this.orchestrations.set(name, versions);
+  }
+
+  /** Returns the queues that the registered activities name. */
+  activityQueues(): Set<string> {
+    return new Set(Array.from(this.activities.values(), ({ options }) => options?.queue ?? DEFAULT_QUEUE));
   }
 
   activityFunction(name: string): ActivityFunction | undefined {
@@ -69,13 +83,14 @@ export class Registry {
 
   /** Returns the JSON to record with a schedule; see `OrchestrationHost`. */
   recordedOptions(
-    name: string,
+    call: ActivityCall,
     called: ActivityOptions | undefined,
-    defined: ActivityOptions | undefined,
+    defined: ActivityOptions<ActivityKey> | undefined,
   ): string | null {
-    const registered = this.activities.get(name);
-    if (registered === undefined) return recordedOptions(defined, called);
-    return called === undefined ? registered.recorded : recordedOptions(registered.options, called);
+    const registered = this.activities.get(call.name);
+    if (registered === undefined) return recordedOptions(defined, called, call);
+    const { options, recorded } = registered;
+    return called === undefined && recorded !== undefined ? recorded : recordedOptions(options, called, call);
   }
 
   /** Yields all registered definitions, in the form that the addon takes. */

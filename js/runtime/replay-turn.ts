@@ -13,7 +13,7 @@ export function replayHost({
 }: Omit<OrchestrationHost, 'recordedOptions'>): OrchestrationHost {
   return {
     // The registered options of an activity are not known here, and need not be: its options are taken from history.
-    recordedOptions: (_, called, defined) => recordedOptions(defined, called),
+    recordedOptions: (call, called, defined) => recordedOptions(defined, called, call),
     sourceStacks,
     limits,
     types,

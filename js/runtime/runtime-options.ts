@@ -49,8 +49,9 @@ export interface RuntimeOptions {
   orchestrationConcurrency?: number;
   /**
    * Queues whose activities the runtime runs: those of its own orchestrations and, for other runtimes on the store,
-   * those that it has registered. `'any'`: every queue, also one that appears later. Default `['default']`; `[]` runs
-   * inline activities only.
+   * those that it has registered. `'any'`: every queue, also one that appears later. `[]` runs inline activities only.
+   * Default: `['default']`, and those of the queues of {@link RuntimeStartOptions} that an activity names which is
+   * registered before the start.
    */
   queues?: readonly string[] | 'any';
   /**
@@ -147,9 +148,10 @@ export interface RuntimeOptions {
 /** Options of {@link Runtime.start}. */
 export interface RuntimeStartOptions {
   /**
-   * Queues of instances, by name, with their limits, as `client.queues.set` takes them. Each start of a runtime sets
-   * them again, so limits that a client has set meanwhile are replaced. A queue that is not named here stays as it is.
-   * They have nothing to do with the queues of activities that the runtime serves ({@link RuntimeOptions.queues}).
+   * Queues by name, with their limits, as `client.queues.set` takes them. Each start of a runtime sets them again, so
+   * limits that a client has set meanwhile are replaced. A queue that is not named here stays as it is. The runtime
+   * serves those of them that registered activities name, unless {@link RuntimeOptions.queues} tells which ones it
+   * serves.
    */
   queues?: Readonly<Record<string, QueueLimits>>;
 }

@@ -1,8 +1,10 @@
 // The runtime: registers code, runs it on a lane of this thread, and stops in good order.
 
 import { performance } from 'node:perf_hooks';
+import { isDeepStrictEqual } from 'node:util';
+
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
-import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { ActivityKey, ActivityOptions } from '../activity/activity-options.ts';
 import { acquireRejections, releaseRejections } from '../activity/rejections.ts';
 import type { NativeMapSizes, NativeRuntime } from '../binding/native-classes.ts';
 import { nativeError } from '../binding/native-error.ts';
@@ -84,6 +86,8 @@ export class Runtime {
   readonly #registry = new Registry();
   readonly #host: MainHost;
   readonly #schedules: DeclaredSchedules;
+  /** The queues of activities that the runtime serves. */
+  #queues: readonly string[] | 'any';
   #native: NativeRuntime;
   #lane: Lane | null = null;
   #threads: Threads | null = null;
@@ -123,6 +127,7 @@ export class Runtime {
     );
     this.#schedules = new DeclaredSchedules(this.#host, this.#options.workerName ?? WORKER_NAME);
     this.#port.queryHosts.unshift(this.#host);
+    this.#queues = this.#options.queues ?? [DEFAULT_QUEUE];
     this.#native = this.#createNative();
   }
 
@@ -136,10 +141,14 @@ export class Runtime {
   registerActivity<S extends StandardSchema, O = any>(
     name: string,
     fn: ActivityFunction<SchemaOutput<S>, O>,
-    options: ActivityOptions & { input: S },
+    options: ActivityOptions<ActivityKey<SchemaInput<S>>> & { input: S },
   ): this;
-  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this;
-  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this {
+  registerActivity<I = any, O = any>(
+    name: string,
+    fn: ActivityFunction<I, O>,
+    options?: ActivityOptions<ActivityKey<NoInfer<I>>>,
+  ): this;
+  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions<ActivityKey>): this {
     return this.register(defineActivity(name, fn, options));
   }
 
@@ -206,7 +215,7 @@ export class Runtime {
    * Starts the runtime. Resolves when this worker is entered in the store and its schedules are set. The process stays
    * alive until `shutdown`.
    *
-   * @param options - `queues`: limits of queues of instances, which are set before the runtime looks for work
+   * @param options - `queues`: limits of queues, which are set before the runtime looks for work
    * @throws RuntimeStateError when it is started already, the provider is closed, or a module cannot be loaded
    * @throws ProviderError when the store refuses
    * @throws TypeError when an option is wrong
@@ -313,30 +322,49 @@ export class Runtime {
       this.#state = 'stopped';
       throw error;
     }
-    const native = this.#native;
-    const lane = new Lane(this.#port.laneOf(native.number()), this.#host);
-    this.#lane = lane;
+    let lane: Lane;
     try {
-      await this.#loadModules();
-      if (this.#host.isGuarded) {
-        acquireGuard();
-        this.#holdsGuard = true;
-      }
-      acquireRejections();
-      this.#holdsRejections = true;
-      await Queues.declare(this.#host.client.queues, queues);
-      const reply = await shownToCaller(this.#port.call((request) => native.start(request, lane.wake)).reply);
-      this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
+      lane = await this.#enter(queues);
     } catch (error) {
       this.#stopped();
       throw error;
     }
     this.#state = 'started';
+    const native = this.#native;
     lane.open();
     await this.#startThreads(native);
     this.#measure(native);
     this.#watchStuckWork();
     await this.#orStop(this.#schedules.apply());
+  }
+
+  /** Enters the worker in the store. Returns its lane. */
+  async #enter(queues: QueuesToSet): Promise<Lane> {
+    await this.#loadModules();
+    this.#serve(queues);
+    const native = this.#native;
+    const lane = new Lane(this.#port.laneOf(native.number()), this.#host);
+    this.#lane = lane;
+    if (this.#host.isGuarded) {
+      acquireGuard();
+      this.#holdsGuard = true;
+    }
+    acquireRejections();
+    this.#holdsRejections = true;
+    await Queues.declare(this.#host.client.queues, queues);
+    const reply = await shownToCaller(this.#port.call((request) => native.start(request, lane.wake)).reply);
+    this.#host.workerId = (JSON.parse(reply ?? '{}') as { workerId?: string }).workerId ?? '';
+    return lane;
+  }
+
+  /** Serves the queues that are set, and that registered activities name, unless the options tell which ones. */
+  #serve(set: QueuesToSet): void {
+    if (this.#options.queues !== undefined) return;
+    const limited = [...this.#registry.activityQueues()].filter((queue) => set.has(queue));
+    const queues = [...new Set([DEFAULT_QUEUE, ...limited])];
+    if (isDeepStrictEqual(queues, this.#queues)) return;
+    this.#queues = queues;
+    this.#native = this.#createNative();
   }
 
   /** Waits for a part of the start. Shuts the runtime down if it fails. */
@@ -452,10 +480,6 @@ export class Runtime {
     this.#port.runtimeStopped();
     // The next start has a new worker, which nothing of this one can reach.
     this.#native = this.#createNative();
-  }
-
-  get #queues(): readonly string[] | 'any' {
-    return this.#options.queues ?? [DEFAULT_QUEUE];
   }
 
   get #leaseMs(): number {

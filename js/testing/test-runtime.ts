@@ -1,7 +1,7 @@
 // The runtime of a test: a real one, on a store in memory, with a clock of its own.
 
 import { type ActivityDefinition, type ActivityFunction, defineActivity, isActivity } from '../activity/activity.ts';
-import type { ActivityOptions } from '../activity/activity-options.ts';
+import type { ActivityKey, ActivityOptions } from '../activity/activity-options.ts';
 import type { NativeStore, NativeTestStore } from '../binding/native-classes.ts';
 import { createTestStore } from '../binding/test-store.ts';
 import { Client } from '../client/client.ts';
@@ -236,10 +236,14 @@ export class TestRuntime {
   registerActivity<S extends StandardSchema, O = any>(
     name: string,
     fn: ActivityFunction<SchemaOutput<S>, O>,
-    options: ActivityOptions & { input: S },
+    options: ActivityOptions<ActivityKey<SchemaInput<S>>> & { input: S },
   ): this;
-  registerActivity<I = any, O = any>(name: string, fn: ActivityFunction<I, O>, options?: ActivityOptions): this;
-  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions): this {
+  registerActivity<I = any, O = any>(
+    name: string,
+    fn: ActivityFunction<I, O>,
+    options?: ActivityOptions<ActivityKey<NoInfer<I>>>,
+  ): this;
+  registerActivity(name: string, fn: ActivityFunction, options?: ActivityOptions<ActivityKey>): this {
     return this.register(defineActivity(name, fn, options));
   }
 

@@ -31,6 +31,10 @@ const far = defineActivity(
   },
   { queue: 'far' },
 );
+const limited = defineActivity('limited', async (_ctx, n: number) => n, {
+  queue: 'line',
+  key: (n) => `${n % 10}`,
+});
 const count = defineEntity('count', {
   initial: () => ({ sum: 0 }),
   handlers: {
@@ -54,6 +58,7 @@ const parent = defineOrchestration('parent', function* (ctx: OrchestrationContex
     ctx.callOrchestration(child, n),
     ctx.call(far, n),
     ctx.call(far, n, { session: `session ${n % 20}` }),
+    ctx.call(limited, n),
     ctx.entity(count, `key ${n % 50}`).add(1),
   ]);
   ctx.stream('results').write(results);
@@ -108,10 +113,10 @@ async function run(url: string, schema: string, parents: number): Promise<void> 
   const runtimes = providers.map((provider, n) => {
     const runtime = new Runtime(provider, {
       logLevel: 'silent',
-      ...(n > 0 ? { queues: ['far'] } : { keepLogs: { level: 'info' } }),
+      ...(n > 0 ? { queues: ['far', 'line'] } : { keepLogs: { level: 'info' } }),
     });
     if (n === 0) runtime.register(beat, child, parent, waiter, count);
-    else runtime.register(far);
+    else runtime.register(far, limited);
     return runtime;
   });
   for (const runtime of runtimes) await runtime.start();

@@ -1,4 +1,4 @@
-// The list of the queues of instances.
+// The list of the queues.
 
 import type { JSX } from 'preact';
 

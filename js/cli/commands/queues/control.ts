@@ -30,15 +30,19 @@ export function control(cli: Cli): void {
   cli
     .command('set', 'create a queue, or replace all limits of the one of that name')
     .argument('<name>', 'name of the queue')
-    .option('--concurrency <number>', 'the most instances that have a slot at the same time', wholeNumber(0))
-    .option('--per-worker <number>', 'running instances with which a worker takes no new one', wholeNumber(0))
+    .option('--concurrency <number>', 'the most slots that are taken at the same time', wholeNumber(0))
+    .option(
+      '--per-worker <number>',
+      'running instances and attempts with which a worker takes no new one',
+      wholeNumber(0),
+    )
     .option(
       '--rate <number/duration>',
-      "the most instances that begin in a span of time, such as '50/1s'",
+      "the most slots that are given in a span of time, such as '50/1s'",
       rateArgument,
     )
-    .option('--key-concurrency <number>', 'the most instances of one key that have a slot', wholeNumber(0))
-    .option('--key-rate <number/duration>', 'the most instances of one key that begin in a span of time', rateArgument)
+    .option('--key-concurrency <number>', 'the most slots that one key has', wholeNumber(0))
+    .option('--key-rate <number/duration>', 'the most slots that one key gets in a span of time', rateArgument)
     .option('--fair', 'let the keys take turns')
     .action(
       cli.storeAction(async ({ client, terminal }, name: string, flags: Flags) => {

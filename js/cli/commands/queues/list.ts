@@ -9,7 +9,7 @@ import { agoText, printable } from '../../text.ts';
 
 export function list(cli: Cli): void {
   cli
-    .command('list', 'list queues of instances, with their limits and the number of instances in them')
+    .command('list', 'list queues, with their limits and the numbers of instances and attempts in them')
     .action(cli.storeAction((context) => writeAll(context)));
 }
 

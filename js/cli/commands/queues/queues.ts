@@ -1,4 +1,4 @@
-// `perdure queues`: the command itself lists the queues of instances, and its commands set and delete one of them.
+// `perdure queues`: the command itself lists the queues, and its commands set and delete one of them.
 
 import type { Cli } from '../../cli.ts';
 import { commandGroup } from '../../command-group.ts';
@@ -6,6 +6,6 @@ import { control } from './control.ts';
 import { list, writeAll } from './list.ts';
 
 export function queues(cli: Cli): void {
-  const description = 'list, set and delete queues of instances and their limits';
+  const description = 'list, set and delete queues and their limits';
   commandGroup(cli, 'queues', description, [list, control], writeAll);
 }
