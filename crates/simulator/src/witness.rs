@@ -59,6 +59,8 @@ struct WitnessState {
     releasing: BTreeMap<String, KeptWork>,
     /// Attempts that were taken from queues and have not begun.
     taken: BTreeMap<(Step, u32), (String, u64)>,
+    /// True if a process may die while the store carries out its request. What it was given is not seen then.
+    misses_answers: bool,
     /// Attempts that have slots of the queue of activities.
     attempt_slots: BTreeMap<TaskName, limited::Slot>,
     /// The number of times that a suspension, an end or a give-back took the attempts of an instance back.
@@ -132,6 +134,13 @@ impl AddAssign for Figures {
 pub(crate) struct Witness(Mutex<WitnessState>);
 
 impl Witness {
+    /// Returns the witness of a store that is out of the virtual world, or within it.
+    pub(crate) fn of(is_outside: bool) -> Self {
+        let witness = Self::default();
+        witness.0.lock().misses_answers = is_outside;
+        witness
+    }
+
     pub(crate) fn take_violations(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().violations)
     }

@@ -156,7 +156,7 @@ impl<'a> World<'a> {
             has_faulted: false,
             rng,
             log,
-            witness: Arc::default(),
+            witness: Arc::new(Witness::of(backend.snapshot().is_none())),
             faults: Arc::new(faults),
             living: LivePids::default(),
             clocks: plan.slots.iter().map(|slot| VirtualClock::new(slot.off_ms)).collect(),

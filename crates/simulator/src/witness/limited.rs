@@ -10,8 +10,8 @@ use crate::code::QUEUE;
 pub(super) struct Slot {
     key: String,
     worker: WorkerId,
-    /// True if the attempt is of a session. It gets its slot by the request of one worker, and goes to another.
-    is_routed: bool,
+    /// True if the attempt may have got its slot by an earlier request, of another worker.
+    is_late: bool,
 }
 
 impl WitnessState {
@@ -23,17 +23,17 @@ impl WitnessState {
         let Some(key) = key_of(options) else {
             return;
         };
-        let is_routed = field(options, "session").is_some();
+        let is_late = field(options, "session").is_some() || self.misses_answers;
         let slot = Slot {
             key: key.to_owned(),
             worker: worker.clone(),
-            is_routed,
+            is_late,
         };
         let now_ms = self.now_ms();
         if self.attempt_slots.insert(task.task, slot).is_some() {
             return;
         }
-        for wrong in self.exceeded_by_attempt(key, worker, now_ms, is_routed) {
+        for wrong in self.exceeded_by_attempt(key, worker, now_ms, is_late) {
             let (id, scheduled) = (&task.instance_id, task.task.scheduled);
             self.violations.push(format!(
                 "P27: an attempt of {id} #{scheduled} was given a slot ({key}): {wrong}"
@@ -41,18 +41,17 @@ impl WitnessState {
         }
     }
 
-    /// Returns the limits that the last attempt with a slot has exceeded. When one of a session got its slot is not
-    /// known.
-    fn exceeded_by_attempt(&mut self, key: &str, worker: &WorkerId, now_ms: i64, is_routed: bool) -> Vec<String> {
+    /// Returns the limits that the last attempt with a slot has exceeded. When a late one got its slot is not known.
+    fn exceeded_by_attempt(&mut self, key: &str, worker: &WorkerId, now_ms: i64, is_late: bool) -> Vec<String> {
         let slots: Vec<&Slot> = self.attempt_slots.values().collect();
         let of_key = slots.iter().filter(|slot| slot.key == key).count();
-        let is_own = |slot: &&&Slot| slot.worker == *worker && !slot.is_routed;
+        let is_own = |slot: &&&Slot| slot.worker == *worker && !slot.is_late;
         let own = slots.iter().filter(is_own).count();
         let all = slots.len();
         let Some(line) = self.lines.queues.get_mut(QUEUE) else {
             return Vec::new();
         };
-        if !is_routed {
+        if !is_late {
             line.admitted.push((now_ms, key.to_owned()));
         }
         let settings = &line.settings;
