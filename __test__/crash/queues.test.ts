@@ -1,8 +1,8 @@
-// A queue under workers that are killed at any moment: its limits are never exceeded, and no slot leaks.
+// Queues under workers that are killed at any moment: their limits are never exceeded, and no slot leaks.
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { QueueInfo, QueueLimits } from 'perdure';
+import type { QueueLimits } from 'perdure';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 
 import { eventually } from '../support/async.ts';
@@ -19,7 +19,11 @@ const KILLS = 30;
 const BETWEEN_KILLS = 6;
 const INSTANCES = 300;
 const KEYS = 5;
-const LIMITS = { concurrency: 4, perKey: { concurrency: 2 }, fairness: 'key' } satisfies QueueLimits;
+/** The queue of the instances, and that of the activity that each of them calls. */
+const QUEUES = {
+  mails: { concurrency: 4, perKey: { concurrency: 2 }, fairness: 'key' },
+  calls: { concurrency: 2, perKey: { concurrency: 1 } },
+} satisfies Record<string, QueueLimits>;
 const WITHIN_MS = 120_000;
 
 const program = join(root, '__test__/crash/queues.mjs');
@@ -34,25 +38,29 @@ afterEach(async () => {
 const keyOf = (id: string): string => id.split('/', 1)[0] as string;
 
 /**
- * Returns the moments at which more instances had a slot than the limits allow. An instance has its slot at least from
- * its first note on until the first note of its end: an attempt is repeated only by an instance that still has it. The
- * lines of the log are in the order in which they were written.
+ * Returns the moments at which more instances, or more attempts, had a slot than the limits of a queue allow. Each has
+ * its slot at least from its first line on until the first line of its end, also while no worker is there: it is
+ * repeated only in the slot that it still has. The lines of the log are in the order in which they were written.
  */
-function excesses(effects: readonly Effect[]): string[] {
+function excesses(effects: readonly Effect[], queue: keyof typeof QUEUES): string[] {
+  const [limits, [begin, end]] = [QUEUES[queue], EVENTS[queue]];
   const [atWork, over] = [new Set<string>(), new Set<string>()];
   const found: string[] = [];
   for (const { event, id } of effects) {
-    if (event === 'begin' && !over.has(id)) atWork.add(id);
-    else if (event === 'end') {
+    if (event === begin && !over.has(id)) atWork.add(id);
+    else if (event === end) {
       over.add(id);
       atWork.delete(id);
     }
-    if (atWork.size > LIMITS.concurrency) found.push(`${[...atWork].join(', ')} at once`);
+    if (atWork.size > limits.concurrency) found.push(`${[...atWork].join(', ')} at once`);
     const ofKey = [...atWork].filter((other) => keyOf(other) === keyOf(id));
-    if (ofKey.length > LIMITS.perKey.concurrency) found.push(`${ofKey.join(', ')} at once of one key`);
+    if (ofKey.length > limits.perKey.concurrency) found.push(`${ofKey.join(', ')} at once of one key`);
   }
   return found;
 }
+
+/** The events of the log between which an instance, or an attempt, has a slot of the queue. */
+const EVENTS = { mails: ['begin', 'end'], calls: ['call', 'called'] } as const;
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
@@ -66,10 +74,10 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
     const log = join(folder, 'effects');
     const effects = (): Effect[] => effectsSoFar(log);
     const start = (n: number): Part => {
-      const options = { store: store.address, name: `worker ${n}`, log, limits: LIMITS };
+      const options = { store: store.address, name: `worker ${n}`, log, queues: QUEUES };
       return new Process(`worker ${n}`, [process.execPath, program, JSON.stringify(options)]);
     };
-    await client.queues.set('mails', LIMITS);
+    for (const [name, limits] of Object.entries(QUEUES)) await client.queues.set(name, limits);
     const starts = Array.from({ length: INSTANCES }, (_, n) => {
       const key = `key ${n % KEYS}`;
       return { name: 'held', version: '1.0.0', id: `${key}/${n}`, input: n % 7 === 0, queue: 'mails', key };
@@ -89,15 +97,14 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
       }
       next = ended() + BETWEEN_KILLS;
     }
-    const read = async (): Promise<QueueInfo> => (await client.queues.get('mails')) as QueueInfo;
-    await eventually(WITHIN_MS, 'the queue is empty', async () => {
-      const { waiting, running } = await read();
-      return waiting === 0 && running === 0;
-    });
-    expect(excesses(effects())).toEqual([]);
+    await eventually(WITHIN_MS, 'the queues are empty', async () =>
+      (await client.queues.list()).every(({ waiting, delayed, running }) => waiting + delayed + running === 0),
+    );
+    expect(excesses(effects(), 'mails')).toEqual([]);
+    expect(excesses(effects(), 'calls')).toEqual([]);
     for (const { id, input } of starts)
       expect((await client.getStatus(id))?.status, id).toBe(input ? 'Failed' : 'Completed');
     expect(new Set(effects().map(({ id }) => id)).size).toBe(INSTANCES);
-    await client.queues.delete('mails');
+    for (const name of Object.keys(QUEUES)) await client.queues.delete(name);
   }, 300_000);
 });
