@@ -3,8 +3,8 @@
 use perdure_engine::{ActivityOptions, AttemptResult, CommandEvent, EventId, EventRecord};
 use perdure_provider::{
     AcquiredInstance, AcquiredTasks, CrossInstanceEffects, NewInstance, Outcome, PageLimit, QueueDeletion, QueueEntry,
-    QueueInfo, QueueSettings, Queues, Rate, ReleaseTask, Task, TaskDone, TaskOffer, TaskRequest, TurnCommit, WorkerId,
-    Write,
+    QueueInfo, QueueSettings, Queues, Rate, ReleaseTask, SessionLimits, Task, TaskDone, TaskOffer, TaskRequest,
+    TurnCommit, WorkerId, Write,
 };
 
 use crate::queues::slots;
@@ -402,6 +402,44 @@ pub async fn of_sessions_get_a_slot_first(store: &Store) {
     assert_eq!(taken.iter().map(|task| task.task.scheduled.0).collect::<Vec<_>>(), [2]);
     assert_eq!((store.api().await.waiting, store.api().await.running), (1, 1));
     store.finish_tasks(&worker, &taken).await;
+}
+
+/// The same holds for an attempt of a session that is due later, also for a worker that holds its session already.
+pub async fn of_sessions_are_routed_when_they_are_due(store: &Store) {
+    let both = store;
+    let store = store.first();
+    let worker = store.worker("w").await;
+    store.limit(QueueSettings::default()).await;
+    let of_session = |id, after_ms| TaskOffer {
+        session: Some("s".into()),
+        due_at_ms: START_MS + after_ms,
+        ..of_key(id, "")
+    };
+    store
+        .schedules("a", &worker, vec![of_session(2, 0), of_session(3, 100)])
+        .await;
+    store.request_tasks(&worker, 10, Queues::Any).await;
+    let first = store.request_tasks(&worker, 10, Queues::Any).await;
+    assert_eq!((numbers(&first), first.next_due_ms), (vec![2], Some(START_MS + 100)));
+    both.clock.advance(100);
+    // The worker of the session has no room for another one.
+    let full = TaskRequest {
+        worker,
+        queues: Queues::Any,
+        names: vec!["step".into()],
+        limit: PageLimit::rows(10),
+        sessions: SessionLimits { max: 1, ..SESSIONS },
+    };
+    let ask = async || {
+        store
+            .provider
+            .acquire_tasks(full.clone())
+            .await
+            .expect("the store answers")
+    };
+    let gives = ask().await;
+    assert_eq!((numbers(&gives), gives.next_due_ms), (vec![], Some(START_MS + 100)));
+    assert_eq!(numbers(&ask().await), [3]);
 }
 
 /// Instances and attempts share the limits of a queue, and the queue is not deleted while attempts are in it.

@@ -225,6 +225,7 @@ macro_rules! behaviour {
                 leave_when_they_are_withdrawn,
                 leave_with_their_instance,
                 of_sessions_get_a_slot_first,
+                of_sessions_are_routed_when_they_are_due,
                 share_the_limits_with_instances,
                 are_limited_when_they_are_tried_again,
             }

@@ -312,6 +312,10 @@ impl Admission<'_, '_> {
             session.run(put_queue.as_ref()),
             session.run(left.as_ref()),
         )?;
+        if rows.len() < taken.key.len() {
+            // Attempts of sessions have slots now. The next request finds their workers, of which this may be one.
+            self.outlook.look_again_at(self.now_ms);
+        }
         self.entries.add(session, rows).await?;
         Ok(left)
     }
