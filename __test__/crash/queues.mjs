@@ -1,5 +1,5 @@
-// A worker of queues.test.ts: it sets the limits of the queues, and runs the instances and the attempts in them. Runs in plain Node with the
-// built package.
+// A worker of queues.test.ts: it sets the limits of the queues, and runs the instances and the attempts in them.
+// It runs in plain Node with the built package.
 
 import { defineActivity, defineOrchestration, Runtime } from 'perdure';
 
