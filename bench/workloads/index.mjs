@@ -16,7 +16,6 @@ import { flatness } from './flatness.mjs';
 import { hello } from './hello.mjs';
 import { idle } from './idle.mjs';
 import { latency } from './latency.mjs';
-import { limits } from './limits.mjs';
 import { locks } from './locks.mjs';
 import { queues } from './queues.mjs';
 import { replay } from './replay.mjs';
@@ -38,7 +37,6 @@ export const workloads = [
   entities,
   locks,
   queues,
-  limits,
   streams,
   fanOut,
   replay,
