@@ -125,8 +125,7 @@ impl Taker for FromQueues<'_> {
     }
 
     fn look_again_at(&mut self, at_ms: i64) {
-        let next = self.acquired.next_due_ms;
-        self.acquired.next_due_ms = Some(next.map_or(at_ms, |next| next.min(at_ms)));
+        self.acquired.look_again_at(at_ms);
     }
 
     fn want_slots(&mut self) {

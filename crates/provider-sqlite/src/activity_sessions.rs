@@ -13,7 +13,7 @@ use rusqlite::params;
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
-use crate::tasks::{self, DueTask};
+use crate::tasks::{self, DueTask, Sort};
 
 /// The result of routing.
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub(crate) fn route(session: &Session<'_>, request: &TaskRequest) -> Result<Rout
     }
     let mut due: Vec<DueTask> = Vec::new();
     for (queue, name) in tasks::sorts(session, request, ROUTE_OPEN)? {
-        due.extend(tasks::collect(session, ROUTE_OPEN, &queue, &name, ROUTED_SESSIONS_MAX)?);
+        due.extend(Sort::of(session, ROUTE_OPEN, &queue, &name)?.collect(session, ROUTED_SESSIONS_MAX)?);
     }
     due.sort_unstable();
     let mut seen = BTreeSet::new();

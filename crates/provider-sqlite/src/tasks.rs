@@ -10,7 +10,7 @@ use perdure_provider::{
 use rusqlite::{Connection, Row, params};
 
 use crate::activity_sessions::{self, Routed};
-use crate::admission::{self, Answer};
+use crate::admission;
 use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
@@ -48,47 +48,43 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
         return Ok(AcquiredTasks::default());
     }
     let routed = activity_sessions::route(session, request)?;
+    let mut acquired = AcquiredTasks {
+        handed_on: routed.handed_on,
+        ..AcquiredTasks::default()
+    };
     let mut due = Vec::new();
-    let mut next_due_ms: Option<i64> = None;
-    let mut is_next = |at: i64| next_due_ms = Some(next_due_ms.map_or(at, |next| next.min(at)));
     for route in [ROUTE_ANY, &*request.worker.0] {
         // Most workers hold no session.
         if !any_of_route(session.connection(), route)? {
             continue;
         }
         for (queue, name) in sorts(session, request, route)? {
-            let found = collect(session, route, &queue, &name, request.limit.rows)?;
+            let sort = Sort::of(session, route, &queue, &name)?;
+            let found = sort.collect(session, request.limit.rows)?;
             if found.len() <= request.limit.rows
-                && let Some(at) = next_due(session, route, &queue, &name, session.now_ms())?
+                && let Some(at_ms) = sort.next_due(session, session.now_ms())?
             {
-                is_next(at);
+                acquired.look_again_at(at_ms);
             }
             due.extend(found);
         }
     }
-    if let Some(at) = next_open(session, request, &routed)? {
-        is_next(at);
+    if let Some(at_ms) = next_open(session, request, &routed)? {
+        acquired.look_again_at(at_ms);
     }
     due.sort_unstable();
-    let (mut tasks, mut bytes) = (Vec::new(), 0);
-    let mut taken = 0;
+    let (mut taken, mut bytes) = (0, 0);
     for DueTask { task, due_at_ms, .. } in due {
         if request.limit.is_reached(taken, bytes) {
-            is_next(due_at_ms);
+            acquired.look_again_at(due_at_ms);
             continue;
         }
         taken += 1;
         if let Some(task) = take(session, &request.worker, task)? {
             bytes += task.given_bytes();
-            tasks.push(task);
+            acquired.tasks.push(task);
         }
     }
-    let mut acquired = AcquiredTasks {
-        tasks,
-        next_due_ms,
-        slots_wanted: false,
-        handed_on: routed.handed_on,
-    };
     if any_of_route(session.connection(), ROUTE_LINE)? {
         let queues = admission::find(session.connection(), request, session.now_ms())?;
         if let Some(at_ms) = queues.next_at_ms() {
@@ -107,9 +103,8 @@ fn next_open(session: &Session<'_>, request: &TaskRequest, routed: &Routed) -> R
         return Ok(next);
     }
     for (queue, name) in sorts(session, request, ROUTE_OPEN)? {
-        if let Some(at) = next_due(session, ROUTE_OPEN, &queue, &name, i64::MIN)? {
-            next = Some(next.map_or(at, |next| next.min(at)));
-        }
+        let first = Sort::of(session, ROUTE_OPEN, &queue, &name)?.next_due(session, i64::MIN)?;
+        next = first.into_iter().chain(next).min();
     }
     if routed.is_full && next.is_some() {
         return activity_sessions::next_idle(session, &request.worker);
@@ -170,75 +165,78 @@ fn next_sort(
     )
 }
 
-/// Returns the priorities in use of the tasks of a route that wait, of one activity in one queue, highest first. Each
-/// priority is one walk of the index from the longest due task on, so that many tasks that are due later cost nothing.
-fn priorities(session: &Session<'_>, route: &str, queue: &str, name: &str) -> Result<Vec<i64>, Failure> {
-    let mut priorities = Vec::new();
-    let mut below = i64::MAX;
-    while let Some(priority) = session.query_optional(
-        "SELECT priority FROM tasks INDEXED BY tasks_due
-         WHERE route = ?1 AND queue = ?2 AND name = ?3 AND owner IS NULL AND priority < ?4
-         ORDER BY priority DESC LIMIT 1",
-        params![route, queue, name, below],
-        |row| row.get(0),
-    )? {
-        priorities.push(priority);
-        below = priority;
-    }
-    Ok(priorities)
+/// The tasks of a route that wait, of one activity in one queue.
+pub(crate) struct Sort<'a> {
+    route: &'a str,
+    queue: &'a str,
+    name: &'a str,
+    /// The priorities in use, highest first. Each is one walk of the index from the longest due task on, so that many
+    /// tasks that are due later cost nothing.
+    priorities: Vec<i64>,
 }
 
-/// Returns the due tasks of a route, of one activity in one queue: at most `limit + 1`.
-pub(crate) fn collect(
-    session: &Session<'_>,
-    route: &str,
-    queue: &str,
-    name: &str,
-    limit: usize,
-) -> Result<Vec<DueTask>, Failure> {
-    let mut due = Vec::new();
-    for priority in priorities(session, route, queue, name)? {
-        let left = integer((limit + 1 - due.len()) as u64);
-        due.extend(session.query_all(
-            "SELECT due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
-             WHERE route = ?5 AND queue = ?1 AND name = ?2 AND owner IS NULL AND priority = ?6 AND due_at <= ?3
-             ORDER BY due_at LIMIT ?4",
-            params![queue, name, session.now_ms(), left, route, priority],
-            |row| {
-                Ok(DueTask {
-                    priority: Reverse(priority),
-                    due_at_ms: row.get(0)?,
-                    task: task_name(row, 1)?,
-                })
-            },
-        )?);
-        if due.len() > limit {
-            break;
-        }
-    }
-    Ok(due)
-}
-
-/// Returns the time at which the first task of a route that is due after `after_ms` will be due.
-fn next_due(
-    session: &Session<'_>,
-    route: &str,
-    queue: &str,
-    name: &str,
-    after_ms: i64,
-) -> Result<Option<i64>, Failure> {
-    let mut next: Option<i64> = None;
-    for priority in priorities(session, route, queue, name)? {
-        let first: Option<i64> = session.query_optional(
-            "SELECT due_at FROM tasks INDEXED BY tasks_due
-             WHERE route = ?4 AND queue = ?1 AND name = ?2 AND owner IS NULL AND priority = ?5 AND due_at > ?3
-             ORDER BY due_at LIMIT 1",
-            params![queue, name, after_ms, route, priority],
+impl<'a> Sort<'a> {
+    pub(crate) fn of(session: &Session<'_>, route: &'a str, queue: &'a str, name: &'a str) -> Result<Self, Failure> {
+        let mut priorities = Vec::new();
+        let mut below = i64::MAX;
+        while let Some(priority) = session.query_optional(
+            "SELECT priority FROM tasks INDEXED BY tasks_due
+             WHERE route = ?1 AND queue = ?2 AND name = ?3 AND owner IS NULL AND priority < ?4
+             ORDER BY priority DESC LIMIT 1",
+            params![route, queue, name, below],
             |row| row.get(0),
-        )?;
-        next = first.into_iter().chain(next).min();
+        )? {
+            priorities.push(priority);
+            below = priority;
+        }
+        Ok(Self {
+            route,
+            queue,
+            name,
+            priorities,
+        })
     }
-    Ok(next)
+
+    /// Returns the tasks that are due: at most `limit + 1`.
+    pub(crate) fn collect(&self, session: &Session<'_>, limit: usize) -> Result<Vec<DueTask>, Failure> {
+        let mut due = Vec::new();
+        for &priority in &self.priorities {
+            let left = integer((limit + 1 - due.len()) as u64);
+            due.extend(session.query_all(
+                "SELECT due_at, instance_key, execution, event_id, attempt FROM tasks INDEXED BY tasks_due
+                 WHERE route = ?5 AND queue = ?1 AND name = ?2 AND owner IS NULL AND priority = ?6 AND due_at <= ?3
+                 ORDER BY due_at LIMIT ?4",
+                params![self.queue, self.name, session.now_ms(), left, self.route, priority],
+                |row| {
+                    Ok(DueTask {
+                        priority: Reverse(priority),
+                        due_at_ms: row.get(0)?,
+                        task: task_name(row, 1)?,
+                    })
+                },
+            )?);
+            if due.len() > limit {
+                break;
+            }
+        }
+        Ok(due)
+    }
+
+    /// Returns the time at which the first task that is due after `after_ms` will be due.
+    fn next_due(&self, session: &Session<'_>, after_ms: i64) -> Result<Option<i64>, Failure> {
+        let mut next: Option<i64> = None;
+        for priority in &self.priorities {
+            let first: Option<i64> = session.query_optional(
+                "SELECT due_at FROM tasks INDEXED BY tasks_due
+                 WHERE route = ?4 AND queue = ?1 AND name = ?2 AND owner IS NULL AND priority = ?5 AND due_at > ?3
+                 ORDER BY due_at LIMIT 1",
+                params![self.queue, self.name, after_ms, self.route, priority],
+                |row| row.get(0),
+            )?;
+            next = first.into_iter().chain(next).min();
+        }
+        Ok(next)
+    }
 }
 
 /// Makes the worker the owner. Returns `None` if the data for the task cannot be read. The task then stays with the

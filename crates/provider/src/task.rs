@@ -152,6 +152,13 @@ pub struct AcquiredTasks {
     pub handed_on: bool,
 }
 
+impl AcquiredTasks {
+    /// Notes that there may be an attempt to take at a time, ms since 1970.
+    pub fn look_again_at(&mut self, at_ms: i64) {
+        self.next_due_ms = Some(self.next_due_ms.map_or(at_ms, |next| next.min(at_ms)));
+    }
+}
+
 /// The end of an attempt. It is told to the instance if the attempt still belongs to the worker.
 #[derive(Clone, Debug)]
 pub struct TaskDone {

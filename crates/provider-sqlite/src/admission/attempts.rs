@@ -82,7 +82,7 @@ impl Answer for AcquiredTasks {
     }
 
     fn look_again_at(&mut self, at_ms: i64) {
-        self.next_due_ms = Some(self.next_due_ms.map_or(at_ms, |next| next.min(at_ms)));
+        Self::look_again_at(self, at_ms);
     }
 
     fn want_slots(&mut self) {
