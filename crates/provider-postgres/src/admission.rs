@@ -37,7 +37,7 @@ use entries::{Entries, InLine, LineRequest};
 use statements::{FORGET, KEYS, LEFT, LOCK, MOVE, PUT_QUEUE, SLOTS};
 use steps::{Places, Released, Taken};
 
-/// What is left in the queues after their passes.
+/// The entries that the passes have left in the queues: when to look at them again, and if they wait for slots.
 #[derive(Default)]
 pub(crate) struct Outlook {
     /// When a queue is to be looked at again, ms since 1970.

@@ -1,23 +1,23 @@
-//! The admission of instances from queues: which of those in line get a slot (P24).
+//! The admission of entries (instances and attempts) from queues: which of those in line get a slot (P24, P27).
 //!
 //! A store admits within an acquisition, in a transaction that holds the lock of the queue. It reads the rows and
 //! carries out the [`Step`]s; the decisions are made here, and are the same for every store. A pass goes so:
 //!
 //! 1. [`Pass::new`] with the slots that are taken. If [`Pass::left`] is 0, the pass is over.
 //! 2. [`Pass::begin`] with the keys that wait for a slot, and those whose next token is due.
-//! 3. [`Pass::round`] with the first instances in line and the rows of their keys, again and again, until the pass has
+//! 3. [`Pass::round`] with the first entries in line and the rows of their keys, again and again, until the pass has
 //!    [nothing left](Pass::left) or [`Step::is_last`].
 //! 4. The row of the queue becomes [`Pass::queue`].
 //!
-//! **Cost.** An instance that is first in line while its key has no slot or no token leaves the line, and waits behind
+//! **Cost.** An entry that is first in line while its key has no slot or no token leaves the line, and waits behind
 //! its key. So it is met once, however many passes there are. A pass therefore costs the slots that are taken, the keys
-//! whose time has come, and the instances that it admits; neither the number of those in line nor that of the keys.
+//! whose time has come, and the entries that it admits; neither the number of those in line nor that of the keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Admissions, QueueSettings, Rate, Waiting};
 
-/// Most instances in line that a round looks at, if keys have limits.
+/// Most entries in line that a round looks at, if keys have limits.
 pub const ADMISSION_ROUND: usize = 256;
 
 /// Most rounds of a pass. The next pass goes on.
@@ -26,7 +26,7 @@ pub const ADMISSION_ROUNDS_MAX: usize = 16;
 /// Most keys whose next token is due that a pass looks at. The next pass goes on.
 pub const ADMISSION_KEYS_MAX: usize = 1_000;
 
-/// Most held instances of a key that come into the line at once. Each of them that gets a slot brings the next one.
+/// Most held entries of a key that come into the line at once. Each of them that gets a slot brings the next one.
 const RELEASED_MAX: u32 = 256;
 
 /// The row of a queue.
@@ -43,25 +43,25 @@ pub struct QueueState {
 /// The slots that a key has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotCount {
-    /// The key; empty: instances without a key.
+    /// The key; empty: entries without a key.
     pub key: String,
-    /// Instances that have a slot.
+    /// Entries that have a slot.
     pub slots: u32,
-    /// Instances among them that the worker owns that asks for work.
+    /// Entries among them that the worker owns that asks for work.
     pub own: u32,
 }
 
 /// The state of a key, as the number that stores keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyWait {
-    /// None of its instances is held. The row only counts what the rate of the key counts.
+    /// None of its entries is held. The row only counts what the rate of the key counts.
     #[default]
     Nothing = 0,
-    /// Instances of it are held, and others are in line. The key is looked at when one of those gets a slot.
+    /// Entries of it are held, and others are in line. The key is looked at when one of those gets a slot.
     Turn = 1,
-    /// Instances of it are held until the key has a token.
+    /// Entries of it are held until the key has a token.
     Token = 2,
-    /// Instances of it are held until the key has a slot.
+    /// Entries of it are held until the key has a slot.
     Slot = 3,
 }
 
@@ -90,7 +90,7 @@ impl KeyWait {
 pub struct KeyState {
     /// The admissions that the rate of the key counts.
     pub admitted: Admissions,
-    /// The reason for which instances are held.
+    /// The reason for which entries are held.
     pub waits_for: KeyWait,
     /// When the key has its next token, if it waits for one; when the row may be deleted, if it waits for nothing; ms
     /// since 1970.
@@ -98,7 +98,7 @@ pub struct KeyState {
 }
 
 impl KeyState {
-    /// Returns the row of a key of which no instance is held. `rate` is that of each key.
+    /// Returns the row of a key of which no entry is held. `rate` is that of each key.
     #[must_use]
     pub fn idle(admitted: Admissions, rate: Option<Rate>) -> Self {
         let Some(rate) = rate else { return Self::default() };
@@ -119,14 +119,14 @@ impl KeyState {
 /// The changes that a store makes, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// Instances that get a slot and are acquired.
+    /// Entries that get a slot and are acquired.
     pub admitted: Vec<Waiting>,
-    /// Instances that leave the line, and are held.
+    /// Entries that leave the line, and are held.
     pub held: Vec<Waiting>,
     /// Rows of keys that changed.
     pub keys: Vec<(String, KeyState)>,
-    /// Keys, and how many of their held instances are in line again: of each orchestration and version, the first ones
-    /// by rank. A key with no instance left that is held waits for nothing from then on.
+    /// Keys, and how many of their held entries are in line again: of each orchestration and version, the first ones
+    /// by rank. A key with no entry left that is held waits for nothing from then on.
     pub released: Vec<(String, u32)>,
     /// True if another round would change nothing.
     pub is_last: bool,
@@ -143,18 +143,18 @@ pub struct Pass {
     slots_left: u32,
     /// Admissions that the rate of the queue leaves.
     tokens_left: u32,
-    /// Instances that the worker has room for.
+    /// Entries that the worker has room for.
     room: u32,
     keys: BTreeMap<String, KeyState>,
     /// Keys that have a row in the store.
     stored: BTreeSet<String>,
-    /// Keys of which this pass has let instances into the line.
+    /// Keys of which this pass has let entries into the line.
     released: BTreeSet<String>,
 }
 
 impl Pass {
     /// Begins a pass. `slots` may be empty if the settings do not [count them](QueueSettings::counts_slots). `room` is
-    /// the number of instances that the worker has room for.
+    /// the number of entries that the worker has room for.
     #[must_use]
     pub fn new(queue: QueueState, slots: impl IntoIterator<Item = SlotCount>, room: usize, now_ms: i64) -> Self {
         let settings = &queue.settings;
@@ -178,13 +178,13 @@ impl Pass {
         }
     }
 
-    /// Returns how many more instances may get a slot.
+    /// Returns how many more entries may get a slot.
     #[must_use]
     pub fn left(&self) -> usize {
         self.slots_left.min(self.tokens_left).min(self.room) as usize
     }
 
-    /// Returns how many instances in line the next round is to look at.
+    /// Returns how many entries in line the next round is to look at.
     #[must_use]
     pub fn round_size(&self) -> usize {
         if self.queue.settings.limits_keys() {
@@ -194,8 +194,8 @@ impl Pass {
         }
     }
 
-    /// Returns the time at which the queue is to be looked at again if instances are left in line, ms since 1970.
-    /// `None`: when an instance ends, or another one comes.
+    /// Returns the time at which the queue is to be looked at again if entries are left in line, ms since 1970.
+    /// `None`: when an entry ends, or another one comes.
     #[must_use]
     pub fn next_at_ms(&self) -> Option<i64> {
         if self.slots_left == 0 {
@@ -207,7 +207,7 @@ impl Pass {
         }
     }
 
-    /// Returns true if the slots that are taken leave no room: the end of an instance may make some.
+    /// Returns true if the slots that are taken leave no room: the end of an entry may make some.
     #[must_use]
     pub const fn waits_for_slots(&self) -> bool {
         self.slots_left == 0
@@ -219,7 +219,7 @@ impl Pass {
         &self.queue
     }
 
-    /// Lets instances of keys into the line that have a slot and a token again.
+    /// Lets entries of keys into the line that have a slot and a token again.
     #[must_use]
     pub fn begin(&mut self, keys: impl IntoIterator<Item = (String, KeyState)>) -> Step {
         let mut step = Step::default();
@@ -237,7 +237,7 @@ impl Pass {
         step
     }
 
-    /// Decides about the first instances in line, in order of their [rank](Waiting::rank). `keys` are the rows of their
+    /// Decides about the first entries in line, in order of their [rank](Waiting::rank). `keys` are the rows of their
     /// keys, and are needed only if [keys have limits](QueueSettings::limits_keys).
     #[must_use]
     pub fn round(&mut self, line: Vec<Waiting>, keys: impl IntoIterator<Item = (String, KeyState)>) -> Step {
@@ -296,7 +296,7 @@ impl Pass {
         !key.is_empty() && self.queue.settings.limits_keys()
     }
 
-    /// Returns how many more instances of a key its limits allow.
+    /// Returns how many more entries of a key its limits allow.
     fn free_of(&self, key: &str) -> u32 {
         let settings = &self.queue.settings;
         let slots = settings.key_concurrency.map_or(u32::MAX, |limit| {
@@ -309,7 +309,7 @@ impl Pass {
         slots.min(tokens)
     }
 
-    /// Notes what the instances of a key wait for that are held, or are about to be.
+    /// Notes what the entries of a key wait for that are held, or are about to be.
     fn wait(&mut self, key: &str) -> KeyState {
         let settings = &self.queue.settings;
         let taken = self.slots.get(key).copied().unwrap_or(0);
@@ -327,13 +327,13 @@ impl Pass {
         state.clone()
     }
 
-    /// Returns true if held instances of a key that has a slot and a token may come before those of it in line.
+    /// Returns true if held entries of a key that has a slot and a token may come before those of it in line.
     fn holds_first(&self, key: &str) -> bool {
         let waits_for = self.keys.get(key).map(|state| state.waits_for);
         matches!(waits_for, Some(KeyWait::Slot | KeyWait::Token)) && !self.released.contains(key)
     }
 
-    /// Lets as many instances of a key into the line as its limits allow. A worker cannot run all orchestrations: so
+    /// Lets as many entries of a key into the line as its limits allow. A worker cannot run all orchestrations: so
     /// the first ones of each come into the line, and those of one orchestration do not keep back those of another.
     fn release(&mut self, key: &str, count: u32, step: &mut Step) {
         step.released.push((key.to_owned(), count.min(RELEASED_MAX)));
@@ -358,7 +358,7 @@ impl Pass {
         }
     }
 
-    /// Lets the next instance of a key into the line after one got a slot, if some are held.
+    /// Lets the next entry of a key into the line after one got a slot, if some are held.
     fn follow(&mut self, key: &str, step: &mut Step) {
         let rate = self.queue.settings.key_rate;
         let state = self.keys.entry(key.to_owned()).or_default();

@@ -42,29 +42,29 @@ impl From<InstanceKey> for EntryKey {
     }
 }
 
-/// The place of a new instance in a queue.
+/// The queue and the key of a new instance, or of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueEntry {
     /// Name of the queue.
     pub queue: String,
-    /// Key of the instance in the queue; empty: it has none.
+    /// Key in the queue; empty: there is none.
     pub key: String,
 }
 
-/// The limits of a queue. A limit that is `None` does not hold.
+/// The limits of a queue, for its entries: instances and attempts. A limit that is `None` does not hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Most instances that have a slot at once, at least 1.
+    /// Most entries that have a slot at once, at least 1.
     pub concurrency: Option<u32>,
-    /// Most instances with a slot that a worker owns when it takes another one, at least 1.
+    /// Most entries with a slot that a worker owns when it takes another one, at least 1.
     pub per_worker: Option<u32>,
-    /// Most instances that get a slot in a span of time.
+    /// Most entries that get a slot in a span of time.
     pub rate: Option<Rate>,
-    /// Most instances of one key that have a slot at once, at least 1.
+    /// Most entries of one key that have a slot at once, at least 1.
     pub key_concurrency: Option<u32>,
-    /// Most instances of one key that get a slot in a span of time.
+    /// Most entries of one key that get a slot in a span of time.
     pub key_rate: Option<Rate>,
-    /// True if keys take turns among the waiting instances of one priority. Otherwise the first come is the first
+    /// True if keys take turns among the waiting entries of one priority. Otherwise the first come is the first
     /// served.
     pub is_fair: bool,
 }
@@ -134,22 +134,22 @@ impl QueueSettings {
     }
 }
 
-/// A queue, as clients see it.
+/// A queue, as clients see it. Its numbers count instances and attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueInfo {
     /// Name of the queue.
     pub name: String,
     /// Its limits.
     pub settings: QueueSettings,
-    /// Instances that wait for a slot, or are suspended before they have one.
+    /// Entries that wait for a slot, or are suspended before they have one.
     pub waiting: u64,
-    /// Instances whose start time has not come.
+    /// Entries whose time has not come.
     pub delayed: u64,
-    /// Instances that have a slot.
+    /// Entries that have a slot.
     pub running: u64,
-    /// Number of instances that the rate allows now; `None`: there is no rate.
+    /// Number of entries that the rate allows now; `None`: there is no rate.
     pub tokens: Option<u32>,
-    /// When the instance that waits longest began to wait, ms since 1970; `None`: none waits.
+    /// When the entry that waits longest began to wait, ms since 1970; `None`: none waits.
     pub oldest_ms: Option<i64>,
 }
 
@@ -160,25 +160,25 @@ pub enum QueueDeletion {
     Deleted,
     /// There is no such queue.
     NotFound,
-    /// Instances wait in the queue, or have a slot of it. Nothing changed.
+    /// Entries wait in the queue, or have a slot of it. Nothing changed.
     InUse {
-        /// Instances that wait, for a slot or for their start time.
+        /// Entries that wait, for a slot or for their time.
         waiting: u64,
-        /// Instances that have a slot.
+        /// Entries that have a slot.
         running: u64,
     },
 }
 
-/// The state of an instance in its queue, as a row keeps it.
+/// The state of an entry in its queue, as a row keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueuePlace {
-    /// The instance is in line.
+    /// The entry is in line.
     Waits = 0,
-    /// The instance waits behind others of its key, which had no slot or no token when the instance was first in line.
+    /// The entry waits behind others of its key, which had no slot or no token when the entry was first in line.
     Held = 1,
-    /// The instance has a slot.
+    /// The entry has a slot.
     Slot = 2,
-    /// The start time of the instance has not come.
+    /// The time of the entry has not come.
     Delayed = 3,
     /// The instance was suspended before it had a slot.
     Suspended = 4,
