@@ -5,26 +5,16 @@ import { defineOrchestration, type QueueInfo, type QueueLimits, type Runtime } f
 import { describe, expect, it } from 'vitest';
 
 import { eventually } from '../../support/async.ts';
+import { mostAtOnce, type WorkNote } from '../../support/notes.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
 const WITHIN_MS = 30_000;
 
-interface Note {
+interface Note extends WorkNote {
   readonly id: string;
-  readonly kind: 'begin' | 'end';
   /** The name of the runtime that ran it. */
   readonly on: string;
-}
-
-/** Returns the most entries that were at work at once, of those that `which` selects. */
-function mostAtOnce(notes: readonly Note[], which: (note: Note) => boolean = () => true): number {
-  let [now, most] = [0, 0];
-  for (const { kind } of notes.filter(which)) {
-    now += kind === 'begin' ? 1 : -1;
-    most = Math.max(most, now);
-  }
-  return most;
 }
 
 const begun = (notes: readonly Note[]): string[] => notes.filter(({ kind }) => kind === 'begin').map(({ id }) => id);

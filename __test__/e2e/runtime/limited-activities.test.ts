@@ -17,6 +17,7 @@ import {
 import { beforeEach, describe, expect, it } from 'vitest';
 
 import { aborted, type Deferred, deferred, eventually, rejection } from '../../support/async.ts';
+import { mostAtOnce, type WorkNote } from '../../support/notes.ts';
 import { STORES } from '../../support/providers.ts';
 import { SOON, useStore } from '../../support/store.ts';
 
@@ -30,19 +31,8 @@ interface Call {
   readonly how?: 'waits' | 'fails';
 }
 
-interface Note extends Call {
-  readonly kind: 'begin' | 'end';
+interface Note extends Call, WorkNote {
   readonly at: number;
-}
-
-/** Returns the most attempts that were at work at once, of those that `which` selects. */
-function mostAtOnce(notes: readonly Note[], which: (note: Note) => boolean = () => true): number {
-  let [now, most] = [0, 0];
-  for (const { kind } of notes.filter(which)) {
-    now += kind === 'begin' ? 1 : -1;
-    most = Math.max(most, now);
-  }
-  return most;
 }
 
 const begun = (notes: readonly Note[]): number[] => notes.filter(({ kind }) => kind === 'begin').map(({ n }) => n);
@@ -109,6 +99,10 @@ describe.each(STORES)('on $name', (kind) => {
     await eventually(WITHIN_MS, JSON.stringify(asked), isSo).catch(() => expect(found).toMatchObject(asked));
   }
 
+  /** Resolves when so many attempts are at work at once: a slot may be taken before its attempt has begun. */
+  const atWork = (count: number): Promise<void> =>
+    eventually(WITHIN_MS, `${count} attempts at work`, () => mostAtOnce(notes) === count);
+
   const empty = (): Promise<void> => numbers({ running: 0, waiting: 0, delayed: 0 });
 
   it('no more attempts run than the limit, over all runtimes', async () => {
@@ -118,6 +112,7 @@ describe.each(STORES)('on $name', (kind) => {
     const list = callsOf(30, (n) => ({ how: n < 3 ? 'waits' : n % 5 === 0 ? 'fails' : undefined }) as Partial<Call>);
     const handles = [await start(list.slice(0, 15)), await start(list.slice(15))];
     await numbers({ running: 3 });
+    await atWork(3);
     gate.resolve();
     const results = await Promise.all(handles.map((handle) => handle.result({ timeout: SOON })));
     expect(results.flat()).toEqual(list.map(({ n }) => n));
@@ -130,6 +125,7 @@ describe.each(STORES)('on $name', (kind) => {
     const list = callsOf(12, (n) => ({ tenant: n % 2 === 0 ? 'a' : 'b', ...(n < 2 ? { how: 'waits' } : {}) }));
     const handle = await start(list);
     await numbers({ running: 2, waiting: 10 });
+    await atWork(2);
     gate.resolve();
     await handle.result({ timeout: SOON });
     for (const tenant of ['a', 'b']) expect(mostAtOnce(notes, (note) => note.tenant === tenant)).toBe(1);
@@ -140,6 +136,7 @@ describe.each(STORES)('on $name', (kind) => {
     const start = await running({ perKey: { concurrency: 2 } }, { key: ({ n }) => `key ${n}` }, { key: 'all' });
     const handle = await start(callsOf(5, () => ({ how: 'waits' })));
     await numbers({ running: 2, waiting: 3 });
+    await atWork(2);
     gate.resolve();
     await handle.result({ timeout: SOON });
     expect(mostAtOnce(notes)).toBe(2);
@@ -191,7 +188,7 @@ describe.each(STORES)('on $name', (kind) => {
   it.each(['cancel', 'terminate'] as const)('after a %s, an instance has no attempt in line', async (how) => {
     const start = await running({ concurrency: 1 });
     const first = await start([{ n: 0, how: 'waits' }]);
-    await numbers({ running: 1 });
+    await atWork(1);
     const second = await start([{ n: 1 }]);
     await numbers({ running: 1, waiting: 1 });
     await second[how]();
@@ -243,7 +240,7 @@ describe.each(STORES)('on $name', (kind) => {
     serving.register(activity);
     await serving.start({ queues: { [name]: { concurrency: 2 }, [store.id('queue')]: {} } });
     expect(await handle.result({ timeout: SOON })).toEqual([0, 1, 2, 3]);
-    // It serves no queue that it is not started with.
+    // A start without queues serves the default queue alone.
     await serving.shutdown();
     await serving.start();
     const unserved = await store.client.start(orchestration, [{ n: 4, how: 'waits' }]);

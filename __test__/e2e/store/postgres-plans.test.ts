@@ -1,4 +1,4 @@
-// Statements of the Postgres store look at the rows that they need, whatever the server believes about the tables.
+// The Postgres store reads only the rows that it needs, also if the server has analyzed empty tables.
 
 import { randomUUID } from 'node:crypto';
 import {
