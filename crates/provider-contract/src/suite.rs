@@ -239,6 +239,7 @@ macro_rules! behaviour {
                 give_delayed_instances_their_turns_by_time,
                 admit_no_more_than_the_rate_in_any_span,
                 admit_no_more_of_a_key_than_its_rate,
+                count_by_the_rate_that_holds,
                 give_slots_only_for_what_the_worker_can_run,
                 settle_the_version_of_what_they_give_a_slot,
                 keep_their_limit_if_many_workers_ask_at_once,

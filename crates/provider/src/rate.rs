@@ -30,8 +30,9 @@ impl Rate {
     }
 }
 
-/// The admissions of the last time, as a row keeps them. The time of an admission is rounded up to the grain of the
-/// rate, so the rate is never exceeded, and at most a 256th of it is lost.
+/// The admissions of the last time, as a row keeps them. Those of one span are kept as one number, with the time of the
+/// last of them, so the rate is never exceeded, and at most a 256th of it is lost. No time lies in the future, so one
+/// that was noted under a rate of a day holds for a rate of a second, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admissions(Vec<(i64, u32)>);
 
@@ -114,17 +115,14 @@ impl Admissions {
             return;
         }
         self.0.retain(|(at, _)| Self::counts(*at, rate, now_ms));
-        let grain = rate.grain_ms();
-        let rounded = now_ms.div_euclid(grain) * grain;
-        let at = if rounded < now_ms {
-            rounded.saturating_add(grain)
-        } else {
-            rounded
-        };
-        // A clock that was set back must not put an admission before the last one.
+        let span = |at: i64| at.div_euclid(rate.grain_ms());
         match self.0.last_mut() {
-            Some((last, so_far)) if *last >= at => *so_far = so_far.saturating_add(count),
-            _ => self.0.push((at, count)),
+            Some((last, so_far)) if span(*last) >= span(now_ms) => {
+                // A clock that was set back must not put an admission before the last one.
+                *last = now_ms.max(*last);
+                *so_far = so_far.saturating_add(count);
+            }
+            _ => self.0.push((now_ms, count)),
         }
     }
 }
@@ -182,6 +180,23 @@ mod tests {
             per_ms: 1_000,
         };
         assert_eq!(admissions.next_free_at(higher, 10_500), 11_000);
+    }
+
+    #[test]
+    fn a_rate_of_a_second_forgets_what_came_under_a_rate_of_a_day() {
+        let daily = Rate {
+            limit: 1,
+            per_ms: 86_400_000,
+        };
+        let mut admissions = Admissions::default();
+        admissions.add(1, daily, 1_790_000_000_003);
+        assert_eq!(
+            admissions.next_free_at(FIVE_A_SECOND, 1_790_000_000_500),
+            1_790_000_000_500
+        );
+        admissions.add(4, FIVE_A_SECOND, 1_790_000_000_500);
+        assert_eq!(admissions.free(FIVE_A_SECOND, 1_790_000_000_600), 0);
+        assert_eq!(admissions.free(FIVE_A_SECOND, 1_790_000_001_500), 5);
     }
 
     #[test]
