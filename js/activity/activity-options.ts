@@ -78,9 +78,9 @@ export interface ActivityOptions<Key = string> {
   heartbeatTimeout?: Duration;
   /**
    * Queue of the activity. Only runtimes that serve this queue (`new Runtime(provider, { queues })`) run it, in this
-   * process or another. If limits are set for the queue, they hold for its attempts: see {@link QueueLimits}. An
-   * activity in any queue but the default one is always stored as a task, which costs two commits more than an activity
-   * that the owner of the instance runs. Default `'default'`, which limits no activity.
+   * process or another. If limits are set for the queue, they hold for its attempts: see `QueueLimits`. An activity in
+   * any queue but the default one is always stored as a task, which costs two commits more than an activity that the
+   * owner of the instance runs. Default `'default'`, which limits no activity.
    */
   queue?: string;
   /**
