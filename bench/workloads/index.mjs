@@ -16,6 +16,7 @@ import { flatness } from './flatness.mjs';
 import { hello } from './hello.mjs';
 import { idle } from './idle.mjs';
 import { latency } from './latency.mjs';
+import { limits } from './limits.mjs';
 import { locks } from './locks.mjs';
 import { queues } from './queues.mjs';
 import { replay } from './replay.mjs';
@@ -37,6 +38,7 @@ export const workloads = [
   entities,
   locks,
   queues,
+  limits,
   streams,
   fanOut,
   replay,
