@@ -45,7 +45,10 @@ it('ends each order once on three workers, over the kill of one', async () => {
      WHERE h.kind = 'ExecutionCompleted'`,
   );
   expect(ends.map(({ id }) => id).sort()).toEqual(Array.from({ length: 20 }, (_, n) => `order-${n + 1}`).sort());
-  expect(await ask(`SELECT FROM "${schema}".workers`)).toEqual([]);
+  // The others have released their rows. That of the dead one may be left if it owned nothing when it was killed: then
+  // no order waits for its takeover, and the run can end before the next look for dead workers.
+  const left = await ask(`SELECT name FROM "${schema}".workers WHERE name <> 'worker-2'`);
+  expect(left, run.output + run.errors).toEqual([]);
 });
 
 it('continues after its client and workers were killed, and removes everything with --remove', async () => {
