@@ -226,24 +226,29 @@ pub(crate) fn next_attempt(session: &Session<'_>) -> Result<EntryKey, Failure> {
     Ok(EntryKey(next))
 }
 
-/// Returns the round in which the next entry of a key gets a slot: after the last one of the key that is in line,
-/// and after the last one that got a slot. So the keys take turns, as the flows of start-time fair queueing do (Goyal,
-/// Vin, Cheng: "Start-time Fair Queueing", SIGCOMM 1996).
+/// Selects the round in which the next entry of a key gets a slot; 0 if keys do not take turns. The round comes after
+/// the last one of the key that is in line, and after the last one that got a slot. So the keys take turns, as the
+/// flows of start-time fair queueing do (Goyal, Vin, Cheng: "Start-time Fair Queueing", SIGCOMM 1996). The settings are
+/// a text of [`QueueSettings::to_text`].
+macro_rules! next_turn_sql {
+    ($queue:literal, $key:literal) => {
+        concat!(
+            r#"SELECT CASE WHEN q.settings LIKE '%"fair":true%'
+      THEN max(q.turn, coalesce((SELECT max(x.turn) FROM queue_places x
+        WHERE x.queue = q.name AND x.queue_key = "#,
+            $key,
+            "), 0)) + 1
+      ELSE 0 END FROM queues q WHERE q.name = ",
+            $queue
+        )
+    };
+}
+pub(crate) use next_turn_sql;
+
+/// Returns the round in which the next entry of a key gets a slot; 0 if keys do not take turns.
 pub(crate) fn next_turn(session: &Session<'_>, queue: &str, key: &str) -> Result<i64, Failure> {
-    let (settings, turn): (String, i64) = session.query_one(
-        "SELECT settings, turn FROM queues WHERE name = ?1",
-        params![queue],
-        |row| Ok((row.get(0)?, row.get(1)?)),
-    )?;
-    if !QueueSettings::read(&settings).is_some_and(|settings| settings.is_fair) {
-        return Ok(0);
-    }
-    let last: Option<i64> = session.query_one(
-        "SELECT max(turn) FROM queue_places WHERE queue = ?1 AND queue_key = ?2",
-        params![queue, key],
-        |row| row.get(0),
-    )?;
-    Ok(last.unwrap_or(0).max(turn) + 1)
+    let turn = session.query_one(next_turn_sql!("?1", "?2"), params![queue, key], |row| row.get(0))?;
+    Ok(turn)
 }
 
 /// Takes an entry out of its queue, if it is in one.
