@@ -5,6 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::connection::read_pragma;
 use crate::error::Failure;
+use crate::queues::next_turn_sql;
 
 /// `PRAGMA application_id` of every store: "Perd".
 const APPLICATION_ID: i64 = 0x5065_7264;
@@ -168,7 +169,8 @@ fn migrate_with(connection: &mut Connection, migrations: &[&str]) -> Result<(), 
         found => (found - FIRST_VERSION + 1) as usize,
     };
     for migration in &migrations[done..] {
-        transaction.execute_batch(migration)?;
+        // The views share this query with the code. After a release, a change of it needs a migration, too.
+        transaction.execute_batch(&migration.replace("{next_turn}", next_turn_sql!("i.queue", "i.queue_key")))?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", newest(migrations))?;
