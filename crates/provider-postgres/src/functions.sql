@@ -3,7 +3,8 @@
 -- requests out at the commit. See docs/internals/transactions.md; Q1 to Q5 are its invariants.
 --
 -- `{channel}` stands for the channel of notifications, which is made of letters, digits and `_`. It quotes the bodies,
--- too: no name of a schema contains it.
+-- too: no name of a schema contains it. The placeholders `locked_queues` and `enter_queues` stand for the parts of
+-- statements by which the writer of a worker, too, gives new instances their places (queues.rs).
 
 -- Raises the error of a request.
 CREATE FUNCTION {schema}.refuse_request(why text, instance text, more text DEFAULT NULL) RETURNS void
@@ -33,6 +34,11 @@ BEGIN
       MESSAGE = format('instance ''%s'' has not begun, because it waits for its start time or for a slot of its queue, '
         || 'and cannot be cancelled by SQL', shown),
       HINT = 'Call client.cancelInstance, which ends an instance that has not begun.';
+    WHEN 'no queue' THEN RAISE EXCEPTION USING ERRCODE = 'undefined_object',
+      MESSAGE = format('instance ''%s'' cannot be started: there is no queue ''%s''', shown,
+        replace($3, chr(1) || '1', chr(1))),
+      HINT = 'Set the limits of the queue first, with client.queues.set, or start the instance without the option '
+        || '"queue".';
   END CASE;
 END
 ${channel}$;
@@ -69,7 +75,80 @@ BEGIN
 END
 ${channel}$;
 
--- Refuses wrong options of a start. An option that is null counts as left out.
+-- Returns the ms of a duration: a number of ms, or a text as the client takes it. NULL: it is neither.
+CREATE FUNCTION {schema}.request_duration(given jsonb) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS ${channel}$
+DECLARE
+  parts text[];
+  ms numeric;
+BEGIN
+  IF jsonb_typeof($1) = 'number' THEN
+    ms := ($1 #>> '{}')::numeric;
+  ELSIF jsonb_typeof($1) = 'string' THEN
+    parts := regexp_match($1 #>> '{}', '^([0-9]{1,16}(?:[.][0-9]{1,16})?)(ms|s|m|h|d)$');
+    ms := parts[1]::numeric
+      * CASE parts[2] WHEN 'ms' THEN 1 WHEN 's' THEN 1000 WHEN 'm' THEN 60000 WHEN 'h' THEN 3600000 ELSE 86400000 END;
+  END IF;
+  RETURN CASE WHEN ms BETWEEN 0 AND 8640000000000000 THEN round(ms) END;
+END
+${channel}$;
+
+-- Returns the ms since 1970 of a time: a number of them, or a text of ISO 8601 with an offset. NULL: it is neither.
+CREATE FUNCTION {schema}.request_time(given jsonb) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS ${channel}$
+DECLARE
+  ms numeric;
+BEGIN
+  IF jsonb_typeof($1) = 'number' THEN
+    ms := ($1 #>> '{}')::numeric;
+  ELSIF $1 #>> '{}' ~ ('^[0-9]{4}(-[0-9]{2}){2}[T ][0-9]{2}(:[0-9]{2}){1,2}([.][0-9]{1,9})?'
+    || '(Z|[+-][0-9]{2}(:?[0-9]{2})?)$') THEN
+    ms := extract(epoch FROM ($1 #>> '{}')::timestamptz) * 1000;
+  END IF;
+  RETURN CASE WHEN ms BETWEEN -8640000000000000 AND 8640000000000000 THEN round(ms) END;
+EXCEPTION
+  WHEN invalid_datetime_format OR datetime_field_overflow OR invalid_time_zone_displacement_value THEN RETURN NULL;
+END
+${channel}$;
+
+-- Returns what is wrong with an option of a start; NULL: nothing. An option that is null counts as left out.
+CREATE FUNCTION {schema}.request_option_problem(option text, given jsonb) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS ${channel}$
+DECLARE
+  no_duration constant text :=
+    'must be a duration: a number of ms, or a text such as "250ms", "1.5s", "5m", "24h", "7d"';
+  known constant text[] := '{version, priority, tags, queue, key, delay, startAt, timeout, gracePeriod, onConflict}';
+BEGIN
+  RETURN CASE
+    WHEN $2 = 'null' AND $1 = ANY (known) THEN NULL
+    WHEN $1 IN ('version', 'queue', 'key') THEN
+      CASE WHEN jsonb_typeof($2) <> 'string' OR char_length($2 #>> '{}') NOT BETWEEN 1 AND 256
+        THEN 'must be a string of 1 to 256 characters' END
+    WHEN $1 = 'priority' THEN
+      CASE WHEN jsonb_typeof($2) <> 'number' THEN 'must be a whole number from -2147483648 to 2147483647'
+        WHEN ($2 #>> '{}')::numeric <> trunc(($2 #>> '{}')::numeric)
+          OR ($2 #>> '{}')::numeric NOT BETWEEN -2147483648 AND 2147483647
+        THEN 'must be a whole number from -2147483648 to 2147483647' END
+    WHEN $1 = 'tags' THEN
+      CASE WHEN jsonb_typeof($2) <> 'object' THEN 'must be an object of strings'
+        WHEN jsonb_path_exists($2, 'strict $.* ? (@.type() != "string")') THEN 'must be an object of strings' END
+    WHEN $1 IN ('delay', 'timeout', 'gracePeriod') THEN
+      CASE WHEN {schema}.request_duration($2) IS NULL THEN no_duration
+        WHEN $1 = 'timeout' AND {schema}.request_duration($2) = 0 THEN 'must be at least 1 ms' END
+    WHEN $1 = 'startAt' THEN
+      CASE WHEN {schema}.request_time($2) IS NULL
+        THEN 'must be a time: a text with an offset, such as "2030-01-31T12:00:00Z", or a number of ms since 1970' END
+    WHEN $1 = 'onConflict' THEN
+      CASE WHEN $2 NOT IN ('"error"', '"return"') THEN 'must be "error" or "return"; only a client replaces an '
+        || 'instance' END
+    WHEN $1 IN ('debounce', 'throttle', 'singleton') THEN 'is not for a start in a transaction, because such a start '
+      || 'needs the lock of its key: call client.start'
+    ELSE 'is unknown; the options are ' || array_to_string(known, ', ')
+  END;
+END
+${channel}$;
+
+-- Refuses wrong options of a start.
 CREATE FUNCTION {schema}.check_request_options(given jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS ${channel}$
 DECLARE
@@ -80,33 +159,27 @@ BEGIN
   IF jsonb_typeof($1) <> 'object' THEN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
       MESSAGE = format('the options must be a JSON object, got a JSON %s', jsonb_typeof($1)),
-      HINT = 'Pass the options as in {"version": "2", "priority": 5, "tags": {"a": "7"}, "onConflict": "return"}.';
+      HINT = 'Pass the options as in {"version": "2", "priority": 5, "tags": {"a": "7"}, "queue": "mails"}.';
   END IF;
   FOR key, value IN SELECT e.key, e.value FROM jsonb_each($1) e LOOP
-    CONTINUE WHEN value = 'null' AND key IN ('version', 'priority', 'tags', 'onConflict');
-    problem := CASE key
-      WHEN 'version' THEN
-        CASE WHEN jsonb_typeof(value) <> 'string' OR char_length(value #>> '{}') NOT BETWEEN 1 AND 256
-          THEN 'must be a string of 1 to 256 characters' END
-      WHEN 'priority' THEN
-        CASE WHEN jsonb_typeof(value) <> 'number' THEN 'must be a whole number from -2147483648 to 2147483647'
-          WHEN (value #>> '{}')::numeric <> trunc((value #>> '{}')::numeric)
-            OR (value #>> '{}')::numeric NOT BETWEEN -2147483648 AND 2147483647
-          THEN 'must be a whole number from -2147483648 to 2147483647' END
-      WHEN 'tags' THEN
-        CASE WHEN jsonb_typeof(value) <> 'object' THEN 'must be an object of strings'
-          WHEN jsonb_path_exists(value, 'strict $.* ? (@.type() != "string")') THEN 'must be an object of strings' END
-      WHEN 'onConflict' THEN
-        CASE WHEN value NOT IN ('"error"', '"return"') THEN 'must be "error" or "return"; only a client replaces an '
-          || 'instance' END
-      ELSE 'is unknown; the options are version, priority, tags, onConflict'
-    END;
+    problem := {schema}.request_option_problem(key, value);
     IF problem IS NOT NULL THEN
       RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
         MESSAGE = format('the option ''%s'' %s', left(key, 60), problem),
         HINT = 'The options are those of client.startOrchestration.';
     END IF;
   END LOOP;
+  problem := CASE
+    WHEN $1 ->> 'key' IS NOT NULL AND $1 ->> 'queue' IS NULL
+      THEN 'the option ''key'' needs the option ''queue'', because a key counts within its queue'
+    WHEN $1 ->> 'gracePeriod' IS NOT NULL AND $1 ->> 'timeout' IS NULL
+      THEN 'the option ''gracePeriod'' needs the option ''timeout'', because it begins when that is over'
+    WHEN $1 ->> 'delay' IS NOT NULL AND $1 ->> 'startAt' IS NOT NULL
+      THEN 'a start takes one of the options ''delay'' and ''startAt'', not both' END;
+  IF problem IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = problem,
+      HINT = 'The options are those of client.startOrchestration.';
+  END IF;
 END
 ${channel}$;
 
@@ -118,14 +191,21 @@ CREATE FUNCTION {schema}.start_encoded(
 DECLARE
   given jsonb := coalesce($4, '{}');
   stored_id text := replace($1, chr(1), chr(1) || '1');
+  stored_queue text;
   keeps boolean;
   tags jsonb;
+  timeout_ms bigint;
 BEGIN
   PERFORM {schema}.check_request_name('instance id', $1);
   PERFORM {schema}.check_request_name('orchestration name', $2);
   PERFORM {schema}.check_request_options(given);
   keeps := given ->> 'onConflict' IS NOT DISTINCT FROM 'return';
   tags := nullif(given -> 'tags', 'null');
+  timeout_ms := {schema}.request_duration(given -> 'timeout');
+  stored_queue := replace(given ->> 'queue', chr(1), chr(1) || '1');
+  IF stored_queue IS NOT NULL AND NOT EXISTS (SELECT FROM {schema}.queues q WHERE q.name = stored_queue) THEN
+    PERFORM {schema}.refuse_request('no queue', stored_id, stored_queue);
+  END IF;
   IF EXISTS (SELECT FROM {schema}.instances i WHERE i.id = stored_id) OR EXISTS (
     SELECT FROM {schema}.requests r
     WHERE r.xid = pg_current_xact_id() AND r.instance = stored_id AND r.kind = 'Start'
@@ -135,13 +215,17 @@ BEGIN
     END IF;
     PERFORM {schema}.refuse_request('exists', stored_id);
   END IF;
-  INSERT INTO {schema}.requests (kind, instance, name, payload, version, priority, tags, trace, keeps)
+  INSERT INTO {schema}.requests (kind, instance, name, payload, version, priority, tags, trace, keeps, queue,
+    queue_key, due_after, due_at, time_limit)
   SELECT 'Start', stored_id, replace($2, chr(1), chr(1) || '1'), replace($3, chr(1), chr(1) || '1'),
     replace(coalesce(given ->> 'version', ''), chr(1), chr(1) || '1'), coalesce((given ->> 'priority')::numeric, 0),
     CASE WHEN tags IS NOT NULL THEN (
       SELECT '{' || coalesce(string_agg(to_json(t.key)::text || ':' || to_json(t.value)::text, ','), '') || '}'
       FROM jsonb_each_text(tags) t) END,
-    $5, keeps;
+    $5, keeps, stored_queue, replace(coalesce(given ->> 'key', ''), chr(1), chr(1) || '1'),
+    coalesce({schema}.request_duration(given -> 'delay'), 0), {schema}.request_time(given -> 'startAt'),
+    '{"timeoutMs":' || timeout_ms
+      || coalesce(',"graceMs":' || {schema}.request_duration(given -> 'gracePeriod'), '') || '}';
   RETURN true;
 END
 ${channel}$;
@@ -178,11 +262,15 @@ BEGIN
     PERFORM {schema}.refuse_request('waits', stored_id);
   ELSIF found_unread >= $5 THEN
     PERFORM {schema}.refuse_request('full', stored_id, $5::text);
-  ELSIF found_status IS NULL AND NOT EXISTS (
-    SELECT FROM {schema}.requests r
-    WHERE r.xid = pg_current_xact_id() AND r.instance = stored_id AND r.kind = 'Start'
-  ) THEN
-    PERFORM {schema}.refuse_request('absent', stored_id);
+  ELSIF found_status IS NULL THEN
+    SELECT r.queue IS NOT NULL OR r.due_after > 0
+      OR (r.due_at > extract(epoch FROM clock_timestamp()) * 1000) IS TRUE INTO found_waits
+    FROM {schema}.requests r WHERE r.xid = pg_current_xact_id() AND r.instance = stored_id AND r.kind = 'Start';
+    IF NOT FOUND THEN
+      PERFORM {schema}.refuse_request('absent', stored_id);
+    ELSIF found_waits AND $1 = 'Cancel' THEN
+      PERFORM {schema}.refuse_request('waits', stored_id);
+    END IF;
   END IF;
   INSERT INTO {schema}.requests (kind, instance, name, payload, unread_max)
   VALUES ($1, stored_id, replace($3, chr(1), chr(1) || '1'), replace($4, chr(1), chr(1) || '1'), $5);
@@ -274,7 +362,8 @@ DECLARE
   now_ms bigint := extract(epoch FROM clock_timestamp()) * 1000;
   has_starts boolean;
   has_messages boolean;
-  taken text;
+  queue_names text[];
+  lost record;
   refused record;
   receivers text[];
   work boolean;
@@ -291,26 +380,37 @@ BEGIN
     ORDER BY i.key FOR NO KEY UPDATE;
   END IF;
   IF has_starts THEN
-    WITH started AS MATERIALIZED (
-      SELECT s.*, nextval({keys}) AS key FROM (
-        SELECT r.* FROM {schema}.requests r WHERE r.xid = NEW.xid AND r.kind = 'Start' ORDER BY r.n) s
+    queue_names := ARRAY(
+      SELECT DISTINCT r.queue FROM {schema}.requests r WHERE r.xid = NEW.xid AND r.queue IS NOT NULL);
+    WITH {locked_queues}, s AS MATERIALIZED (
+      SELECT a.*, a.due > now_ms AS is_delayed, a.queue IS NOT NULL AND q.name IS NULL AS is_refused, q.turn, q.is_fair
+      FROM (
+        SELECT r.*, greatest(r.due_at, now_ms + r.due_after) AS due, nextval({keys}) AS key FROM (
+          SELECT r.* FROM {schema}.requests r WHERE r.xid = NEW.xid AND r.kind = 'Start' ORDER BY r.n) r
+      ) a LEFT JOIN q ON q.name = a.queue
     ), made AS (
       INSERT INTO {schema}.instances (key, id, name, version, execution, status, epoch, next_event_id, turns, wake_at,
         priority, tags, created_at, updated_at)
-      SELECT s.key, s.instance, s.name, s.version, 1, 'Pending', 0, 2, 0, now_ms, s.priority, s.tags, now_ms, now_ms
-      FROM started s ORDER BY s.instance
+      SELECT s.key, s.instance, s.name, s.version, 1, 'Pending', 0, 2, 0, CASE WHEN s.queue IS NULL THEN s.due END,
+        s.priority, s.tags, now_ms, now_ms
+      FROM s WHERE NOT s.is_refused ORDER BY s.instance
       ON CONFLICT (id) DO NOTHING RETURNING key
     ), appended AS (
       -- With IS TRUE the keys are hashed. A join would compare each pair, because the planner expects one row.
       INSERT INTO {schema}.history (instance_key, execution, event_id, time, kind, name, payload, meta)
       SELECT s.key, 1, 1, now_ms, 'ExecutionStarted', s.name, s.payload,
-        {schema}.start_meta(replace(s.version, chr(1) || '1', chr(1)), s.trace)
-      FROM started s WHERE (s.key IN (SELECT m.key FROM made m)) IS TRUE
+        {schema}.start_meta(replace(s.version, chr(1) || '1', chr(1)), s.time_limit, s.trace)
+      FROM s WHERE (s.key IN (SELECT m.key FROM made m)) IS TRUE
+    ), entered AS (
+      {enter_queues}
     )
-    SELECT s.instance INTO taken FROM started s
-    WHERE NOT s.keeps AND s.key NOT IN (SELECT m.key FROM made m) ORDER BY s.n LIMIT 1;
-    IF taken IS NOT NULL THEN
-      PERFORM {schema}.refuse_request('exists', taken);
+    SELECT s.instance, s.queue, s.is_refused INTO lost FROM s
+    WHERE s.is_refused OR NOT s.keeps AND s.key NOT IN (SELECT m.key FROM made m)
+    ORDER BY NOT s.is_refused, s.n LIMIT 1;
+    IF lost.is_refused THEN
+      PERFORM {schema}.refuse_request('no queue', lost.instance, lost.queue);
+    ELSIF lost.instance IS NOT NULL THEN
+      PERFORM {schema}.refuse_request('exists', lost.instance);
     END IF;
   END IF;
   IF has_messages THEN
@@ -363,7 +463,7 @@ ${channel}$;
 
 -- Returns the meta of the first event of an instance. The seed is a number of 64 bits without a sign, and the
 -- incarnation the same in hexadecimal digits. Only the random digits of UUIDs are used.
-CREATE FUNCTION {schema}.start_meta(version text, trace text) RETURNS text
+CREATE FUNCTION {schema}.start_meta(version text, time_limit text, trace text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS ${channel}$
 DECLARE
   a text := replace(gen_random_uuid()::text, '-', '');
@@ -373,7 +473,7 @@ BEGIN
   RETURN '{"version":' || to_json($1)::text
     || ',"seed":"' || CASE WHEN seed < 0 THEN seed + 18446744073709551616 ELSE seed END
     || '","incarnation":"' || left(b, 12) || right(b, 4) || '"'
-    || coalesce(',"trace":' || to_json($2)::text, '') || '}';
+    || coalesce(',"timeLimit":' || $2, '') || coalesce(',"trace":' || to_json($3)::text, '') || '}';
 END
 ${channel}$;
 
@@ -382,6 +482,7 @@ DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.carry_out_r
 
 -- No role but the owner may call a function of a new store.
 REVOKE ALL ON FUNCTION {schema}.refuse_request, {schema}.check_request_name, {schema}.check_request_value,
+  {schema}.request_duration, {schema}.request_time, {schema}.request_option_problem,
   {schema}.check_request_options, {schema}.start_encoded, {schema}.start, {schema}.add_request_message,
   {schema}.raise_event_encoded, {schema}.raise_event, {schema}.enqueue_event_encoded, {schema}.enqueue_event,
   {schema}.cancel_encoded, {schema}.cancel, {schema}.stored_value, {schema}.status, {schema}.carry_out_requests,

@@ -86,15 +86,17 @@ macro_rules! leave {
 }
 pub(crate) use leave;
 
-/// The queues `$queues`, which are locked against their deletion, as the table `q`.
+/// The queues that an array names, which are locked against their deletion, as the table `q`.
 macro_rules! locked_queues {
-    () => {
+    ($names:literal) => {
         concat!(
             "q AS MATERIALIZED (
   SELECT name, turn, ",
             crate::queues::is_fair!("settings"),
             " AS is_fair FROM {schema}.queues
-  WHERE name = ANY ($queues::text[]) ORDER BY name FOR KEY SHARE
+  WHERE name = ANY (",
+            $names,
+            ") ORDER BY name FOR KEY SHARE
 )"
         )
     };
@@ -121,6 +123,14 @@ macro_rules! enter {
     };
 }
 pub(crate) use enter;
+
+/// Inserts the places of those new instances of the table `s` that are in the table `made` and have a queue.
+macro_rules! enter_made {
+    () => {
+        crate::queues::enter!("queue IS NOT NULL AND (key IN (SELECT key FROM made)) IS TRUE")
+    };
+}
+pub(crate) use enter_made;
 
 /// Makes a queue, unless there are too many, or changes its limits. The row stays locked, so no admission runs.
 const SET: &str = "INSERT INTO {schema}.queues (name, settings)

@@ -8,6 +8,7 @@ use tokio_postgres::types::Type;
 use crate::change_notifier::channel;
 use crate::error::Failure;
 use crate::index_builds;
+use crate::queues::{enter_made, locked_queues};
 
 /// The version that the first migration makes. Development versions before the first release counted from 1, and their
 /// tables are of another shape.
@@ -66,6 +67,15 @@ pub(crate) fn quoted(schema: &str) -> String {
 pub(crate) fn fill_in(sql: &str, schema: &str) -> String {
     let keys = format!("'{}.instances_keys'", schema.replace('\'', "''"));
     sql.replace("{keys}", &keys).replace("{schema}", schema)
+}
+
+/// Fills into the functions of a migration what they share with the code. After a release, a change of these parts
+/// needs a migration that makes the functions again.
+fn with_shared_parts(migration: &str, schema: &str) -> String {
+    migration
+        .replace("{channel}", &channel(schema))
+        .replace("{locked_queues}", locked_queues!("queue_names"))
+        .replace("{enter_queues}", enter_made!())
 }
 
 /// Migrates a schema to the newest version, once: of several processes one migrates, and the others find it done.
@@ -165,7 +175,7 @@ async fn migrate_step(
         if found > 0 {
             index_builds::drop_invalid(client, schema, migration).await?;
         }
-        steps.push_str(&fill_in(&migration.replace("{channel}", &channel(schema)), schema));
+        steps.push_str(&fill_in(&with_shared_parts(migration, schema), schema));
     }
     steps.push_str(&format!("UPDATE {schema}.schema_version SET version = {to};"));
     client.batch_execute(&steps).await.map_err(|error| match error.code() {

@@ -325,6 +325,11 @@ CREATE TABLE {schema}.requests (
   tags text,
   trace text,                                           -- trace context of a start
   keeps boolean,                                        -- true: a start whose id is in use leaves the instance as it is, and is no error
+  queue text COLLATE "C",                               -- of a start, as the columns of queue_places; NULL: it has no queue
+  queue_key text COLLATE "C",
+  due_after bigint,                                     -- time from the commit until the instance is due, ms
+  due_at bigint,                                        -- the time at which it is due; NULL: due_after counts alone
+  time_limit text,                                      -- for the first event of a start, as JSON
   unread_max bigint,                                    -- most unread messages of the instance; NULL: any number
   PRIMARY KEY (xid, n)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);

@@ -11,7 +11,7 @@ use crate::connection::Query;
 use crate::error::Failure;
 use crate::options::DELAY_MAX;
 use crate::params::P;
-use crate::queues::{enter, locked_queues};
+use crate::queues::{enter_made, locked_queues};
 use crate::rows::integer;
 use crate::session::Session;
 use crate::statement::{columns, query};
@@ -22,7 +22,7 @@ use crate::text::encode;
 /// The queues are locked against their deletion. An instance whose queue is not there is refused.
 const START: &str = concat!(
     "WITH ",
-    locked_queues!(),
+    locked_queues!("$queues::text[]"),
     ", s AS MATERIALIZED (
   SELECT s.*, s.due > s.now AS is_delayed, s.queue IS NOT NULL AND q.name IS NULL AS is_refused, q.turn, q.is_fair
   FROM (
@@ -41,7 +41,7 @@ const START: &str = concat!(
   SELECT * FROM {e} WHERE (e.instance_key IN (SELECT key FROM made)) IS TRUE
 ), entered AS (
   ",
-    enter!("queue IS NOT NULL AND (key IN (SELECT key FROM made)) IS TRUE"),
+    enter_made!(),
     "
 )
 SELECT key, false FROM made UNION ALL SELECT key, true FROM s WHERE is_refused"

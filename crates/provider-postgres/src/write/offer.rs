@@ -34,7 +34,7 @@ FROM {o}"
 /// The queues are locked against their deletion.
 const OFFER_IN_QUEUES: &str = concat!(
     "WITH ",
-    locked_queues!(),
+    locked_queues!("$queues::text[]"),
     ", s AS MATERIALIZED (
   SELECT s.*, $version AS version, q.name IS NOT NULL AS has_place, s.due > coalesce($now, {now}) AS is_delayed, q.turn,
     q.is_fair
