@@ -36,7 +36,8 @@ for (let number = from; number < to; ) {
   await run(isSqlite ? 'BEGIN IMMEDIATE' : 'BEGIN');
   for (; number < end; number += 1) {
     await run(`INSERT INTO orders VALUES (${number})`);
-    await client.within(user).start(order, number, { id: `order-${number}` });
+    const place = number % 2 === 0 ? {} : { queue: 'orders', key: `customer ${number % 7}`, delay: number % 3 };
+    await client.within(user).start(order, number, { id: `order-${number}`, ...place });
     await client.within(user).raiseEvent(`order-${number}`, 'more', 1);
     if (random() < 0.001) die();
   }

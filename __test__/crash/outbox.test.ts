@@ -1,5 +1,5 @@
 // Orders and the starts of their instances are written in one transaction by processes that roll back and die. In the
-// end there is an instance for each committed order, and none for any other.
+// end there is an instance for each committed order, and none for any other. Half of the instances go through a queue.
 
 import { join } from 'node:path';
 import { defineOrchestration } from 'perdure';
@@ -44,6 +44,7 @@ describe.each(SHARED_STORES)('on $name', (kind) => {
 
   it('each committed order has its instance, and no other order has one', async () => {
     change(store.address, 'CREATE TABLE orders (number integer PRIMARY KEY)');
+    await store.client.queues.set('orders', { concurrency: 200, fairness: 'key' });
     const part = Math.ceil(ORDERS / SHOPS);
     const parts = Array.from({ length: SHOPS }, (_, n) => [n * part, Math.min(ORDERS, (n + 1) * part)] as const);
     const deaths = await Promise.all(parts.map(([from, to]) => shop(from, to)));

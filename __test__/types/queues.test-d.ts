@@ -70,8 +70,12 @@ it('a start has a queue, a key and a time', () => {
     void client.start(mail, 'ada', { queue: 1 });
     // @ts-expect-error: the runs of a schedule start when they are due
     defineSchedule('s', { every: '1h', start: { definition: mail, input: 'ada', delay: '1m' } });
+    void client.within({}).start(mail, 'ada', { queue: 'a', key: 'b', delay: '5m' });
+    void client.within({}).startOrchestration('1', 'mail', 'ada', { queue: 'a', startAt: new Date() });
+    // @ts-expect-error: a delay is a duration
+    void client.within({}).start(mail, 'ada', { delay: '5 minutes' });
     // @ts-expect-error: not in a transaction of the user's
-    void client.within({}).start(mail, 'ada', { queue: 'a' });
+    void client.within({}).start(mail, 'ada', { singleton: 'skip' });
   });
 });
 
@@ -85,8 +89,7 @@ it('a start has a time limit', () => {
     defineSchedule('s', { every: '1h', start: { definition: mail, input: 'ada', timeout: '50m' } });
     // @ts-expect-error: a time limit is a duration
     void client.start(mail, 'ada', { timeout: new Date() });
-    // @ts-expect-error: not in a transaction of the user's
-    void client.within({}).start(mail, 'ada', { timeout: '1h' });
+    void client.within({}).start(mail, 'ada', { timeout: '1h', gracePeriod: '1m' });
   });
 });
 

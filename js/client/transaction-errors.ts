@@ -5,6 +5,7 @@ import {
   InstanceNotFoundError,
   LimitError,
   ProviderError,
+  QueueNotFoundError,
   RuntimeStateError,
 } from '../errors/errors.ts';
 import { property } from '../util/show.ts';
@@ -12,18 +13,21 @@ import { property } from '../util/show.ts';
 /** What a request was for, and where. */
 export interface RequestFacts {
   readonly instanceId: string;
+  /** Queue of a start. */
+  readonly queue: string | undefined;
   /** Limit of unread messages, of a message. */
   readonly unreadMax: number;
   /** Name of the functions or views, for people. */
   readonly place: string;
 }
 
-type Kind = 'exists' | 'absent' | 'state' | 'full' | 'wrong' | 'foreign' | 'denied';
+type Kind = 'exists' | 'absent' | 'noQueue' | 'state' | 'full' | 'wrong' | 'foreign' | 'denied';
 
 /** The SQLSTATE that each function of a Postgres store raises, and those of a database without such functions. */
 const STATES: Readonly<Record<string, Kind>> = {
   '23505': 'exists',
   P0002: 'absent',
+  '42704': 'noQueue',
   '55000': 'state',
   '54000': 'full',
   '22023': 'wrong',
@@ -36,6 +40,7 @@ const STATES: Readonly<Record<string, Kind>> = {
 const MESSAGES: readonly (readonly [string, Kind])[] = [
   ['perdure: an instance with this id exists', 'exists'],
   ['perdure: there is no instance', 'absent'],
+  ['perdure: there is no queue', 'noQueue'],
   ['perdure: the instance has ended', 'state'],
   ['perdure: the instance is suspended', 'state'],
   ['perdure: the instance waits for its start', 'state'],
@@ -49,7 +54,7 @@ const MESSAGES: readonly (readonly [string, Kind])[] = [
  * with the request, such as a lost connection or a serialization failure, is returned unchanged.
  */
 export function requestError(error: unknown, facts: RequestFacts): unknown {
-  const { instanceId, unreadMax: max, place } = facts;
+  const { instanceId, queue, unreadMax: max, place } = facts;
   const message = String(property(error, 'message')).replace(/^perdure: /, '');
   const options = { cause: error };
   switch (kindOf(error)) {
@@ -60,6 +65,12 @@ export function requestError(error: unknown, facts: RequestFacts): unknown {
       });
     case 'absent':
       return new InstanceNotFoundError(`there is no instance with the id '${instanceId}'`, { instanceId, ...options });
+    case 'noQueue':
+      if (queue === undefined) return error;
+      return new QueueNotFoundError(`there is no queue '${queue}'; set its limits first, with client.queues.set`, {
+        queue,
+        ...options,
+      });
     case 'state':
       return new RuntimeStateError(message.replace(/^the instance/, `instance '${instanceId}'`), options);
     case 'full':

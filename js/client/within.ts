@@ -1,6 +1,6 @@
 // Requests in a transaction of the user's database, which holds the store: see docs/internals/transactions.md.
 
-import type { AdmissionOptions } from '../orchestration/admission.ts';
+import { ADMISSION_OPTIONS, admissionOf } from '../orchestration/admission.ts';
 import type { InputArguments } from '../orchestration/call-options.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
 import {
@@ -13,7 +13,7 @@ import {
 import type { StoreDatabase, StorePort } from '../store/providers.ts';
 import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 import { checkName, checkOptions, named, type OptionTable, oneOf, priority, textsByName } from '../util/options.ts';
-import { show } from '../util/show.ts';
+import { property, show } from '../util/show.ts';
 import { isThenable } from '../util/thenable.ts';
 import { uuidv7 } from '../util/uuid.ts';
 import { Place } from '../values/codec-context.ts';
@@ -21,13 +21,15 @@ import { toPayload } from '../values/payload.ts';
 import { parse } from '../values/schema.ts';
 import type { StartOptions } from './client-options.ts';
 import type { Requests } from './requests.ts';
-import type { KeyedStartOptions } from './start-key.ts';
+import { KEYED_START_OPTIONS, type KeyedStartOptions } from './start-key.ts';
 import { type Statement, type Transaction, transactionOf } from './transaction.ts';
-import { requestError } from './transaction-errors.ts';
+import { type RequestFacts, requestError } from './transaction-errors.ts';
 
-/** Options of {@link TransactionClient.startOrchestration}. */
-export interface TransactionStartOptions
-  extends Omit<StartOptions, 'onConflict' | keyof AdmissionOptions | keyof KeyedStartOptions> {
+/**
+ * Options of {@link TransactionClient.startOrchestration}. A `delay` counts from the commit on in a Postgres database,
+ * and from the call on in a SQLite file.
+ */
+export interface TransactionStartOptions extends Omit<StartOptions, 'onConflict' | keyof KeyedStartOptions> {
   /** `'return'`: a start whose id is in use changes nothing, and is no error. Default `'error'`. */
   onConflict?: 'error' | 'return';
 }
@@ -42,6 +44,7 @@ const OPTIONS = {
   version: named,
   priority,
   tags: checkTags,
+  ...ADMISSION_OPTIONS,
   onConflict: oneOf('error', 'return'),
 } satisfies OptionTable;
 
@@ -99,12 +102,13 @@ export class TransactionClient {
    * @throws InstanceExistsError when the id is in use, unless `onConflict` is `'return'`. If the id comes into use only
    *   after this call, the commit fails
    * @throws PayloadError when the input cannot be stored, or does not fit the schema of the definition
+   * @throws QueueNotFoundError when there is no such queue. If the queue is deleted after this call, the commit fails
    * @throws TypeError when an argument is wrong, or the transaction's database does not hold the store
    *
    * @example
    * ```ts
    * await tx.query('insert into orders values ($1, $2)', ['7', 12]);
-   * const id = await client.within(tx).start(order, { total: 12 }, { id: 'order-7' });
+   * const id = await client.within(tx).start(order, { total: 12 }, { id: 'order-7', queue: 'orders' });
    * ```
    */
   start<I, O, S>(
@@ -115,7 +119,7 @@ export class TransactionClient {
       if (!isOrchestration(definition))
         throw new TypeError(`client.within.start takes what defineOrchestration returned, not ${show(definition)}`);
       const [input, given] = args;
-      const { id = uuidv7(), ...others } = checkOptions(given, TYPED_OPTIONS, 'client.within.start') ?? {};
+      const { id = uuidv7(), ...others } = checkStart(given, TYPED_OPTIONS, 'client.within.start');
       const { input: schema, name, version } = definition;
       const checked = schema === undefined ? undefined : parse(schema, input, 'input');
       return this.#after(checked, () => this.#start(id, name, input, { ...others, version }));
@@ -125,7 +129,7 @@ export class TransactionClient {
   /**
    * Starts an instance. Without a version, the version is settled when a worker comes by the instance.
    *
-   * @throws InstanceExistsError, PayloadError, TypeError as {@link start}
+   * @throws InstanceExistsError, PayloadError, QueueNotFoundError, TypeError as {@link start}
    *
    * @example
    * ```ts
@@ -136,7 +140,7 @@ export class TransactionClient {
     return this.#run(() => {
       checkName(id, 'instance id');
       checkName(name, 'orchestration name');
-      const checked = checkOptions(options, OPTIONS, 'client.within.startOrchestration') ?? {};
+      const checked = checkStart(options, OPTIONS, 'client.within.startOrchestration');
       return this.#after(this.#start(id, name, input, checked), () => {});
     });
   }
@@ -206,7 +210,7 @@ export class TransactionClient {
     });
   }
 
-  #start(id: string, name: string, input: unknown, options: TransactionStartOptions): Maybe<string> {
+  #start(id: string, name: string, input: unknown, options: Requested<TransactionStartOptions>): Maybe<string> {
     const text = this.#text(input, 'input', Place.input(id, 1));
     const given = JSON.stringify(options);
     return this.#after(text, (stored) => {
@@ -216,7 +220,7 @@ export class TransactionClient {
           ? this.#call('start_encoded($1::text, $2::text, $3::text, $4::text::jsonb, $5::text)', values)
           : insertion('perdure_start_encoded (id, name, input, options, trace)', values);
       };
-      return this.#after(this.#request('start', id, name, statement), () => id);
+      return this.#after(this.#request('start', id, name, statement, options.queue), () => id);
     });
   }
 
@@ -262,24 +266,29 @@ export class TransactionClient {
     return text === null || texts.kind !== 'async' ? texts.write(text, path, place) : texts.encoded(text, path, place);
   }
 
-  /** Makes a request, whose errors become those of the client. `target` is the name that the trace shows. */
+  /**
+   * Makes a request, whose errors become those of the client. `target` is the name that the trace shows. `queue` is the
+   * queue of a start.
+   */
   #request(
     operation: string,
     instanceId: string,
     target: string | undefined,
     statement: (trace: TraceContext | null) => Statement,
+    queue?: string,
   ): Maybe<void> {
-    return this.#requests.within(operation, instanceId, target, (trace) => this.#send(instanceId, statement(trace)));
+    const facts = { instanceId, queue };
+    return this.#requests.within(operation, instanceId, target, (trace) => this.#send(facts, statement(trace)));
   }
 
-  #send(instanceId: string, statement: Statement): Maybe<void> {
+  #send(facts: Pick<RequestFacts, 'instanceId' | 'queue'>, statement: Statement): Maybe<void> {
     const unreadMax = this.#requests.limits.mailboxMessages;
     const place =
       this.#database.kind === 'postgres'
         ? `the functions of Perdure in the schema ${this.#schema}`
         : 'the views of Perdure, such as perdure_start';
     const explained = (error: unknown): never => {
-      throw requestError(error, { instanceId, unreadMax, place });
+      throw requestError(error, { ...facts, unreadMax, place });
     };
     if (!this.#transaction.isSync) return this.#transaction.send(statement).then(() => {}, explained);
     try {
@@ -321,6 +330,38 @@ function insertion(view: string, values: Statement['values']): Statement {
 
 function message(kind: 'Event' | 'Queue' | 'Cancel', values: Statement['values']): Statement {
   return insertion('perdure_message_encoded (kind, id, name, data, unread_max)', [kind, ...values]);
+}
+
+type Span = 'delay' | 'startAt' | 'timeout' | 'gracePeriod';
+
+/** Options of a start as the functions and the views of the store take them: with durations and times in ms. */
+type Requested<Options> = Omit<Options, Span> & { readonly [Name in Span]: number | undefined };
+
+/**
+ * Checks the options of a start.
+ *
+ * @param where - the begin of the error
+ * @throws TypeError when an option is wrong, or only starts of the client take it
+ */
+function checkStart<Options extends Omit<TransactionStartOptions, 'version'>>(
+  given: Options | undefined,
+  table: OptionTable,
+  where: string,
+): Requested<Options> {
+  const keyed = Object.keys(KEYED_START_OPTIONS).find((name) => property(given, name) !== undefined);
+  if (keyed !== undefined)
+    throw new TypeError(
+      `${where}: the option ${keyed} is not for a start in a transaction, because such a start needs the lock of its ` +
+        'key; call client.start',
+    );
+  const options = checkOptions(given, table, where) ?? ({} as Options);
+  const {
+    delayMs: delay,
+    startAtMs: startAt,
+    timeoutMs: timeout,
+    graceMs: gracePeriod,
+  } = admissionOf(options, where) ?? {};
+  return { ...options, delay, startAt, timeout, gracePeriod };
 }
 
 /** Checks tags, which cross to the database as JSON: Postgres takes neither NUL nor lone surrogates in it. */

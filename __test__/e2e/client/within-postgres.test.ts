@@ -132,6 +132,82 @@ describe('on Postgres', () => {
     expect((await client.facts(full)).unread.messages).toBe(0);
   });
 
+  // Q5.
+  it('a queue that is deleted after the check fails the commit', async () => {
+    const user = await connect();
+    const [id, kept] = [store.id(), store.id()];
+    await client.queues.set('gone', {});
+    await client.startOrchestration(kept, 'nobody registers this');
+    for (const level of ['READ COMMITTED', 'REPEATABLE READ']) {
+      await user.query(`BEGIN ISOLATION LEVEL ${level}`);
+      await client.within(user).startOrchestration(store.id(), 'echo');
+      await client.within(user).startOrchestration(id, 'echo', 1, { queue: 'gone', key: 'a' });
+      await client.queues.delete('gone');
+      const error = await rejection(user.query('COMMIT'));
+      if (level === 'READ COMMITTED')
+        expect(error).toMatchObject({
+          code: '42704',
+          message: `instance '${id}' cannot be started: there is no queue 'gone'`,
+          hint: expect.stringContaining('client.queues.set'),
+        });
+      else expect(error).toMatchObject({ code: '40001' });
+      expect(await client.getStatus(id)).toBeNull();
+      await client.queues.set('gone', {});
+    }
+    expect((await client.checkStore()).findings).toEqual([]);
+  });
+
+  it('a transaction of any isolation starts in a queue that is at work', async () => {
+    const user = await connect();
+    await store.start((runtime) => runtime.register(echo));
+    await client.queues.set('busy', { rate: { limit: 1_000, per: '1h' }, fairness: 'key' });
+    for (const level of ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE']) {
+      const [first, second] = [store.id(), store.id()];
+      await user.query(`BEGIN ISOLATION LEVEL ${level}`);
+      await client.within(user).start(echo, 1, { id: first, queue: 'busy', key: 'a' });
+      // The row of the queue is updated by each admission, and here by one after the snapshot of the transaction.
+      await client.start(echo, 2, { id: second, queue: 'busy', key: 'a' });
+      expect(await result(second)).toBe(2);
+      await user.query('COMMIT');
+      expect(await result(first)).toBe(1);
+    }
+  });
+
+  it('transactions that commit at once put their starts into one queue, with turns for the keys', async () => {
+    const pairs = [await connect(), await connect(), await connect()];
+    await client.queues.set('shared', { fairness: 'key' });
+    for (let round = 0; round < 10; round += 1) {
+      const begin = async (user: PgClient, n: number): Promise<void> => {
+        await user.query('BEGIN');
+        for (const id of [0, 1, 2])
+          await client.within(user).startOrchestration(`shared ${round} ${n} ${id}`, 'nobody registers this', 1, {
+            queue: 'shared',
+            key: `key ${n}`,
+          });
+      };
+      await Promise.all(pairs.map(begin));
+      await Promise.all(pairs.map((user) => user.query('COMMIT')));
+    }
+    expect((await client.queues.get('shared'))?.waiting).toBe(90);
+    for (const n of [0, 1, 2]) {
+      const rows = query(store.address, `SELECT turn FROM queue_places WHERE queue_key = 'key ${n}' ORDER BY turn`);
+      expect(rows.map(({ turn }) => Number(turn))).toEqual(Array.from({ length: 30 }, (_, turn) => turn + 1));
+    }
+    expect((await client.checkStore()).findings).toEqual([]);
+  });
+
+  it('a delay counts from the commit on', async () => {
+    const user = await connect();
+    const id = store.id();
+    await user.query('BEGIN');
+    await client.within(user).startOrchestration(id, 'nobody registers this', 1, { delay: '1h' });
+    await user.query('SELECT pg_sleep(0.05)');
+    const { rows } = await user.query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS now');
+    await user.query('COMMIT');
+    const [row] = query(store.address, `SELECT wake_at FROM instances WHERE id = '${id}'`);
+    expect(Number(row?.wake_at)).toBeGreaterThanOrEqual(Math.floor(rows[0].now) + 3_600_000);
+  });
+
   // Q3. Workers would also notice the commit by themselves, within a second.
   it('the commit notifies the workers', async () => {
     const [user, listener] = [await connect(), await connect()];
@@ -149,8 +225,12 @@ describe('on Postgres', () => {
     await user.query(`BEGIN; UPDATE instances SET owner = 'w-1' WHERE id = '${owned}'`);
     await client.within(user).raiseEvent(owned, 'b');
     await user.query(`SET CONSTRAINTS ALL IMMEDIATE; UPDATE instances SET owner = NULL WHERE id = '${owned}'; COMMIT`);
+    await client.queues.set('told', {});
+    await client
+      .within(user)
+      .startOrchestration(store.id(), 'nobody registers this', 1, { queue: 'told', delay: '1d' });
     await listener.query('SELECT');
-    expect(heard.filter((payload) => payload.startsWith('sql '))).toEqual(['sql w', 'sql m w-1']);
+    expect(heard.filter((payload) => payload.startsWith('sql '))).toEqual(['sql w', 'sql m w-1', 'sql w']);
   });
 
   // Q4. No commit leaves a row while the trigger is there.
@@ -171,7 +251,9 @@ describe('on Postgres', () => {
     const role = `perdure_test_${process.pid}`;
     await owner.query(`CREATE ROLE ${role}; SET ROLE ${role}`);
     await owner.query('BEGIN');
-    const call = () => client.within(owner).startOrchestration(id, 'echo', 1);
+    await client.queues.set('of a role', { concurrency: 1 });
+    const options = { queue: 'of a role', key: 'a', delay: '1ms', timeout: '1h' } as const;
+    const call = () => client.within(owner).startOrchestration(id, 'echo', 1, options);
     const id = store.id();
     expect(await rejection(call())).toMatchObject({ name: 'ProviderError', message: /EXECUTE/ as any });
     await owner.query('ROLLBACK; RESET ROLE');
@@ -183,7 +265,12 @@ describe('on Postgres', () => {
     await owner.query('COMMIT');
     expect(await result(id)).toBe(1);
     expect((await owner.query('SELECT status($1)', [id])).rows[0].status).toMatchObject({ status: 'Completed' });
-    for (const sql of ['SELECT FROM instances', 'SELECT FROM requests', "INSERT INTO requests (kind) VALUES ('Start')"])
+    for (const sql of [
+      'SELECT FROM instances',
+      'SELECT FROM queues',
+      'SELECT FROM requests',
+      "INSERT INTO requests (kind) VALUES ('Start')",
+    ])
       expect(await rejection(owner.query(sql))).toMatchObject({ code: '42501' });
     await owner.query(`RESET ROLE; DROP OWNED BY ${role}; DROP ROLE ${role}`);
   });
@@ -247,7 +334,9 @@ describe('on Postgres', () => {
     const pool = new Pool({ connectionString: POSTGRES_URL, max: 2 });
     const sql = postgres(POSTGRES_URL, { max: 2 });
     const kysely = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
-    const start = (tx: object, id: string) => client.within(tx).startOrchestration(id, 'echo', "it's");
+    await client.queues.set('of libraries', { concurrency: 1 });
+    const options = { queue: 'of libraries', key: "it's", startAt: new Date(0), timeout: '1h' } as const;
+    const start = (tx: object, id: string) => client.within(tx).startOrchestration(id, 'echo', "it's", options);
     const lost = new Error('rolled back');
     const runs: Record<string, (work: (tx: object) => Promise<void>) => Promise<unknown>> = {
       drizzle: (work) => drizzle(pool).transaction((tx) => work(tx)),

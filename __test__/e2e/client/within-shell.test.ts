@@ -40,6 +40,7 @@ it.for([
   const [file, args] = check;
   // These are no tools of the tests.
   if (!hasProgram(file, args)) return context.skip(`there is no ${program}`);
+  await client.queues.set('shipping', { concurrency: 10 });
   await client.startOrchestration('order-1', 'ship', null, { onConflict: 'return' });
   const page = readPages().find(({ name }) => name === 'docs/your-database.md');
   const block = page?.blocks.find(({ kind, code }) => kind === 'sh' && code[0]?.startsWith(first));

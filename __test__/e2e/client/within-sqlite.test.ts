@@ -77,10 +77,14 @@ describe('on SQLite', () => {
 
   it('transactions of other libraries are known by their shape', async () => {
     await store.start((runtime) => runtime.register(echo));
+    await client.queues.set('of libraries', { concurrency: 1, fairness: 'key' });
+    const options = { queue: 'of libraries', key: "it's", startAt: new Date(0), timeout: '1h' } as const;
     const kysely = new Kysely<unknown>({ dialect: new SqliteDialect({ database: user }) });
-    await kysely.transaction().execute((tx) => client.within(tx).startOrchestration('kysely', 'echo', 1));
-    drizzle(user).transaction((tx) => void client.within(tx).startOrchestration('drizzle', 'echo', 2));
+    await kysely.transaction().execute((tx) => client.within(tx).startOrchestration('kysely', 'echo', 1, options));
+    drizzle(user).transaction((tx) => void client.within(tx).startOrchestration('drizzle', 'echo', 2, options));
     expect([await result('kysely'), await result('drizzle')]).toEqual([1, 2]);
+    user.transaction(() => void client.within(user).startOrchestration('better-sqlite3', 'echo', 3, options))();
+    expect(await result('better-sqlite3')).toBe(3);
     expect(() =>
       drizzle(user).transaction((tx) => void client.within(tx).startOrchestration('drizzle', 'echo')),
     ).toThrow(InstanceExistsError);
