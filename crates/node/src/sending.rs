@@ -33,6 +33,18 @@ pub(crate) struct KeyedStart {
     scope: String,
     key: String,
     rule: Rule,
+    /// The input of the instance, if the rule is that of a batch. The value is then that of the message.
+    batch: Option<BatchStart>,
+}
+
+/// What a start of a batch has beside its value.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchStart {
+    /// Queue of the inputs.
+    queue: String,
+    /// Input of the instance.
+    input: Payload,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -47,6 +59,7 @@ enum Rule {
     Cancel,
     Throttle { per_ms: u64 },
     Debounce { delay_ms: u64, max_ms: Option<u64> },
+    Batch { within_ms: u64, max: u32 },
 }
 
 #[derive(Deserialize)]
@@ -90,8 +103,13 @@ enum MailboxKind {
 
 impl KeyedStart {
     pub(crate) fn make(self, store: &Arc<Store>, value: Payload, caller: &Caller<'_>) {
+        let (own, input) = match self.batch {
+            Some(batch) => (batch.input, Some((batch.queue, value))),
+            None => (value, None),
+        };
         let request = KeyedStartRequest {
-            start: self.request.with(value),
+            start: self.request.with(own),
+            input,
             scope: self.scope,
             key: self.key,
             rule: match self.rule {
@@ -99,6 +117,7 @@ impl KeyedStart {
                 Rule::Cancel => StartRule::Cancel,
                 Rule::Throttle { per_ms } => StartRule::Throttle { per_ms },
                 Rule::Debounce { delay_ms, max_ms } => StartRule::Debounce { delay_ms, max_ms },
+                Rule::Batch { within_ms, max } => StartRule::Batch { within_ms, max },
             },
         };
         let text = |answer| match answer {

@@ -1,8 +1,8 @@
 //! Starts that depend on the instance that their key has (P26).
 
-use perdure_engine::MessageBody;
+use perdure_engine::{Mailbox, MessageBody};
 use perdure_provider::{
-    Epoch, KeyedStart, NewInstance, OnConflict, Outcome, QueueEntry, StartRule, StartTime, Status, Write,
+    Epoch, InstanceKey, KeyedStart, NewInstance, OnConflict, Outcome, QueueEntry, StartRule, StartTime, Status, Write,
 };
 
 use crate::queues::{finish, gets, queued, set, slots};
@@ -19,6 +19,7 @@ fn under(rule: StartRule, key: &str, start: NewInstance) -> Write {
         scope: "orchestration".into(),
         key: key.into(),
         rule,
+        input: None,
     }))
 }
 
@@ -62,6 +63,7 @@ pub async fn skip_while_the_instance_of_their_key_is_open(store: &Store) {
         scope: "other".into(),
         key: "k".into(),
         rule: StartRule::Skip,
+        input: None,
     }));
     assert!(matches!(store.write(elsewhere).await, Outcome::Started { .. }));
     let owned = store.acquire(&worker).await.instances;
@@ -194,6 +196,132 @@ pub async fn move_an_instance_in_a_queue(store: &Store) {
     store.assert_nothing_due(&worker).await;
     finish(store, &second, &worker).await;
     gets(store, &worker, &["c"]).await;
+}
+
+fn input(value: &str) -> MessageBody {
+    MessageBody::Mail {
+        mailbox: Mailbox::Queue("inputs".into()),
+        payload: Some(value.into()),
+    }
+}
+
+/// Returns a start of a batch of at most `max` inputs, which is due a second after the first of them.
+fn of_batch(max: u32, new: NewInstance, value: &str) -> Write {
+    let rule = StartRule::Batch { within_ms: 1_000, max };
+    Write::KeyedStart(Box::new(KeyedStart {
+        start: NewInstance {
+            due: rule.due().expect("the rule says when"),
+            ..new
+        },
+        scope: "orchestration".into(),
+        key: "k".into(),
+        rule,
+        input: Some(input(value)),
+    }))
+}
+
+async fn begins_batch(store: Handle<'_>, max: u32, new: NewInstance, value: &str) {
+    let outcome = store.write(of_batch(max, new, value)).await;
+    assert!(matches!(outcome, Outcome::Started { claimed: None, .. }), "{outcome:?}");
+}
+
+async fn assert_inputs(store: Handle<'_>, key: InstanceKey, expected: &[&str]) {
+    let messages = store.messages(key).await;
+    let bodies: Vec<MessageBody> = messages.into_iter().map(|message| message.body).collect();
+    let expected: Vec<MessageBody> = expected.iter().map(|value| input(value)).collect();
+    assert_eq!(bodies, expected);
+}
+
+/// Starts of a batch are inputs of one instance until its time has come, or until it has as many as it may have.
+pub async fn join_the_instance_of_their_batch(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    begins_batch(store, 3, instance("a"), "1").await;
+    store.clock.advance(400);
+    assert_eq!(store.write(of_batch(3, instance("b"), "2")).await, joined("a"));
+    // The time counts from the first.
+    let early = store.acquire(&worker).await;
+    assert_eq!(
+        (early.instances.len(), early.next_wake_at_ms),
+        (0, Some(store.now_ms() + 600))
+    );
+    store.clock.advance(600);
+    let first = store.acquire_one(&worker).await;
+    assert_eq!(first.id, "a");
+    assert_inputs(store, first.key, &["1", "2"]).await;
+    assert!(store.find("b").await.is_none());
+    // An instance that runs takes no more.
+    begins_batch(store, 3, instance("b"), "3").await;
+    for value in ["4", "5"] {
+        assert_eq!(store.write(of_batch(3, instance("c"), value)).await, joined("b"));
+    }
+    // A full one is due at once, and a further input is the first of the next one.
+    begins_batch(store, 3, instance("c"), "6").await;
+    let second = store.acquire_one(&worker).await;
+    assert_eq!(second.id, "b");
+    assert_inputs(store, second.key, &["3", "4", "5"]).await;
+    begins_batch(store, 1, instance("alone"), "7").await;
+    assert_eq!(store.acquire_one(&worker).await.id, "alone");
+}
+
+/// The instance of a batch waits in its queue when it is full.
+pub async fn join_the_instance_of_their_batch_in_a_queue(store: &Store) {
+    let store = store.first();
+    let worker = store.worker("w").await;
+    set(store, slots(1)).await;
+    begins_batch(store, 2, queued("a"), "1").await;
+    store.assert_nothing_due(&worker).await;
+    assert_eq!(store.write(of_batch(2, queued("b"), "2")).await, joined("a"));
+    let first = gets(store, &worker, &["a"]).await;
+    assert_inputs(store, first[0].key, &["1", "2"]).await;
+    begins_batch(store, 2, queued("b"), "3").await;
+    assert_eq!(store.write(of_batch(2, queued("c"), "4")).await, joined("b"));
+    begins_batch(store, 2, queued("c"), "5").await;
+    store.assert_nothing_due(&worker).await;
+    finish(store, &first, &worker).await;
+    let second = gets(store, &worker, &["b"]).await;
+    assert_inputs(store, second[0].key, &["3", "4"]).await;
+}
+
+/// An instance of a batch that has ended or is suspended before its time takes no further input.
+pub async fn leave_a_batch_that_will_not_run(store: &Store) {
+    let store = store.first();
+    begins_batch(store, 9, instance("a"), "1").await;
+    store.terminate("a", None).await;
+    begins_batch(store, 9, instance("b"), "2").await;
+    store.suspend("b", "held").await;
+    begins_batch(store, 9, instance("c"), "3").await;
+    // One that goes on runs with the inputs that it had.
+    assert_eq!(store.write(of_batch(9, instance("d"), "4")).await, joined("c"));
+    store.delete("a").await;
+    assert_eq!(store.write(of_batch(9, instance("d"), "5")).await, joined("c"));
+}
+
+/// Each of eight inputs at once comes to one instance, of at most as many as its batch may have.
+pub async fn give_each_input_to_one_batch_of_eight_at_once(store: &Store) {
+    let number = std::sync::atomic::AtomicU32::new(0);
+    let outcomes = store
+        .eight_at_once(|| {
+            let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed).to_string();
+            of_batch(3, instance(&number), &number)
+        })
+        .await;
+    let is_start = |outcome: &&Outcome| matches!(outcome, Outcome::Started { .. });
+    assert_eq!(outcomes.iter().filter(is_start).count(), 3, "{outcomes:?}");
+    let store = store.first();
+    let mut inputs = Vec::new();
+    for number in 0..8 {
+        let Some(found) = store.find(&number.to_string()).await else {
+            continue;
+        };
+        let messages = store.messages(found.key).await;
+        assert!(messages.len() <= 3, "{messages:?}");
+        inputs.extend(messages.into_iter().map(|message| message.body));
+    }
+    for number in 0..8 {
+        let input = input(&number.to_string());
+        assert_eq!(inputs.iter().filter(|body| **body == input).count(), 1, "{inputs:?}");
+    }
 }
 
 /// A start that is refused leaves the key to the instance before.

@@ -25,6 +25,16 @@ pub struct PlacedText {
     pub text: String,
 }
 
+/// The begin of the name of a queue that holds inputs of a batch. JSON of the name of the orchestration and the key
+/// follows.
+const BATCH: &str = "perdure.batch:";
+
+/// Returns the name of the orchestration and the key of a batch whose inputs a mailbox holds.
+fn batch_of(mailbox: &Mailbox) -> Option<(String, String)> {
+    let Mailbox::Queue(name) = mailbox else { return None };
+    serde_json::from_str(name.strip_prefix(BATCH)?).ok()
+}
+
 impl Place {
     fn new(instance: &Arc<str>, execution: Option<ExecutionId>, what: impl Into<String>) -> Self {
         Self {
@@ -77,7 +87,12 @@ impl Place {
         Self::new(instance, None, format!("ask:{ask}:{part}"))
     }
 
+    /// Returns the place of a message. That of an input of a batch names the key of the batch in place of the instance,
+    /// because its sender does not know which instance takes it.
     pub(crate) fn mail(receiver: &Arc<str>, mailbox: &Mailbox) -> Self {
+        if let Some((orchestration, key)) = batch_of(mailbox) {
+            return Self::new(&key.into(), None, format!("batch:{orchestration}"));
+        }
         let what = match mailbox {
             Mailbox::Event(name) => format!("event:{name}"),
             Mailbox::Queue(name) => format!("queue:{name}"),

@@ -301,7 +301,13 @@ fn of_answer<'a>(id: &Arc<str>, ask: &str, answer: &'a mut Answer, to: &mut Valu
 pub(crate) fn of_write<'a>(write: &'a mut Write, names: &Names, to: &mut Values<'a>) {
     match write {
         Write::Start(start) => of_start(start, names, to),
-        Write::KeyedStart(keyed) => of_start(&mut keyed.start, names, to),
+        Write::KeyedStart(keyed) => {
+            let id: Arc<str> = keyed.start.id.as_str().into();
+            of_start(&mut keyed.start, names, to);
+            if let Some(input) = &mut keyed.input {
+                of_body(names.placeholder_key(), &id, input, names, to);
+            }
+        }
         Write::Message(message) => of_message(message, names, to),
         Write::StartWithMessage(both) => {
             of_start(&mut both.start, names, to);

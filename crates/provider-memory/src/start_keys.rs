@@ -13,6 +13,8 @@ pub(crate) struct StartKeyRow {
     pub(crate) instance: InstanceKey,
     /// When the key got it, ms since 1970.
     pub(crate) since_ms: i64,
+    /// Number of inputs, if it is the instance of a batch.
+    pub(crate) inputs: u32,
 }
 
 /// Returns the key of a start.

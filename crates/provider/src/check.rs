@@ -3,7 +3,8 @@
 use perdure_engine::{EventId, EventKind, EventRecord, MessageBody};
 
 use crate::{
-    AfterTurn, Ask, InstanceKey, KeyedStart, NewInstance, NewMessage, OnConflict, StartWithMessage, Status, TurnCommit,
+    AfterTurn, Ask, InstanceKey, KeyedStart, NewInstance, NewMessage, OnConflict, StartRule, StartWithMessage, Status,
+    TurnCommit,
 };
 
 /// A write that is a defect of its caller.
@@ -34,6 +35,12 @@ pub enum BadWrite {
     /// A start whose first turn is not that of the execution which it starts.
     #[error("a first turn that does not fit its start")]
     FirstTurn,
+    /// A start of a batch that brings no mail or lets none in, or one of another rule that brings mail.
+    #[error("a start of '{id}' with an input that does not fit its rule")]
+    Batch {
+        /// Id of the instance.
+        id: String,
+    },
     /// A message with a start that is not the start of its receiver, or that does more than that.
     #[error("a message for '{receiver}' with a start that does not fit it")]
     StartWithMessage {
@@ -94,7 +101,7 @@ impl NewInstance {
 }
 
 impl KeyedStart {
-    /// Checks that the start has no claim.
+    /// Checks that the start has no claim, and that it brings mail exactly if it is one of a batch.
     ///
     /// # Errors
     ///
@@ -102,6 +109,16 @@ impl KeyedStart {
     pub fn check(&self) -> Result<(), BadWrite> {
         if self.start.claim.is_some() {
             return Err(BadWrite::Claim {
+                id: self.start.id.clone(),
+            });
+        }
+        let fits = match (self.rule, &self.input) {
+            (StartRule::Batch { max, .. }, Some(MessageBody::Mail { .. })) => max > 0,
+            (StartRule::Batch { .. }, _) | (_, Some(_)) => false,
+            (_, None) => true,
+        };
+        if !fits {
+            return Err(BadWrite::Batch {
                 id: self.start.id.clone(),
             });
         }

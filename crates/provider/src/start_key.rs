@@ -1,8 +1,8 @@
-//! Starts that look at the start before them: singletons, throttled starts and debounced ones (P26).
+//! Starts that look at the start before them: singletons, throttled and debounced starts, and batches (P26).
 
 use perdure_engine::MessageBody;
 
-use crate::{InstanceKey, NewInstance, NewMessage, Status};
+use crate::{InstanceKey, NewInstance, NewMessage, StartTime, Status};
 
 /// A start, with the key under which the store finds the start before it.
 #[derive(Clone, Debug)]
@@ -15,9 +15,23 @@ pub struct KeyedStart {
     pub key: String,
     /// The rule that decides about the start if the key has an instance.
     pub rule: StartRule,
+    /// The input of a [batch](StartRule::Batch), which is mail for the instance that takes it; of no other rule.
+    pub input: Option<MessageBody>,
 }
 
 impl KeyedStart {
+    /// Returns the message that brings the input of a batch to the instance of this id.
+    #[must_use]
+    pub fn message(&self, id: String) -> Option<NewMessage> {
+        self.input.clone().map(|body| NewMessage {
+            instance: id,
+            body,
+            // The rule limits how many there are.
+            unread_max: None,
+            time_ms: self.start.first_event.time_ms,
+        })
+    }
+
     /// Returns the request to cancel the instance of this id, which the start supersedes.
     #[must_use]
     pub fn cancellation(&self, id: String) -> NewMessage {
@@ -49,6 +63,13 @@ pub enum StartRule {
         /// Most time from the first of these starts until the instance is due, ms; `None`: there is no limit.
         max_ms: Option<u64>,
     },
+    /// An instance that is not due yet takes the input as one more of its inputs, and is due with the last of them.
+    Batch {
+        /// Time from the first of these starts until the instance is due, ms.
+        within_ms: u64,
+        /// Most inputs of an instance, at least 1.
+        max: u32,
+    },
 }
 
 /// The instance of a key.
@@ -64,6 +85,8 @@ pub struct KeyHolder {
     pub is_ahead: bool,
     /// When the key got it, by the store's clock, ms since 1970.
     pub since_ms: i64,
+    /// Number of its inputs, if it is one of a batch.
+    pub inputs: u32,
 }
 
 /// The step of a keyed start.
@@ -84,6 +107,11 @@ pub enum KeyedStep {
         /// The due time.
         due_at_ms: i64,
     },
+    /// The instance of the key gets the input.
+    Join {
+        /// True if that is its last one: the instance is due now.
+        is_last: bool,
+    },
 }
 
 impl StartRule {
@@ -94,13 +122,25 @@ impl StartRule {
             Self::Skip | Self::Cancel => "singleton",
             Self::Throttle { .. } => "throttle",
             Self::Debounce { .. } => "debounce",
+            Self::Batch { .. } => "batch",
         }
     }
 
     /// Returns true if a start may move the due time of the instance that its key has.
     #[must_use]
     pub const fn moves_due_time(self) -> bool {
-        matches!(self, Self::Debounce { .. })
+        matches!(self, Self::Debounce { .. } | Self::Batch { .. })
+    }
+
+    /// Returns when the instance of the first start is due; `None`: when its own options say.
+    #[must_use]
+    pub const fn due(self) -> Option<StartTime> {
+        match self {
+            Self::Debounce { delay_ms, .. } => Some(StartTime::After(delay_ms)),
+            Self::Batch { max: 0..=1, .. } => Some(StartTime::Now),
+            Self::Batch { within_ms, .. } => Some(StartTime::After(within_ms)),
+            Self::Skip | Self::Cancel | Self::Throttle { .. } => None,
+        }
     }
 
     /// Returns the step of a start with this id.
@@ -122,6 +162,9 @@ impl StartRule {
                     .map_or(i64::MAX, |ms| after(ms, holder.since_ms))
                     .min(after(delay_ms, now_ms)),
             },
+            Self::Batch { max, .. } if holder.is_ahead && holder.inputs < max => KeyedStep::Join {
+                is_last: holder.inputs + 1 >= max,
+            },
             _ => KeyedStep::Start,
         }
     }
@@ -138,6 +181,7 @@ mod tests {
             status,
             is_ahead,
             since_ms: 1_000,
+            inputs: 0,
         }
     }
 
@@ -181,5 +225,24 @@ mod tests {
             of(None).step("next", Some(&holder(Status::Running, false)), 1_200),
             KeyedStep::Start
         );
+    }
+
+    #[test]
+    fn a_start_of_a_batch_joins_an_instance_that_is_ahead_and_has_room() {
+        let rule = StartRule::Batch { within_ms: 500, max: 3 };
+        let of = |inputs, is_ahead| KeyHolder {
+            inputs,
+            ..holder(Status::Pending, is_ahead)
+        };
+        let join = |is_last| KeyedStep::Join { is_last };
+        for id in ["next", "first"] {
+            assert_eq!(rule.step(id, Some(&of(1, true)), 1_200), join(false));
+            assert_eq!(rule.step(id, Some(&of(2, true)), 1_200), join(true));
+            assert_eq!(rule.step(id, Some(&of(3, true)), 1_200), KeyedStep::Start);
+            assert_eq!(rule.step(id, Some(&of(1, false)), 1_200), KeyedStep::Start);
+        }
+        assert_eq!(rule.due(), Some(StartTime::After(500)));
+        let alone = StartRule::Batch { within_ms: 500, max: 1 };
+        assert_eq!(alone.due(), Some(StartTime::Now));
     }
 }

@@ -61,7 +61,10 @@ impl Write {
     pub fn payload_bytes(&self) -> usize {
         match self {
             Write::Start(instance) => instance.payload_bytes(),
-            Write::KeyedStart(keyed) => keyed.start.payload_bytes() + keyed.scope.len() + keyed.key.len(),
+            Write::KeyedStart(keyed) => {
+                let input = keyed.input.as_ref().map_or(0, MessageBody::bytes);
+                keyed.start.payload_bytes() + keyed.scope.len() + keyed.key.len() + input
+            }
             Write::Message(message) => message.body.bytes(),
             Write::StartWithMessage(both) => both.start.payload_bytes() + both.message.body.bytes(),
             Write::Ask(ask) => ask.message.body.bytes(),

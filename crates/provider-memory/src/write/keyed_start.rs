@@ -23,6 +23,7 @@ pub(super) fn start(tables: &mut Tables, keyed: &KeyedStart) -> Result<Outcome, 
             renew(tables, key, new, due_at_ms);
             Ok(Outcome::Joined { id })
         }
+        (KeyedStep::Join { is_last }, Some(holder)) => Ok(join(tables, keyed, &at, holder, is_last)),
         (step, holder) => {
             let mut outcome = start::start(tables, new)?;
             let Outcome::Started { key, terminated, .. } = &mut outcome else {
@@ -31,8 +32,12 @@ pub(super) fn start(tables: &mut Tables, keyed: &KeyedStart) -> Result<Outcome, 
             let row = StartKeyRow {
                 instance: *key,
                 since_ms: tables.now_ms,
+                inputs: keyed.input.is_some().into(),
             };
             start_keys::put(tables, at, row);
+            if let Some(message) = keyed.message(new.id.clone()) {
+                message::send(tables, &message);
+            }
             if let (KeyedStep::Supersede, Some(before)) = (step, holder) {
                 let cancelled = message::send(tables, &keyed.cancellation(before.id));
                 *terminated = Some(Box::new(cancelled));
@@ -57,7 +62,23 @@ fn holder(tables: &Tables, at: &StartKey) -> Option<KeyHolder> {
         status: instance.status,
         is_ahead: is_new && due_at_ms.is_some_and(|at_ms| at_ms > tables.now_ms),
         since_ms: row.since_ms,
+        inputs: row.inputs,
     })
+}
+
+/// Gives the input of a batch to the instance of its key. With the last one, the instance is due.
+fn join(tables: &mut Tables, keyed: &KeyedStart, at: &StartKey, holder: KeyHolder, is_last: bool) -> Outcome {
+    let KeyHolder { key, id, .. } = holder;
+    if let Some(message) = keyed.message(id.clone()) {
+        message::send(tables, &message);
+    }
+    tables.start_keys.edit(at, |row| row.inputs += 1);
+    if is_last {
+        let now_ms = tables.now_ms;
+        let is_queued = queues::delay(tables, key, now_ms);
+        tables.edit(key, |row| row.wake_at_ms = (!is_queued).then_some(now_ms));
+    }
+    Outcome::Joined { id }
 }
 
 /// Gives an instance that no worker has acquired what another start brings.

@@ -290,11 +290,12 @@ CREATE INDEX queue_keys_next ON {schema}.queue_keys (queue, waits_for, next_at) 
 
 -- Keys of starts: the last instance that was started under each. A row is made, and locked, before the start is.
 CREATE TABLE {schema}.start_keys (
-  rule text COLLATE "C" NOT NULL,                       -- singleton, throttle or debounce
-  scope text COLLATE "C" NOT NULL,                      -- name of an orchestration
+  rule text COLLATE "C" NOT NULL,                       -- singleton, throttle, debounce or batch
+  scope text COLLATE "C" NOT NULL,                      -- name of an orchestration; for a batch, with its version
   start_key text COLLATE "C" NOT NULL,
   instance_key bigint,                                  -- NULL only within the transaction of the start
   since bigint NOT NULL DEFAULT 0,                      -- when the key got the instance, ms since 1970
+  inputs integer NOT NULL DEFAULT 0,                    -- number of inputs of the instance, if it is one of a batch
   PRIMARY KEY (rule, scope, start_key)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX start_keys_instance ON {schema}.start_keys (instance_key);

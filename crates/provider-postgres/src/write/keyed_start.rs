@@ -22,13 +22,14 @@ const LOCK: &str = "INSERT INTO {schema}.start_keys (rule, scope, start_key)
 /// Locks the instance of a key, whose row is locked. An instance in a queue is ahead until its start time.
 const HOLDER: &str = "SELECT i.key, i.id, i.status, i.epoch = 0 AND i.status = 'Pending' AND coalesce((
     SELECT q.queued_at FROM {schema}.queue_places q WHERE q.key = i.key AND q.place = 3), i.wake_at)
-    > coalesce($now, {now}), k.since, coalesce($now, {now})
+    > coalesce($now, {now}), k.since, coalesce($now, {now}), k.inputs
   FROM {schema}.start_keys k JOIN {schema}.instances i ON i.key = k.instance_key
   WHERE k.rule = $rule AND k.scope = $scope AND k.start_key = $start_key FOR NO KEY UPDATE OF i";
 
-const PUT: &str = "INSERT INTO {schema}.start_keys (rule, scope, start_key, instance_key, since)
-  VALUES ($rule, $scope, $start_key, $instance, coalesce($now, {now}))
-  ON CONFLICT (rule, scope, start_key) DO UPDATE SET instance_key = excluded.instance_key, since = excluded.since";
+const PUT: &str = "INSERT INTO {schema}.start_keys (rule, scope, start_key, instance_key, since, inputs)
+  VALUES ($rule, $scope, $start_key, $instance, coalesce($now, {now}), $inputs::int)
+  ON CONFLICT (rule, scope, start_key) DO UPDATE
+  SET instance_key = excluded.instance_key, since = excluded.since, inputs = excluded.inputs";
 
 /// Deletes the row of a key that has no instance.
 const DROP: &str = "DELETE FROM {schema}.start_keys
@@ -44,6 +45,15 @@ const RENEW: &str = "WITH placed AS (
 )
 UPDATE {schema}.instances SET version = $version, tags = $tags, priority = $priority::int,
   wake_at = CASE WHEN wake_at IS NOT NULL THEN $due_at END, created_at = $time, updated_at = $time WHERE key = $key";
+
+/// Counts an input of a batch. With the last one, its instance is due.
+const JOINED: &str = "WITH counted AS (
+  UPDATE {schema}.start_keys SET inputs = inputs + 1
+  WHERE rule = $rule AND scope = $scope AND start_key = $start_key
+), placed AS (
+  UPDATE {schema}.queue_places SET queued_at = coalesce($now, {now}) WHERE key = $key AND place = 3 AND $is_last
+)
+UPDATE {schema}.instances SET wake_at = coalesce($now, {now}) WHERE key = $key AND wake_at IS NOT NULL AND $is_last";
 
 /// Locks the keys of all starts of a layer.
 pub(super) async fn lock(session: &Session<'_>, layer: &Layer<'_>) -> Result<(), Failure> {
@@ -96,6 +106,7 @@ pub(super) async fn start(session: &Session<'_>, keyed: &KeyedStart) -> Result<O
             renew(session, key, new, due_at_ms).await?;
             Ok(Outcome::Joined { id })
         }
+        (KeyedStep::Join { is_last }, Some(holder)) => row.join(session, keyed, holder, is_last).await,
         (step, holder) => {
             let before = holder.filter(|_| step == KeyedStep::Supersede);
             row.begin(session, keyed, before).await
@@ -119,6 +130,7 @@ impl Row<'_> {
             status: status(&row, 2)?,
             is_ahead: row.try_get::<_, Option<bool>>(3)?.unwrap_or(false),
             since_ms: row.try_get(4)?,
+            inputs: u32::try_from(row.try_get::<_, i32>(6)?).unwrap_or(u32::MAX),
         };
         Ok(Some((holder, row.try_get(5)?)))
     }
@@ -149,13 +161,44 @@ impl Row<'_> {
                 scope: P::Text(&self.scope),
                 start_key: P::Text(&self.key),
                 instance: P::Int(key.0),
+                inputs: P::Int(keyed.input.is_some().into()),
             }
         )
         .await?;
+        if let Some(message) = keyed.message(keyed.start.id.clone()) {
+            send(session, &message).await?;
+        }
         if let Some(before) = before {
             *terminated = Some(Box::new(send(session, &keyed.cancellation(before.id)).await?));
         }
         Ok(outcome)
+    }
+
+    /// Gives the input of a batch to the instance of the key. With the last one, the instance is due.
+    async fn join(
+        &self,
+        session: &Session<'_>,
+        keyed: &KeyedStart,
+        KeyHolder { key, id, .. }: KeyHolder,
+        is_last: bool,
+    ) -> Result<Outcome, Failure> {
+        if let Some(message) = keyed.message(id.clone()) {
+            send(session, &message).await?;
+        }
+        named!(
+            session.query,
+            JOINED,
+            {
+                now: session.now(),
+                rule: P::Text(self.rule),
+                scope: P::Text(&self.scope),
+                start_key: P::Text(&self.key),
+                key: P::Int(key.0),
+                is_last: P::Bool(is_last),
+            }
+        )
+        .await?;
+        Ok(Outcome::Joined { id })
     }
 }
 

@@ -279,11 +279,12 @@ CREATE INDEX queue_keys_waiting ON queue_keys (queue, waits_for, next_at);
 
 -- Keys of starts: the last instance that was started under each.
 CREATE TABLE start_keys (
-  rule TEXT NOT NULL,                             -- singleton, throttle or debounce
-  scope TEXT NOT NULL,                            -- name of an orchestration
+  rule TEXT NOT NULL,                             -- singleton, throttle, debounce or batch
+  scope TEXT NOT NULL,                            -- name of an orchestration; for a batch, with its version
   start_key TEXT NOT NULL,
   instance_key INTEGER NOT NULL,
   since INTEGER NOT NULL,                         -- when the key got the instance, ms since 1970
+  inputs INTEGER NOT NULL DEFAULT 0,              -- number of inputs of the instance, if it is one of a batch
   PRIMARY KEY (rule, scope, start_key)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX start_keys_instance ON start_keys (instance_key);

@@ -1,8 +1,10 @@
-//! Starts that depend on the instance that their key has: singletons, throttled starts and debounced ones (P26).
+//! Starts that depend on the instance that their key has: singletons, throttled and debounced starts, and batches
+//! (P26).
 
 use std::sync::Arc;
 
-use perdure_provider::{KeyedStart, Outcome, StartRule, StartTime, Write};
+use perdure_engine::{Mailbox, MessageBody, Payload};
+use perdure_provider::{KeyedStart, Outcome, StartRule, Write};
 
 use crate::client::store::{Reply, StartRequest, Store, not_started};
 
@@ -17,6 +19,8 @@ pub struct KeyedStartRequest {
     pub key: String,
     /// The rule that decides about the start if the key has an instance.
     pub rule: StartRule,
+    /// The queue and the value of the input, if the rule is that of a batch.
+    pub input: Option<(String, Payload)>,
 }
 
 /// The answer to a start under a key.
@@ -38,11 +42,12 @@ impl Store {
             scope,
             key,
             rule,
+            input,
         } = request;
         let (id, conflict) = (start.id.clone(), start.conflict);
         let mut start = *self.new_instance(start);
-        if let StartRule::Debounce { delay_ms, .. } = rule {
-            start.due = StartTime::After(delay_ms);
+        if let Some(due) = rule.due() {
+            start.due = due;
         }
         let queue = start.queue.clone();
         let this = Arc::clone(self);
@@ -51,6 +56,10 @@ impl Store {
             scope,
             key,
             rule,
+            input: input.map(|(queue, payload)| MessageBody::Mail {
+                mailbox: Mailbox::Queue(queue),
+                payload,
+            }),
         }));
         self.write(write, move |outcome| {
             reply(match outcome {
@@ -59,7 +68,7 @@ impl Store {
                     Ok(KeyedAnswer::Started)
                 }
                 Ok(Outcome::Joined { id }) => {
-                    // The due time may be earlier than before: the delay of this start may be shorter.
+                    // The due time may be earlier than before: the delay of this start may be shorter, or its batch is full.
                     if rule.moves_due_time() {
                         this.work_is_due();
                     }

@@ -334,6 +334,7 @@ impl World<'_> {
             scope: "singletons".into(),
             key: "one".into(),
             rule: StartRule::Skip,
+            input: None,
         };
         store.start_keyed(request, reply);
     }
