@@ -122,6 +122,7 @@ export {
 export type { TraceFields, TraceLevel } from './logging/fields.ts';
 export type { Logger, LogLevel } from './logging/logger.ts';
 export type { AdmissionOptions, QueuedOptions, TimeLimitOptions } from './orchestration/admission.ts';
+export type { Batches, BatchOptions } from './orchestration/batch.ts';
 export type {
   ChildOptions,
   DetachedOptions,

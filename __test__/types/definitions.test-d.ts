@@ -43,6 +43,43 @@ const order = defineOrchestration('order', function* (ctx: OrchestrationContext<
 });
 const none = defineOrchestration('none', function* () {});
 
+describe('a batch', () => {
+  it('gives the function a list of what a start has as its input', () => {
+    const send = defineOrchestration(
+      'send',
+      function* (_ctx, orders: Order[]) {
+        return orders.length;
+      },
+      { batch: { max: 10, within: '1s', key: (order) => `${order.total}` } },
+    );
+    expectTypeOf(send).toEqualTypeOf<OrchestrationDefinition<Order, number>>();
+    const keyed = defineOrchestration(
+      'keyed',
+      function* (ctx, orders: Order[]) {
+        yield* ctx.run('print', () => console.log(orders));
+      },
+      { batch: { max: 10, within: '1s', key: (order: Order) => `${order.total}` } },
+    );
+    expectTypeOf(keyed).toEqualTypeOf<OrchestrationDefinition<Order, void>>();
+    void client.start(send, { total: 1 });
+    // @ts-expect-error one input, not a list
+    void client.start(send, [{ total: 1 }]);
+    // @ts-expect-error a batch has a time
+    defineOrchestration('send', function* (_ctx, _orders: Order[]) {}, { batch: { max: 10 } });
+  });
+
+  it('is checked by the schema, input by input', () => {
+    const dated = defineOrchestration(
+      'dated',
+      function* (_ctx, inputs) {
+        expectTypeOf(inputs).toEqualTypeOf<{ at: Date }[]>();
+      },
+      { input: schema, batch: { max: 10, within: '1s', key: ({ at }) => at } },
+    );
+    expectTypeOf(dated).toEqualTypeOf<OrchestrationDefinition<{ at: string }, void>>();
+  });
+});
+
 describe('the custom status', () => {
   it('is typed by the context of the function', () => {
     expectTypeOf(order).toEqualTypeOf<OrchestrationDefinition<Order, number, Progress>>();

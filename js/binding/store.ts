@@ -45,7 +45,10 @@ export interface KeyedStartRequest {
   readonly rule:
     | { readonly kind: 'skip' | 'cancel' }
     | { readonly kind: 'throttle'; readonly perMs: number }
-    | { readonly kind: 'debounce'; readonly delayMs: number; readonly maxMs: number | null };
+    | { readonly kind: 'debounce'; readonly delayMs: number; readonly maxMs: number | null }
+    | { readonly kind: 'batch'; readonly withinMs: number; readonly max: number };
+  /** Absent unless the rule is that of a batch, whose input is the value. The queue of its inputs, and its own input. */
+  readonly batch?: { readonly queue: string; readonly input: string | null };
 }
 
 /** The start of the receiver of a message, and its input. */

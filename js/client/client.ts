@@ -112,7 +112,7 @@ export class Client extends MessageClient {
   async startOrchestration(id: string, name: string, input?: unknown, options?: StartOptions): Promise<string> {
     checkName(id, 'instance id');
     checkName(name, 'orchestration name');
-    return this.#start(id, name, input, checkOptions(options, START_OPTIONS, 'client.startOrchestration'));
+    return this.#start(id, { name }, input, checkOptions(options, START_OPTIONS, 'client.startOrchestration'));
   }
 
   /**
@@ -140,7 +140,7 @@ export class Client extends MessageClient {
     // output.
     if (definition.input !== undefined) await parse(definition.input, input, 'input');
     const { id = uuidv7(), ...others } = options ?? {};
-    const started = await this.#start(id, definition.name, input, { ...others, version: definition.version });
+    const started = await this.#start(id, definition, input, { ...others, version: definition.version });
     return new InstanceHandle<O, S, I>(this, this.#waits, started, definition);
   }
 
@@ -534,8 +534,13 @@ export class Client extends MessageClient {
     return readStateVersion(client.#port, id);
   }
 
-  async #start(id: string, name: string, input: unknown, options: StartOptions | undefined): Promise<string> {
-    return sendStart(this.#port, this.#requests, prepareStart(this.#requests, id, name, input, options ?? {}));
+  async #start(
+    id: string,
+    code: Pick<OrchestrationDefinition, 'name' | 'batch'>,
+    input: unknown,
+    options: StartOptions | undefined,
+  ): Promise<string> {
+    return sendStart(this.#port, prepareStart(this.#requests, id, code, input, options ?? {}));
   }
 }
 

@@ -42,6 +42,28 @@ export async function startUnderKey(
   );
 }
 
+/**
+ * Starts an instance of a batch, or gives the input to one that has room for it.
+ *
+ * @param start - the start of the instance
+ * @param queue - the queue of the inputs
+ * @param value - the input, as the store keeps it
+ * @returns the id of the instance that has the input
+ */
+export async function startInBatch(
+  requests: Requests,
+  { key, rule }: StartKey,
+  { request, input }: ReceiverStartRequest,
+  queue: string,
+  value: string | null,
+): Promise<string> {
+  // Another version of the code is another batch.
+  const scope = JSON.stringify([request.name, request.version]);
+  const keyed = { kind: 'keyedStart', request, scope, key, rule, batch: { queue, input } } as const;
+  const answer = await requests.keyedStart(keyed, value);
+  return answer?.id ?? request.id;
+}
+
 /** Returns the start of an instance that waits. One that begins meanwhile is not replaced. */
 function forWaiting({ request, input }: ReceiverStartRequest): ReceiverStartRequest {
   return { request: { ...request, onConflict: 'error' }, input };

@@ -1,7 +1,8 @@
-// The options of starts that depend on the start before them: singletons, throttled starts and debounced ones.
+// The options of starts that depend on the start before them: singletons, throttled and debounced starts, and batches.
 
 import type { KeyedStartRequest } from '../binding/store.ts';
 import type { AdmissionOptions, Maybe } from '../orchestration/admission.ts';
+import { type Batches, batchKeyOf } from '../orchestration/batch.ts';
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { duration, named, nested, type OptionTable, oneOf } from '../util/options.ts';
 
@@ -74,6 +75,21 @@ export function startKeyOf(options: Options, where: string): StartKey | undefine
   if (maxMs !== null && maxMs < delayMs)
     throw new TypeError(`${where}: debounce.maxDelay must not be shorter than debounce.delay`);
   return { key: debounce.key ?? key, rule: { kind: 'debounce', delayMs, maxMs } };
+}
+
+/**
+ * Returns the key and the rule of a start that is one input of a batch.
+ *
+ * @param where - the begin of the error
+ * @throws TypeError when the options do not fit to a batch, or its definition returns no key
+ */
+export function batchStartKeyOf(batch: Batches, input: unknown, options: Options, where: string): StartKey {
+  for (const name of ['singleton', 'throttle', 'debounce', 'delay', 'startAt'] as const) {
+    if (options[name] !== undefined)
+      throw new TypeError(`${where}: its starts are inputs of batches, and take no option ${name}`);
+  }
+  const { max, withinMs } = batch;
+  return { key: batchKeyOf(batch, input, where), rule: { kind: 'batch', withinMs, max } };
 }
 
 /** Returns the options of the start itself. The key of a queue stays. */

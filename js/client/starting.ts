@@ -2,6 +2,7 @@
 
 import type { ReceiverStartRequest } from '../binding/store.ts';
 import { LimitError } from '../errors/errors.ts';
+import type { Batches, BatchInput } from '../orchestration/batch.ts';
 import type { InstanceOptions } from '../orchestration/call-options.ts';
 import type { ReceiverDefinition } from '../orchestration/send-options.ts';
 import { STARTED_CODE, startedCode } from '../orchestration/started-code.ts';
@@ -9,12 +10,14 @@ import type { StorePort } from '../store/providers.ts';
 import { checkOptions, named, type OptionTable } from '../util/options.ts';
 import { isList, show } from '../util/show.ts';
 import { uuidv7 } from '../util/uuid.ts';
+import { batchQueueOf } from '../values/batch.ts';
+import { Place } from '../values/codec-context.ts';
 import type { OnConflict } from '../values/conflicts.ts';
 import { parse } from '../values/schema.ts';
 import { START_OPTIONS, type StartOptions } from './client-options.ts';
-import { startUnderKey } from './keyed-start.ts';
+import { startInBatch, startUnderKey } from './keyed-start.ts';
 import type { Requests } from './requests.ts';
-import { type KeyedStartOptions, ownOptions, type StartKey, startKeyOf } from './start-key.ts';
+import { batchStartKeyOf, type KeyedStartOptions, ownOptions, type StartKey, startKeyOf } from './start-key.ts';
 
 /** One of the starts of {@link Client.startMany}: by a definition, or by the name of an orchestration. */
 export type InstanceStart<I = any> = Omit<InstanceOptions, 'version'> &
@@ -44,13 +47,17 @@ const AT_ONCE_MAX = 1_000;
 
 const OPTIONS: OptionTable = { ...START_OPTIONS, ...STARTED_CODE, id: named };
 
-/** A start that was checked. */
+/** A start that was checked, and whose input is encoded. */
 interface PreparedStart {
-  readonly first: ReceiverStartRequest;
-  /** The key, if the start depends on the one before it. */
-  readonly key: StartKey | undefined;
-  /** Makes the start again for an instance of another id. */
-  readonly again: (id: string) => ReceiverStartRequest;
+  readonly request: ReceiverStartRequest['request'];
+  /** Sends the start. Returns the id of the instance, or of the one that stands for it. */
+  send(): Promise<string>;
+}
+
+/** The orchestration of a start, and its batches if the start is one input of a batch. */
+interface Started {
+  readonly name: string;
+  readonly batch?: Batches | undefined;
 }
 
 /**
@@ -61,28 +68,47 @@ interface PreparedStart {
 export function prepareStart(
   requests: Requests,
   id: string,
-  name: string,
+  { name, batch }: Started,
   input: unknown,
   options: StartOptions,
   where = `orchestration '${name}'`,
 ): PreparedStart {
+  if (batch !== undefined) {
+    const key = batchStartKeyOf(batch, input, options, where);
+    return prepareBatchStart(requests, id, name, input, options, key);
+  }
   const key = startKeyOf(options, where);
   const own = key === undefined ? options : ownOptions(options);
   const again = (id: string) => requests.start(id, name, input, own, where);
-  return { first: again(id), key, again };
+  const first = again(id);
+  const { request } = first;
+  if (key !== undefined) return { request, send: () => startUnderKey(requests, key, first, again) };
+  const send = async () => {
+    await requests.command('start', { kind: 'start', ...request }, first.input, name);
+    return id;
+  };
+  return { request, send };
+}
+
+function prepareBatchStart(
+  requests: Requests,
+  id: string,
+  name: string,
+  input: unknown,
+  options: StartOptions,
+  key: StartKey,
+): PreparedStart {
+  const own: BatchInput = { batch: key.key };
+  const start = requests.start(id, name, own, options);
+  const queue = batchQueueOf({ orchestration: name, key: key.key });
+  const value = requests.valueText(input, 'input', Place.mail(id, { kind: 'queue', name: queue }));
+  return { request: start.request, send: () => startInBatch(requests, key, start, queue, value) };
 }
 
 /** Sends a start. Returns the id of the instance, or of the one that stands for it. */
-export async function sendStart(
-  port: StorePort,
-  requests: Requests,
-  { first, key, again }: PreparedStart,
-): Promise<string> {
-  const { id, name, version } = first.request;
-  let started = id;
-  if (key === undefined) await requests.command('start', { kind: 'start', ...first.request }, first.input, name);
-  else started = await startUnderKey(requests, key, first, again);
-  port.tellStart(name, version);
+export async function sendStart(port: StorePort, { request, send }: PreparedStart): Promise<string> {
+  const started = await send();
+  port.tellStart(request.name, request.version);
   return started;
 }
 
@@ -104,7 +130,7 @@ export async function startMany(
   const outcomes: StartOutcome[] = [];
   for (let n = 0; n < prepared.length; n += AT_ONCE_MAX) {
     const group = prepared.slice(n, n + AT_ONCE_MAX);
-    outcomes.push(...(await Promise.all(group.map((start) => started(port, requests, start)))));
+    outcomes.push(...(await Promise.all(group.map((start) => started(port, start)))));
   }
   return outcomes;
 }
@@ -114,13 +140,14 @@ async function preparedStart(requests: Requests, given: InstanceStart, where: st
   const { definition, input, id = uuidv7(), ...options } = start;
   const { name, version } = startedCode(start, where);
   if (definition?.input !== undefined) await parse(definition.input, input, 'input');
-  return prepareStart(requests, id, name, input, { ...options, version } as StartOptions, where);
+  const code = { name, batch: definition?.batch };
+  return prepareStart(requests, id, code, input, { ...options, version } as StartOptions, where);
 }
 
-async function started(port: StorePort, requests: Requests, start: PreparedStart): Promise<StartOutcome> {
+async function started(port: StorePort, start: PreparedStart): Promise<StartOutcome> {
   try {
-    return { id: await sendStart(port, requests, start) };
+    return { id: await sendStart(port, start) };
   } catch (error) {
-    return { id: start.first.request.id, error: error as Error };
+    return { id: start.request.id, error: error as Error };
   }
 }

@@ -11,6 +11,7 @@ import { READ_STATE } from '../orchestration/read-state.ts';
 import { UPDATE } from '../orchestration/sent-update.ts';
 import { TOKEN, TOKEN_KEY } from '../orchestration/tokens.ts';
 import { isList, property } from '../util/show.ts';
+import { batchOf } from '../values/batch.ts';
 
 /** Returns the title of an event, such as `update addItem`; `undefined` if its name is its title. */
 export function titleOf({ kind, name = '', payload }: HistoryEvent): string | undefined {
@@ -39,6 +40,7 @@ export function titleOf({ kind, name = '', payload }: HistoryEvent): string | un
       return `state of ${of('id')}`;
     default:
       if (kind === 'PatchApplied' && name.startsWith(TOKEN_KEY)) return 'key of tokens';
+      if (kind === 'QueueReceived' && batchOf(name) !== undefined) return 'input of the batch';
       return lockTitleOf(kind, name);
   }
 }

@@ -8,6 +8,7 @@ import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, named, type OptionTable, oneOf } from '../util/options.ts';
 import { isDefined, property } from '../util/show.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
+import { type Batches, type BatchOptions, batchCode, batchesOf, checkBatchOptions } from './batch.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
@@ -60,6 +61,8 @@ export interface OrchestrationDefinition<I = any, O = any, S = unknown> {
   readonly onEnd?: OnEnd | undefined;
   /** The schema that checks the input, if there is one. */
   readonly input?: StandardSchema | undefined;
+  /** The batches, if an instance gets the inputs of many starts. */
+  readonly batch?: Batches | undefined;
 }
 
 /**
@@ -90,8 +93,8 @@ export const DEFAULT_VERSION = '1.0.0';
  * @param name - 1 to 256 characters; it must not begin with `perdure.`
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
- * @param options - its `version`, its `cancelGrace` and `onEnd`, and `input`: a Standard Schema (Zod, Valibot, ArkType
- *   …). `client.start` throws `PayloadError` for an input that does not fit the schema. An execution that was started
+ * @param options - its `version`, its `cancelGrace` and `onEnd`, `batch`, with which `fn` gets a list of the inputs of
+ *   many starts, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws `PayloadError` for an input that does not fit the schema. An execution that was started
  *   by name with such an input fails with that error. `fn` gets the schema's output for the input. The output is made
  *   anew in each replay, so the schema must answer at once (no promise) and always alike
  * @throws TypeError when an argument is wrong
@@ -108,6 +111,16 @@ export const DEFAULT_VERSION = '1.0.0';
  */
 export function defineOrchestration<Schema extends StandardSchema, O = unknown, S = unknown>(
   name: string,
+  fn: (ctx: OrchestrationContext<SchemaInput<Schema>, S>, inputs: SchemaOutput<Schema>[]) => OrchestrationGenerator<O>,
+  options: OrchestrationOptions & { input: Schema; batch: BatchOptions<SchemaInput<Schema>> },
+): OrchestrationDefinition<SchemaInput<Schema>, O, S>;
+export function defineOrchestration<I = undefined, O = unknown, S = unknown>(
+  name: string,
+  fn: (ctx: OrchestrationContext<I, S>, inputs: I[]) => OrchestrationGenerator<O>,
+  options: OrchestrationOptions & { batch: BatchOptions<I> },
+): OrchestrationDefinition<I, O, S>;
+export function defineOrchestration<Schema extends StandardSchema, O = unknown, S = unknown>(
+  name: string,
   fn: (ctx: OrchestrationContext<SchemaInput<Schema>, S>, input: SchemaOutput<Schema>) => OrchestrationGenerator<O>,
   options: OrchestrationOptions & { input: Schema },
 ): OrchestrationDefinition<SchemaInput<Schema>, O, S>;
@@ -119,7 +132,7 @@ export function defineOrchestration<I = undefined, O = unknown, S = unknown>(
 export function defineOrchestration(
   name: string,
   fn: OrchestrationFunction,
-  options?: OrchestrationOptions & { input?: StandardSchema | undefined },
+  options?: AllOptions,
 ): OrchestrationDefinition {
   checkName(name, 'orchestration name');
   if (isBuiltIn(name)) throw new TypeError(`the orchestration name must not begin with '${BUILT_IN}', got '${name}'`);
@@ -143,18 +156,21 @@ export function defineBuiltIn<I, O>(
   return define(name, fn, { version });
 }
 
-function define(
-  name: string,
-  fn: OrchestrationFunction,
-  options?: OrchestrationOptions & { input?: StandardSchema | undefined },
-): OrchestrationDefinition {
+type AllOptions = OrchestrationOptions & {
+  input?: StandardSchema | undefined;
+  batch?: Partial<BatchOptions> | undefined;
+};
+
+function define(name: string, fn: OrchestrationFunction, options?: AllOptions): OrchestrationDefinition {
   checkOrchestrationFunction(fn, name);
+  const where = `orchestration '${name}'`;
   const {
     version = DEFAULT_VERSION,
     input: schema,
     cancelGrace,
     onEnd,
-  } = checkOptions(options, DEFINITION_OPTIONS, `orchestration '${name}'`) ?? {};
+    batch: batchOptions,
+  } = checkOptions(options, DEFINITION_OPTIONS, where) ?? {};
   const cancelGraceMs = cancelGrace === undefined ? undefined : parseDuration(cancelGrace, 'cancelGrace');
   const common = {
     kind: 'orchestration',
@@ -164,10 +180,14 @@ function define(
     ...(cancelGraceMs === undefined ? {} : { cancelGraceMs }),
     ...(onEnd === undefined ? {} : { onEnd }),
   } as const;
+  const input = schema === undefined ? {} : { input: schema };
+  if (batchOptions !== undefined) {
+    const batch = batchesOf(batchOptions, where);
+    return Object.freeze({ ...common, ...input, fn: batchCode(fn, batch, schema), batch });
+  }
   if (schema === undefined) return Object.freeze({ ...common, fn });
-  const checked: OrchestrationFunction = (ctx, input) =>
-    fn(ctx, parseSync(schema, input, 'input', `orchestration '${name}'`));
-  return Object.freeze({ ...common, fn: checked, input: schema });
+  const checked: OrchestrationFunction = (ctx, input) => fn(ctx, parseSync(schema, input, 'input', where));
+  return Object.freeze({ ...common, ...input, fn: checked });
 }
 
 /** True if a value is a result of {@link defineOrchestration}, here or in another copy of this package. */
@@ -183,6 +203,7 @@ const DEFINITION_OPTIONS: OptionTable = {
   input: checkSchema,
   cancelGrace: duration(),
   onEnd: oneOf('drop', 'cancel', 'join'),
+  batch: checkBatchOptions,
 };
 
 function checkOrchestrationFunction(fn: unknown, name: string): void {

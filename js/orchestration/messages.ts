@@ -6,6 +6,7 @@
 import { ASKS, type Mailbox } from '../driver/waits.ts';
 import { checkName } from '../util/options.ts';
 import { property, show } from '../util/show.ts';
+import { batchOf } from '../values/batch.ts';
 import { checkSchema, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
 
 /** An event with its name and the type of its data, as {@link defineEvent} returns it: `I` is sent, `O` received. */
@@ -99,7 +100,8 @@ export interface TypedMailbox extends Mailbox {
  */
 export function mailboxOf(kind: Mailbox['kind'], given: unknown, schema?: unknown): TypedMailbox {
   const name = typeof given === 'string' ? given : definedName(kind, given);
-  checkName(name, `${kind} name`);
+  // The name of the queue of a batch may be longer than that of any other.
+  if (kind === 'event' || batchOf(name) === undefined) checkName(name, `${kind} name`);
   if (kind === 'queue' && name === ASKS) throw new TypeError(`the queue '${ASKS}' is Perdure's own: use updates`);
   const used = schema === undefined && typeof given !== 'string' ? property(given, 'schema') : schema;
   if (used !== undefined) checkSchema(used, `${kind} '${name}': the schema`);

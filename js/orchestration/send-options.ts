@@ -2,6 +2,7 @@
 
 import type { StandardSchema } from '../values/schema.ts';
 import type { AdmissionOptions } from './admission.ts';
+import type { Batches } from './batch.ts';
 
 /** Options of `raiseEvent` and `enqueueEvent`. */
 export interface SendOptions<R = any> {
@@ -38,6 +39,7 @@ export interface ReceiverDefinition<R = any> {
   readonly version: string;
   readonly fn: (ctx: any, input: R) => unknown;
   readonly input?: StandardSchema | undefined;
+  readonly batch?: Batches | undefined;
 }
 
 /** Options of the start of a receiver. They have no effect on an instance that is there. */

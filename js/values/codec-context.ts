@@ -1,6 +1,8 @@
 // The owner of a stored text, as a codec is told it. It is the same for each copy of the value, so that every reader
 // can name it.
 
+import { batchOf } from './batch.ts';
+
 /**
  * The owner of the value of a text, and the value's place in it. A value may be stored more than once, as an input is
  * with a parent and its child: all copies have the same context.
@@ -8,7 +10,8 @@
 export interface CodecContext {
   /**
    * Id of the instance that owns the value: for an event or an input the receiver, for an output or an error the
-   * instance that ended with it.
+   * instance that ended with it. For an input of a batch it is the key of the batch, because the sender does not know
+   * which instance takes the input.
    */
   readonly instance: string;
   /**
@@ -19,8 +22,8 @@ export interface CodecContext {
   /**
    * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'` (a value of
    * `ctx.state`), `'stream:<name>'` (an entry of a stream), `'cancellation'`, `'termination'` and `'suspension'` (the
-   * reasons given), `'event:<name>'`, `'queue:<name>'`, `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an
-   * update). For the activity that event `<n>` of the execution has scheduled: `'activity:<n>:input'`,
+   * reasons given), `'event:<name>'`, `'queue:<name>'`, `'batch:<orchestration>'` (an input of a batch),
+   * `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an update). For the activity that event `<n>` of the execution has scheduled: `'activity:<n>:input'`,
    * `'activity:<n>:output'`, `'activity:<n>:error'` and `'activity:<n>:heartbeat'`.
    */
   readonly place: string;
@@ -95,8 +98,10 @@ export class Place implements DecodeContext {
     return new Place(instance, null, `ask:${ask}:${what}`);
   }
 
-  /** Returns the place of a message: an event or a queue message of a name. */
+  /** Returns the place of a message: an event or a queue message of a name, or an input of a batch. */
   static mail(instance: string, { kind, name }: { readonly kind: 'event' | 'queue'; readonly name: string }): Place {
+    const batch = kind === 'queue' ? batchOf(name) : undefined;
+    if (batch !== undefined) return new Place(batch.key, null, `batch:${batch.orchestration}`);
     return new Place(instance, null, `${kind}:${name}`);
   }
 
