@@ -264,6 +264,44 @@ pub async fn join_the_instance_of_their_batch(store: &Store) {
     assert_eq!(store.acquire_one(&worker).await.id, "alone");
 }
 
+/// Starts of batches that are written together fill one instance after the other, with other writes between them.
+pub async fn fill_batches_that_are_written_together(store: &Store) {
+    let store = store.first();
+    let of = |n: usize, key: &str| {
+        let mut write = of_batch(3, instance(&format!("{key}{n}")), &n.to_string());
+        if let Write::KeyedStart(keyed) = &mut write {
+            keyed.key = key.into();
+        }
+        write
+    };
+    let mut writes: Vec<Write> = (0..14)
+        .map(|n| of(n, if n % 2 == 0 { "even" } else { "odd" }))
+        .collect();
+    writes.insert(5, under(StartRule::Skip, "k", instance("other")));
+    let mut outcomes = store.batch(writes).await;
+    assert!(matches!(outcomes.remove(5), Outcome::Started { .. }));
+    for (n, outcome) in outcomes.iter().enumerate() {
+        let (of_key, key) = (n / 2, if n % 2 == 0 { "even" } else { "odd" });
+        // Every third of a key begins a batch.
+        let first = n - 2 * (of_key % 3);
+        if first == n {
+            assert!(matches!(outcome, Outcome::Started { .. }), "{n}: {outcome:?}");
+        } else {
+            assert_eq!(*outcome, joined(&format!("{key}{first}")), "{n}");
+        }
+    }
+    for (id, inputs) in [
+        ("even0", vec!["0", "2", "4"]),
+        ("odd7", vec!["7", "9", "11"]),
+        ("even12", vec!["12"]),
+    ] {
+        let found = store.find(id).await.expect("it was started");
+        assert_inputs(store, found.key, &inputs).await;
+    }
+    let next = of(14, "even");
+    assert_eq!(store.write(next).await, joined("even12"));
+}
+
 /// The instance of a batch waits in its queue when it is full.
 pub async fn join_the_instance_of_their_batch_in_a_queue(store: &Store) {
     let store = store.first();

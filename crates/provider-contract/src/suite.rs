@@ -209,6 +209,7 @@ macro_rules! behaviour {
                 move_an_instance_in_a_queue,
                 join_the_instance_of_their_batch,
                 join_the_instance_of_their_batch_in_a_queue,
+                fill_batches_that_are_written_together,
                 leave_a_batch_that_will_not_run,
                 give_each_input_to_one_batch_of_eight_at_once,
                 change_nothing_when_they_are_refused,

@@ -1,4 +1,4 @@
-//! A start that depends on the instance that its key has (P26).
+//! A start that depends on the instance that its key has (P26), unless it is one of a batch.
 
 use std::borrow::Cow;
 
@@ -46,15 +46,6 @@ const RENEW: &str = "WITH placed AS (
 UPDATE {schema}.instances SET version = $version, tags = $tags, priority = $priority::int,
   wake_at = CASE WHEN wake_at IS NOT NULL THEN $due_at END, created_at = $time, updated_at = $time WHERE key = $key";
 
-/// Counts an input of a batch. With the last one, its instance is due.
-const JOINED: &str = "WITH counted AS (
-  UPDATE {schema}.start_keys SET inputs = inputs + 1
-  WHERE rule = $rule AND scope = $scope AND start_key = $start_key
-), placed AS (
-  UPDATE {schema}.queue_places SET queued_at = coalesce($now, {now}) WHERE key = $key AND place = 3 AND $is_last
-)
-UPDATE {schema}.instances SET wake_at = coalesce($now, {now}) WHERE key = $key AND wake_at IS NOT NULL AND $is_last";
-
 /// Locks the keys of all starts of a layer.
 pub(super) async fn lock(session: &Session<'_>, layer: &Layer<'_>) -> Result<(), Failure> {
     let (mut rules, mut scopes, mut keys) = (Vec::new(), Vec::new(), Vec::<Cow<'_, str>>::new());
@@ -82,20 +73,16 @@ pub(super) async fn lock(session: &Session<'_>, layer: &Layer<'_>) -> Result<(),
 }
 
 /// The row of a key, as parameters.
-struct Row<'a> {
-    rule: &'static str,
-    scope: Cow<'a, str>,
-    key: Cow<'a, str>,
+pub(super) struct Row<'a> {
+    pub(super) rule: &'static str,
+    pub(super) scope: Cow<'a, str>,
+    pub(super) key: Cow<'a, str>,
 }
 
 /// Decides what becomes of a start, whose key is locked, and carries it out.
 pub(super) async fn start(session: &Session<'_>, keyed: &KeyedStart) -> Result<Outcome, Failure> {
     keyed.check().map_err(Failure::internal)?;
-    let row = Row {
-        rule: keyed.rule.name(),
-        scope: encode(&keyed.scope),
-        key: encode(&keyed.key),
-    };
+    let row = Row::of(keyed);
     let (holder, now_ms) = row.holder(session).await?.unzip();
     let new = &keyed.start;
     // Without an instance of the key, the time does not count.
@@ -106,7 +93,6 @@ pub(super) async fn start(session: &Session<'_>, keyed: &KeyedStart) -> Result<O
             renew(session, key, new, due_at_ms).await?;
             Ok(Outcome::Joined { id })
         }
-        (KeyedStep::Join { is_last }, Some(holder)) => row.join(session, keyed, holder, is_last).await,
         (step, holder) => {
             let before = holder.filter(|_| step == KeyedStep::Supersede);
             row.begin(session, keyed, before).await
@@ -114,9 +100,17 @@ pub(super) async fn start(session: &Session<'_>, keyed: &KeyedStart) -> Result<O
     }
 }
 
-impl Row<'_> {
+impl<'a> Row<'a> {
+    pub(super) fn of(keyed: &'a KeyedStart) -> Self {
+        Self {
+            rule: keyed.rule.name(),
+            scope: encode(&keyed.scope),
+            key: encode(&keyed.key),
+        }
+    }
+
     /// Returns the instance of the key, and the time by the store's clock.
-    async fn holder(&self, session: &Session<'_>) -> Result<Option<(KeyHolder, i64)>, Failure> {
+    pub(super) async fn holder(&self, session: &Session<'_>) -> Result<Option<(KeyHolder, i64)>, Failure> {
         let row = named!(
             session.query_optional,
             HOLDER,
@@ -136,7 +130,7 @@ impl Row<'_> {
     }
 
     /// Starts the instance, which the key has from then on, and asks the one before to cancel.
-    async fn begin(
+    pub(super) async fn begin(
         &self,
         session: &Session<'_>,
         keyed: &KeyedStart,
@@ -172,33 +166,6 @@ impl Row<'_> {
             *terminated = Some(Box::new(send(session, &keyed.cancellation(before.id)).await?));
         }
         Ok(outcome)
-    }
-
-    /// Gives the input of a batch to the instance of the key. With the last one, the instance is due.
-    async fn join(
-        &self,
-        session: &Session<'_>,
-        keyed: &KeyedStart,
-        KeyHolder { key, id, .. }: KeyHolder,
-        is_last: bool,
-    ) -> Result<Outcome, Failure> {
-        if let Some(message) = keyed.message(id.clone()) {
-            send(session, &message).await?;
-        }
-        named!(
-            session.query,
-            JOINED,
-            {
-                now: session.now(),
-                rule: P::Text(self.rule),
-                scope: P::Text(&self.scope),
-                start_key: P::Text(&self.key),
-                key: P::Int(key.0),
-                is_last: P::Bool(is_last),
-            }
-        )
-        .await?;
-        Ok(Outcome::Joined { id })
     }
 }
 

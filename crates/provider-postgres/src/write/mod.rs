@@ -8,6 +8,7 @@
 mod append;
 mod ask;
 mod attempt;
+mod batched_starts;
 mod cancel;
 mod cross_instance;
 mod end;
@@ -101,10 +102,25 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     }
     cross_instance::carry_out(session, effects, outcomes).await?;
     turn::tell_status(session, layer, outcomes).await?;
-    for (place, write) in &layer.singles {
+    run_singles(session, &layer.singles, outcomes).await
+}
+
+/// Runs writes one after the other, but starts of batches that follow each other together.
+async fn run_singles(
+    session: &Session<'_>,
+    singles: &[(usize, &Write)],
+    outcomes: &mut [Option<Outcome>],
+) -> Result<(), Failure> {
+    let mut of_batches = Vec::new();
+    for (place, write) in singles {
+        if let Some(start) = batched_starts::of(write) {
+            of_batches.push((*place, start));
+            continue;
+        }
+        batched_starts::carry_out(session, std::mem::take(&mut of_batches), outcomes).await?;
         outcomes[*place] = Some(run_one(session, write).await?);
     }
-    Ok(())
+    batched_starts::carry_out(session, of_batches, outcomes).await
 }
 
 async fn run_one(session: &Session<'_>, write: &Write) -> Result<Outcome, Failure> {
