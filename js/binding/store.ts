@@ -47,7 +47,10 @@ export interface KeyedStartRequest {
     | { readonly kind: 'throttle'; readonly perMs: number }
     | { readonly kind: 'debounce'; readonly delayMs: number; readonly maxMs: number | null }
     | { readonly kind: 'batch'; readonly withinMs: number; readonly max: number };
-  /** Absent unless the rule is that of a batch, whose input is the value. The queue of its inputs, and its own input. */
+  /**
+   * The queue of the inputs and the input of the instance, if the rule is that of a batch. The value is then that of
+   * the message.
+   */
   readonly batch?: { readonly queue: string; readonly input: string | null };
 }
 

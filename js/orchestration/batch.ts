@@ -1,12 +1,8 @@
-// Batches: orchestrations that get the inputs of many starts in one instance. See docs/internals/admission.md.
+// The options of batches: orchestrations that get the inputs of many starts in one instance.
 
 import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, duration, nested, whole } from '../util/options.ts';
-import { property, show } from '../util/show.ts';
-import { batchQueueOf } from '../values/batch.ts';
-import { parseSync, type StandardSchema } from '../values/schema.ts';
-import type { OrchestrationFunction } from './definition.ts';
-import type { OrchestrationContext } from './orchestration-context.ts';
+import { show } from '../util/show.ts';
 
 /** Most inputs of a batch. */
 const BATCH_MAX = 1_000;
@@ -70,27 +66,4 @@ export function batchKeyOf({ key }: Batches, input: unknown, where: string): str
   const value: unknown = key(input);
   if (value !== '') checkName(value, `key that batch.key of ${where} returns`);
   return value as string;
-}
-
-/**
- * Returns the function of the orchestration: it collects the inputs of its batch, and calls the function of the
- * definition with them. An instance that was started in any other way has one input, its own.
- */
-export function batchCode(
-  fn: (ctx: OrchestrationContext, inputs: any[]) => ReturnType<OrchestrationFunction>,
-  { max }: Batches,
-  schema: StandardSchema | undefined,
-): OrchestrationFunction {
-  return function* batch(ctx, input) {
-    const key = property(input, 'batch');
-    const inputs = typeof key === 'string' ? yield* ctx.drainQueue(inputsOf(ctx, key, schema), max) : [];
-    if (inputs.length > 0) return yield* fn(ctx, inputs);
-    const only = schema === undefined ? input : parseSync(schema, input, 'input', `orchestration '${ctx.name}'`);
-    return yield* fn(ctx, [only]);
-  };
-}
-
-/** Returns the queue of the inputs. */
-function inputsOf(ctx: OrchestrationContext, key: string, schema: StandardSchema | undefined) {
-  return { kind: 'queue', name: batchQueueOf({ orchestration: ctx.name, key }), schema } as const;
 }

@@ -8,7 +8,8 @@ import { type Duration, parseDuration } from '../util/duration.ts';
 import { checkName, checkOptions, duration, named, type OptionTable, oneOf } from '../util/options.ts';
 import { isDefined, property } from '../util/show.ts';
 import { checkSchema, parseSync, type SchemaInput, type SchemaOutput, type StandardSchema } from '../values/schema.ts';
-import { type Batches, type BatchOptions, batchCode, batchesOf, checkBatchOptions } from './batch.ts';
+import { type Batches, type BatchOptions, batchesOf, checkBatchOptions } from './batch.ts';
+import { batchCode } from './batch-code.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 
@@ -94,9 +95,10 @@ export const DEFAULT_VERSION = '1.0.0';
  * @param fn - a `function*`; it runs again from its start after a crash, with the recorded results, so it must do the
  *   same things again: no clock, randomness or IO of its own
  * @param options - its `version`, its `cancelGrace` and `onEnd`, `batch`, with which `fn` gets a list of the inputs of
- *   many starts, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws `PayloadError` for an input that does not fit the schema. An execution that was started
- *   by name with such an input fails with that error. `fn` gets the schema's output for the input. The output is made
- *   anew in each replay, so the schema must answer at once (no promise) and always alike
+ *   many starts, and `input`: a Standard Schema (Zod, Valibot, ArkType …). `client.start` throws `PayloadError` for an
+ *   input that does not fit the schema. An execution that was started by name with such an input fails with that error.
+ *   `fn` gets the schema's output for the input. The output is made anew in each replay, so the schema must answer at
+ *   once (no promise) and always alike
  * @throws TypeError when an argument is wrong
  *
  * @example

@@ -23,8 +23,9 @@ export interface CodecContext {
    * Name of the value: `'input'`, `'output'`, `'error'`, `'status'` (the custom status), `'state:<name>'` (a value of
    * `ctx.state`), `'stream:<name>'` (an entry of a stream), `'cancellation'`, `'termination'` and `'suspension'` (the
    * reasons given), `'event:<name>'`, `'queue:<name>'`, `'batch:<orchestration>'` (an input of a batch),
-   * `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an update). For the activity that event `<n>` of the execution has scheduled: `'activity:<n>:input'`,
-   * `'activity:<n>:output'`, `'activity:<n>:error'` and `'activity:<n>:heartbeat'`.
+   * `'ask:<id>:output'` and `'ask:<id>:error'` (the answer to an update). For the activity that event `<n>` of the
+   * execution has scheduled: `'activity:<n>:input'`, `'activity:<n>:output'`, `'activity:<n>:error'` and
+   * `'activity:<n>:heartbeat'`.
    */
   readonly place: string;
   /**

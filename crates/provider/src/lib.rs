@@ -82,9 +82,9 @@
 //!   request to cancel ends it in the commit that brings the request.
 //! - **P26** A [`KeyedStart`] reads the instance that its key has, decides by its [rule](StartRule::step), and gives
 //!   the key its own instance if it starts one, in one commit. No two of them of one key run at once. The input of a
-//!   [batch](StartRule::Batch) comes into the mailbox of one instance that no worker has acquired, of at most as many as
-//!   the rule allows, before the instance is due. A start that is refused changes nothing. A key has its instance until
-//!   that is deleted, or until another instance has the key.
+//!   [batch](StartRule::Batch) comes into the mailbox of one instance that no worker has acquired, before the instance
+//!   is due, and it is one of at most as many as the rule allows. A start that is refused changes nothing. A key has
+//!   its instance until that is deleted, or until another instance has the key.
 //! - **P27** An attempt that is offered with a [key](TaskOffer::key) in a queue that is set is first taken in the
 //!   transaction that gives it a slot: under the lock of the queue, within its limits, and in the order of the line. It
 //!   has the slot until it has ended or is withdrawn, over all workers that run it. Instances and attempts share the

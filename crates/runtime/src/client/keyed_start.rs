@@ -68,7 +68,8 @@ impl Store {
                     Ok(KeyedAnswer::Started)
                 }
                 Ok(Outcome::Joined { id }) => {
-                    // The due time may be earlier than before: the delay of this start may be shorter, or its batch is full.
+                    // The due time may be earlier than before: the delay of this start may be shorter, or its batch is
+                    // full.
                     if rule.moves_due_time() {
                         this.work_is_due();
                     }
