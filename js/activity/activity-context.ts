@@ -266,9 +266,12 @@ export class ActivityContext {
     return this.#streams;
   }
 
-  /** @internal True after the total timeout: no time is left for another attempt. */
+  /**
+   * @internal True if no other attempt follows: no time is left after the total timeout, and a further attempt would
+   * wait in the same queue.
+   */
   get isOutOfTime(): boolean {
-    return this.#reason === 'totalTimeout';
+    return this.#reason === 'totalTimeout' || this.#reason === 'scheduleToStartTimeout';
   }
 
   /** @internal */
@@ -343,6 +346,11 @@ export class ActivityContext {
         return timedOut(`${what} took longer than its`, timeoutMs);
       case 'totalTimeout':
         return timedOut(`${activity} took longer, with all its attempts, than its`, extras?.totalTimeoutMs);
+      case 'scheduleToStartTimeout':
+        return timedOut(
+          `${what} waited in queue '${this.queue}' for longer than its`,
+          extras?.scheduleToStartTimeoutMs,
+        );
       case 'heartbeatTimeout':
         return timedOut(`${what} sent no heartbeat for longer than its`, extras?.heartbeatTimeoutMs);
       case 'shutdown':

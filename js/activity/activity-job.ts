@@ -6,7 +6,7 @@ import type { TraceContext } from '../tracing/telemetry-hooks.ts';
 export type AbortReason = 'cancelled' | 'shutdown' | 'leaseLost';
 
 /** The timeout that an attempt has exceeded. */
-export type TimeoutReason = 'timeout' | 'totalTimeout' | 'heartbeatTimeout';
+export type TimeoutReason = 'timeout' | 'totalTimeout' | 'scheduleToStartTimeout' | 'heartbeatTimeout';
 
 /** One attempt to run, as the runtime passes it. */
 export interface ActivityJob {
@@ -39,6 +39,8 @@ export interface AttemptExtras {
   readonly totalTimeoutMs?: number;
   /** The rest of the total timeout, ms. If it is not positive, the attempt does not run. */
   readonly totalLeftMs?: number;
+  /** Longest time for which the attempt might wait to begin, ms, if it has waited for longer. It does not run then. */
+  readonly scheduleToStartTimeoutMs?: number;
   /** Longest time between two heartbeats, ms. */
   readonly heartbeatTimeoutMs?: number;
   /** Codec text of the last heartbeat details of an earlier attempt. */

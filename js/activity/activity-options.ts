@@ -71,9 +71,22 @@ export interface ActivityOptions<Key = string> {
   timeout?: Duration;
   /**
    * Longest time of all attempts and the waits between them, counted from the schedule of the activity; a restart does
-   * not reset it. No attempt begins after it, and an attempt that runs then is aborted. Default none.
+   * not reset it. No attempt begins after it, an attempt that runs then is aborted, and one that waits in a queue then
+   * fails. Default none.
    */
   totalTimeout?: Duration;
+  /**
+   * Longest time for which each attempt waits to begin, counted from the schedule of the activity, or from the end of
+   * the delay of a retry. An attempt waits for a runtime that serves its queue, for a slot of its queue, and for a free
+   * place in its runtime. When the time is over, the activity fails with a `TimeoutError` and is not tried again.
+   * If the process that runs an attempt dies, the attempt may wait as long anew. Default none.
+   *
+   * @example
+   * ```ts
+   * yield* ctx.call(render, scene, { queue: 'gpu', scheduleToStartTimeout: '10m' });
+   * ```
+   */
+  scheduleToStartTimeout?: Duration;
   /** An attempt that calls `ctx.heartbeat()` less often than this is aborted and counts as failed. Default none. */
   heartbeatTimeout?: Duration;
   /**
@@ -162,6 +175,7 @@ const CALL_OPTIONS: OptionTable = {
   retry,
   timeout: duration(1),
   totalTimeout: duration(1),
+  scheduleToStartTimeout: duration(1),
   heartbeatTimeout: duration(1),
   queue: named,
   key: named,
@@ -257,6 +271,7 @@ function effective(registered: ActivityOptions<ActivityKey> | undefined, called:
     },
     timeoutMs: ms(called?.timeout ?? registered?.timeout),
     totalTimeoutMs: ms(called?.totalTimeout ?? registered?.totalTimeout),
+    scheduleToStartTimeoutMs: ms(called?.scheduleToStartTimeout ?? registered?.scheduleToStartTimeout),
     heartbeatTimeoutMs: ms(called?.heartbeatTimeout ?? registered?.heartbeatTimeout),
     queue: called?.queue ?? registered?.queue,
     session: called?.session ?? registered?.session,

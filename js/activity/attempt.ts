@@ -33,6 +33,12 @@ export interface AttemptFailure {
   readonly retryAfterMs: number | null;
 }
 
+/** Returns the timeout that was over before the attempt could begin. */
+export function timeoutBefore({ extras }: ActivityJob): TimeoutReason | null {
+  if (extras?.scheduleToStartTimeoutMs !== undefined) return 'scheduleToStartTimeout';
+  return (extras?.totalLeftMs ?? 1) <= 0 ? 'totalTimeout' : null;
+}
+
 /** Runs one attempt. Never throws. Reports to `sink`, at once if the function is not asynchronous. */
 export function runActivity(
   fn: ActivityFunction,
@@ -45,8 +51,9 @@ export function runActivity(
     if (isLate) context.abort(reason);
     else timeOut(job, context, sink, reason);
   };
-  if ((job.extras?.totalLeftMs ?? 1) <= 0) {
-    onTimeout('totalTimeout');
+  const over = timeoutBefore(job);
+  if (over !== null) {
+    onTimeout(over);
     if (!isLate) return;
   }
   let result: unknown;
@@ -98,8 +105,7 @@ function settle(
 /** Fails an attempt because a timeout is over. */
 function timeOut(job: ActivityJob, context: ActivityContext, sink: ActivitySink, reason: TimeoutReason): void {
   context.abort(reason);
-  // After the total timeout there is no time left for another attempt.
-  const fail = (): void => failActivity(job, context.signal.reason, sink, reason === 'totalTimeout');
+  const fail = (): void => failActivity(job, context.signal.reason, sink, context.isOutOfTime);
   if (context.streams === null) fail();
   else context.streams.stop().then(fail);
 }

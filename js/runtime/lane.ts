@@ -15,7 +15,13 @@
 import type { ActivityFunction } from '../activity/activity.ts';
 import { ActivityContext, type ActivityHost } from '../activity/activity-context.ts';
 import type { ActivityJob } from '../activity/activity-job.ts';
-import { type ActivitySink, type AttemptFailure, failActivity, runActivity } from '../activity/attempt.ts';
+import {
+  type ActivitySink,
+  type AttemptFailure,
+  failActivity,
+  runActivity,
+  timeoutBefore,
+} from '../activity/attempt.ts';
 import type { Appended, StreamAppend } from '../activity/attempt-streams.ts';
 import { runTraced } from '../activity/traced-attempt.ts';
 import type { InstanceDescription } from '../binding/answers.ts';
@@ -77,6 +83,9 @@ export interface LaneHost extends ActivityHost, OrchestrationHost {
   /** Reports an error that is not a failure of user code. */
   report(error: unknown, what: string): void;
 }
+
+/** The function of an attempt that does not run. */
+const neverCalled: ActivityFunction = () => undefined;
 
 // Captured at import: later changes by user code, a determinism guard or a test's fake timers must not reach the loop.
 const now = performance.now.bind(performance);
@@ -280,7 +289,10 @@ export class Lane implements ActivitySink {
       inline === undefined
         ? this.host.activityFunction(job.name)
         : this.instances.get(inline)?.inlineFunction(job.operation);
-    const fn = this.host.testDoubles === null ? own : this.host.testDoubles.functionFor(job, own);
+    const called = this.host.testDoubles === null ? own : this.host.testDoubles.functionFor(job, own);
+    // An attempt that has waited for too long in the store may be of any activity.
+    const isOver = inline === undefined && timeoutBefore(job) !== null;
+    const fn = called ?? (isOver ? neverCalled : undefined);
     if (fn === undefined) {
       if (inline === undefined) failActivity(job, this.unknownActivity(job.name), this, true);
       // The instance has just left this worker, and its attempts with it: no caller receives this error.

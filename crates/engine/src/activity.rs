@@ -26,6 +26,9 @@ pub struct ActivityOptions {
     /// Maximum duration of all attempts and the waits between them, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_timeout_ms: Option<u64>,
+    /// Maximum time for which an attempt waits to begin, from when it is due, ms. `None`: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_to_start_timeout_ms: Option<u64>,
     /// Maximum time without a heartbeat in an attempt, ms. `None`: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout_ms: Option<u64>,

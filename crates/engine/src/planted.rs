@@ -75,6 +75,10 @@ bugs! {
     AttemptSlotsNotCounted,
     /// An attempt keeps its place in its queue when it has ended or is withdrawn.
     EndedAttemptKeepsPlace,
+    /// An attempt begins although it has waited for longer than it may.
+    LateAttemptBegins,
+    /// A late attempt waits for a worker that serves its queue.
+    LateAttemptWaits,
     /// A start does not find the instance that its key has.
     StartKeyForgotten,
     /// A start of an id that is in use makes a second instance.

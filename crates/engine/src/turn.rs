@@ -194,6 +194,26 @@ pub struct ActivityTask {
     pub deadline_ms: Option<i64>,
 }
 
+/// Longest wait for the begin of an attempt that is told to the outside, ms: no sum of it and a time overflows.
+const START_WITHIN_MAX_MS: u64 = 1 << 53;
+
+impl ActivityTask {
+    /// Returns the longest wait for the begin of each attempt from when it is due, ms.
+    #[must_use]
+    pub fn start_within_ms(&self) -> Option<i64> {
+        let within_ms = self.options.schedule_to_start_timeout_ms?;
+        i64::try_from(within_ms.min(START_WITHIN_MAX_MS)).ok()
+    }
+
+    /// Returns the time at which an attempt must have begun that is due at `due_ms`, ms since 1970. The deadline of all
+    /// attempts holds for a wait, too.
+    #[must_use]
+    pub fn start_by_ms(&self, due_ms: i64) -> Option<i64> {
+        let begun_by_ms = self.start_within_ms().map(|within| due_ms.saturating_add(within));
+        begun_by_ms.into_iter().chain(self.deadline_ms).min()
+    }
+}
+
 /// Work outside the engine once the turn is durable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {

@@ -70,6 +70,7 @@ fn options() -> ActivityOptions {
         },
         timeout_ms: Some(1_000),
         total_timeout_ms: Some(60_000),
+        schedule_to_start_timeout_ms: Some(30_000),
         heartbeat_timeout_ms: Some(500),
         queue: text("slow"),
         session: text("job-7"),

@@ -81,7 +81,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         concat!(
             r#"{"retry":{"maxAttempts":5,"initialIntervalMs":200.5,"backoff":2,"maxIntervalMs":60000,"jitter":0.2,"#,
             r#""nonRetryable":["A"],"retryOn":["B"]},"timeoutMs":1,"totalTimeoutMs":2,"heartbeatTimeoutMs":3,"#,
-            r#""queue":"q","session":"s","key":"k","priority":-1,"inline":true}"#
+            r#""scheduleToStartTimeoutMs":4,"queue":"q","session":"s","key":"k","priority":-1,"inline":true}"#
         ),
         r#"{"team":"a"}"#,
         "1700000000000.42",

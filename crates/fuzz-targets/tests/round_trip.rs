@@ -91,6 +91,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
         option::of(any::<u64>()).boxed(),
         option::of(any::<u64>()).boxed(),
         option::of(any::<u64>()).boxed(),
+        option::of(any::<u64>()).boxed(),
     ];
     let by_whom = (payload(), option::of(any::<u32>()));
     (
@@ -104,7 +105,12 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
         .prop_map(
             |(
                 retry,
-                [timeout_ms, total_timeout_ms, heartbeat_timeout_ms],
+                [
+                    timeout_ms,
+                    total_timeout_ms,
+                    schedule_to_start_timeout_ms,
+                    heartbeat_timeout_ms,
+                ],
                 [queue, session, key],
                 priority,
                 inline,
@@ -114,6 +120,7 @@ fn options() -> impl Strategy<Value = ActivityOptions> {
                     retry,
                     timeout_ms,
                     total_timeout_ms,
+                    schedule_to_start_timeout_ms,
                     heartbeat_timeout_ms,
                     queue,
                     session,

@@ -129,6 +129,7 @@ fn halves(incarnation: Option<Incarnation>) -> [f64; 2] {
 fn extras(job: &ActivityJob) -> Option<String> {
     let ActivityJob {
         total_timeout,
+        schedule_to_start_timeout_ms,
         heartbeat_timeout_ms,
         last_heartbeat,
         inline,
@@ -137,7 +138,7 @@ fn extras(job: &ActivityJob) -> Option<String> {
         session,
         ..
     } = job;
-    let has_times = total_timeout.is_some() || heartbeat_timeout_ms.is_some();
+    let has_times = total_timeout.is_some() || schedule_to_start_timeout_ms.is_some() || heartbeat_timeout_ms.is_some();
     let has_others = inline.is_some() || trace.is_some() || queue.is_some() || session.is_some();
     if !has_times && last_heartbeat.is_none() && !has_others {
         return None;
@@ -150,6 +151,10 @@ fn extras(job: &ActivityJob) -> Option<String> {
     };
     put("totalTimeoutMs", total_timeout.map(|(total_ms, _)| total_ms.into()));
     put("totalLeftMs", total_timeout.map(|(_, left_ms)| left_ms.into()));
+    put(
+        "scheduleToStartTimeoutMs",
+        schedule_to_start_timeout_ms.map(Value::from),
+    );
     put("heartbeatTimeoutMs", heartbeat_timeout_ms.map(Value::from));
     put("lastHeartbeat", last_heartbeat.as_deref().map(Value::from));
     put("session", session.as_deref().map(Value::from));

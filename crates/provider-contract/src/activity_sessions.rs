@@ -48,6 +48,7 @@ impl Handle<'_> {
             priority: 0,
             due_at_ms: 0,
             deadline_ms: None,
+            start_within_ms: None,
         });
         self.did(TurnCommit {
             events: ids().take(sessions.len()).map(event).collect(),

@@ -123,6 +123,7 @@ impl Handle<'_> {
             priority: 0,
             due_at_ms: 0,
             deadline_ms: None,
+            start_within_ms: None,
         };
         let event = CommandEvent::ActivityScheduled {
             name: "step".into(),

@@ -16,6 +16,8 @@
 mod listed;
 mod store;
 #[macro_use]
+mod expand;
+#[macro_use]
 mod suite;
 
 pub mod acquire;
@@ -36,6 +38,7 @@ pub mod footprint;
 pub mod handles;
 pub mod heartbeats;
 pub mod keyed_starts;
+pub mod late_attempts;
 pub mod limited_attempts;
 pub mod listing;
 pub mod logs;

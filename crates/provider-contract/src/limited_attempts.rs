@@ -25,6 +25,7 @@ fn of_key(id: u64, key: &str) -> TaskOffer {
         priority: 0,
         due_at_ms: START_MS,
         deadline_ms: None,
+        start_within_ms: None,
     }
 }
 

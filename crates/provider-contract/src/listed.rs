@@ -1,7 +1,7 @@
 //! The test that the suite lists every check.
 
 /// The modules of the checks, with their sources.
-const MODULES: [(&str, &str); 47] = [
+const MODULES: [(&str, &str); 48] = [
     ("acquire", include_str!("acquire.rs")),
     ("activity_sessions", include_str!("activity_sessions.rs")),
     ("admission", include_str!("admission.rs")),
@@ -20,6 +20,7 @@ const MODULES: [(&str, &str); 47] = [
     ("handles", include_str!("handles.rs")),
     ("heartbeats", include_str!("heartbeats.rs")),
     ("keyed_starts", include_str!("keyed_starts.rs")),
+    ("late_attempts", include_str!("late_attempts.rs")),
     ("limited_attempts", include_str!("limited_attempts.rs")),
     ("listing", include_str!("listing.rs")),
     ("logs", include_str!("logs.rs")),

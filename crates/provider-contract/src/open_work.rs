@@ -154,6 +154,7 @@ pub async fn has_heartbeats_and_offered_attempts(store: &Store) {
         priority: 0,
         due_at_ms: 0,
         deadline_ms: None,
+        start_within_ms: None,
     };
     store
         .commit(TurnCommit {

@@ -334,6 +334,7 @@ pub async fn of_tasks_end_with_the_one_that_fills_them(store: &Store) {
         priority: 0,
         due_at_ms: 0,
         deadline_ms: None,
+        start_within_ms: None,
     });
     store
         .commit(TurnCommit {

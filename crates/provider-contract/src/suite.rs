@@ -217,6 +217,20 @@ macro_rules! behaviour {
                 see_those_before_them_in_a_batch,
                 of_many_keys_in_any_order_come_about,
             }
+            late_attempts {
+                are_taken_by_a_worker_that_serves_nothing_of_them,
+                are_taken_without_room,
+                are_not_those_that_a_worker_has,
+                wait_anew_when_they_go_back,
+                stay_late_when_they_go_back,
+                are_those_past_their_deadline,
+                count_from_when_they_are_due,
+                leave_the_line,
+                keep_their_slot_until_they_end,
+                leave_their_session,
+                are_taken_a_few_at_a_time,
+                are_not_those_that_are_withdrawn,
+            }
             limited_attempts {
                 run_as_many_at_once_as_their_limit,
                 without_limits_are_taken_at_once,
@@ -576,24 +590,5 @@ macro_rules! behaviour {
                 get_a_list_of_their_instances_and_tasks,
             }
         }
-    };
-}
-
-/// Expands [`suite!`].
-#[doc(hidden)]
-#[macro_export]
-macro_rules! tests {
-    ($fixture:ty; $($module:ident { $($check:ident,)+ })+) => {
-        $(mod $module {
-            #[allow(unused_imports, reason = "the fixture's type may be named by a path")]
-            use super::*;
-            $(
-                #[tokio::test]
-                async fn $check() {
-                    let store = $crate::Store::open::<$fixture>().await;
-                    store.finish($crate::$module::$check(&store)).await;
-                }
-            )+
-        })+
     };
 }

@@ -22,6 +22,7 @@ fn offer(scheduled: u64, name: &str) -> TaskOffer {
         priority: 0,
         due_at_ms: 0,
         deadline_ms: None,
+        start_within_ms: None,
     }
 }
 

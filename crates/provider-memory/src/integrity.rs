@@ -225,6 +225,8 @@ mod tests {
             priority: 0,
             due_at_ms: 0,
             deadline_ms: None,
+            start_within_ms: None,
+            start_by_ms: None,
             worker: None,
             session: None,
             route: ROUTE_LINE.into(),

@@ -146,6 +146,10 @@ pub struct TaskRow {
     pub due_at_ms: i64,
     /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
+    /// Longest wait for a worker, ms; 0 for an attempt that was taken late (P28).
+    pub start_within_ms: Option<i64>,
+    /// Time at which the attempt is late if no worker has it, ms since 1970.
+    pub start_by_ms: Option<i64>,
     /// The worker that runs the attempt.
     pub worker: Option<WorkerId>,
     /// Session of the activity in its queue.

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use perdure_engine::{Bug, EventId, EventRecord, is_planted};
 use perdure_provider::{
-    ATTEMPT_VERSION, AcquiredTasks, EntryKey, InstanceKey, Outcome, PageLimit, ROUTE_ANY, ROUTE_OPEN, ReleaseTask,
-    Task, TaskName, TaskRequest, WorkerId,
+    ATTEMPT_VERSION, AcquiredTasks, EntryKey, InstanceKey, LATE_TASKS_MAX, Outcome, PageLimit, ROUTE_ANY, ROUTE_LINE,
+    ROUTE_OPEN, ReleaseTask, Task, TaskName, TaskRequest, WorkerId, start_by_ms,
 };
 
 use crate::admission::{self, Taker};
@@ -22,9 +22,22 @@ pub(crate) const fn place(task: &TaskName) -> EventKey {
 pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTasks {
     let mut acquired = AcquiredTasks::default();
     // A worker that was removed meanwhile gets nothing: no other worker would ever return its tasks.
-    if request.limit.rows == 0 || !worker::is_registered(tables, &request.worker) {
+    if !worker::is_registered(tables, &request.worker) {
         return acquired;
     }
+    let late = take_late(tables, &request.worker);
+    if request.limit.rows > 0 {
+        acquired = acquire_due(tables, request);
+    }
+    acquired.tasks.splice(..0, late);
+    if let Some((at_ms, _)) = late_tasks(tables, i64::MAX).min() {
+        acquired.look_again_at(at_ms);
+    }
+    acquired
+}
+
+fn acquire_due(tables: &mut Tables, request: &TaskRequest) -> AcquiredTasks {
+    let mut acquired = AcquiredTasks::default();
     let routed = activity_sessions::route(tables, request);
     acquired.handed_on = routed.handed_on;
     let waiting =
@@ -66,6 +79,35 @@ pub(crate) fn acquire(tables: &mut Tables, request: &TaskRequest) -> AcquiredTas
         .collect();
     admission::admit(tables, &mut taker);
     taker.acquired
+}
+
+/// Returns the tasks that wait and are late at a time, with the time from which they are.
+fn late_tasks(tables: &Tables, at_ms: i64) -> impl Iterator<Item = (i64, TaskName)> {
+    let waiting = tables.tasks.iter().filter(|(_, row)| row.worker.is_none());
+    waiting.filter_map(move |(_, row)| Some((row.start_by_ms.filter(|start_by| *start_by <= at_ms)?, row.task)))
+}
+
+/// Takes late tasks, which leave their sessions and the line (P28).
+fn take_late(tables: &mut Tables, worker: &WorkerId) -> Vec<Task> {
+    let mut late: Vec<(i64, TaskName)> = late_tasks(tables, tables.now_ms).collect();
+    if is_planted(Bug::LateAttemptWaits) {
+        late.clear();
+    }
+    late.sort_unstable();
+    late.truncate(LATE_TASKS_MAX);
+    let take_one = |(_, task)| {
+        let left = tables.tasks.edit(&place(&task), |row| {
+            let in_line = row.route == ROUTE_LINE;
+            ROUTE_ANY.clone_into(&mut row.route);
+            row.session = None;
+            row.place_key.take_if(|_| in_line)
+        });
+        if let Some(key) = left.expect("it waits") {
+            queues::leave(tables, key);
+        }
+        take(tables, worker, task)
+    };
+    late.into_iter().map(take_one).collect()
 }
 
 /// A request that takes attempts out of the line.
@@ -146,20 +188,20 @@ fn given_bytes(tables: &Tables, task: &TaskName) -> usize {
 }
 
 fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
-    let place = place(&task);
-    let (name, deadline_ms, queue, of_session) = (tables.tasks)
+    let (place, now_ms) = (place(&task), tables.now_ms);
+    let mut is_late = false;
+    let row = (tables.tasks)
         .edit(&place, |row| {
             row.worker = Some(worker.clone());
-            (
-                row.name.clone(),
-                row.deadline_ms,
-                row.queue.clone(),
-                row.session.clone(),
-            )
+            is_late = row.start_by_ms.is_some_and(|at_ms| at_ms <= now_ms);
+            if is_late {
+                row.start_within_ms = Some(0);
+            }
+            row.clone()
         })
         .expect("it waits");
-    if let Some(of_session) = of_session {
-        activity_sessions::used(tables, &(queue, of_session));
+    if let Some(of_session) = row.session {
+        activity_sessions::used(tables, &(row.queue, of_session));
     }
     let instance = tables.instance(task.key).expect("a task goes with its instance");
     let scheduled = tables.history.get(&place);
@@ -171,10 +213,12 @@ fn take(tables: &mut Tables, worker: &WorkerId, task: TaskName) -> Task {
         version: instance.version.clone(),
         tags: instance.tags.clone(),
         started: started.and_then(|event| event.meta.clone()),
-        name,
+        name: row.name,
         input: scheduled.and_then(|event| event.payload.clone()),
         options: scheduled.and_then(|event| event.meta.clone()),
-        deadline_ms,
+        deadline_ms: row.deadline_ms,
+        start_by_ms: row.start_by_ms,
+        is_late,
         last_heartbeat: tables.heartbeats.get(&place).map(|kept| kept.details.clone()),
     }
 }
@@ -214,7 +258,7 @@ pub(crate) fn release_one(tables: &mut Tables, ReleaseTask { worker, task }: &Re
     if !tables.tasks.get(&place(task)).is_some_and(is_own) {
         return Outcome::Fenced;
     }
-    tables.tasks.edit(&place(task), |row| row.worker = None);
+    give_back(tables, task);
     Outcome::Noted
 }
 
@@ -222,7 +266,16 @@ pub(crate) fn release_one(tables: &mut Tables, ReleaseTask { worker, task }: &Re
 pub(crate) fn release(tables: &mut Tables, worker: &WorkerId, kept: &[TaskName]) {
     for task in of_worker(tables, worker) {
         if !kept.contains(&task) {
-            tables.tasks.edit(&place(&task), |row| row.worker = None);
+            give_back(tables, &task);
         }
     }
+}
+
+/// Returns a task to its queue, where it waits anew (P28).
+fn give_back(tables: &mut Tables, task: &TaskName) {
+    let now_ms = tables.now_ms;
+    tables.tasks.edit(&place(task), |row| {
+        row.worker = None;
+        row.start_by_ms = start_by_ms(row.due_at_ms.max(now_ms), row.start_within_ms, row.deadline_ms);
+    });
 }

@@ -250,6 +250,7 @@ async fn a_handle_hears_that_an_attempt_has_left_its_slot() {
         priority: 0,
         due_at_ms: NOW_MS,
         deadline_ms: None,
+        start_within_ms: None,
     };
     let effects = CrossInstanceEffects {
         offers: vec![offer],

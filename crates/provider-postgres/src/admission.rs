@@ -292,7 +292,7 @@ impl Admission<'_, '_> {
             self.keys.insert(key.clone(), state.clone());
         }
         let released = self.released(pass, step);
-        let (take, place) = (self.entries.take(&taken), places.query());
+        let (take, place) = (self.entries.take(&taken, self.now_ms), places.query());
         let [put, delete] = keys.queries(self.queue);
         let release = released.query(self.queue);
         let admitted = pass.queue().admitted.to_text();

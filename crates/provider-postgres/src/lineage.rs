@@ -182,7 +182,8 @@ impl Lineage {
              DELETE FROM {schema}.workers WHERE id = {of};
              UPDATE {schema}.instances SET owner = NULL, wake_at = {now}
                WHERE key IN (SELECT key FROM {schema}.instances WHERE owner = {of} ORDER BY key FOR NO KEY UPDATE);
-             UPDATE {schema}.tasks SET owner = NULL WHERE owner = {of};
+             UPDATE {schema}.tasks SET owner = NULL, start_by = least(greatest(due_at, {now}) + start_within, deadline)
+               WHERE owner = {of};
              DELETE FROM {schema}.sessions WHERE worker = {of};
              UPDATE {schema}.tasks SET route = '?' WHERE owner IS NULL AND route = {of};
              DELETE FROM {schema}.revocations WHERE worker = {of};

@@ -305,15 +305,12 @@ impl Provider for PostgresProvider {
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         // Most often no task waits, which needs no transaction.
-        if request.limit.rows == 0 {
-            return Ok(AcquiredTasks::default());
-        }
         let request = Arc::new(request);
         let asked = Arc::clone(&request);
         let waiting = self
             .read(move |connection| Box::pin(async move { tasks::waiting(connection, &asked).await }))
             .await?;
-        if let Some(nothing) = waiting.nothing() {
+        if let Some(nothing) = waiting.nothing(&request) {
             return Ok(nothing);
         }
         let acquired = self

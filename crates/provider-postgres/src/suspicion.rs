@@ -11,6 +11,7 @@ use crate::params::P;
 use crate::rows::{integer, number, text, worker as id};
 use crate::session::Session;
 use crate::statement::named;
+use crate::tasks::give_back;
 use crate::text::encode;
 use crate::{takeovers, worker};
 
@@ -63,9 +64,12 @@ const RELEASED: &str = release!(
     " AND key <> ALL ($kept::bigint[])"
 );
 
-const TASKS_RELEASED: &str = "UPDATE {schema}.tasks t SET owner = NULL WHERE owner = $owner AND NOT EXISTS (
+const TASKS_RELEASED: &str = concat!(
+    give_back!(),
+    " WHERE owner = $owner AND NOT EXISTS (
   SELECT FROM {k}
-  WHERE k.instance_key = t.instance_key AND k.execution = t.execution AND k.event_id = t.event_id)";
+  WHERE k.instance_key = t.instance_key AND k.execution = t.execution AND k.event_id = t.event_id)"
+);
 
 /// Releases a worker that has died, as [`worker::release`] does. Its instances are under suspicion (P14).
 pub(crate) async fn take_over(session: &Session<'_>, worker: &WorkerId, report: &str) -> Result<TakenOver, Failure> {
@@ -180,7 +184,7 @@ pub(crate) async fn release_most(session: &Session<'_>, request: &ReleaseMost) -
     named!(
         session.query,
         TASKS_RELEASED,
-        { owner: P::Text(&request.worker.0) },
+        { now: session.now(), owner: P::Text(&request.worker.0) },
         k { instance_key: P::Ints(&keys), execution: P::Ints(&executions), event_id: P::Ints(&events) }
     )
     .await?;

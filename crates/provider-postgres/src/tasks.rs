@@ -1,5 +1,7 @@
 //! Attempts of activities that wait in queues. Workers take them, and give them back.
 
+mod late;
+
 use std::borrow::Cow;
 
 use perdure_engine::{EventId, ExecutionId};
@@ -27,6 +29,10 @@ pub(crate) struct Waiting {
     any: bool,
     /// True if there are tasks whose routes are open.
     open: bool,
+    /// True if tasks are late.
+    late: bool,
+    /// When the first task of all that wait is late.
+    next_late_ms: Option<i64>,
     /// When the next attempt that the worker could run comes into the line of its queue whose time has not come.
     delayed_until_ms: Option<i64>,
     /// True if a pass over the queues may change anything: attempts that the worker could run wait for a slot, or their
@@ -36,9 +42,12 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// Returns the answer without any task. `None`: the worker may find some.
-    pub(crate) fn nothing(&self) -> Option<AcquiredTasks> {
-        (!self.any && !self.asks_queues).then(|| AcquiredTasks {
-            next_due_ms: self.delayed_until_ms,
+    pub(crate) fn nothing(&self, request: &TaskRequest) -> Option<AcquiredTasks> {
+        let has_room = request.limit.rows > 0;
+        let some = self.late || (has_room && (self.any || self.asks_queues));
+        let delayed_until_ms = self.delayed_until_ms.filter(|_| has_room);
+        (!some).then(|| AcquiredTasks {
+            next_due_ms: delayed_until_ms.into_iter().chain(self.next_late_ms).min(),
             ..AcquiredTasks::default()
         })
     }
@@ -55,7 +64,10 @@ SELECT EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '')
     OR EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = $owner),
   EXISTS (SELECT FROM {schema}.tasks WHERE owner IS NULL AND route = '?'),
   ",
-            work_of_queues!($which)
+            work_of_queues!($which),
+            ",
+  (SELECT start_by FROM {schema}.tasks WHERE owner IS NULL AND start_by IS NOT NULL ORDER BY start_by LIMIT 1),
+  coalesce($now, {now})"
         )
     };
 }
@@ -99,13 +111,47 @@ pub(crate) async fn waiting(connection: &Connection, request: &TaskRequest) -> R
         }
     };
     let open = row.try_get(1)?;
+    let (next_late_ms, now_ms): (Option<i64>, i64) = (row.try_get(4)?, row.try_get(5)?);
     Ok(Waiting {
         any: open || row.try_get(0)?,
         open,
+        late: next_late_ms.is_some_and(|at_ms| at_ms <= now_ms),
+        next_late_ms,
         delayed_until_ms: row.try_get(2)?,
         asks_queues: row.try_get(3)?,
     })
 }
+
+/// The time at which an attempt is late that waits from a time on, or from its due time on (P28).
+macro_rules! start_by {
+    ($from:literal) => {
+        concat!("least(greatest(due_at, ", $from, ") + start_within, deadline)")
+    };
+}
+pub(crate) use start_by;
+
+/// Begins a statement that returns tasks `t` to their queues, where they wait anew (P28).
+macro_rules! give_back {
+    () => {
+        concat!(
+            "UPDATE {schema}.tasks t SET owner = NULL, start_by = ",
+            crate::tasks::start_by!("coalesce($now, {now})")
+        )
+    };
+}
+pub(crate) use give_back;
+
+/// The columns of a task `t` that is taken: an attempt that was taken late stays late (P28).
+macro_rules! note_late {
+    ($now:literal) => {
+        concat!(
+            "start_within = CASE WHEN t.start_by <= ",
+            $now,
+            " THEN 0 ELSE t.start_within END"
+        )
+    };
+}
+pub(crate) use note_late;
 
 /// The routes of the statement in which tasks wait. Most workers hold no session.
 macro_rules! routes {
@@ -203,8 +249,8 @@ pub(crate) use given_size;
 /// Selects the tasks in the table `taken`, as [`acquired`] reads them.
 macro_rules! select_taken {
     () => {
-        "SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name, h.payload, h.meta, t.deadline,
-b.details, s.meta, i.version, i.tags
+        "SELECT t.instance_key, t.execution, t.event_id, t.attempt, i.id, i.name, t.name,
+h.payload, h.meta, t.deadline, b.details, s.meta, i.version, i.tags, t.start_by, t.is_late
 FROM taken t JOIN {schema}.instances i ON i.key = ANY (ARRAY[t.instance_key])
   JOIN {schema}.history h ON h.instance_key = ANY (ARRAY[t.instance_key]) AND h.execution = t.execution
     AND h.event_id = t.event_id
@@ -241,9 +287,12 @@ macro_rules! take {
             ") s) m
   WHERE before < $bytes::bigint
 ), taken AS (
-  UPDATE {schema}.tasks t SET owner = $owner FROM ranked r
+  UPDATE {schema}.tasks t SET owner = $owner, ",
+            crate::tasks::note_late!("coalesce($now, {now})"),
+            " FROM ranked r
   WHERE t.instance_key = ANY (ARRAY[r.instance_key]) AND t.execution = r.execution AND t.event_id = r.event_id
-  RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline, t.queue, t.session
+  RETURNING r.place, t.instance_key, t.execution, t.event_id, t.attempt, t.name, t.deadline, t.queue, t.session,
+    t.start_by, coalesce(t.start_by <= coalesce($now, {now}), false) AS is_late
 ), used AS (",
             crate::activity_sessions::note_use!("taken"),
             ") ",
@@ -252,13 +301,15 @@ macro_rules! take {
     };
 }
 
-/// Selects the time at which the next task that is not taken is due, and the same of the tasks whose routes are open.
+/// Selects the time at which the next task that is not taken is due, the same of the tasks whose routes are open, and
+/// the time at which the first task of all that wait is late.
 macro_rules! next {
     ($sorts:expr) => {
         concat!(
             "WITH RECURSIVE ",
             $sorts,
-            " SELECT min(d.due_at) FILTER (WHERE s.route <> '?'), min(d.due_at) FILTER (WHERE s.route = '?')
+            " SELECT min(d.due_at) FILTER (WHERE s.route <> '?'), min(d.due_at) FILTER (WHERE s.route = '?'),
+  (SELECT start_by FROM {schema}.tasks WHERE owner IS NULL AND start_by IS NOT NULL ORDER BY start_by LIMIT 1)
   FROM sorts s CROSS JOIN LATERAL (
     SELECT t.due_at FROM {schema}.tasks t WHERE t.owner IS NULL AND t.route = s.route
     AND t.queue = s.queue AND t.name = s.name AND t.priority = s.priority ORDER BY t.due_at LIMIT 1) d
@@ -274,6 +325,24 @@ pub(crate) async fn acquire(
     request: &TaskRequest,
     waiting: Waiting,
 ) -> Result<AcquiredTasks, Failure> {
+    let late = if waiting.late {
+        late::take(session, &request.worker).await?
+    } else {
+        Vec::new()
+    };
+    let mut acquired = if request.limit.rows > 0 {
+        acquire_due(session, request, waiting).await?
+    } else {
+        AcquiredTasks {
+            next_due_ms: late::next(session).await?,
+            ..AcquiredTasks::default()
+        }
+    };
+    acquired.tasks.splice(..0, late);
+    Ok(acquired)
+}
+
+async fn acquire_due(session: &Session<'_>, request: &TaskRequest, waiting: Waiting) -> Result<AcquiredTasks, Failure> {
     let routed = if waiting.open {
         activity_sessions::route(session, request).await?
     } else {
@@ -338,8 +407,8 @@ async fn take(session: &Session<'_>, request: &TaskRequest) -> Result<Vec<Row>, 
     }
 }
 
-/// Returns the time at which the next task is due that the worker can take. A worker that holds as many sessions as it
-/// may has to wait until one of them is idle.
+/// Returns the time at which the next task is due that the worker can take, or the first one of all is late. A worker
+/// that holds as many sessions as it may has to wait until one of them is idle.
 async fn next(session: &Session<'_>, request: &TaskRequest, routed: &Routed) -> Result<Option<i64>, Failure> {
     let names = texts(&request.names);
     let names = P::Texts(&names);
@@ -364,13 +433,14 @@ async fn next(session: &Session<'_>, request: &TaskRequest, routed: &Routed) -> 
             .await?
         }
     };
-    let (own, open): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+    let (own, open, late): (Option<i64>, Option<i64>, Option<i64>) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let open = if routed.is_full {
         open.and(routed.next_idle_ms)
     } else {
         open
     };
-    Ok(own.into_iter().chain(open).min())
+    Ok([own, open, late].into_iter().flatten().min())
 }
 
 /// Returns names as texts of the store.
@@ -390,6 +460,8 @@ fn task(row: &Row) -> Result<Task, Failure> {
         input: optional_text(row, 7)?,
         options: optional_text(row, 8)?,
         deadline_ms: row.try_get(9)?,
+        start_by_ms: row.try_get(14)?,
+        is_late: row.try_get(15)?,
         last_heartbeat: optional_text(row, 10)?,
     })
 }
@@ -428,10 +500,13 @@ pub(crate) async fn release_one(
 ) -> Result<Outcome, Failure> {
     let gone = named!(
         session.query_optional,
-        "UPDATE {schema}.tasks SET owner = NULL
-         WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
-         AND (owner = $owner) IS TRUE RETURNING 1",
+        concat!(
+            give_back!(),
+            " WHERE instance_key = $key AND execution = $execution AND event_id = $event AND attempt = $attempt
+         AND (owner = $owner) IS TRUE RETURNING 1"
+        ),
         {
+            now: session.now(),
             key: P::Int(task.key.0),
             execution: P::Int(integer(task.execution.0)),
             event: P::Int(integer(task.scheduled.0)),

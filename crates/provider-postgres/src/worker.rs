@@ -9,6 +9,7 @@ use crate::params::P;
 use crate::rows::{integer, number, optional_text, text};
 use crate::session::Session;
 use crate::statement::named;
+use crate::tasks::give_back;
 use crate::text::encode;
 use crate::{activity_sessions, revocation};
 
@@ -147,9 +148,12 @@ pub(crate) async fn release(session: &Session<'_>, worker: &WorkerId) -> Result<
         { now: session.now(), owner: worker }
     )
     .await?;
-    session
-        .query("UPDATE {schema}.tasks SET owner = NULL WHERE owner = $1", &[worker])
-        .await?;
+    named!(
+        session.query,
+        concat!(give_back!(), " WHERE owner = $owner"),
+        { now: session.now(), owner: worker }
+    )
+    .await?;
     activity_sessions::unbind_all(session, worker).await?;
     revocation::forget_all(session, worker).await?;
     Ok(released.len() as u64)

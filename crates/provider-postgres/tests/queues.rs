@@ -204,6 +204,7 @@ fn offer(caller: usize, id: u64) -> TaskOffer {
         priority: 0,
         due_at_ms: 1,
         deadline_ms: None,
+        start_within_ms: None,
     }
 }
 

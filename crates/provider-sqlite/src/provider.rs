@@ -311,13 +311,13 @@ impl Provider for SqliteProvider {
 
     async fn acquire_tasks(&self, request: TaskRequest) -> Result<AcquiredTasks, ProviderError> {
         // Most often no task waits, and then no transaction of the writer is needed.
-        let worker = request.worker.clone();
-        if request.limit.rows == 0
-            || !self
-                .read(move |connection| tasks::any_wait(connection, &worker))
-                .await?
-        {
-            return Ok(AcquiredTasks::default());
+        let (request, now_ms) = (Arc::new(request), self.shared.clock.now_ms());
+        let asked = Arc::clone(&request);
+        let nothing = self
+            .read(move |connection| tasks::nothing(connection, &asked, now_ms))
+            .await?;
+        if let Some(nothing) = nothing {
+            return Ok(nothing);
         }
         self.write(move |session| tasks::acquire(session, &request)).await
     }

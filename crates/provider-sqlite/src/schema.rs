@@ -61,6 +61,8 @@ const PROBES: &[&str] = &[
     "SELECT * FROM activities ORDER BY name LIMIT 1",
     "SELECT * FROM tasks ORDER BY instance_key, execution, event_id LIMIT 1",
     "SELECT name FROM tasks INDEXED BY tasks_due WHERE owner IS NULL ORDER BY route LIMIT 1",
+    "SELECT start_by FROM tasks INDEXED BY tasks_late
+     WHERE owner IS NULL AND start_by IS NOT NULL ORDER BY start_by LIMIT 1",
     "SELECT owner FROM tasks INDEXED BY tasks_owner WHERE owner IS NOT NULL ORDER BY owner LIMIT 1",
     "SELECT route FROM tasks INDEXED BY tasks_session WHERE session IS NOT NULL ORDER BY queue, session LIMIT 1",
     "SELECT * FROM sessions ORDER BY queue, session LIMIT 1",

@@ -1,8 +1,6 @@
 //! Suspicion against instances (P14): a worker died that owned them, or a turn of one held up its worker's thread.
 
-use perdure_provider::{
-    InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver, TaskName, WorkerId,
-};
+use perdure_provider::{InstanceKey, PoisonPill, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver, WorkerId};
 use rusqlite::{Row, params};
 
 use crate::error::Failure;
@@ -167,16 +165,7 @@ pub(crate) fn release_most(session: &mut Session<'_>, request: &ReleaseMost) -> 
     }
     for task in crate::tasks::of_worker(session.connection(), &request.worker)? {
         if !request.kept_tasks.contains(&task) {
-            let TaskName {
-                key,
-                execution,
-                scheduled,
-                ..
-            } = task;
-            session.execute(
-                "UPDATE tasks SET owner = NULL WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3",
-                params![key.0, integer(execution.0), integer(scheduled.0)],
-            )?;
+            crate::tasks::give_back(session, &request.worker, &task)?;
         }
     }
     Ok(given)

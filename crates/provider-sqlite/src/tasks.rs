@@ -1,5 +1,7 @@
 //! Attempts of activities that wait in queues. Workers take them, and a release of the worker returns them.
 
+mod late;
+
 use std::cmp::Reverse;
 
 use perdure_engine::{EventId, ExecutionId};
@@ -16,6 +18,17 @@ use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::worker;
 
+/// Begins the statement that returns tasks of worker `?1` to their queues at time `?2`. A sum beyond an integer, which
+/// another program may have caused, is the largest one.
+macro_rules! give_back {
+    () => {
+        "UPDATE tasks SET owner = NULL, start_by = coalesce(
+           min(CAST(max(due_at, ?2) + start_within AS INTEGER), deadline),
+           CAST(max(due_at, ?2) + start_within AS INTEGER), deadline)
+         WHERE owner = ?1"
+    };
+}
+
 /// A task that can be taken, in the order in which tasks are taken.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DueTask {
@@ -24,14 +37,27 @@ pub(crate) struct DueTask {
     pub(crate) task: TaskName,
 }
 
-/// Returns true if any task waits that is not another worker's.
-pub(crate) fn any_wait(connection: &Connection, worker: &WorkerId) -> Result<bool, Failure> {
-    for route in [ROUTE_ANY, ROUTE_OPEN, ROUTE_LINE, &*worker.0] {
-        if any_of_route(connection, route)? {
-            return Ok(true);
+/// Returns the answer to a request that finds no task to take. `None`: it may find some.
+pub(crate) fn nothing(
+    connection: &Connection,
+    request: &TaskRequest,
+    now_ms: i64,
+) -> Result<Option<AcquiredTasks>, Failure> {
+    let next_late_ms = late::next(connection)?;
+    if next_late_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+        return Ok(None);
+    }
+    if request.limit.rows > 0 {
+        for route in [ROUTE_ANY, ROUTE_OPEN, ROUTE_LINE, &*request.worker.0] {
+            if any_of_route(connection, route)? {
+                return Ok(None);
+            }
         }
     }
-    Ok(false)
+    Ok(Some(AcquiredTasks {
+        next_due_ms: next_late_ms,
+        ..AcquiredTasks::default()
+    }))
 }
 
 /// Returns true if any task of a route waits.
@@ -47,6 +73,20 @@ pub(crate) fn acquire(session: &mut Session<'_>, request: &TaskRequest) -> Resul
     if !worker::is_registered(session, &request.worker)? {
         return Ok(AcquiredTasks::default());
     }
+    let late = late::take(session, &request.worker)?;
+    let mut acquired = if request.limit.rows > 0 {
+        acquire_due(session, request)?
+    } else {
+        AcquiredTasks::default()
+    };
+    acquired.tasks.splice(..0, late);
+    if let Some(at_ms) = late::next(session.connection())? {
+        acquired.look_again_at(at_ms);
+    }
+    Ok(acquired)
+}
+
+fn acquire_due(session: &mut Session<'_>, request: &TaskRequest) -> Result<AcquiredTasks, Failure> {
     let routed = activity_sessions::route(session, request)?;
     let mut acquired = AcquiredTasks {
         handed_on: routed.handed_on,
@@ -249,13 +289,21 @@ pub(crate) fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> 
         scheduled,
         ..
     } = task;
-    let row = params![key.0, integer(execution.0), integer(scheduled.0), &*worker.0];
-    let (name, deadline_ms, queue, of_session): (_, _, String, Option<String>) = session.query_one(
-        "UPDATE tasks SET owner = ?4 WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND owner IS NULL
-         RETURNING name, deadline, queue, session",
-        row,
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
-    )?;
+    let row = params![
+        key.0,
+        integer(execution.0),
+        integer(scheduled.0),
+        &*worker.0,
+        session.now_ms()
+    ];
+    let (name, deadline_ms, start_by_ms, queue, of_session): (_, _, Option<i64>, String, Option<String>) = session
+        .query_one(
+            "UPDATE tasks SET owner = ?4, start_within = CASE WHEN start_by <= ?5 THEN 0 ELSE start_within END
+         WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND owner IS NULL
+         RETURNING name, deadline, start_by, queue, session",
+            row,
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)),
+        )?;
     if let Some(of_session) = of_session {
         activity_sessions::used(session, &queue, &of_session)?;
     }
@@ -278,6 +326,8 @@ pub(crate) fn take(session: &Session<'_>, worker: &WorkerId, task: TaskName) -> 
                 input: row.get(3)?,
                 options: row.get(4)?,
                 deadline_ms,
+                start_by_ms,
+                is_late: start_by_ms.is_some_and(|at_ms| at_ms <= session.now_ms()),
                 last_heartbeat: row.get(5)?,
             })
         },
@@ -316,18 +366,33 @@ pub(crate) fn release_one(
     session: &Session<'_>,
     ReleaseTask { worker, task }: &ReleaseTask,
 ) -> Result<Outcome, Failure> {
-    let gone = session.execute(
-        "UPDATE tasks SET owner = NULL
-         WHERE instance_key = ?1 AND execution = ?2 AND event_id = ?3 AND attempt = ?4 AND owner = ?5",
+    let is_own = give_back(session, worker, task)?;
+    Ok(if is_own { Outcome::Noted } else { Outcome::Fenced })
+}
+
+/// Returns a task of a worker to its queue, where it waits anew (P28). `false`: the worker does not have it.
+pub(crate) fn give_back(session: &Session<'_>, worker: &WorkerId, task: &TaskName) -> Result<bool, Failure> {
+    let given = session.execute(
+        concat!(
+            give_back!(),
+            " AND instance_key = ?3 AND execution = ?4 AND event_id = ?5 AND attempt = ?6"
+        ),
         params![
+            &*worker.0,
+            session.now_ms(),
             task.key.0,
             integer(task.execution.0),
             integer(task.scheduled.0),
             task.attempt,
-            &*worker.0
         ],
     )?;
-    Ok(if gone == 1 { Outcome::Noted } else { Outcome::Fenced })
+    Ok(given == 1)
+}
+
+/// Returns all tasks of a worker to their queues.
+pub(crate) fn give_all_back(session: &Session<'_>, worker: &WorkerId) -> Result<(), Failure> {
+    session.execute(give_back!(), params![&*worker.0, session.now_ms()])?;
+    Ok(())
 }
 
 pub(crate) fn task_name(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskName> {

@@ -9,7 +9,7 @@ use crate::error::Failure;
 use crate::rows::{integer, number};
 use crate::session::Session;
 use crate::statement::named;
-use crate::{activity_sessions, revocation};
+use crate::{activity_sessions, revocation, tasks};
 
 /// Returns the end of a lease that starts now.
 fn lease_until(session: &Session<'_>, lease_ms: u64) -> i64 {
@@ -127,7 +127,7 @@ pub(crate) fn release(session: &mut Session<'_>, worker: &WorkerId) -> Result<u6
         "UPDATE instances SET owner = NULL, wake_at = ?2 WHERE owner = ?1",
         params![&*worker.0, session.now_ms()],
     )?;
-    session.execute("UPDATE tasks SET owner = NULL WHERE owner = ?1", params![&*worker.0])?;
+    tasks::give_all_back(session, worker)?;
     activity_sessions::unbind_all(session, worker)?;
     revocation::forget_all(session, worker)?;
     Ok(released as u64)

@@ -26,9 +26,9 @@ const ROWS: &str = r#"
     INSERT INTO messages (instance_key, kind, name, payload, time, execution, ref_id) VALUES
         (1, 'Event', 'go', '1', 0, NULL, NULL), (1, 'Refused', 'instanceExists', NULL, 0, 1, 2);
     INSERT INTO heartbeats VALUES (1, 1, 2, '5', 1);
-    INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, NULL, NULL, '', NULL);
-    INSERT INTO tasks VALUES (1, 1, 3, 1, 'slow', 'act', 0, 0, 9000, NULL, 's', '?', NULL);
-    INSERT INTO tasks VALUES (1, 1, 4, 1, 'slow', 'act', 0, 0, 9000, NULL, 't', 'other', NULL);
+    INSERT INTO tasks VALUES (1, 1, 2, 1, 'slow', 'act', 0, 0, 9000, 5, 7000, NULL, NULL, '', NULL);
+    INSERT INTO tasks VALUES (1, 1, 3, 1, 'slow', 'act', 0, 0, 9000, NULL, NULL, NULL, 's', '?', NULL);
+    INSERT INTO tasks VALUES (1, 1, 4, 1, 'slow', 'act', 0, 0, 9000, NULL, NULL, NULL, 't', 'other', NULL);
     INSERT INTO sessions VALUES ('slow', 't', 'other', 1000, 0);
     INSERT INTO activities VALUES ('act');
     INSERT INTO history VALUES (1, 1, 2, 5, 'ActivityScheduled', NULL, 'act', '1', '{"queue":"slow"}');

@@ -1,6 +1,6 @@
 //! The interface between Perdure and a store: `trait Provider` and its types. This crate knows no SQL.
 //!
-//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P27.
+//! Every provider keeps these invariants. `perdure-provider-contract` checks them, and comments cite them as P1 to P28.
 //!
 //! - **P1** A batch of [`Write`]s is one transaction, or several. Each write in it is atomic by itself, and the
 //!   outcomes come in the order of the writes.
@@ -89,6 +89,10 @@
 //!   transaction that gives it a slot: under the lock of the queue, within its limits, and in the order of the line. It
 //!   has the slot until it has ended or is withdrawn, over all workers that run it. Instances and attempts share the
 //!   limits of a queue. If the queue is not set when the attempt is offered, no limits concern it.
+//! - **P28** An attempt that is offered is late [a time](TaskOffer::start_within_ms) after it is due, and at its
+//!   deadline. Any request for tasks takes late attempts that no worker has, whatever their queue, name, session and
+//!   place in line. A late attempt leaves its session, and its place unless that is a slot. An attempt that goes back
+//!   to its queue waits anew, unless it was taken late.
 
 mod admission;
 mod ask;
@@ -179,8 +183,8 @@ pub use stream::{
 pub use suspicion::{PoisonPill, Probation, ProbationStep, REST_MS, ReleaseMost, ReleasedMost, Suspicion, TakenOver};
 pub use takeover::{TAKEOVERS_KEPT, Takeover};
 pub use task::{
-    AcquiredTasks, Queues, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX, SessionLimits,
-    Task, TaskDone, TaskName, TaskOffer, TaskRequest,
+    AcquiredTasks, LATE_TASKS_MAX, Queues, ROUTE_ANY, ROUTE_LINE, ROUTE_OPEN, ROUTED_SESSIONS_MAX, ROUTED_TASKS_MAX,
+    SessionLimits, Task, TaskDone, TaskName, TaskOffer, TaskRequest, start_by_ms,
 };
 pub use texts::{StoredText, TextChange, TextField, TextPage, TextRequest, TextRow, TextTable};
 pub use version::{Newest, OPEN_VERSION, Settled, compare_versions};

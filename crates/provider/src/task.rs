@@ -26,6 +26,23 @@ pub struct TaskOffer {
     pub due_at_ms: i64,
     /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
+    /// Longest wait for a worker, from when the attempt is due, ms (P28).
+    pub start_within_ms: Option<i64>,
+}
+
+impl TaskOffer {
+    /// Returns the time at which the attempt is late if it is offered now, ms since 1970 (P28).
+    #[must_use]
+    pub fn start_by_ms(&self, now_ms: i64) -> Option<i64> {
+        start_by_ms(self.due_at_ms.max(now_ms), self.start_within_ms, self.deadline_ms)
+    }
+}
+
+/// Returns the time at which an attempt is late that waits from a time on, ms since 1970 (P28).
+#[must_use]
+pub fn start_by_ms(from_ms: i64, within_ms: Option<i64>, deadline_ms: Option<i64>) -> Option<i64> {
+    let begun_by_ms = within_ms.map(|within| from_ms.saturating_add(within));
+    begun_by_ms.into_iter().chain(deadline_ms).min()
 }
 
 /// The identity of an attempt.
@@ -64,6 +81,11 @@ pub struct Task {
     pub options: Option<String>,
     /// Time at which all attempts together are to be over, ms since 1970.
     pub deadline_ms: Option<i64>,
+    /// Time at which the attempt must have begun, ms since 1970 (P28).
+    pub start_by_ms: Option<i64>,
+    /// True if the attempt was late when the worker took it. The worker does not run it, and reports that it has failed
+    /// (P28).
+    pub is_late: bool,
     /// Kept details of an earlier attempt's heartbeats.
     pub last_heartbeat: Payload,
 }
@@ -106,7 +128,8 @@ pub struct TaskRequest {
     pub queues: Queues,
     /// Names of activities that the worker can run.
     pub names: Vec<String>,
-    /// Most attempts to take. No more are taken once their inputs and kept heartbeats have so many bytes.
+    /// Most attempts to take. No more are taken once their inputs and kept heartbeats have so many bytes. Late attempts
+    /// do not count, so a worker without room asks for no rows, and gets these.
     pub limit: PageLimit,
     /// Sessions that the worker holds.
     pub sessions: SessionLimits,
@@ -137,13 +160,16 @@ pub const ROUTED_SESSIONS_MAX: usize = 100;
 /// Most attempts of one session that one request for attempts hands to its worker.
 pub const ROUTED_TASKS_MAX: usize = 1_000;
 
+/// Most late attempts that one request takes (P28).
+pub const LATE_TASKS_MAX: usize = 25;
+
 /// The answer to a request for attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AcquiredTasks {
-    /// The attempts that the worker runs now, by priority and then the longest due first.
+    /// The late attempts, and then those that the worker runs now, by priority and then the longest due first.
     pub tasks: Vec<Task>,
-    /// The time at which the next attempt that the worker could run is due, ms since 1970. It is in the past if the
-    /// limit left some behind.
+    /// The time at which the next attempt that the worker could run is due, or the next one of all that wait is late,
+    /// ms since 1970. It is in the past if the limit left some behind.
     pub next_due_ms: Option<i64>,
     /// True if attempts wait for a slot of their queue, and the worker could run them. The worker is to ask again when
     /// a slot is free: when an attempt or an instance has ended (P27).

@@ -95,14 +95,14 @@ fn every_kind_with_every_column_absent_or_garbage() {
         its meta is not what the kind needs: missing field `version`
         its meta is not what the kind needs: number out of range
         its meta is not what the kind needs: unknown field `attempt`, expected one of `retry`, `timeoutMs`,
-            `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `session`, `key`, `priority`, `inline`, `trace`,
-            `fiber`
+            `totalTimeoutMs`, `scheduleToStartTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `session`, `key`,
+            `priority`, `inline`, `trace`, `fiber`
         its meta is not what the kind needs: unknown field `fireAtMs`, expected one of `retry`, `timeoutMs`,
-            `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `session`, `key`, `priority`, `inline`, `trace`,
-            `fiber`
+            `totalTimeoutMs`, `scheduleToStartTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `session`, `key`,
+            `priority`, `inline`, `trace`, `fiber`
         its meta is not what the kind needs: unknown field `version`, expected one of `retry`, `timeoutMs`,
-            `totalTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `session`, `key`, `priority`, `inline`, `trace`,
-            `fiber`
+            `totalTimeoutMs`, `scheduleToStartTimeoutMs`, `heartbeatTimeoutMs`, `queue`, `session`, `key`,
+            `priority`, `inline`, `trace`, `fiber`
         its seed is no number"#]]
     .assert_eq(&wrapped(&problems.join("\n")));
     let deep = format!(

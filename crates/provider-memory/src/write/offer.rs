@@ -39,6 +39,8 @@ pub(super) fn offer(
         priority: offer.priority,
         due_at_ms,
         deadline_ms: offer.deadline_ms,
+        start_within_ms: offer.start_within_ms,
+        start_by_ms: offer.start_by_ms(tables.now_ms),
         worker: None,
         session: offer.session.clone(),
         route: place_key.map_or(route, |_| ROUTE_LINE).to_owned(),

@@ -7,7 +7,7 @@ use crate::connection::Query;
 use crate::params::P;
 use crate::rows::index;
 use crate::statement::query;
-use crate::tasks::{given_size, select_taken};
+use crate::tasks::{given_size, note_late, select_taken};
 
 /// A task is locked when the walk along the line comes to its place. A join would leave the server the choice of a walk
 /// over all tasks that have places.
@@ -25,10 +25,13 @@ const LINE: &str = in_line!(
 const TAKE: &str = concat!(
     "WITH admitted AS (
   UPDATE {schema}.tasks t SET owner = CASE WHEN t.session IS NULL THEN $owner END,
-    route = CASE WHEN t.session IS NULL THEN '' ELSE '?' END
+    route = CASE WHEN t.session IS NULL THEN '' ELSE '?' END, ",
+    note_late!("$now_ms::bigint"),
+    "
   WHERE t.place_key = ANY ($keys::bigint[])
   RETURNING array_position($keys::bigint[], t.place_key) AS place, t.instance_key, t.execution, t.event_id, t.attempt,
-    t.name, t.deadline, t.session
+    t.name, t.deadline, t.session, t.start_by,
+    coalesce(t.start_by <= $now_ms::bigint, false) AS is_late
 ), taken AS (
   SELECT * FROM admitted WHERE session IS NULL
 ) ",
@@ -50,6 +53,6 @@ pub(super) fn line<'q>(request: &LineRequest<'q>) -> Query<'q> {
 }
 
 /// Returns the statement that takes attempts.
-pub(super) fn take<'q>(owner: P<'q>, taken: &'q Taken) -> Query<'q> {
-    query!(TAKE, { owner: owner, keys: P::Ints(&taken.key) })
+pub(super) fn take<'q>(owner: P<'q>, taken: &'q Taken, now_ms: i64) -> Query<'q> {
+    query!(TAKE, { owner: owner, keys: P::Ints(&taken.key), now_ms: P::Int(now_ms) })
 }

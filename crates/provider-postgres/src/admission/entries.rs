@@ -113,11 +113,11 @@ impl Entries<'_> {
     }
 
     /// Returns the statement that acquires entries. `None`: there are none.
-    pub(super) fn take<'q>(&'q self, taken: &'q Taken) -> Option<Query<'q>> {
+    pub(super) fn take<'q>(&'q self, taken: &'q Taken, now_ms: i64) -> Option<Query<'q>> {
         let some = !taken.key.is_empty();
         some.then(|| match self {
             Self::Instances(..) => instances::take(self.owner(), taken),
-            Self::Attempts(..) => attempts::take(self.owner(), taken),
+            Self::Attempts(..) => attempts::take(self.owner(), taken, now_ms),
         })
     }
 

@@ -216,6 +216,8 @@ CREATE TABLE {schema}.tasks (
   priority integer NOT NULL,                            -- a higher one is acquired first
   due_at bigint NOT NULL,                               -- earliest time of the attempt
   deadline bigint,                                      -- end of all attempts together
+  start_within bigint,                                  -- longest wait for a worker, ms; 0: the attempt was taken late
+  start_by bigint,                                      -- when an attempt without an owner is late
   owner text COLLATE "C",                               -- workers.id of the worker that runs the attempt
   session text COLLATE "C",                             -- session of the activity in its queue
   route text COLLATE "C" NOT NULL DEFAULT '',           -- '': any worker; '?': the worker of the session, still to be found; '=': none before the task has a slot; else the workers.id of the session's worker
@@ -224,6 +226,7 @@ CREATE TABLE {schema}.tasks (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- Tasks that are due at the same moment are acquired in the order in which they were scheduled, as those of a wide fan-out are.
 CREATE INDEX tasks_due ON {schema}.tasks (route, queue, name, priority DESC, due_at, instance_key, event_id) WHERE owner IS NULL;
+CREATE INDEX tasks_late ON {schema}.tasks (start_by) WHERE owner IS NULL AND start_by IS NOT NULL;
 CREATE INDEX tasks_owner ON {schema}.tasks (owner) WHERE owner IS NOT NULL;
 CREATE INDEX tasks_session ON {schema}.tasks (queue, session, route) WHERE session IS NOT NULL;
 CREATE UNIQUE INDEX tasks_place ON {schema}.tasks (place_key) WHERE place_key IS NOT NULL;

@@ -12,6 +12,7 @@ use crate::queues::{enter, leave, locked_queues};
 use crate::rows::{index, integer, number, worker};
 use crate::session::Session;
 use crate::statement::{columns, named, query};
+use crate::tasks::start_by;
 use crate::text::encode;
 
 /// The due time of an offer. A wait for the worker of a session counts from now on.
@@ -23,10 +24,12 @@ macro_rules! due {
 
 const OFFER: &str = concat!(
     "INSERT INTO {schema}.tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline,
-  session, route)
+  start_within, start_by, session, route)
 SELECT instance_key, execution, event_id, attempt, queue, name, priority, ",
     due!(),
-    ", deadline, session, CASE WHEN session IS NULL THEN '' ELSE '?' END
+    ", deadline, start_within, ",
+    start_by!("coalesce($now, {now})"),
+    ", session, CASE WHEN session IS NULL THEN '' ELSE '?' END
 FROM {o}"
 );
 
@@ -48,9 +51,10 @@ const OFFER_IN_QUEUES: &str = concat!(
     "
 )
 INSERT INTO {schema}.tasks (instance_key, execution, event_id, attempt, queue, name, priority, due_at, deadline,
-  session, route, place_key)
-SELECT instance_key, execution, event_id, attempt, queue, name, priority, due, deadline, session,
-  CASE WHEN has_place THEN '=' WHEN session IS NULL THEN '' ELSE '?' END, CASE WHEN has_place THEN key END
+  start_within, start_by, session, route, place_key)
+SELECT instance_key, execution, event_id, attempt, queue, name, priority, due, deadline, start_within, ",
+    start_by!("coalesce($now, {now})"),
+    ", session, CASE WHEN has_place THEN '=' WHEN session IS NULL THEN '' ELSE '?' END, CASE WHEN has_place THEN key END
 FROM s"
 );
 
@@ -73,6 +77,7 @@ struct Offers<'w> {
     priority: Vec<i64>,
     due_at: Vec<i64>,
     deadline: Vec<Option<i64>>,
+    start_within: Vec<Option<i64>>,
     session: Vec<Option<Cow<'w, str>>>,
 }
 
@@ -96,6 +101,7 @@ impl<'w> Offers<'w> {
         self.priority.push(i64::from(offer.priority));
         self.due_at.push(offer.due_at_ms);
         self.deadline.push(offer.deadline_ms);
+        self.start_within.push(offer.start_within_ms);
         self.session.push(offer.session.as_deref().map(encode));
     }
 
@@ -111,6 +117,7 @@ impl<'w> Offers<'w> {
         priority: Ints,
         due_at: Ints,
         deadline: MaybeInts,
+        start_within: MaybeInts,
         session: MaybeTexts,
     }
 }

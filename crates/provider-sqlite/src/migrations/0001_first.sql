@@ -198,6 +198,8 @@ CREATE TABLE tasks (
   priority INTEGER NOT NULL,                      -- a higher one is acquired first
   due_at INTEGER NOT NULL,                        -- earliest time of the attempt, ms since 1970
   deadline INTEGER,                               -- end of all attempts together, ms since 1970
+  start_within INTEGER,                           -- longest wait for a worker, ms; 0: the attempt was taken late
+  start_by INTEGER,                               -- when an attempt without an owner is late, ms since 1970
   owner TEXT,                                     -- workers.id of the worker that runs the attempt
   session TEXT,                                   -- session of the activity in its queue
   route TEXT NOT NULL DEFAULT '',                 -- '': any worker; '?': the worker of the session, still to be found; '=': none before it has a slot; else its workers.id
@@ -205,6 +207,7 @@ CREATE TABLE tasks (
   PRIMARY KEY (instance_key, execution, event_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tasks_due ON tasks (route, queue, name, priority DESC, due_at) WHERE owner IS NULL;
+CREATE INDEX tasks_late ON tasks (start_by) WHERE owner IS NULL AND start_by IS NOT NULL;
 CREATE INDEX tasks_owner ON tasks (owner) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX tasks_place ON tasks (place_key) WHERE place_key IS NOT NULL;
 CREATE INDEX tasks_session ON tasks (queue, session, route) WHERE session IS NOT NULL;

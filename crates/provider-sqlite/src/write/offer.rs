@@ -35,6 +35,8 @@ pub(super) fn offer(
         priority: offer.priority,
         due_at: due_at_ms,
         deadline: offer.deadline_ms,
+        start_within: offer.start_within_ms,
+        start_by: offer.start_by_ms(session.now_ms()),
         session: offer.session,
         route: route,
         place_key: place.map(|entry| entry.0),

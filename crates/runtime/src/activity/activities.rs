@@ -17,7 +17,7 @@ use crate::platform::alarms::Alarms;
 use crate::shared::Shared;
 use crate::state::Instance;
 use crate::state::alarm::Alarm;
-use crate::state::attempt::{AbortReason, ActivityToken, Attempt, Origin, TakenTask};
+use crate::state::attempt::{AbortReason, ActivityToken, Attempt, Origin, StartLimit, TakenTask};
 use crate::state::heartbeats::Heartbeats;
 use crate::worker::Worker;
 use crate::worker::owned::Owned;
@@ -33,6 +33,8 @@ pub(crate) struct Activities {
     pub(crate) tasks_wanted: Notify,
     /// The slots of queues that tasks wait for.
     pub(crate) queue_slots: Slots,
+    /// The time at which tasks are looked for next, ms since 1970, if that is known.
+    pub(crate) next_tasks_ms: Mutex<Option<i64>>,
     /// True while tasks may wait in the store for a slot here.
     pub(crate) tasks_may_wait: AtomicBool,
     /// The activities that were offered because they are not registered here, by name, until it is checked if another
@@ -55,6 +57,7 @@ impl Activities {
             alarms,
             tasks_wanted: Notify::new(),
             queue_slots: Slots::default(),
+            next_tasks_ms: Mutex::default(),
             tasks_may_wait: AtomicBool::new(false),
             unregistered: Mutex::default(),
             registered_elsewhere: Mutex::default(),
@@ -79,7 +82,12 @@ impl Activities {
                     attempt,
                     not_before_ms,
                 } => {
+                    let start = StartLimit {
+                        at_ms: task.start_by_ms(not_before_ms.max(now)),
+                        is_over: false,
+                    };
                     let attempt = Attempt {
+                        start,
                         origin: Origin::Instance(Arc::clone(instance)),
                         last_heartbeat: heartbeats.latest(task.scheduled),
                         task,
@@ -149,23 +157,31 @@ impl Activities {
         if self.withholds(&attempts, token) {
             return None;
         }
-        let (attempt, waited) = attempts.begin(token, lane)?;
+        let now_ms = self.worker.now_ms();
+        let (attempt, waited) = attempts.begin(token, lane, now_ms)?;
         self.shared.metrics.queue_age.note(waited);
-        let Attempt { origin, task, .. } = attempt;
+        let Attempt {
+            origin, task, start, ..
+        } = attempt;
         let owner = match origin {
             Origin::Instance(instance) => Some(instance.token),
             Origin::Task(_) => None,
         };
         let options = &task.options;
-        let total_timeout = options.total_timeout_ms.zip(task.deadline_ms);
+        let is_late = start.is_over(now_ms);
+        let is_past_total = is_late && task.deadline_ms.is_some() && task.deadline_ms == start.at_ms;
+        // The clock of the store may have found the time over a little earlier than this one.
+        let left_max_ms = if is_past_total { 0 } else { i64::MAX };
+        let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(now_ms).min(left_max_ms);
+        let schedule_to_start_timeout_ms = options.schedule_to_start_timeout_ms;
         Some(ActivityJob {
             token,
             name: task.name.clone(),
             input: task.input.clone(),
             attempt: attempt.number,
             timeout_ms: options.timeout_ms,
-            total_timeout: total_timeout
-                .map(|(total, deadline)| (total, deadline.saturating_sub(self.worker.now_ms()))),
+            schedule_to_start_timeout_ms: schedule_to_start_timeout_ms.filter(|_| is_late && !is_past_total),
+            total_timeout: options.total_timeout_ms.zip(task.deadline_ms.map(left_ms)),
             heartbeat_timeout_ms: options.heartbeat_timeout_ms,
             last_heartbeat: attempt.last_heartbeat.clone(),
             owner,

@@ -17,7 +17,7 @@ use crate::activity::completion_rate::CompletionRate;
 use crate::platform::alarms::{AlarmId, Alarms};
 use crate::state::Instance;
 use crate::state::alarm::Alarm;
-use crate::state::attempt::{ActivityToken, Attempt, Origin};
+use crate::state::attempt::{ActivityToken, Attempt, Origin, StartLimit};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -36,8 +36,21 @@ struct Entry {
     ready: Instant,
     /// The lane whose thread was given the attempt.
     begun: Option<LaneId>,
-    /// The alarm of an attempt that waits: at its time while it is delayed, at its deadline while it waits for a slot.
+    /// The alarm of an attempt that waits: at its time while it is delayed, and when it must have begun while it waits
+    /// for a slot.
     alarm: Option<AlarmId>,
+}
+
+impl Entry {
+    /// Returns the time at which the attempt no longer waits for a slot, ms since 1970.
+    fn waits_until_ms(&self) -> Option<i64> {
+        let StartLimit { at_ms, is_over } = self.attempt.start;
+        if is_over {
+            Some(0)
+        } else {
+            at_ms.or(self.attempt.task.deadline_ms)
+        }
+    }
 }
 
 /// The schedule that an attempt belongs to. The execution is part of it because each execution of an instance counts
@@ -86,35 +99,32 @@ impl Attempts {
         } else {
             Place::Queued
         };
-        let at_ms = delayed.or(attempt.task.deadline_ms);
-        let alarm = at_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
         if delayed.is_none() {
             self.queue.insert(waiting(token, &attempt));
         }
-        self.entries.insert(
-            token,
-            Entry {
-                attempt,
-                place,
-                ready: Instant::now(),
-                begun: None,
-                alarm,
-            },
-        );
+        let mut entry = Entry {
+            attempt,
+            place,
+            ready: Instant::now(),
+            begun: None,
+            alarm: None,
+        };
+        let at_ms = delayed.or(entry.waits_until_ms());
+        entry.alarm = at_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
+        self.entries.insert(token, entry);
         true
     }
 
     /// Handles the alarm of an attempt that waits. A delayed attempt is queued. An attempt that has waited for a slot
-    /// until its deadline is admitted, even if no slot is free, and its token is returned: all that is left to do is to
-    /// tell it that its time is over.
+    /// until it must have begun is admitted, even if no slot is free, and its token is returned: all that is left to do
+    /// is to tell it that its time is over.
     pub(crate) fn due(&mut self, token: ActivityToken) -> Option<ActivityToken> {
         let entry = self.entries.get_mut(&token)?;
         match entry.place {
             Place::Delayed => {
                 entry.place = Place::Queued;
                 entry.ready = Instant::now();
-                let deadline_ms = entry.attempt.task.deadline_ms;
-                entry.alarm = deadline_ms.map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
+                entry.alarm = (entry.waits_until_ms()).map(|at_ms| self.alarms.set(at_ms, Alarm::Attempt(token)));
                 self.queue.insert(waiting(token, &entry.attempt));
                 None
             }
@@ -145,10 +155,13 @@ impl Attempts {
     }
 
     /// Notes that the thread of a lane is given an attempt to run. Returns the attempt, and the time since it could
-    /// begin.
-    pub(crate) fn begin(&mut self, token: ActivityToken, lane: LaneId) -> Option<(&Attempt, Duration)> {
+    /// begin. An attempt that begins in time may begin again later, if the thread is gone.
+    pub(crate) fn begin(&mut self, token: ActivityToken, lane: LaneId, now_ms: i64) -> Option<(&Attempt, Duration)> {
         let entry = self.entries.get_mut(&token)?;
         entry.begun = Some(lane);
+        if !entry.attempt.start.is_over(now_ms) || is_planted(Bug::LateAttemptBegins) {
+            entry.attempt.start = StartLimit::default();
+        }
         Some((&entry.attempt, entry.ready.elapsed()))
     }
 
@@ -428,6 +441,7 @@ mod tests {
             task: Arc::new(task),
             number: 1,
             last_heartbeat: None,
+            start: StartLimit::default(),
         }
     }
 
@@ -479,7 +493,7 @@ mod tests {
         let (former, next) = (ActivityToken(1), ActivityToken(2));
         assert!(attempts.add(former, task_attempt(1, 2), None));
         assert_eq!(attempts.admit(), Some(former));
-        assert!(attempts.begin(former, LaneId(0)).is_some());
+        assert!(attempts.begin(former, LaneId(0), 0).is_some());
         assert!(attempts.add(next, task_attempt(2, 2), None));
         assert_eq!(attempts.admit(), Some(next));
         let aborted = attempts.cancel(InstanceKey(1), ExecutionId(1), EventId(2));
@@ -513,7 +527,7 @@ mod tests {
             assert!(attempts.add(ActivityToken(token), attempt(i, 1 + token), None));
         }
         assert_eq!(attempts.admit(), Some(ActivityToken(1)));
-        assert!(attempts.begin(ActivityToken(1), LaneId(3)).is_some());
+        assert!(attempts.begin(ActivityToken(1), LaneId(3), 0).is_some());
         assert_eq!(attempts.cancel_all(&old), [(ActivityToken(1), LaneId(3))]);
         assert_eq!((attempts.admit(), attempts.len()), (Some(ActivityToken(3)), 1));
     }
@@ -523,7 +537,7 @@ mod tests {
         let (mut attempts, lost, again) = (attempts(1), instance(1), instance(2));
         assert!(attempts.add(ActivityToken(1), attempt(&lost, 2), None));
         assert_eq!(attempts.admit(), Some(ActivityToken(1)));
-        assert!(attempts.begin(ActivityToken(1), LaneId(3)).is_some());
+        assert!(attempts.begin(ActivityToken(1), LaneId(3), 0).is_some());
         assert_eq!(attempts.cancel_stale(&attempt(&lost, 2)), None, "it is its own");
         assert_eq!(
             attempts.cancel_stale(&attempt(&again, 2)),

@@ -22,6 +22,7 @@ use perdure_provider::{
     Outcome, PageLimit, ProviderError, ProviderErrorKind, Task, TaskDone, TaskName, TaskOffer, TaskRequest, Write,
 };
 use perdure_scheduler::Class;
+use tokio::time::Instant;
 
 use crate::activity::activities::Activities;
 use crate::commit::committer::Patience;
@@ -29,7 +30,7 @@ use crate::lane::job::Queued;
 use crate::log::Level;
 use crate::options::{RETRY_DELAYS, SAFETY_POLL, TASK_BYTES_MAX};
 use crate::platform::retry::retrying;
-use crate::state::attempt::{AbortReason, Attempt, Origin, TakenTask};
+use crate::state::attempt::{AbortReason, Attempt, Origin, StartLimit, TakenTask};
 use crate::state::remote_activities::RemoteActivities;
 use crate::worker::owned::Owned;
 use crate::worker::release_requests::NoneOpen;
@@ -81,6 +82,7 @@ pub(crate) fn split_tasks(
                 priority: task.options.priority,
                 due_at_ms: *not_before_ms,
                 deadline_ms: task.deadline_ms,
+                start_within_ms: task.start_within_ms(),
             });
             false
         }
@@ -109,12 +111,15 @@ struct FreeSlots {
 pub(crate) async fn run(activities: Arc<Activities>) {
     let mut delay = RETRY_DELAYS.0;
     let mut noted = None;
+    let mut late_looked = Instant::now();
     loop {
         activities.stop_withdrawn().await;
         let limit = activities.task_slots();
         let names = activities.names_to_take(&mut noted).await;
         let mut next_due_ms = None;
-        if limit > 0 && !names.is_empty() {
+        // A worker without room still ends the attempts that are late (P28), but does not ask at each notice.
+        if limit > 0 || (activities.worker.takes_work() && late_looked.elapsed() >= SAFETY_POLL) {
+            late_looked = Instant::now();
             let request = TaskRequest {
                 worker: activities.worker.id.clone(),
                 queues: activities.shared.options.queues.clone(),
@@ -156,17 +161,16 @@ pub(crate) async fn run(activities: Arc<Activities>) {
         activities.tasks_may_wait.store(true, Ordering::Release);
         let is_full = activities.task_slots() == 0;
         activities.tasks_may_wait.store(is_full, Ordering::Release);
-        match next_due_ms {
-            Some(at) if !is_full => {
-                let wait = Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(SAFETY_POLL);
-                tokio::select! {
-                    biased;
-                    () = activities.tasks_wanted.notified() => {}
-                    () = crate::platform::time::sleep(wait) => {}
-                }
+        let wait = match next_due_ms {
+            _ if is_full => activities.worker.takes_work().then_some(SAFETY_POLL),
+            Some(at) => {
+                let until_due = Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0));
+                Some(until_due.min(SAFETY_POLL))
             }
-            _ => activities.tasks_wanted.notified().await,
-        }
+            None => None,
+        };
+        *activities.next_tasks_ms.lock() = next_due_ms;
+        activities.wait_for_tasks(wait).await;
     }
 }
 
@@ -248,6 +252,19 @@ impl Activities {
         names
     }
 
+    /// Waits until there may be tasks to take, at most for a time.
+    async fn wait_for_tasks(&self, most: Option<Duration>) {
+        let notified = self.tasks_wanted.notified();
+        match most {
+            Some(most) => tokio::select! {
+                biased;
+                () = notified => {}
+                () = crate::platform::time::sleep(most) => {}
+            },
+            None => notified.await,
+        }
+    }
+
     fn task_slots(&self) -> usize {
         if !self.worker.takes_work() {
             0
@@ -299,6 +316,8 @@ impl Activities {
             input,
             options,
             deadline_ms,
+            start_by_ms,
+            is_late,
             last_heartbeat,
         } = task;
         let options = serde_json::from_str(options.as_deref().unwrap_or("{}"));
@@ -331,6 +350,10 @@ impl Activities {
             }),
             number: name.attempt,
             last_heartbeat,
+            start: StartLimit {
+                at_ms: start_by_ms,
+                is_over: is_late,
+            },
         };
         Some((name, attempt))
     }

@@ -81,6 +81,8 @@ pub struct ActivityJob {
     pub attempt: u32,
     /// Longest time that the attempt may take, ms.
     pub timeout_ms: Option<u64>,
+    /// Longest time for which the attempt might wait to begin, ms, if it has waited for longer. It does not run then.
+    pub schedule_to_start_timeout_ms: Option<u64>,
     /// Longest time that all attempts and the waits between them may take, ms, and the part of it that is left now.
     /// Nothing is left if that part is not positive.
     pub total_timeout: Option<(u64, i64)>,

@@ -329,7 +329,8 @@ impl Runtime {
         let session = self.session()?;
         let sleeping = *session.worker.next_acquire_ms.lock();
         let now_ms = session.worker.now_ms();
-        let due = [session.instances.services.alarms.next_ms(), sleeping]
+        let tasks = *session.activities.next_tasks_ms.lock();
+        let due = [session.instances.services.alarms.next_ms(), sleeping, tasks]
             .into_iter()
             .flatten();
         due.filter(|at_ms| *at_ms > now_ms).min()

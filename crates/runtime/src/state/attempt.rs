@@ -118,6 +118,22 @@ impl Origin {
     }
 }
 
+/// The time at which an attempt must have begun.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct StartLimit {
+    /// The time, ms since 1970. No later than the end of the total timeout.
+    pub(crate) at_ms: Option<i64>,
+    /// True if the store has found that the time is over.
+    pub(crate) is_over: bool,
+}
+
+impl StartLimit {
+    /// True if the attempt must not begin any more.
+    pub(crate) fn is_over(self, now_ms: i64) -> bool {
+        self.is_over || self.at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+    }
+}
+
 /// One attempt.
 #[derive(Clone)]
 pub(crate) struct Attempt {
@@ -126,4 +142,6 @@ pub(crate) struct Attempt {
     pub(crate) number: u32,
     /// The details of the last heartbeat of an earlier attempt.
     pub(crate) last_heartbeat: Payload,
+    /// The time at which it must have begun. Nothing, once it has.
+    pub(crate) start: StartLimit,
 }
