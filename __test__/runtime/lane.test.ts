@@ -315,6 +315,17 @@ describe('a lane', () => {
       lane.wake();
       expect(native.log).toEqual([expect.stringMatching(/^fail 101 TimeoutError: .*totalTimeout of 5 ms true null$/)]);
     });
+
+    test('nothing runs when an attempt has waited for too long, whatever its activity', () => {
+      const { native, lane } = setUp({ never: () => 'ran' });
+      for (const name of ['never', 'unregistered'])
+        native.activity(name, null, { extras: { scheduleToStartTimeoutMs: 5, queue: 'gpu', totalLeftMs: 9 } });
+      lane.wake();
+      const waited = (name: string) =>
+        `TimeoutError: attempt 1 of activity '${name}' waited in queue 'gpu' for longer than its ` +
+        'scheduleToStartTimeout of 5 ms true null';
+      expect(native.log).toEqual([`fail 101 ${waited('never')}`, `fail 102 ${waited('unregistered')}`]);
+    });
   });
 
   test('fails an attempt that timed out, and ignores its later result', async () => {

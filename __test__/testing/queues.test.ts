@@ -107,3 +107,14 @@ it('a test that waits for an instance without a slot is told so', async () => {
   const later = await test.start(work, 1, { startAt: '2099-01-01' });
   await expect(later.result()).rejects.toThrow('has not begun: it starts at 2099-01-01T00:00:00.000Z');
 });
+
+it('an activity in a queue that is not served fails when its scheduleToStartTimeout is over', async () => {
+  await using test = await TestRuntime.create();
+  const waits = defineOrchestration('waits', function* (ctx) {
+    const limits = { queue: 'gpu', scheduleToStartTimeout: '1h' } as const;
+    const results = yield* ctx.allSettled([ctx.scheduleActivity('render', 1, limits)]);
+    return [Date.now() - BEGIN, results[0].status];
+  });
+  test.register(waits);
+  expect(await (await test.start(waits)).result()).toEqual([3_600_000, 'rejected']);
+});

@@ -56,9 +56,9 @@ describe('an orchestration', () => {
       expectTypeOf(
         yield* ctx.run('later', async ({ attempt, heartbeat }) => (heartbeat(), { attempt })),
       ).toEqualTypeOf<{ attempt: number }>();
-      expectTypeOf(ctx.run('now', () => 'text', { totalTimeout: '1h', heartbeatTimeout: 5 })).toEqualTypeOf<
-        Future<string>
-      >();
+      expectTypeOf(
+        ctx.run('now', () => 'text', { totalTimeout: '1h', scheduleToStartTimeout: '1m', heartbeatTimeout: 5 }),
+      ).toEqualTypeOf<Future<string>>();
       expectTypeOf(yield* ctx.run('nothing', async () => {})).toEqualTypeOf<void>();
       expectTypeOf(yield ctx.run('any', () => 1)).toBeAny();
       // @ts-expect-error it takes no other argument than the context

@@ -24,7 +24,8 @@ describe('options', () => {
     expect(wrong({ total: 3 })).toBe("TypeError: activity 'a': unknown option `total`; did you mean `totalTimeout`?");
     expect(wrong({ zzz: 3 })).toBe(
       "TypeError: activity 'a': unknown option `zzz`; " +
-        'the options are retry, timeout, totalTimeout, heartbeatTimeout, queue, key, session, priority',
+        'the options are retry, timeout, totalTimeout, scheduleToStartTimeout, heartbeatTimeout, queue, key, ' +
+        'session, priority',
     );
     expect(wrong({ retry: { maxAttempts: 0 } })).toMatch(
       /retry\.maxAttempts must be a whole number from 1 to 4294967295, got 0/,

@@ -167,6 +167,10 @@ describe.each(STORES)('on $name', (kind) => {
       [{ retry: 3 }, /retry/],
       [{ timout: '1s' }, /`timeout`/],
       [{ totalTimeout: 0 }, /totalTimeout/],
+      [{ scheduleToStartTimeout: 0 }, /scheduleToStartTimeout/],
+      [{ scheduleToStartTimeout: -1 }, /scheduleToStartTimeout/],
+      [{ scheduleToStartTimeout: 'soon' }, /scheduleToStartTimeout/],
+      [{ scheduleToStartTimeout: 8.64e15 + 2 }, /scheduleToStartTimeout/],
       [{ heartbeatTimeout: 'soon' }, /heartbeatTimeout/],
     ];
     const runtime = store.runtime();

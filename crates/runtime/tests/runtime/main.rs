@@ -14,6 +14,7 @@ mod heartbeats;
 mod housekeeping;
 mod inline;
 mod lanes;
+mod late_attempts;
 mod lease;
 mod loading;
 mod messages;

@@ -20,6 +20,8 @@ pub(crate) enum Op {
     /// Schedules an activity for a queue, tried again and again, and waits for it. It is registered where a test says
     /// so.
     Queued(&'static str, &'static str),
+    /// The same, for an attempt that waits at most for a time, ms.
+    StartedWithin(&'static str, &'static str, u64),
     /// Schedules an activity with a priority and goes on.
     Ranked(i32, &'static str),
     /// Schedules an activity and goes on.
@@ -141,7 +143,13 @@ impl Generator {
             Op::Sleep(_) | Op::Detached(..) | Op::Send(..) => awaited.timers.extend(self.last),
             Op::Event(name) => awaited.mailboxes.push(Mailbox::Event((*name).into())),
             Op::AnyEvent(names) => awaited.mailboxes.extend(names.iter().cloned().map(Mailbox::Event)),
-            Op::Activity(_) | Op::Queued(..) | Op::Retried(_) | Op::Inline(_) | Op::Within(..) | Op::Child(..) => {}
+            Op::Activity(_)
+            | Op::Queued(..)
+            | Op::StartedWithin(..)
+            | Op::Retried(_)
+            | Op::Inline(_)
+            | Op::Within(..)
+            | Op::Child(..) => {}
         }
         Some(awaited)
     }
@@ -187,6 +195,14 @@ fn command_of(op: &Op) -> Option<Command> {
         Op::Queued(queue, name) => {
             let queue = Some((*queue).into());
             schedule(name, 100, ActivityOptions { queue, ..plain() })
+        }
+        Op::StartedWithin(queue, name, within_ms) => {
+            let options = ActivityOptions {
+                queue: Some((*queue).into()),
+                schedule_to_start_timeout_ms: Some(*within_ms),
+                ..plain()
+            };
+            schedule(name, 100, options)
         }
         Op::Retried(name) => schedule(name, 100, plain()),
         Op::Inline(name) => {
