@@ -245,6 +245,7 @@ impl Context {
     async fn op(&self, op: &Op) -> Outcome {
         match op {
             Op::Activity(work) => or(FATAL, self.activity(*work, None).await),
+            Op::Hurried(work) => or(STEP, self.activity(*work, None).await.map(|_| STEP)),
             Op::Draw(work) => self.draw(*work).await,
             Op::Timer(delay_ms) => {
                 self.clone().sleep(*delay_ms).await?;
@@ -506,7 +507,12 @@ fn options_of(work: Work) -> ActivityOptions {
         },
         timeout_ms: (work.hangs > 0).then_some(work.ms + TIMEOUT_MS),
         heartbeat_timeout_ms: work.sends_heartbeats.then_some(HEARTBEAT_MS),
-        queue: work.is_queued.then(|| QUEUE.into()),
+        schedule_to_start_timeout_ms: (work.start_within_ms > 0).then_some(work.start_within_ms),
+        queue: match work {
+            Work { is_lost: true, .. } => Some(UNSERVED.into()),
+            Work { is_queued: true, .. } => Some(QUEUE.into()),
+            _ => None,
+        },
         key: work
             .is_queued
             .then(|| ATTEMPT_KEYS[work.tag as usize % ATTEMPT_KEYS.len()].to_owned()),
@@ -516,6 +522,9 @@ fn options_of(work: Work) -> ActivityOptions {
         ..ActivityOptions::default()
     }
 }
+
+/// The queue that no worker serves.
+pub(crate) const UNSERVED: &str = "unserved";
 
 /// The keys of activities in their queue. The key follows from the tag, so that no random number is drawn for it.
 const ATTEMPT_KEYS: [&str; 4] = ["a", "b", "a", ""];

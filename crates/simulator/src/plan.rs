@@ -171,6 +171,9 @@ const PLACES: u64 = 0x0009_1cce;
 /// Does the same for [`Plan::queues`]. The number is chosen so that the seeds that the tests keep, and those that are
 /// the first to find the rarest planted bugs, have no queues.
 const QUEUES: u64 = 0x0091_28a4;
+/// Does the same for [`Plan::hurried`]. The number is chosen so that the seeds that the tests keep have no such
+/// programs.
+const HURRIED: u64 = 0x00a1_b5ae;
 /// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
 const LIMITED_ATTEMPTS: u64 = 0x00a7_7e3b;
 const ASKS: u64 = 0x01d0_609d;
@@ -206,6 +209,7 @@ impl Plan {
         plan.guards(&mut Rng::with_seed(seed ^ GUARDS));
         plan.queues(&mut Rng::with_seed(seed ^ QUEUES));
         plan.limited_attempts(&mut Rng::with_seed(seed ^ LIMITED_ATTEMPTS));
+        plan.hurried(&mut Rng::with_seed(seed ^ HURRIED));
         plan.places(&mut Rng::with_seed(seed ^ PLACES));
         plan.asks(&mut Rng::with_seed(seed ^ ASKS));
         plan.acts.sort_by_key(|(at, _)| *at);

@@ -19,6 +19,8 @@ pub(crate) type Block = Arc<Vec<Op>>;
 pub(crate) enum Op {
     /// Runs an activity and waits for it.
     Activity(Work),
+    /// Runs an activity whose attempts wait only for a short time, and waits for it. It may be late, or not.
+    Hurried(Work),
     /// Runs an activity with the current random numbers, UUIDs and time as its input, and waits for it.
     Draw(Work),
     /// Sleeps, ms.
@@ -83,6 +85,10 @@ pub(crate) struct Work {
     pub(crate) is_inline: bool,
     /// True if the activity is for a queue that not every worker serves.
     pub(crate) is_queued: bool,
+    /// True if the activity is for a queue that no worker serves.
+    pub(crate) is_lost: bool,
+    /// The longest time for which an attempt waits to begin, ms. 0: there is none.
+    pub(crate) start_within_ms: u64,
     pub(crate) priority: i32,
 }
 
@@ -182,7 +188,7 @@ impl Op {
         let sum = |blocks: &[Block]| blocks.iter().map(|block| value_of(block, programs)).sum();
         match self {
             Op::Activity(work) | Op::Draw(work) => work.outcome(),
-            Op::Timer(_) | Op::Taken | Op::Send(_) | Op::Cancel(..) | Op::Detached { .. } => STEP,
+            Op::Timer(_) | Op::Taken | Op::Send(_) | Op::Hurried(_) | Op::Cancel(..) | Op::Detached { .. } => STEP,
             Op::Child { program, .. } => match programs[*program].kind {
                 Kind::Throws => CHILD_FAILED,
                 _ => output(*program, programs, &[]),

@@ -147,6 +147,24 @@ impl Plan {
         }
     }
 
+    /// Adds programs to one plan in four whose activities wait only for a short time, in a queue that no worker serves
+    /// and in others.
+    pub(crate) fn hurried(&mut self, rng: &mut Rng) {
+        if rng.u8(..4) > 0 {
+            return;
+        }
+        let is_scoped = self.programs.all.first().is_some_and(|program| program.is_scoped);
+        for _ in 0..rng.usize(1..=4) {
+            let program = Program {
+                body: hurried(&mut self.programs, rng),
+                is_free: rng.u8(..3) == 0,
+                ..of_crowd(Origin::Client, is_scoped)
+            };
+            let at = rng.u64(..self.quiet_ms / 2);
+            self.joins(program, at, rng);
+        }
+    }
+
     /// Adds a program of the crowd with the requests about it.
     fn joins(&mut self, program: Program, at: u64, rng: &mut Rng) {
         let is_free = program.is_free;
@@ -347,6 +365,23 @@ fn attempts(programs: &mut Programs, rng: &mut Rng) -> Block {
             ..Work::default()
         };
         Arc::new(vec![Op::Activity(work)])
+    });
+    Arc::new(vec![Op::All(attempts.collect())])
+}
+
+/// The body of a program that waits for some activities which are in a hurry.
+fn hurried(programs: &mut Programs, rng: &mut Rng) -> Block {
+    let attempts = (0..rng.usize(1..=5)).map(|_| {
+        let work = Work {
+            tag: programs.next_tag(),
+            ms: rng.u64(0..500),
+            fails: u32::from(rng.u8(..4) == 0),
+            is_queued: rng.bool(),
+            is_lost: rng.bool(),
+            start_within_ms: rng.u64(1..2_000),
+            ..Work::default()
+        };
+        Arc::new(vec![Op::Hurried(work)])
     });
     Arc::new(vec![Op::All(attempts.collect())])
 }

@@ -131,7 +131,9 @@ impl Witness {
             ),
         );
         let mut known = self.0.lock();
-        known.gives_slot(worker, given);
+        if !given.is_late {
+            known.gives_slot(worker, given);
+        }
         let disturbed = known.disturbed(process, task.key);
         let step = (task.key, task.execution, task.scheduled);
         known

@@ -3,7 +3,7 @@
 use perdure_runtime::{ActivityJob, ActivityToken, Failure, Job, LaneId, Token};
 
 use super::{World, WorldEvent};
-use crate::code::work_of;
+use crate::code::{UNSERVED, work_of};
 use crate::entries::Appends;
 use crate::link::ProcessState;
 use crate::process::{Pid, RunningAttempt};
@@ -25,6 +25,18 @@ impl World<'_> {
                     // The code has ended, which is not stored yet.
                     process.lanes[lane.0].is_awake |= process.runtime.fail_activity(lane, job.token, failure());
                     return;
+                }
+                if job.schedule_to_start_timeout_ms.is_some() {
+                    self.log
+                        .say(&name, format_args!("finds {} #{} late", job.instance_id, job.scheduled));
+                    process.lanes[lane.0].is_awake |= process.runtime.fail_activity(lane, job.token, late());
+                    return;
+                }
+                if job.queue.as_deref() == Some(UNSERVED) {
+                    let (id, scheduled) = (&job.instance_id, job.scheduled);
+                    self.witness.report(format!(
+                        "P28: an attempt of {id} #{scheduled} begins in {name}, which does not serve its queue"
+                    ));
                 }
                 self.witness.begins(
                     &self.log,
@@ -160,6 +172,13 @@ impl World<'_> {
                 .runtime
                 .heartbeat(token, format!("{} {}", job.instance_id, job.attempt));
         }
+    }
+}
+
+fn late() -> Failure {
+    Failure {
+        non_retryable: true,
+        ..failure()
     }
 }
 
