@@ -200,7 +200,8 @@ pub async fn move_an_instance_in_a_queue(store: &Store) {
 
 fn input(value: &str) -> MessageBody {
     MessageBody::Mail {
-        mailbox: Mailbox::Queue("inputs".into()),
+        // The name of a queue of a batch: a value in it is not encoded for the instance that has it.
+        mailbox: Mailbox::Queue(r#"perdure.batch:["orchestration","k"]"#.into()),
         payload: Some(value.into()),
     }
 }
