@@ -81,6 +81,10 @@ bugs! {
     LateAttemptWaits,
     /// A start does not find the instance that its key has.
     StartKeyForgotten,
+    /// The inputs of a batch are not counted.
+    BatchNotCounted,
+    /// An instance of a batch takes inputs that come when it has begun.
+    BatchTakesLateInput,
     /// A start of an id that is in use makes a second instance.
     TwoInstancesOfOneId,
     /// Instances of a dead worker stay its own.

@@ -174,8 +174,10 @@ const QUEUES: u64 = 0x0091_28a4;
 /// Does the same for [`Plan::hurried`]. The number is chosen so that the seeds that the tests keep have no such
 /// programs.
 const HURRIED: u64 = 0x00a1_b5ae;
-/// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
 const LIMITED_ATTEMPTS: u64 = 0x00a7_7e3b;
+/// Does the same for [`Plan::batches`]. The number is chosen so that the seeds that the tests keep have no batches.
+const BATCHES: u64 = 0x00ba_7dcb;
+/// Does the same for [`Plan::asks`]. The number is chosen so that the seeds that the tests keep have no asks.
 const ASKS: u64 = 0x01d0_609d;
 /// The number of the first ask. No message has such a high one.
 const FIRST_ASK: i64 = 1_000_000_000_000;
@@ -210,6 +212,7 @@ impl Plan {
         plan.queues(&mut Rng::with_seed(seed ^ QUEUES));
         plan.limited_attempts(&mut Rng::with_seed(seed ^ LIMITED_ATTEMPTS));
         plan.hurried(&mut Rng::with_seed(seed ^ HURRIED));
+        plan.batches(&mut Rng::with_seed(seed ^ BATCHES));
         plan.places(&mut Rng::with_seed(seed ^ PLACES));
         plan.asks(&mut Rng::with_seed(seed ^ ASKS));
         plan.acts.sort_by_key(|(at, _)| *at);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use perdure_engine::Admission;
-use perdure_provider::{QueueSettings, Rate};
+use perdure_provider::{QueueSettings, Rate, StartRule};
 
 use crate::code::QUEUE;
 use crate::machine::BEGINNING_MS;
@@ -31,9 +31,26 @@ pub(crate) struct PlannedQueue {
 pub(crate) struct Terms {
     pub(crate) admission: Option<Admission>,
     pub(crate) priority: i32,
-    /// True if at most one instance of all such programs runs at once.
-    pub(crate) is_singleton: bool,
+    pub(crate) start: StartKind,
 }
+
+/// How the start of a program depends on those before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StartKind {
+    /// It does not.
+    #[default]
+    Plain,
+    /// At most one instance of all such programs runs at once.
+    Singleton,
+    /// The start is one input of a batch. If the instance of another program takes the input, the start is made again.
+    Batched,
+}
+
+/// The rule of batches: few inputs, so that many batches are full.
+pub(crate) const BATCH: StartRule = StartRule::Batch {
+    within_ms: 1_000,
+    max: 3,
+};
 
 /// The queues by name. Each has limits of its own kind.
 const NAMES: [&str; 5] = ["few", "keys", "rate", "own", "free"];
@@ -147,6 +164,36 @@ impl Plan {
         }
     }
 
+    /// Adds programs to one plan in four whose starts are inputs of batches. Some of them wait in a queue, too.
+    pub(crate) fn batches(&mut self, rng: &mut Rng) {
+        if rng.u8(..4) > 0 {
+            return;
+        }
+        let queue = self
+            .queues
+            .first()
+            .map(|queue| queue.name)
+            .filter(|name| *name != QUEUE && rng.bool());
+        let is_scoped = self.programs.all.first().is_some_and(|program| program.is_scoped);
+        let at = rng.u64(..self.quiet_ms / 2);
+        for _ in 0..rng.usize(3..=9) {
+            let program = Program {
+                body: short(&mut self.programs, rng),
+                is_free: rng.u8(..3) == 0,
+                terms: Terms {
+                    admission: queue.map(|queue| Admission {
+                        queue: Some(queue.to_owned()),
+                        ..Admission::default()
+                    }),
+                    start: StartKind::Batched,
+                    ..Terms::default()
+                },
+                ..of_crowd(Origin::Client, is_scoped)
+            };
+            self.joins(program, at + rng.u64(..1_500), rng);
+        }
+    }
+
     /// Adds programs to one plan in four whose activities wait only for a short time, in a queue that no worker serves
     /// and in others.
     pub(crate) fn hurried(&mut self, rng: &mut Rng) {
@@ -219,7 +266,7 @@ impl Drawn {
         Terms {
             admission: (admission != Admission::default()).then_some(admission),
             priority: rng.i32(-self.priority..=self.priority),
-            is_singleton: false,
+            start: StartKind::Plain,
         }
     }
 }
@@ -227,7 +274,9 @@ impl Drawn {
 impl Terms {
     /// Makes one program in four a singleton.
     fn some_singletons(mut self, rng: &mut Rng) -> Self {
-        self.is_singleton = rng.u8(..4) == 0;
+        if rng.u8(..4) == 0 {
+            self.start = StartKind::Singleton;
+        }
         self
     }
 

@@ -78,6 +78,8 @@ struct WitnessState {
     started_by_message: BTreeSet<String>,
     /// The last instance that was started under each key.
     under_keys: BTreeMap<String, InstanceKey>,
+    /// Inputs of the instances of batches.
+    inputs: BTreeMap<InstanceKey, u32>,
     lines: Lines,
     time: StoreTime,
     figures: Figures,

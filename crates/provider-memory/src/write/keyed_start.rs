@@ -56,11 +56,13 @@ fn holder(tables: &Tables, at: &StartKey) -> Option<KeyHolder> {
     let instance = tables.instance(row.instance)?;
     let due_at_ms = queues::delayed_until(tables, row.instance).or(instance.wake_at_ms);
     let is_new = instance.status == Status::Pending && instance.epoch == Epoch(0);
+    let is_ahead = is_new && due_at_ms.is_some_and(|at_ms| at_ms > tables.now_ms);
+    let takes_late_input = is_planted(Bug::BatchTakesLateInput) && row.inputs > 0 && !instance.status.is_terminal();
     Some(KeyHolder {
         key: row.instance,
         id: instance.id.clone(),
         status: instance.status,
-        is_ahead: is_new && due_at_ms.is_some_and(|at_ms| at_ms > tables.now_ms),
+        is_ahead: is_ahead || takes_late_input,
         since_ms: row.since_ms,
         inputs: row.inputs,
     })
@@ -72,7 +74,9 @@ fn join(tables: &mut Tables, keyed: &KeyedStart, at: &StartKey, holder: KeyHolde
     if let Some(message) = keyed.message(id.clone()) {
         message::send(tables, &message);
     }
-    tables.start_keys.edit(at, |row| row.inputs += 1);
+    if !is_planted(Bug::BatchNotCounted) {
+        tables.start_keys.edit(at, |row| row.inputs += 1);
+    }
     if is_last {
         let now_ms = tables.now_ms;
         let is_queued = queues::delay(tables, key, now_ms);

@@ -137,6 +137,14 @@ impl WitnessState {
         }
     }
 
+    /// The start time of an instance that waits is now.
+    pub(super) fn is_due(&mut self, key: InstanceKey) {
+        let now_ms = self.now_ms();
+        if let Some(entry) = self.lines.entries.get_mut(&key) {
+            entry.due_at_ms = entry.due_at_ms.min(now_ms);
+        }
+    }
+
     /// P25: a request to cancel was put into a mailbox, so the instance can run.
     pub(super) fn cancel_waits(&mut self, key: InstanceKey, message: &NewMessage) {
         let MessageBody::Cancel { .. } = message.body else {

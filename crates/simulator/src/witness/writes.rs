@@ -2,8 +2,8 @@
 
 use perdure_engine::{DeliveryEvent, Event, EventId, ExecutionId, MessageBody, MessageSeq};
 use perdure_provider::{
-    Acquire, Acquired, AfterTurn, Epoch, InstanceKey, KeyedStart, NewInstance, NewMessage, Outcome, StartWithMessage,
-    TurnCommit, Write,
+    Acquire, Acquired, AfterTurn, Epoch, InstanceKey, KeyedStart, NewInstance, NewMessage, Outcome, StartRule,
+    StartWithMessage, TurnCommit, Write,
 };
 
 use super::{InstanceState, KnownInstance, MessageId, Witness, WitnessState};
@@ -145,9 +145,47 @@ impl WitnessState {
         }
     }
 
-    /// P26: no two singletons of one key run at once.
+    /// P26: an instance that a key has stands for a start as the rule of the start says.
     fn started_under_key(&mut self, log: &Log, who: &str, keyed: &KeyedStart, outcome: &Outcome) {
         self.started(log, who, &keyed.start, outcome);
+        match keyed.rule {
+            StartRule::Batch { max, .. } => self.started_in_batch(keyed, max, outcome),
+            _ => self.started_as_singleton(keyed, outcome),
+        }
+    }
+
+    /// P26: an input comes to the last instance of its batch, which no worker has acquired and which has room for it.
+    fn started_in_batch(&mut self, keyed: &KeyedStart, max: u32, outcome: &Outcome) {
+        match outcome {
+            Outcome::Started { key, .. } => {
+                self.under_keys.insert(keyed.key.clone(), *key);
+                self.inputs.insert(*key, 1);
+            }
+            Outcome::Joined { id } => {
+                let key = self.under_keys.get(&keyed.key).copied();
+                let Some((key, seen)) = key.and_then(|key| Some((key, self.instances.get(&key)?))) else {
+                    self.violations
+                        .push(format!("P26: {id} took an input before it was there"));
+                    return;
+                };
+                let inputs = self.inputs.entry(key).or_default();
+                *inputs += 1;
+                if seen.id != *id || seen.epoch != Epoch(0) || seen.state != InstanceState::Open || *inputs > max {
+                    self.violations.push(format!(
+                        "P26: the input of {} came to {id}, as input {inputs} in epoch {} of {}, which was {:?}",
+                        keyed.start.id, seen.epoch.0, seen.id, seen.state
+                    ));
+                }
+                if *inputs == max {
+                    self.is_due(key);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// P26: no two singletons of one key run at once.
+    fn started_as_singleton(&mut self, keyed: &KeyedStart, outcome: &Outcome) {
         let is_open = |key: &&InstanceKey| {
             let seen = self.instances.get(key);
             seen.is_some_and(|seen| seen.state != InstanceState::Ended)

@@ -15,7 +15,7 @@ use crate::link::ProcessState;
 use crate::plan::Request;
 use crate::process::Pid;
 use crate::program::{Kind, Origin, Program};
-use crate::queues::Terms;
+use crate::queues::{BATCH, StartKind, Terms};
 use crate::witness::InstanceState;
 use crate::world::{Signal, World, WorldEvent};
 
@@ -322,21 +322,23 @@ impl World<'_> {
         }
     }
 
-    /// Starts a program. Of those that are singletons, no two run at once.
+    /// Starts a program. Of those that are singletons, no two run at once. Those in batches may find that another one
+    /// stands for them.
     fn ask_for_start(&self, store: &Arc<Store>, program: usize, reply: Reply<()>) {
         let start = self.start_of(program);
-        if !self.plan.programs.all[program].terms.is_singleton {
-            return store.start(start, reply);
-        }
-        let reply = of_singleton(instance_of(program), reply);
+        let (rule, input) = match self.plan.programs.all[program].terms.start {
+            StartKind::Plain => return store.start(start, reply),
+            StartKind::Singleton => (StartRule::Skip, None),
+            StartKind::Batched => (BATCH, Some(("inputs".into(), Some(program.to_string())))),
+        };
         let request = KeyedStartRequest {
             start,
-            scope: "singletons".into(),
-            key: "one".into(),
-            rule: StartRule::Skip,
-            input: None,
+            scope: "programs".into(),
+            key: rule.name().into(),
+            rule,
+            input,
         };
-        store.start_keyed(request, reply);
+        store.start_keyed(request, of_its_own(instance_of(program), reply));
     }
 
     /// Resumes a suspended instance.
@@ -352,12 +354,12 @@ impl World<'_> {
     }
 }
 
-/// Returns the reply to the start of a singleton. It is sent again as long as another one runs.
-fn of_singleton(id: String, reply: Reply<()>) -> Reply<KeyedAnswer> {
+/// Returns the reply to a start under a key. It is sent again as long as another instance stands for it.
+fn of_its_own(id: String, reply: Reply<()>) -> Reply<KeyedAnswer> {
     Box::new(move |answer| {
         reply(match answer {
             Ok(KeyedAnswer::Joined(other)) if other != id => {
-                Err(RuntimeError::Argument(format!("{other} has not ended")))
+                Err(RuntimeError::Argument(format!("{other} stands for it")))
             }
             answer => answer.map(drop),
         });
