@@ -161,6 +161,10 @@ pub(crate) async fn run(activities: Arc<Activities>) {
         activities.tasks_may_wait.store(true, Ordering::Release);
         let is_full = activities.task_slots() == 0;
         activities.tasks_may_wait.store(is_full, Ordering::Release);
+        if limit == 0 && !is_full {
+            // A place has become free since the room was counted for the request, and woke nobody.
+            continue;
+        }
         let wait = match next_due_ms {
             _ if is_full => activities.worker.takes_work().then_some(SAFETY_POLL),
             Some(at) => {
