@@ -60,7 +60,8 @@ impl WitnessState {
         let recent_of_key = line.recent(0, settings.key_rate, now_ms, 0, |its| its == key);
         let mut limits = vec![
             ("slots", all, settings.concurrency),
-            ("slots of the worker", own, settings.per_worker),
+            // Attempts that were given back keep their slots, so a worker may have more than it would be given.
+            ("slots of the worker", own, settings.per_worker.filter(|_| !is_late)),
             ("admissions", recent, of_rate(settings.rate)),
         ];
         if !key.is_empty() {
