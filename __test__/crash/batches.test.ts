@@ -1,20 +1,15 @@
 // Inputs of batches are started by processes that die. In the end each input whose start was acknowledged has come to
 // one instance, no input has come to two, and no instance has more inputs than a batch may have.
 
-import { join } from 'node:path';
 import { defineOrchestration } from 'perdure';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { expectAllOver } from '../support/invariants.ts';
-import { Process, root } from '../support/process.ts';
+import { Process } from '../support/process.ts';
 import { SHARED_STORES } from '../support/providers.ts';
 import { useStore } from '../support/store.ts';
+import { runShare } from './shares.ts';
 
 vi.setConfig({ testTimeout: 240_000 });
-
-type Said =
-  | { readonly type: 'at'; readonly number: number }
-  | { readonly type: 'started'; readonly numbers: number[] }
-  | { readonly type: 'done' };
 
 /** Inputs in all, and processes that share them. */
 const [INPUTS, SENDERS] = [4_500, 3];
@@ -34,27 +29,16 @@ afterEach(async () => {
 
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
-  const started: number[] = [];
-
-  /** Runs a sender until it is done with its inputs. Returns the number of its deaths. */
-  async function send(from: number, to: number): Promise<number> {
-    let next = from;
-    for (let deaths = 0; ; deaths += 1) {
-      const options = { address: store.address, from: next, to, seed: next };
-      const program = join(root, '__test__/crash/batches.mjs');
-      const child = new Process<Said, object>(`sender ${from}`, [process.execPath, program, JSON.stringify(options)]);
-      const { code, signal } = await child.exited();
-      for (const { numbers } of child.all('started')) started.push(...numbers);
-      if (child.all('done').length > 0) return deaths;
-      expect({ code, signal, stderr: child.stderr }).toEqual({ code: null, signal: 'SIGKILL', stderr: '' });
-      next = child.all('at').at(-1)?.number ?? next;
-    }
-  }
 
   it('each input comes to one batch', async () => {
     const part = INPUTS / SENDERS;
-    const deaths = await Promise.all(Array.from({ length: SENDERS }, (_, n) => send(n * part, (n + 1) * part)));
-    for (const count of deaths) expect(count).toBeGreaterThan(0);
+    const senders = await Promise.all(
+      Array.from({ length: SENDERS }, (_, n) =>
+        runShare('batches.mjs', { address: store.address, from: n * part, to: (n + 1) * part }),
+      ),
+    );
+    for (const { length } of senders) expect(length).toBeGreaterThan(1);
+    const started = senders.flat().flatMap((sender) => sender.all('started').flatMap(({ numbers }) => numbers));
     expect(started.length).toBeGreaterThan(INPUTS / 2);
     const runtime = await store.start((worker) => worker.register(collect));
     // A sender that dies while an instance is on probation alone looks like the death of a poison pill.

@@ -1,18 +1,16 @@
 // Orders and the starts of their instances are written in one transaction by processes that roll back and die. In the
 // end there is an instance for each committed order, and none for any other. Half of the instances go through a queue.
 
-import { join } from 'node:path';
 import { defineOrchestration } from 'perdure';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { expectAllOver } from '../support/invariants.ts';
-import { Process, root } from '../support/process.ts';
+import { Process } from '../support/process.ts';
 import { SHARED_STORES } from '../support/providers.ts';
 import { change, query } from '../support/rows.ts';
 import { useStore } from '../support/store.ts';
+import { runShare } from './shares.ts';
 
 vi.setConfig({ testTimeout: 240_000 });
-
-type Said = { readonly type: 'at'; readonly number: number } | { readonly type: 'done' };
 
 /** Orders in all, and processes that share them. */
 const [ORDERS, SHOPS] = [10_000, 3];
@@ -28,27 +26,15 @@ afterEach(async () => {
 describe.each(SHARED_STORES)('on $name', (kind) => {
   const store = useStore(kind);
 
-  /** Runs a shop until it is done with its orders. Returns the number of its deaths. */
-  async function shop(from: number, to: number): Promise<number> {
-    let next = from;
-    for (let deaths = 0; ; deaths += 1) {
-      const options = { address: store.address, from: next, to, seed: next };
-      const program = join(root, '__test__/crash/outbox.mjs');
-      const child = new Process<Said, object>(`shop ${from}`, [process.execPath, program, JSON.stringify(options)]);
-      const { code, signal } = await child.exited();
-      if (child.all('done').length > 0) return deaths;
-      expect({ code, signal, stderr: child.stderr }).toEqual({ code: null, signal: 'SIGKILL', stderr: '' });
-      next = child.all('at').at(-1)?.number ?? next;
-    }
-  }
-
   it('each committed order has its instance, and no other order has one', async () => {
     change(store.address, 'CREATE TABLE orders (number integer PRIMARY KEY)');
     await store.client.queues.set('orders', { concurrency: 200, fairness: 'key' });
     const part = Math.ceil(ORDERS / SHOPS);
     const parts = Array.from({ length: SHOPS }, (_, n) => [n * part, Math.min(ORDERS, (n + 1) * part)] as const);
-    const deaths = await Promise.all(parts.map(([from, to]) => shop(from, to)));
-    for (const count of deaths) expect(count).toBeGreaterThan(0);
+    const shops = await Promise.all(
+      parts.map(([from, to]) => runShare('outbox.mjs', { address: store.address, from, to })),
+    );
+    for (const { length } of shops) expect(length).toBeGreaterThan(1);
     const orders = query(store.address, 'SELECT number FROM orders ORDER BY number').map(({ number }) => number);
     expect(orders.length).toBeGreaterThan(ORDERS / 2);
     // The instances of dead shops are finished here.
