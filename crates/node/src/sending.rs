@@ -37,7 +37,7 @@ pub(crate) struct KeyedStart {
     batch: Option<BatchStart>,
 }
 
-/// What a start of a batch has beside its value.
+/// The parts of a start of a batch beside its value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchStart {

@@ -292,7 +292,7 @@ pub async fn admit_no_more_of_a_key_than_its_rate(store: &Store) {
     gets(store, &worker, &["x3"]).await;
 }
 
-/// What was admitted under a rate counts no longer than the rate that holds now says.
+/// An admission counts for the time of the rate that holds now, not of the one under which it came.
 pub async fn count_by_the_rate_that_holds(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;

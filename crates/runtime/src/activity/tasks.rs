@@ -162,7 +162,7 @@ pub(crate) async fn run(activities: Arc<Activities>) {
         let is_full = activities.task_slots() == 0;
         activities.tasks_may_wait.store(is_full, Ordering::Release);
         if limit == 0 && !is_full {
-            // A place has become free since the room was counted for the request, and woke nobody.
+            // A place has become free since the room was counted, when this task was not to be woken.
             continue;
         }
         let wait = match next_due_ms {
