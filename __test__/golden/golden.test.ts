@@ -2,7 +2,7 @@
 // same.
 
 import { readdirSync, readFileSync } from 'node:fs';
-import type { ExportedEvent, HistoryExport } from 'perdure';
+import type { ExportedEvent, HistoryEventKind, HistoryExport } from 'perdure';
 import * as free from 'perdure/orchestration';
 import { type ReplayOutcome, replay } from 'perdure/testing';
 import { describe, expect, it } from 'vitest';
@@ -147,7 +147,7 @@ function comparable(exports: readonly HistoryExport[], then: readonly HistoryExp
     const all = isAlone ? without(exported.events, ({ eventId }) => eventId === 2) : exported.events;
     // An earlier release recorded the cancellations of timers.
     const timers = new Set(all.filter(({ kind }) => kind === 'TimerCreated').map(({ eventId }) => eventId));
-    const events = without(all, ({ kind, refId = 0 }) => kind === 'OperationCancelled' && timers.has(refId));
+    const events = byCommand(without(all, ({ kind, refId = 0 }) => kind === 'OperationCancelled' && timers.has(refId)));
     return {
       ...exported,
       events: events.map(({ timeMs: _, ...event }) => JSON.parse(withoutChance(event)) as unknown),
@@ -184,6 +184,31 @@ function without(events: readonly ExportedEvent[], isGone: (event: ExportedEvent
     eventId: moved(event.eventId),
     ...(event.refId === undefined ? {} : { refId: moved(event.refId) }),
   }));
+}
+
+/** Kinds of events that tell the outcome of a command. */
+const OUTCOMES: ReadonlySet<string> = new Set<HistoryEventKind>([
+  'ActivityCompleted',
+  'ActivityFailed',
+  'TimerFired',
+  'ChildCompleted',
+  'ChildFailed',
+]);
+
+/**
+ * Returns the events with each run of adjacent outcomes in the order of their commands. Work that runs at the same time
+ * ends in any order, which the program does not decide.
+ */
+function byCommand(events: readonly ExportedEvent[]): ExportedEvent[] {
+  const sorted = [...events];
+  for (let from = 0; from < sorted.length; from += 1) {
+    const length = sorted.slice(from).findIndex(({ kind }) => !OUTCOMES.has(kind));
+    const to = length < 0 ? sorted.length : from + length;
+    const run = sorted.slice(from, to).toSorted((a, b) => (a.refId ?? 0) - (b.refId ?? 0));
+    for (const [i, event] of run.entries()) sorted[from + i] = { ...event, eventId: from + i + 1 };
+    from = to;
+  }
+  return sorted;
 }
 
 function withoutChance({ meta, ...event }: Omit<ExportedEvent, 'timeMs'>): string {
