@@ -70,7 +70,7 @@ function dayOf(ms) {
  */
 function simulate([first, end], of) {
   console.log(`seeds ${first}..${end}: those ${of}`);
-  const args = ['run', '--profile', 'simulation', '-p', 'perdure-simulator', '--', '--seeds', `${first}..${end}`];
+  const args = ['run', '--bin', 'perdure-simulator', '--', '--seeds', `${first}..${end}`];
   const { status, error } = spawnSync('cargo', args, { stdio: 'inherit' });
   if (error) throw error;
   if (status !== 0) process.exitCode = 1;

@@ -101,7 +101,7 @@ fn print_smaller(failing: &Run) {
         format!(" --on {}", places.join(","))
     };
     println!(
-        "again: cargo run --profile simulation -p perdure-simulator -- --seed {} --without {}{on} --log",
+        "again: cargo run --bin perdure-simulator -- --seed {} --without {}{on} --log",
         smaller.seed,
         without.join(",")
     );

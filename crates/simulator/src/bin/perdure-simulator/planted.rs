@@ -43,7 +43,7 @@ pub(crate) fn planted(seeds: Range<u64>, bug: &str) -> ExitCode {
 #[cfg(not(feature = "planted"))]
 pub(crate) fn planted(_seeds: Range<u64>, _bug: &str) -> ExitCode {
     eprintln!(
-        "--planted needs the feature: cargo run --profile simulation -p perdure-simulator --features planted -- \
+        "--planted needs the feature: cargo run -p perdure-simulator --features planted -- \
          --planted"
     );
     ExitCode::from(2)
