@@ -2,16 +2,14 @@
 //! connection was cut or its time was over, and one that a proxy delivers late. A call that has failed must not take
 //! effect then, and a call that was acknowledged must have taken effect once.
 
-mod common;
-
 use std::time::Duration;
 
 use perdure_engine::MessageSeq;
 use perdure_provider::{CommitOutcome, Outcome, Provider, ProviderError, ProviderErrorKind, Write};
 use tokio::time::timeout;
 
-use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
-use common::other_program;
+use crate::common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
+use crate::common::other_program;
 
 /// The lock of an index build on a table, and that of a migration.
 const LOCKS: [&str; 2] = ["SHARE", "ACCESS EXCLUSIVE"];

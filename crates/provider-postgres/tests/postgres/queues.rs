@@ -1,8 +1,6 @@
 //! Workers that admit instances, or attempts, from one queue at the same time, each with connections of its own. The
 //! contract has one worker at a time.
 
-mod common;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +15,7 @@ use perdure_provider_contract::{completed, instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
 use tokio::sync::oneshot;
 
-use common::{Schema, connect, other_program};
+use crate::common::{Schema, connect, other_program};
 
 const INSTANCES: usize = 160;
 

@@ -1,7 +1,5 @@
 //! Rows that another program changed: they are reported, and hold up no other instance.
 
-mod common;
-
 use std::sync::Arc;
 
 use perdure_provider::{
@@ -12,7 +10,7 @@ use perdure_provider_contract::{instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
 use tokio::sync::oneshot;
 
-use common::{Schema, connect, other_program};
+use crate::common::{Schema, connect, other_program};
 
 const TEN: PageLimit = PageLimit::rows(10);
 

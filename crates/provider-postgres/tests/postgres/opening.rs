@@ -1,7 +1,5 @@
 //! The opening of a store, or its refusal.
 
-mod common;
-
 use std::time::Duration;
 
 use perdure_provider::{Provider, ProviderError, ProviderErrorKind as Kind};
@@ -10,7 +8,7 @@ use perdure_provider_postgres::{PostgresOptions, PostgresProvider, Tls, TlsMode}
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use common::{Schema, options, other_program, url};
+use crate::common::{Schema, options, other_program, url};
 
 async fn refused(url: &str, options: PostgresOptions) -> ProviderError {
     let error = PostgresProvider::connect(url, options)

@@ -1,8 +1,6 @@
 //! Statements that a store sends, counted on their proxy to the server: any amount of data is deleted by few of them.
 //! Each is a round trip, and 8 000 executions once took three apiece.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +17,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use common::{Schema, options, url};
+use crate::common::{Schema, options, url};
 
 /// Carries the messages of a client, and counts the statements that it has the server carry out.
 async fn count(

@@ -1,5 +1,4 @@
 //! Stores for the tests of this crate. Each has a schema of its own on one server.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod lossy_proxy;
 

@@ -1,14 +1,12 @@
 //! The contract of all providers, on a Postgres server behind a pooler that gives a connection to each transaction:
 //! nothing is prepared, and no notifications are sent.
 
-mod common;
-
 use std::sync::Arc;
 
 use perdure_provider::{ManualClock, Provider};
 use perdure_provider_contract::Fixture;
 
-use common::{Schema, connect_unlistened};
+use crate::common::{Schema, connect_unlistened};
 
 struct BehindPooler {
     first: Arc<dyn Provider>,

@@ -1,8 +1,6 @@
 //! The end of a handle: all that was handed over has ended by then, and other processes were told what they have to
 //! know.
 
-mod common;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +11,7 @@ use perdure_provider_postgres::PostgresProvider;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 
-use common::{Schema, options, other_program, url};
+use crate::common::{Schema, options, other_program, url};
 
 async fn store(schema: &Schema) -> PostgresProvider {
     PostgresProvider::connect(&url(), options(schema))

@@ -1,13 +1,11 @@
 //! The contract of all providers, on a Postgres server.
 
-mod common;
-
 use std::sync::Arc;
 
 use perdure_provider::{ManualClock, Provider};
 use perdure_provider_contract::{Damage, Fixture, finds_each_damage};
 
-use common::{Schema, connect, other_program};
+use crate::common::{Schema, connect, other_program};
 
 struct OnServer {
     first: Arc<dyn Provider>,

@@ -4,13 +4,11 @@
 //! order of these numbers alone gave the second message of an instance before the first. The worker took the first
 //! message for one that it had seen, and the instance slept through it for ever.
 
-mod common;
-
 use perdure_engine::MessageSeq;
 use perdure_provider::{InboxPosition, PageLimit, Provider};
 
-use common::lossy_proxy::{Store, message};
-use common::other_program;
+use crate::common::lossy_proxy::{Store, message};
+use crate::common::other_program;
 
 #[tokio::test]
 async fn a_message_that_overtakes_another_is_not_handed_over_before_it() {

@@ -1,13 +1,11 @@
 //! Lost answers and lost requests: a proxy cuts the proxy of real statements to and from a real server.
 
-mod common;
-
 use std::sync::atomic::Ordering;
 
 use perdure_engine::{Answer, AnsweredAsk, MessageSeq, StateChange, StreamAppend, StreamKeep};
 use perdure_provider::{AfterTurn, Epoch, Outcome, Provider, ProviderError, Status, TurnCommit};
 
-use common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
+use crate::common::lossy_proxy::{COMMITTED, Cut, Store, message, turns};
 
 const CUTS: [Cut; 2] = [Cut::Before, Cut::After];
 

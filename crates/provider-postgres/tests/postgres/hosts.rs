@@ -2,8 +2,6 @@
 //! byte, like a server whose processes are stopped. A refused connection would be noticed at once. A silent host is
 //! noticed only by its silence.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use common::{Schema, options, url};
+use crate::common::{Schema, options, url};
 
 /// Well below the time limit of a statement, which ends the wait for a silent server in the end.
 const SOON: Duration = Duration::from_secs(10);

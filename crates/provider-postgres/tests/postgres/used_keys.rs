@@ -1,11 +1,9 @@
 //! Keys of instances that are given out a second time: the sequence is as it was earlier, in a store that was restored
 //! or on a server that lost its last commits.
 
-mod common;
-
 use perdure_provider::{Outcome, Provider};
 
-use common::lossy_proxy::Store;
+use crate::common::lossy_proxy::Store;
 
 /// A start with such a key failed with 23505, and so did each one after it until the block of keys was used up.
 #[tokio::test]
