@@ -10,13 +10,13 @@ use crate::common::{Schema, connect, other_program};
 struct OnServer {
     first: Arc<dyn Provider>,
     clock: Arc<ManualClock>,
-    /// Declared last, so that the schema is dropped after the provider.
+    /// Declared last, so that the schema is emptied after the provider.
     schema: Schema,
 }
 
 impl Fixture for OnServer {
     async fn open(clock: Arc<ManualClock>) -> Self {
-        let schema = Schema::new();
+        let schema = Schema::shared();
         Self {
             first: Arc::new(connect(&schema, clock.clone()).await),
             clock,

@@ -193,7 +193,7 @@ impl Store {
 
     /// Opens the store of a schema again, as another process.
     pub(crate) async fn open_in(schema: &Schema) -> Self {
-        Self::open_schema(Schema(schema.0.clone()), "", |options| options).await
+        Self::open_schema(Schema::named(schema.0.clone()), "", |options| options).await
     }
 
     async fn open_schema(

@@ -2,7 +2,7 @@
 
 pub(crate) mod lossy_proxy;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use perdure_provider::Clock;
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
@@ -19,20 +19,48 @@ fn pooled_url() -> String {
     std::env::var("PERDURE_TEST_POOLER_URL").unwrap_or_else(|_| url())
 }
 
-/// A schema that is dropped with this value.
-pub(crate) struct Schema(pub(crate) String);
+/// Schemas of this run that are empty and that no test uses.
+static EMPTY: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A schema that is dropped with this value, or emptied for the next test.
+pub(crate) struct Schema(pub(crate) String, Afterwards);
+
+enum Afterwards {
+    Drop,
+    Empty,
+}
 
 impl Schema {
     pub(crate) fn new() -> Self {
-        Self(format!("perdure test {}", uuid::Uuid::new_v4().simple()))
+        Self::named(format!("perdure test {}", uuid::Uuid::new_v4().simple()))
+    }
+
+    pub(crate) fn named(name: String) -> Self {
+        Self(name, Afterwards::Drop)
+    }
+
+    /// Returns a schema whose tables may be there already, and are empty then. The 90 files of a schema cost more than
+    /// most tests. `scripts/with-postgres.mjs` drops the schemas of a run at its end; without it, each test has a new
+    /// one.
+    pub(crate) fn shared() -> Self {
+        let Ok(run) = std::env::var("PERDURE_TEST_RUN") else {
+            return Self::new();
+        };
+        let used = EMPTY.lock().expect("no test panics with it").pop();
+        let name = used.unwrap_or_else(|| format!("perdure test {run} {}", uuid::Uuid::new_v4().simple()));
+        Self(name, Afterwards::Empty)
     }
 }
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        let drop_it = format!("DROP SCHEMA IF EXISTS \"{}\" CASCADE", self.0);
+        let name = &self.0;
+        let sql = match self.1 {
+            Afterwards::Drop => format!("DROP SCHEMA IF EXISTS \"{name}\" CASCADE"),
+            Afterwards::Empty => empty(name),
+        };
         // A test may end on a runtime that cannot wait.
-        let dropped = std::thread::spawn(move || {
+        let done = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
@@ -42,13 +70,30 @@ impl Drop for Schema {
                     .await
                     .expect("the server answers");
                 let connection = tokio::spawn(connection);
-                client.batch_execute(&drop_it).await.expect("the schema goes");
+                client.batch_execute(&sql).await.expect("the schema is cleaned up");
                 drop(client);
                 let _ = connection.await;
             });
         });
-        let _ = dropped.join();
+        if done.join().is_ok() && matches!(self.1, Afterwards::Empty) && !std::thread::panicking() {
+            EMPTY.lock().expect("no test panics with it").push(self.0.clone());
+        }
     }
+}
+
+/// Returns the statement that deletes all rows but those of a new store. It waits for statements that are under way.
+fn empty(schema: &str) -> String {
+    format!(
+        "DO $$
+DECLARE tables text[] := ARRAY(
+  SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+  WHERE schemaname = '{schema}' AND tablename NOT IN ('identity', 'schema_version') ORDER BY tablename);
+DECLARE one text;
+BEGIN
+  EXECUTE 'LOCK TABLE ' || array_to_string(tables, ', ') || ' IN ACCESS EXCLUSIVE MODE';
+  FOREACH one IN ARRAY tables LOOP EXECUTE 'DELETE FROM ' || one; END LOOP;
+END $$"
+    )
 }
 
 pub(crate) fn options(schema: &Schema) -> PostgresOptions {
