@@ -66,6 +66,7 @@ export async function measureRuns(runtime, repeat, work) {
   const before = runtime.metrics();
   const seconds = [];
   for (let n = 0; n < repeat; n += 1) seconds.push(await work(`run${n}`));
+  if (!seconds.every((took) => took > 0)) throw new Error(`the work took ${seconds.join(', ')} seconds`);
   return { seconds, batches: batches(before, runtime.metrics(), repeat) };
 }
 
