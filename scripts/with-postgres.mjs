@@ -25,8 +25,11 @@ const { RUST_TEST_THREADS = String(2 * availableParallelism()) } = process.env;
 const name = randomBytes(4).toString('hex');
 const given = { PERDURE_TEST_POSTGRES_URL: url, PERDURE_TEST_RUN: name, RUST_TEST_THREADS };
 process.exitCode = await run(command, args, { ...process.env, ...given });
-await dropSchemas(`perdure test ${name} `);
-await stop();
+try {
+  await dropSchemas(`perdure test ${name} `);
+} finally {
+  await stop();
+}
 
 async function server() {
   const named = process.env.PERDURE_TEST_POSTGRES_URL;
