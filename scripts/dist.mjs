@@ -4,8 +4,9 @@
 // Most files of js/ become few, because Node takes longer to find and link seventy files than to run them. The code
 // that `perdure/orchestration` needs is one file, the rest that `perdure` needs is another, and code that only other
 // entries need is with them. These files lie in dist/shared/, as deep as their sources in js/, so that a path from a
-// source leads from there to the same place. The files of js/cli/ and js/dashboard/ stay files: a command is loaded
-// when it is called.
+// source leads from there to the same place. All commands of the command line are one file too, because each call needs
+// their options. What only some commands run, in js/cli/ and js/dashboard/, stays files that are loaded when they are
+// needed.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -100,6 +101,7 @@ function entriesOf({ exports, bin = {} }) {
 function groupOf(id, entries, graph) {
   const name = relative('js', id).split(sep).join('/').replace(/\.ts$/, '');
   if (entries.includes(name) || name.startsWith('..')) return null;
+  if (name.startsWith('cli/') && reached('js/cli/program.ts', graph).has(id)) return 'command-line';
   if (/^(cli|dashboard)\//.test(name)) return name;
   if (!reached('js/index.ts', graph).has(id)) return null;
   return reached('js/orchestration/free.ts', graph).has(id) ? 'orchestration' : 'core';
