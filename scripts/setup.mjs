@@ -22,6 +22,10 @@ const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
 
 requireNode();
 const rust = requireRust();
+const host = /^host: (\S+)$/m.exec(rust)?.[1];
+// napi names the target to cargo, which has a folder for each named target. With the same name in every command, the
+// addon and the tests are built from the same parts.
+if (host !== undefined) process.env.CARGO_BUILD_TARGET ??= host;
 onChange('node_modules/.perdure-stamp', ['package-lock.json'], [process.version], () =>
   // No script of a package runs: a package that has one is for tests alone.
   npm(['ci', '--include=dev', '--ignore-scripts', '--loglevel=error']),
