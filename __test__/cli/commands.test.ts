@@ -517,6 +517,28 @@ it('the dashboard is served until it is stopped', async () => {
   local.kill();
   expect(await local.ended).toMatchObject({ code: 0, err: expect.stringContaining('actions are disabled') });
 
+  const shop = join(folder, 'shop.mjs');
+  const built = JSON.stringify(new URL('../../dist/index.js', import.meta.url).href);
+  const handlers = '{ *add() {} }';
+  writeFileSync(
+    shop,
+    `import { defineEntity } from ${built};
+    export const cart = defineEntity('cart', { initial: () => 0, handlers: ${handlers}, reads: { sum: (n) => n } });`,
+  );
+  await perdure('--db', db, 'start', 'cart', '--id', 'cart/ann');
+  const named = launch(['--db', db, 'dashboard', '--port', '0', '--no-token', '-m', shop]);
+  await named.wrote('\n');
+  const answer = await fetch(`${await named.line()}api/v1/instance?id=cart/ann`);
+  expect(await answer.json()).toMatchObject({ entity: { handlers: ['add'], reads: ['sum'] } });
+  named.kill();
+  await named.ended;
+  const plain = `import { defineOrchestration } from ${built};\n`;
+  writeFileSync(shop, `${plain}export const a = defineOrchestration('a', function* () {});`);
+  expect(await perdure('--db', db, 'dashboard', '--port', '0', '-m', shop)).toMatchObject({
+    code: 2,
+    err: expect.stringContaining('the modules export no entity: export what defineEntity returned'),
+  });
+
   // A token is made for every listening address: a proxy on this machine looks like this machine.
   for (const host of ['0.0.0.0', '127.0.0.1']) {
     const open = launch(['--db', db, 'dashboard', '--host', host, '--port', '0']);

@@ -5,6 +5,8 @@ import { pathToFileURL } from 'node:url';
 
 import { type Datasource, isDatasource } from '../datasource/datasource.ts';
 import { isOrchestration, type OrchestrationDefinition } from '../orchestration/definition.ts';
+import type { EntityDefinition } from '../orchestration/entities.ts';
+import { isEntity } from '../orchestration/entity-calls.ts';
 import { isList } from '../util/show.ts';
 import { usageError } from './exit.ts';
 
@@ -64,4 +66,9 @@ export async function orchestrationsOf(paths: readonly string[]): Promise<Orches
     for (const definition of definitions) found.add(definition);
   }
   return [...found];
+}
+
+/** Returns the entities that modules export, under any name and in lists. */
+export async function entitiesOf(paths: readonly string[]): Promise<EntityDefinition[]> {
+  return (await orchestrationsOf(paths)).filter(isEntity) as EntityDefinition[];
 }

@@ -6,6 +6,7 @@ import { Option } from 'commander';
 
 import { wholeNumber } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
+import { usageError } from '../exit.ts';
 import { withoutUndefined } from '../filter.ts';
 
 interface Flags {
@@ -14,6 +15,7 @@ interface Flags {
   readonly token?: string | false;
   readonly readOnly?: true;
   readonly allowHost?: string[];
+  readonly module?: string[];
 }
 
 /** Default port. */
@@ -36,13 +38,16 @@ export function dashboard(cli: Cli): void {
       'host name under which other machines reach this server; may be repeated',
       (name: string, before: string[] = []) => [...before, name],
     )
+    .option('-m, --module <path...>', 'modules that export entities, whose handlers and reads the pages then name')
     .action(
-      cli.storeAction(async ({ client, terminal }, { host, port, token, readOnly, allowHost: allowedHosts }: Flags) => {
+      cli.storeAction(async ({ client, terminal }, { allowHost: allowedHosts, module: modules, ...flags }: Flags) => {
+        const { host, port, token, readOnly } = flags;
+        const entities = modules === undefined ? undefined : await entitiesIn(modules);
         const { serveDashboard } = await import('../../dashboard/server.ts');
         const served = await serveDashboard(client, {
           host,
           port,
-          ...withoutUndefined({ token, readOnly, allowedHosts }),
+          ...withoutUndefined({ token, readOnly, allowedHosts, entities }),
         });
         if (terminal.isJson) terminal.data({ url: served.url, readOnly: readOnly === true });
         else terminal.line(served.url);
@@ -51,4 +56,11 @@ export function dashboard(cli: Cli): void {
         await served.close();
       }),
     );
+}
+
+async function entitiesIn(modules: readonly string[]) {
+  const { entitiesOf } = await import('../modules.ts');
+  const entities = await entitiesOf(modules);
+  if (entities.length === 0) throw usageError('the modules export no entity: export what defineEntity returned');
+  return entities;
 }

@@ -1,6 +1,5 @@
 // `perdure entity`
 
-import { isEntity } from '../../orchestration/entity-calls.ts';
 import { nearest } from '../../util/options.ts';
 import { DATA, spanArgument, valueOf } from '../arguments.ts';
 import type { Cli } from '../cli.ts';
@@ -54,8 +53,8 @@ export function entity(cli: Cli): void {
 }
 
 async function entityOf(name: string, modules: readonly string[]) {
-  const { orchestrationsOf } = await import('../modules.ts');
-  const entities = (await orchestrationsOf(modules)).filter(isEntity);
+  const { entitiesOf } = await import('../modules.ts');
+  const entities = await entitiesOf(modules);
   const found = entities.find((definition) => definition.name === name);
   if (found !== undefined) return found;
   const names = entities.map((definition) => printable(definition.name)).join(', ');
