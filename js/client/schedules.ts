@@ -38,7 +38,7 @@ export interface ScheduleRun {
    * went on. `'missed'`: no worker was there within `catchUp`. `'exists'`: another instance had the id.
    */
   readonly outcome: DueOutcome;
-  /** The instance that was started. */
+  /** The instance that was started, or is about to be: a run that was buffered is there a moment later. */
   readonly runId?: string;
   /** The message of the error that the run failed with. */
   readonly error?: string;

@@ -127,6 +127,8 @@ describe.each(STORES)('on $name', (kind) => {
       const now = await when(buffer.id, 'one runs', (runs) => count(runs, 'running') === 1);
       expect(count(now.recent, 'buffered')).toBe(3 - n);
       const { runId } = now.recent.find(({ outcome }) => outcome === 'running') as { runId: string };
+      // A run that was buffered is told of before it is there.
+      await eventually(WITHIN_MS, runId, async () => (await store.client.getStatus(runId)) !== null);
       await store.client.raiseEvent(runId, 'go');
       await when(buffer.id, 'it has ended', (runs) => count(runs, 'completed') === n);
     }
