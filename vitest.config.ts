@@ -8,10 +8,7 @@ import { defineConfig } from 'vitest/config';
 const built = fileURLToPath(new URL('./dist/index.js', import.meta.url));
 
 const ALL = ['__test__/**/*.test.ts'];
-/**
- * Tests that measure the memory or the processes of a machine, or kill and starve its processes. They wait most of the
- * time, so one runs for each core, and no other test beside them.
- */
+/** Tests that measure the memory or the processes of a machine, or kill and starve its processes. Each runs alone. */
 const ALONE = ['__test__/{chaos,soak}/*.test.ts', '__test__/crash/{memory,rounds,watchdog}.test.ts'];
 /** Tests that `--mode quick` leaves out: each file takes many seconds, or needs a browser or a package. */
 const SLOW = [
@@ -46,7 +43,7 @@ export default defineConfig(({ mode }) => {
   };
   const alone = {
     extends: true as const,
-    test: { name: 'alone', include: ALONE, maxWorkers: availableParallelism(), sequence: { groupOrder: 1 } },
+    test: { name: 'alone', include: ALONE, maxWorkers: 1, sequence: { groupOrder: 1 } },
   };
   return {
     resolve: { alias: [{ find: /^perdure$/, replacement: built }] },
