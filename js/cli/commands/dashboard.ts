@@ -40,8 +40,8 @@ export function dashboard(cli: Cli): void {
     )
     .option('-m, --module <path...>', 'modules that export entities, whose handlers and reads the pages then name')
     .action(
-      cli.storeAction(async ({ client, terminal }, { allowHost: allowedHosts, module: modules, ...flags }: Flags) => {
-        const { host, port, token, readOnly } = flags;
+      cli.storeAction(async ({ client, terminal }, flags: Flags) => {
+        const { host, port, token, readOnly, allowHost: allowedHosts, module: modules } = flags;
         const entities = modules === undefined ? undefined : await entitiesIn(modules);
         const { serveDashboard } = await import('../../dashboard/server.ts');
         const served = await serveDashboard(client, {
