@@ -14,13 +14,13 @@ use std::sync::{Arc, mpsc};
 
 use common::{Arguments, BATCH, INSTANCES, NAME, OWNER, PAYLOAD, START_MS, median_ms, seconds};
 use perdure_engine::{
-    ActivityOptions, CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionId, ExecutionStarted, MessageSeq,
-    StateValues,
+    ActivityOptions, CommandEvent, DeliveryEvent, EventId, EventRecord, ExecutionStarted, StateValues,
 };
 use perdure_provider::{
-    AfterTurn, Epoch, InstanceKey, NewInstance, NewWorker, Newest, OnConflict, Outcome, Provider, ProviderError,
-    StartTime, TurnCommit, WorkerId, Write,
+    Epoch, InstanceKey, NewInstance, NewWorker, Newest, OnConflict, Outcome, Provider, ProviderError, StartTime,
+    TurnCommit, WorkerId, Write,
 };
+use perdure_provider_contract::idle_turn;
 use perdure_provider_sqlite::{SqliteOptions, SqliteProvider};
 
 /// Turns committed one at a time for the median.
@@ -158,29 +158,11 @@ fn turn(key: InstanceKey, n: usize, worker: &WorkerId) -> Write {
         options: ActivityOptions::default(),
     };
     Write::Turn(Box::new(TurnCommit {
-        key,
-        worker: worker.clone(),
-        epoch: Epoch(1),
-        execution: ExecutionId::FIRST,
-        next_event_id,
         events: vec![
             EventRecord::new(next_event_id, START_MS, completed),
             EventRecord::new(next_event_id.next(), START_MS, scheduled),
         ],
-        consumed: Vec::new(),
-        seen: MessageSeq(0),
-        heartbeats_over: Vec::new(),
-        custom_status: None,
-        state: Vec::new(),
-        answers: Vec::new(),
-        appends: Vec::new(),
-        open_work: None,
-        logs: None,
-        cross_instance: None,
-        after: AfterTurn::Hold,
-        tell_status: false,
-        wakes: false,
-        asked: None,
         time_ms: START_MS + n as i64,
+        ..idle_turn(key, worker, Epoch(1), next_event_id)
     }))
 }

@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod listed;
 mod store;
+mod values;
 #[macro_use]
 mod expand;
 #[macro_use]
@@ -70,4 +71,5 @@ pub mod waking;
 pub mod workers;
 
 pub use check::{Damage, finds_each_damage};
-pub use store::{Fixture, Store, completed, instance, new_worker, scheduled};
+pub use store::{Fixture, Store};
+pub use values::{completed, idle_turn, instance, new_worker, scheduled};

@@ -1,4 +1,4 @@
-//! A fresh store for one check, and the short forms that checks are written in.
+//! A fresh store for one check, with short forms of its calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -6,33 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use perdure_engine::{
-    ActivityOptions, CommandEvent, EndEvent, EventId, EventRecord, ExecutionId, ExecutionStarted, Mailbox, MessageBody,
-    MessageSeq, Payload, StateValues,
-};
+use perdure_engine::{EventId, EventRecord, ExecutionId, Mailbox, MessageBody, MessageSeq, Payload};
 use perdure_provider::{
-    Acquire, Acquired, AcquiredInstance, AfterTurn, CheckRequest, Clock, CommitDone, InstanceKey, InstanceStatus, Load,
-    Loaded, ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, NewWorker, Newest, OnConflict, Outcome,
-    PageLimit, Provider, ProviderError, ProviderErrorKind, ResumeMismatched, Rule, SessionLimits, StartTime, Status,
-    StatusChange, Suspend, Terminate, TurnCommit, WorkerId, Write,
+    Acquire, Acquired, AcquiredInstance, CheckRequest, Clock, CommitDone, InstanceKey, InstanceStatus, Load, Loaded,
+    ManualClock, MessagePage, Mismatched, NewInstance, NewMessage, OnConflict, Outcome, PageLimit, Provider,
+    ProviderError, ProviderErrorKind, ResumeMismatched, Rule, Suspend, Terminate, TurnCommit, WorkerId, Write,
 };
 use tokio::sync::oneshot;
 
+pub(crate) use crate::values::*;
+
 /// The longest time that a check may take. Only a failure takes as long.
 const CHECK_MAX: Duration = Duration::from_secs(60);
-/// The time of the clock when a check begins.
-pub(crate) const START_MS: i64 = 1_000_000;
-/// Lease of the workers that checks register.
-pub(crate) const LEASE_MS: u64 = 15_000;
-/// The sessions that the workers of checks hold.
-pub(crate) const SESSIONS: SessionLimits = SessionLimits {
-    max: 10,
-    idle_ms: 1_000,
-};
-/// The orchestration that checks start.
-pub(crate) const NAME: &str = "flow";
-/// The version of [`NAME`].
-pub(crate) const VERSION: &str = "1.0.0";
 
 /// Makes the stores of one provider.
 pub trait Fixture: Sized + Send + Sync + 'static {
@@ -431,169 +416,4 @@ impl Handle<'_> {
             acquired.instances
         );
     }
-}
-
-/// A worker to register.
-pub fn new_worker(id: &str) -> NewWorker {
-    NewWorker {
-        id: WorkerId(id.into()),
-        name: format!("{id} of the contract"),
-        host: "host-1".into(),
-        pid: 4_711,
-        process_start: "12345".into(),
-        lease_ms: LEASE_MS,
-        description: None,
-        newest: Newest::default(),
-    }
-}
-
-/// An instance without a claim.
-pub fn instance(id: &str) -> NewInstance {
-    NewInstance {
-        id: id.into(),
-        name: NAME.into(),
-        version: VERSION.into(),
-        first_event: started(Some("{}".into())),
-        parent_id: None,
-        tags: None,
-        priority: 0,
-        claim: None,
-        first_turn: None,
-        on_conflict: OnConflict::Keep,
-        queue: None,
-        due: StartTime::Now,
-    }
-}
-
-pub(crate) fn start(instance: NewInstance) -> Write {
-    Write::Start(Box::new(instance))
-}
-
-/// The first event of an execution.
-pub(crate) fn started(input: Payload) -> EventRecord {
-    let event = ExecutionStarted {
-        name: NAME.into(),
-        version: VERSION.into(),
-        input,
-        seed: u64::MAX,
-        incarnation: None,
-        parent: None,
-        custom_status: None,
-        state: StateValues::new(),
-        closed_streams: Default::default(),
-        time_limit: None,
-        trace: None,
-    };
-    EventRecord::new(EventId::FIRST, START_MS, event)
-}
-
-/// An activity scheduled as event `id`.
-pub fn scheduled(id: u64) -> EventRecord {
-    let event = CommandEvent::ActivityScheduled {
-        name: "step".into(),
-        input: None,
-        options: ActivityOptions::default(),
-    };
-    EventRecord::new(EventId(id), START_MS + id as i64, event)
-}
-
-/// The end of an execution as event `id`.
-pub fn completed(id: u64, output: Payload) -> EventRecord {
-    EventRecord::new(
-        EventId(id),
-        START_MS + id as i64,
-        EndEvent::ExecutionCompleted { output },
-    )
-}
-
-/// A turn of an acquired instance in which nothing happens and after which its worker keeps it.
-pub(crate) fn turn(instance: &AcquiredInstance, worker: &WorkerId) -> TurnCommit {
-    TurnCommit {
-        key: instance.key,
-        worker: worker.clone(),
-        epoch: instance.epoch,
-        execution: instance.execution,
-        next_event_id: instance.next_event_id,
-        events: Vec::new(),
-        consumed: Vec::new(),
-        seen: instance
-            .messages
-            .messages
-            .last()
-            .map_or(MessageSeq(0), |message| message.seq),
-        heartbeats_over: Vec::new(),
-        custom_status: None,
-        state: Vec::new(),
-        answers: Vec::new(),
-        appends: Vec::new(),
-        open_work: None,
-        logs: None,
-        cross_instance: None,
-        after: AfterTurn::Hold,
-        tell_status: false,
-        wakes: false,
-        asked: None,
-        time_ms: START_MS + 1,
-    }
-}
-
-/// A turn that ends the instance.
-pub(crate) fn end(instance: &AcquiredInstance, worker: &WorkerId, output: Payload) -> TurnCommit {
-    TurnCommit {
-        events: vec![completed(instance.next_event_id.0, output)],
-        after: AfterTurn::End {
-            status: Status::Completed,
-        },
-        ..turn(instance, worker)
-    }
-}
-
-/// A turn that suspends the instance and stores nothing.
-pub(crate) fn suspend(instance: &AcquiredInstance, worker: &WorkerId, report: &str) -> TurnCommit {
-    TurnCommit {
-        after: AfterTurn::Suspend {
-            report: report.into(),
-            mismatched_code: None,
-        },
-        ..turn(instance, worker)
-    }
-}
-
-/// A turn that suspends the instance because this code does not fit its history.
-pub(crate) fn suspend_mismatched(instance: &AcquiredInstance, worker: &WorkerId, code: &str) -> TurnCommit {
-    TurnCommit {
-        after: AfterTurn::Suspend {
-            report: "it does not fit".into(),
-            mismatched_code: Some(code.into()),
-        },
-        ..turn(instance, worker)
-    }
-}
-
-/// A turn that releases the instance.
-pub(crate) fn release(instance: &AcquiredInstance, worker: &WorkerId, wake_at_ms: Option<i64>) -> TurnCommit {
-    TurnCommit {
-        after: AfterTurn::Release { wake_at_ms },
-        ..turn(instance, worker)
-    }
-}
-
-pub(crate) fn event(name: &str, payload: &str) -> MessageBody {
-    MessageBody::Mail {
-        mailbox: Mailbox::Event(name.into()),
-        payload: Some(payload.into()),
-    }
-}
-
-pub(crate) fn queued(name: &str, payload: &str) -> MessageBody {
-    MessageBody::Mail {
-        mailbox: Mailbox::Queue(name.into()),
-        payload: Some(payload.into()),
-    }
-}
-
-pub(crate) fn custom_status(value: &str) -> Option<StatusChange> {
-    Some(StatusChange {
-        value: Some(value.into()),
-    })
 }

@@ -4,7 +4,7 @@ use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId};
 use perdure_provider::{AfterTurn, Outcome, PageLimit, ProviderErrorKind, Status, StatusChange, TurnCommit, Write};
 
 use crate::store::{
-    Handle, START_MS, Store, completed, custom_status, end, event, instance, scheduled, start, suspend, turn,
+    Handle, START_MS, Store, completed, custom_status, end, event, idle_turn, instance, scheduled, start, suspend, turn,
 };
 
 /// Events go to the end of the history, and the next turn follows them.
@@ -332,27 +332,8 @@ pub async fn of_a_thousand_instances_fit_a_batch(store: &Store) {
             claimed: Some(epoch),
             ..
         } => Write::Turn(Box::new(TurnCommit {
-            key: *key,
-            worker: worker.clone(),
-            epoch: *epoch,
-            execution: ExecutionId::FIRST,
-            next_event_id: EventId(2),
             events: vec![scheduled(2), scheduled(3)],
-            consumed: Vec::new(),
-            seen: perdure_engine::MessageSeq(0),
-            heartbeats_over: Vec::new(),
-            custom_status: None,
-            state: Vec::new(),
-            answers: Vec::new(),
-            appends: Vec::new(),
-            open_work: None,
-            logs: None,
-            cross_instance: None,
-            after: AfterTurn::Hold,
-            tell_status: false,
-            wakes: false,
-            asked: None,
-            time_ms: START_MS,
+            ..idle_turn(*key, &worker, *epoch, EventId(2))
         })),
         other => panic!("started and claimed, not {other:?}"),
     });

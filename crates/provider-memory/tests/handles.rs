@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use perdure_engine::{AttemptResult, EventId, ExecutionId, Mailbox, MessageBody, MessageSeq};
+use perdure_engine::{AttemptResult, EventId, ExecutionId, Mailbox, MessageBody};
 use perdure_provider::{
     Acquire, AfterTurn, Change, Clock, CrossInstanceEffects, Epoch, InstanceKey, ManualClock, NewInstance, NewMessage,
     Outcome, PageLimit, Provider, ProviderErrorKind, QueuePlace, QueueSettings, Queues, Receiving, SessionLimits,
     Status, TaskDone, TaskOffer, TaskRequest, Terminate, TurnCommit, WorkerId, Write,
 };
-use perdure_provider_contract::{completed, instance, new_worker, scheduled};
+use perdure_provider_contract::{completed, idle_turn, instance, new_worker, scheduled};
 use perdure_provider_memory::{MemoryProvider, MemoryStore};
 
 const NOW_MS: i64 = 1_000_000;
@@ -42,27 +42,9 @@ fn event(to: &str) -> Write {
 
 fn turn(worker: &WorkerId, key: InstanceKey) -> TurnCommit {
     TurnCommit {
-        key,
-        worker: worker.clone(),
-        epoch: Epoch(1),
-        execution: ExecutionId::FIRST,
-        next_event_id: EventId(2),
         events: vec![scheduled(2)],
-        consumed: Vec::new(),
-        seen: MessageSeq(0),
-        heartbeats_over: Vec::new(),
-        custom_status: None,
-        state: Vec::new(),
-        answers: Vec::new(),
-        appends: Vec::new(),
-        open_work: None,
-        logs: None,
-        cross_instance: None,
-        after: AfterTurn::Hold,
-        tell_status: false,
-        wakes: false,
-        asked: None,
         time_ms: NOW_MS,
+        ..idle_turn(key, worker, Epoch(1), EventId(2))
     }
 }
 

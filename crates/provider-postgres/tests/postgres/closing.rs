@@ -5,13 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use perdure_provider::{Change, CommitDone, Provider, Write};
+use perdure_provider::{Change, Provider, Write};
 use perdure_provider_contract::{instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::sync::oneshot;
 
-use crate::common::{Schema, options, other_program, url};
+use crate::common::{Schema, commit, options, other_program, url};
 
 async fn store(schema: &Schema) -> PostgresProvider {
     PostgresProvider::connect(&url(), options(schema))
@@ -20,12 +19,8 @@ async fn store(schema: &Schema) -> PostgresProvider {
 }
 
 async fn start(store: &PostgresProvider, id: &str) {
-    let (tell, told) = oneshot::channel();
-    let done: CommitDone = Box::new(|answer| {
-        let _ = tell.send(answer);
-    });
-    store.commit(Arc::new(vec![Write::Start(Box::new(instance(id)))]), done);
-    told.await.expect("it is answered").expect("it is started");
+    let writes = vec![Write::Start(Box::new(instance(id)))];
+    commit(store, writes).await.expect("it is started");
 }
 
 /// A client that drops the schema after closing meets no statement of the store on the server. Such a statement might

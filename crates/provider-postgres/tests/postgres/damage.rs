@@ -8,9 +8,8 @@ use perdure_provider::{
 };
 use perdure_provider_contract::{instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
-use tokio::sync::oneshot;
 
-use crate::common::{Schema, connect, other_program};
+use crate::common::{Schema, commit, connect, other_program};
 
 const TEN: PageLimit = PageLimit::rows(10);
 
@@ -67,10 +66,8 @@ async fn an_instance_with_an_impossible_row_is_told_of_alone() {
 }
 
 async fn start(store: &PostgresProvider, id: &str) {
-    let (answer, answered) = oneshot::channel();
-    let writes = Arc::new(vec![Write::Start(Box::new(instance(id)))]);
-    store.commit(writes, Box::new(move |result| drop(answer.send(result))));
-    answered.await.expect("it is answered").expect("it is written");
+    let writes = vec![Write::Start(Box::new(instance(id)))];
+    commit(store, writes).await.expect("it is written");
 }
 
 async fn apply(damage: &str, schema: &Schema) {

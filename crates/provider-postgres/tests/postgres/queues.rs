@@ -5,27 +5,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use perdure_engine::{ActivityOptions, AttemptResult, CommandEvent, EventId, EventRecord, MessageSeq};
+use perdure_engine::{ActivityOptions, AttemptResult, CommandEvent, EventId, EventRecord};
 use perdure_provider::{
     Acquire, AcquiredInstance, AfterTurn, CheckRequest, CrossInstanceEffects, NewInstance, Outcome, PageLimit,
     Provider, QueueEntry, QueueSettings, Queues, SessionLimits, Status, Suspend, SystemClock, TaskDone, TaskOffer,
     TaskRequest, TurnCommit, WorkerId, Write,
 };
-use perdure_provider_contract::{completed, instance, new_worker};
+use perdure_provider_contract::{completed, idle_turn, instance, new_worker};
 use perdure_provider_postgres::PostgresProvider;
-use tokio::sync::oneshot;
 
-use crate::common::{Schema, connect, other_program};
+use crate::common::{Schema, commit, connect, other_program};
 
 const INSTANCES: usize = 160;
 
 async fn write(provider: &PostgresProvider, writes: Vec<Write>) -> Vec<Outcome> {
-    let (answer, answered) = oneshot::channel();
-    let done = Box::new(move |result: Result<Vec<Outcome>, _>| {
-        answer.send(result).expect("the caller waits");
-    });
-    provider.commit(Arc::new(writes), done);
-    answered.await.expect("it is answered").expect("it is written")
+    commit(provider, writes).await.expect("it is written")
 }
 
 fn end(one: &AcquiredInstance, worker: &WorkerId) -> Write {
@@ -40,27 +34,9 @@ fn end(one: &AcquiredInstance, worker: &WorkerId) -> Write {
 /// A turn that changes nothing.
 fn turn(one: &AcquiredInstance, worker: &WorkerId) -> TurnCommit {
     TurnCommit {
-        key: one.key,
-        worker: worker.clone(),
-        epoch: one.epoch,
         execution: one.execution,
-        next_event_id: one.next_event_id,
-        events: Vec::new(),
-        consumed: Vec::new(),
-        seen: MessageSeq(0),
-        heartbeats_over: Vec::new(),
-        custom_status: None,
-        state: Vec::new(),
-        answers: Vec::new(),
-        appends: Vec::new(),
-        open_work: None,
-        logs: None,
-        cross_instance: None,
-        after: AfterTurn::Hold,
-        tell_status: false,
-        wakes: false,
-        asked: None,
         time_ms: 2,
+        ..idle_turn(one.key, worker, one.epoch, one.next_event_id)
     }
 }
 

@@ -4,20 +4,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, MessageSeq, StreamAppend, StreamKeep};
+use perdure_engine::{EndEvent, EventId, EventRecord, ExecutionId, StreamAppend, StreamKeep};
 use perdure_provider::{
     Acquire, ActivityAppend, AfterTurn, Epoch, Filter, InstanceKey, NewInstance, NextExecution, Outcome, PageLimit,
     Provider, PruneExecutions, PrunedExecutions, QueueEntry, QueueSettings, Reporter, Status, TurnCommit, WorkerId,
     Write,
 };
-use perdure_provider_contract::{completed, instance, new_worker};
+use perdure_provider_contract::{completed, idle_turn, instance, new_worker};
 use perdure_provider_postgres::{PostgresOptions, PostgresProvider};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 
-use crate::common::{Schema, options, url};
+use crate::common::{Schema, commit, options, url};
 
 /// Carries the messages of a client, and counts the statements that it has the server carry out.
 async fn count(
@@ -104,12 +103,7 @@ impl Store {
     }
 
     async fn write(&self, write: Write) -> Outcome {
-        let (answer, answered) = oneshot::channel();
-        let done = Box::new(move |result: Result<Vec<Outcome>, _>| {
-            answer.send(result).expect("somebody waits");
-        });
-        self.provider.commit(Arc::new(vec![write]), done);
-        let mut outcomes = answered.await.expect("it is answered").expect("it is written");
+        let mut outcomes = commit(&self.provider, vec![write]).await.expect("it is written");
         outcomes.pop().expect("one outcome")
     }
 
@@ -123,27 +117,11 @@ impl Store {
             panic!("it is started");
         };
         let turn = |execution, events, after| TurnCommit {
-            key,
-            worker: self.worker.clone(),
-            epoch: Epoch(1),
             execution: ExecutionId(execution),
-            next_event_id: EventId(2),
             events,
-            consumed: Vec::new(),
-            seen: MessageSeq(0),
-            heartbeats_over: Vec::new(),
-            custom_status: None,
-            state: Vec::new(),
-            answers: Vec::new(),
-            appends: Vec::new(),
-            open_work: None,
-            logs: None,
-            cross_instance: None,
             after,
-            tell_status: false,
-            wakes: false,
-            asked: None,
             time_ms: 2,
+            ..idle_turn(key, &self.worker, Epoch(1), EventId(2))
         };
         for execution in 1..executions {
             let next = NextExecution {

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, MessageSeq, StreamAppend, StreamKeep};
+use perdure_engine::{EventId, ExecutionId, Mailbox, MessageBody, StreamAppend, StreamKeep};
 use perdure_provider::{
     ActivityAppend, AfterTurn, Epoch, InstanceKey, NewInstance, NewMessage, Outcome, Provider, ProviderError, Reporter,
     Status, StatusChange, TurnCommit, WorkerId, Write,
 };
-use perdure_provider_contract::{completed, instance, new_worker, scheduled};
+use perdure_provider_contract::{completed, idle_turn, instance, new_worker, scheduled};
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use super::{Schema, options, other_program, url};
+use super::{Schema, commit, options, other_program, url};
 
 /// The moment at which the proxy is cut, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,12 +256,7 @@ impl Store {
     }
 
     pub(crate) async fn batch(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
-        let (answer, answered) = oneshot::channel();
-        self.provider.commit(
-            Arc::new(writes),
-            Box::new(move |result| answer.send(result).expect("somebody waits")),
-        );
-        answered.await.expect("it is answered")
+        commit(&self.provider, writes).await
     }
 
     /// Writes a batch, and cuts the proxy once while that is under proxy.
@@ -298,27 +293,9 @@ impl Store {
     /// Returns the turn that appends event `event`.
     pub(crate) fn turn(&self, key: InstanceKey, event: u64) -> TurnCommit {
         TurnCommit {
-            key,
-            worker: self.worker.clone(),
-            epoch: Epoch(1),
-            execution: ExecutionId::FIRST,
-            next_event_id: EventId(event),
             events: vec![scheduled(event)],
-            consumed: Vec::new(),
-            seen: MessageSeq(0),
-            heartbeats_over: Vec::new(),
-            custom_status: None,
-            state: Vec::new(),
-            answers: Vec::new(),
-            appends: Vec::new(),
-            open_work: None,
-            logs: None,
-            cross_instance: None,
-            after: AfterTurn::Hold,
-            tell_status: false,
-            wakes: false,
-            asked: None,
             time_ms: 2,
+            ..idle_turn(key, &self.worker, Epoch(1), EventId(event))
         }
     }
 

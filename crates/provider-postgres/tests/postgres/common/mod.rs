@@ -4,8 +4,9 @@ pub(crate) mod lossy_proxy;
 
 use std::sync::{Arc, Mutex};
 
-use perdure_provider::Clock;
+use perdure_provider::{Clock, Outcome, Provider, ProviderError, Write};
 use perdure_provider_postgres::{Pooler, PostgresOptions, PostgresProvider};
+use tokio::sync::oneshot;
 
 /// URL of the server: `PERDURE_TEST_POSTGRES_URL`, or one on this machine.
 pub(crate) fn url() -> String {
@@ -134,4 +135,12 @@ pub(crate) async fn connect(schema: &Schema, clock: Arc<dyn Clock>) -> PostgresP
     PostgresProvider::connect(&url(), options)
         .await
         .expect("the store opens")
+}
+
+/// Commits a batch, and waits for its answer.
+pub(crate) async fn commit(store: &PostgresProvider, writes: Vec<Write>) -> Result<Vec<Outcome>, ProviderError> {
+    let (answer, answered) = oneshot::channel();
+    let done = Box::new(move |result| answer.send(result).expect("the caller waits"));
+    store.commit(Arc::new(writes), done);
+    answered.await.expect("it is answered")
 }
