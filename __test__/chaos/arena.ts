@@ -12,7 +12,7 @@ import { readRows } from '../support/violations.ts';
 import { LINE } from '../support/worker-parts.mjs';
 import { type ClientEntry, readClientLog } from './client-log.ts';
 import type { Dice } from './dice.ts';
-import type { Look } from './looks.ts';
+import type { Look, Part } from './looks.ts';
 import type { Site } from './sites.ts';
 import { ChaosClient, ChaosWorker, type Counts } from './talk.ts';
 
@@ -91,6 +91,8 @@ export class Arena {
   readonly promotions: Promotion[] = [];
   readonly absences: Absence[] = [];
   readonly looks: Look[] = [];
+  /** The parts of the effect log that were written while the power was cut. */
+  readonly cuts: Part[] = [];
   /** Failures that were noticed during the round, as sentences. */
   readonly complaints: string[] = [];
   /** The workers by place. Each place has its own connection path to the store. */
@@ -245,10 +247,19 @@ export class Arena {
   }
 
   /**
-   * Removes from the client log all answers after line `from`. The clients were cut off together with the store, so no
-   * client received them.
+   * Carries out a power cut, and kills all processes. They were cut off together with the store, so what they logged
+   * since the beginning of the cut did not happen: no client received an answer, and no activity began.
    */
-  untold(from: number): void {
+  async cutPower(cut: () => Promise<void>): Promise<void> {
+    const [told, from] = [this.told, lines(this.effectLog)];
+    await cut();
+    await Promise.all([...this.workers, this.client].map((process) => this.kill(process)));
+    this.#untold(told);
+    this.cuts.push({ from, to: lines(this.effectLog) });
+  }
+
+  /** Removes from the client log all answers after line `from`. */
+  #untold(from: number): void {
     const all = readFileSync(this.clientLog, 'utf8').split('\n').filter(Boolean);
     const kept = all.filter((line, i) => i < from || (JSON.parse(line) as ClientEntry).phase === 'asked');
     writeFileSync(this.clientLog, kept.map((line) => `${line}\n`).join(''));

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
+import { repeatedWithoutReason } from '../crash/checker.ts';
 import type { Effect } from '../support/effects.ts';
 import type { EventRow, InstanceRow, StoreRows } from '../support/violations.ts';
+import { absencesOf, lateBegins } from './absences.ts';
 import type { Promotion } from './arena.ts';
 import type { ClientEntry } from './client-log.ts';
 import { begunAgain, begunTooSoon, changed, type Look, untrue } from './looks.ts';
@@ -66,6 +68,26 @@ describe('looks at a store', () => {
     expect(begunAgain([look([STARTED, SCHEDULED, COMPLETED], {}, 2)], [begin(), begin(101)])).toEqual([
       'p1/1/2 began in worker 1 1 ms after it was recorded as finished',
     ]);
+  });
+
+  it('do not count what began while the power was cut', () => {
+    const tooSoon = look([STARTED], {}, 2);
+    const effects = [begin(80), begin(90)];
+    expect(begunTooSoon([tooSoon], effects, [{ from: 0, to: 2 }])).toEqual([]);
+    expect(begunTooSoon([tooSoon], effects, [{ from: 1, to: 2 }])).toHaveLength(1);
+  });
+
+  it('except the last attempt that a worker begins before it notices the loss of its lease', () => {
+    const lost = (at: number) => ({ event: 'lost', worker: 'worker 1', at }) as Effect;
+    const found = (effects: readonly Effect[]) => {
+      const late = lateBegins(effects);
+      const inTime = effects.filter((effect) => !late.has(effect));
+      return [...begunAgain(looks, effects, late), ...repeatedWithoutReason(inTime, absencesOf(effects, []))];
+    };
+    expect(found([begin(90, 'worker 2'), begin(101), lost(102)])).toEqual([]);
+    expect(found([begin(90, 'worker 2'), begin(101), begin(101), lost(102)]), 'a second one').not.toEqual([]);
+    expect(found([begin(90, 'worker 2'), begin(101), lost(20_000)]), 'long before').not.toEqual([]);
+    expect(found([begin(90, 'worker 2'), begin(101)]), 'no loss').not.toEqual([]);
   });
 
   it.each<[string, Look, RegExp]>([

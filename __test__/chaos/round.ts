@@ -7,7 +7,7 @@ import { type Effect, readEffects } from '../support/effects.ts';
 import { isIntact } from '../support/rows.ts';
 import { groupBy, leftViolations, rowViolations } from '../support/violations.ts';
 import { openStore } from '../support/worker-parts.mjs';
-import { absencesOf } from './absences.ts';
+import { absencesOf, lateBegins } from './absences.ts';
 import { Arena, NOTE, type Promotion, type Struck, type Tally } from './arena.ts';
 import { type ClientEntry, readClientLog } from './client-log.ts';
 import { Dice } from './dice.ts';
@@ -107,17 +107,21 @@ async function check(arena: Arena): Promise<Violations> {
   const { looks, site } = arena;
   const told = readClientLog(arena.clientLog);
   const effects = readEffects(arena.effectLog);
+  const late = lateBegins(effects);
   const end = looks.at(-1)?.rows;
   const violations = {
     lost: untrue(looks, told, idOf),
     stuck: [] as string[],
-    repeated: begunAgain(looks, effects),
+    repeated: begunAgain(looks, effects, late),
     other: [
       ...arena.complaints,
       ...looks.flatMap(({ rows }) => rowViolations(rows)),
       ...changed(looks),
-      ...begunTooSoon(looks, effects),
-      ...repeatedWithoutReason(effects, absencesOf(effects, arena.absences)),
+      ...begunTooSoon(looks, effects, arena.cuts),
+      ...repeatedWithoutReason(
+        effects.filter((effect) => !late.has(effect)),
+        absencesOf(effects, arena.absences),
+      ),
       ...(end === undefined ? ['the store was never looked at'] : leftViolations(end)),
     ],
   };

@@ -44,14 +44,10 @@ export const power: Fault = {
   ground: 'ext4',
   missing: noPowerCut,
   async strike(arena) {
-    const { site, workers, client } = arena;
+    const { site, workers } = arena;
     const mount = mountOf(arena);
-    const cut = await mount.powerSwitch();
-    const told = arena.told;
-    await cut();
-    await Promise.all([...workers, client].map((process) => arena.kill(process)));
+    await arena.cutPower(await mount.powerSwitch());
     if (site instanceof PostgresSite) site.cluster.kill();
-    arena.untold(told);
     await mount.restorePower();
     if (site instanceof PostgresSite) await site.cluster.startAgain();
     await arena.open(workers.length);
