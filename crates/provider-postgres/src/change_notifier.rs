@@ -3,8 +3,7 @@
 //!
 //! - NOTIFY is sent after the commit and on the connection that listens, never in the transaction: a transaction that
 //!   notifies holds a lock of the whole database until it is durable (PostgreSQL, `PreCommit_Notify`). The changes of
-//!   several commits are sent together, at most once every [`NOTIFY_EVERY`]. A change that this process can handle
-//!   alone is not sent.
+//!   a busy process are sent together ([`NotifyPace`]). A change that this process can handle alone is not sent.
 //! - A process that dies between the commit and NOTIFY sends nothing. So once a second the listening connection is
 //!   asked for the number that the next transaction gets, which costs next to nothing. If the number has risen by more
 //!   than the transactions of this process, anything may have changed. The question also shows that the connection is
@@ -17,7 +16,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
@@ -30,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::Connections;
 use crate::error::Failure;
 use crate::hosts::{Driver, SpawnDriver};
-use crate::options::{NOTIFY_EVERY, NOTIFY_WORKERS_MAX, PULSE_EVERY, PULSE_MAX, RECONNECT_EVERY};
+use crate::notify_pace::NotifyPace;
+use crate::options::{NOTIFY_WORKERS_MAX, PULSE_EVERY, PULSE_MAX, RECONNECT_EVERY};
 use crate::time::sleep;
 
 /// Sends and hears the notifications of a process.
@@ -42,6 +42,7 @@ pub(crate) struct ChangeNotifier {
     name: String,
     listeners: Mutex<Vec<Arc<ChangeListener>>>,
     untold: Mutex<Change>,
+    pace: Mutex<NotifyPace>,
     wanted: Notify,
     ending: CancellationToken,
 }
@@ -54,6 +55,7 @@ impl ChangeNotifier {
             name,
             listeners: Mutex::default(),
             untold: Mutex::default(),
+            pace: Mutex::default(),
             wanted: Notify::new(),
             ending: CancellationToken::new(),
         });
@@ -96,6 +98,7 @@ impl ChangeNotifier {
             return;
         }
         merge(&mut self.untold.lock(), change);
+        self.pace.lock().changed(Instant::now());
         self.wanted.notify_one();
     }
 
@@ -259,6 +262,10 @@ impl ChangeNotifier {
                     () = self.ending.cancelled() => true,
                     () = self.wanted.notified() => false,
                 };
+                let wait = self.pace.lock().wait(Instant::now());
+                if !is_ending && !wait.is_zero() {
+                    self.rest(wait).await;
+                }
                 let untold = std::mem::take(&mut *self.untold.lock());
                 if untold != Change::default()
                     && let Err(failure) = in_time(self.send(&client, &untold)).await
@@ -267,10 +274,10 @@ impl ChangeNotifier {
                     self.wanted.notify_one();
                     return Err(failure);
                 }
+                self.pace.lock().sent(Instant::now());
                 if is_ending {
                     return Ok(());
                 }
-                self.rest(NOTIFY_EVERY).await;
             }
         };
         let looking = async {
@@ -316,6 +323,7 @@ impl ChangeNotifier {
             if let AsyncMessage::Notification(told) = message
                 && let Some(change) = self.read(told.payload())
             {
+                self.pace.lock().heard(Instant::now());
                 self.notify_listeners(&change);
             }
         }

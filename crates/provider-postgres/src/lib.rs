@@ -41,6 +41,7 @@ mod lineage;
 mod listing;
 mod logs;
 mod marks;
+mod notify_pace;
 mod open_work;
 mod opening;
 mod options;

@@ -63,8 +63,14 @@ pub(crate) const PULSE_EVERY: Duration = Duration::from_secs(1);
 pub(crate) const PULSE_MAX: Duration = Duration::from_secs(2);
 /// Time from one try to listen again to the next.
 pub(crate) const RECONNECT_EVERY: Duration = Duration::from_millis(500);
-/// Least time between two notifications of one process.
+/// Least time between two notifications of a busy process.
 pub(crate) const NOTIFY_EVERY: Duration = Duration::from_millis(10);
+/// Time without a change after which a process is not busy: its next change is sent at once.
+pub(crate) const NOTIFY_PAUSE: Duration = Duration::from_millis(2);
+/// Most changes in a row, without a pause between them, that are sent at once each.
+pub(crate) const NOTIFY_ROW_MAX: u32 = 4;
+/// Most notifications of others within [`NOTIFY_EVERY`] with which a process still sends its own at once.
+pub(crate) const NOTIFY_HEARD_MAX: u32 = 10;
 /// Most workers that one notification names. With more it names none and is for all (a notification holds 8 000 bytes).
 pub(crate) const NOTIFY_WORKERS_MAX: usize = 100;
 /// Time that the row of a mark is kept after it was last written.
