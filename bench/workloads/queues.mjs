@@ -8,6 +8,8 @@ import { REPEAT, registerChain } from './chain.mjs';
 
 const INSTANCES = 2_000;
 const CONCURRENCY = 100;
+/** Slots of a queue in which none of the instances waits. */
+const SLOTS = 10_000;
 /** Instances of the long line, and their keys. */
 const LINE = 100_000;
 const KEYS = 10_000;
@@ -18,11 +20,18 @@ const PER_CALL = 10_000;
 export const queues = {
   name: 'queues',
   what:
-    `${INSTANCES} instances of one activity through a queue of ${CONCURRENCY} slots; ` +
+    `${INSTANCES} instances of one activity in a queue of ${SLOTS} slots, and of ${CONCURRENCY} slots; ` +
     'floor: the same without a queue; ' +
     `the first ${PART} of ${LINE} in line, with ${KEYS} keys that take turns; floor: the last ${PART} of them`,
   stores: ['sqlite', 'postgres'],
   figures: [
+    {
+      name: 'with a free slot',
+      unit: 'per s',
+      better: 'higher',
+      atLeast: 0.667,
+      aim: 0.8,
+    },
     {
       name: 'through a queue',
       unit: 'per s',
@@ -40,10 +49,11 @@ export const queues = {
   ],
 
   async round(round) {
-    const { direct, queued } = await round.child('measure', { place: round.place() });
+    const { direct, free, queued } = await round.child('measure', { place: round.place() });
     const peer = await round.peer({ instances: INSTANCES, repeat: REPEAT, concurrency: CONCURRENCY });
     const { first, last, started } = await round.child('line', { place: round.placeApart() });
     return {
+      'with a free slot': { floor: INSTANCES / median(direct.seconds), perdure: INSTANCES / median(free.seconds) },
       'through a queue': {
         floor: INSTANCES / median(direct.seconds),
         perdure: INSTANCES / median(queued.seconds),
@@ -56,12 +66,14 @@ export const queues = {
   roles: {
     measure: ({ place, repeat = REPEAT }) =>
       withRuntime(place, registerChain, async (client, runtime) => {
+        await client.queues.set('free', { concurrency: SLOTS });
         await client.queues.set('slots', { concurrency: CONCURRENCY });
         const direct = await measureRuns(runtime, repeat, (prefix) =>
           runAll(client, `direct-${prefix}`, INSTANCES, 'chain', 1, 1),
         );
-        const queued = await measureRuns(runtime, repeat, (prefix) => throughQueue(client, `queued-${prefix}`));
-        return { direct, queued };
+        const through = (queue) =>
+          measureRuns(runtime, repeat, (prefix) => throughQueue(client, queue, `${queue}-${prefix}`));
+        return { direct, free: await through('free'), queued: await through('slots') };
       }),
 
     line: ({ place }) => withRuntime(place, registerLine, drain),
@@ -69,11 +81,11 @@ export const queues = {
   profile: { role: 'measure', job: { repeat: 10 } },
 };
 
-async function throughQueue(client, prefix) {
+async function throughQueue(client, queue, prefix) {
   const began = performance.now();
   const ends = Array.from({ length: INSTANCES }, async (_, n) => {
     const id = `${prefix}-${n}`;
-    await client.startOrchestration(id, 'chain', 1, { queue: 'slots' });
+    await client.startOrchestration(id, 'chain', 1, { queue });
     assertIs((await client.waitForOrchestration(id)).output, 1);
   });
   await Promise.all(ends);

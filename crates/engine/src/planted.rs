@@ -139,6 +139,8 @@ bugs! {
     HeldKeyForgotten,
     /// The rate of a queue begins anew each time a worker looks for work.
     RateForgotten,
+    /// A start gets a slot although instances wait in line for one.
+    LineOvertaken,
     /// A message makes an instance due that waits in line or for its start time.
     MessageJumpsLine,
     /// No worker looks for the slot that the end of an instance makes free.

@@ -29,6 +29,7 @@ pub mod backlog;
 pub mod batches;
 pub mod cancelling;
 pub mod check;
+pub mod claimed_slots;
 pub mod continue_as_new;
 pub mod cross_instance;
 pub mod deletion;

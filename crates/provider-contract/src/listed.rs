@@ -1,7 +1,7 @@
 //! The test that the suite lists every check.
 
 /// The modules of the checks, with their sources.
-const MODULES: [(&str, &str); 48] = [
+const MODULES: [(&str, &str); 49] = [
     ("acquire", include_str!("acquire.rs")),
     ("activity_sessions", include_str!("activity_sessions.rs")),
     ("admission", include_str!("admission.rs")),
@@ -10,6 +10,7 @@ const MODULES: [(&str, &str); 48] = [
     ("batches", include_str!("batches.rs")),
     ("cancelling", include_str!("cancelling.rs")),
     ("check", include_str!("check.rs")),
+    ("claimed_slots", include_str!("claimed_slots.rs")),
     ("continue_as_new", include_str!("continue_as_new.rs")),
     ("cross_instance", include_str!("cross_instance.rs")),
     ("deletion", include_str!("deletion.rs")),

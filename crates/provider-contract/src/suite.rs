@@ -104,6 +104,15 @@ macro_rules! behaviour {
                 finds_nothing_in_an_empty_store,
                 finds_nothing_after_housekeeping,
             }
+            claimed_slots {
+                get_the_slots_that_are_free,
+                share_the_slots_in_a_batch,
+                overtake_nothing_that_waits,
+                count_for_the_rate_and_for_the_worker,
+                wait_if_their_worker_is_not_registered,
+                bring_their_first_turns_with_a_slot,
+                are_refused_as_others_are,
+            }
             continue_as_new {
                 the_worker_keeps_the_instance,
                 a_worker_can_give_it_back,

@@ -81,6 +81,25 @@ impl<'t> Entry<'t> {
     }
 }
 
+/// Gives a slot to a new instance without a key that a worker claims, if nothing in the queue waits. Returns its turn.
+/// `None`: the instance gets no slot now.
+pub(crate) fn admit_new(tables: &mut Tables, queue: &str, worker: &WorkerId) -> Option<i64> {
+    queues::sweep(tables, queue);
+    let waits = |row: &QueuePlaceRow| match row.place {
+        QueuePlace::Waits | QueuePlace::Held => true,
+        QueuePlace::Delayed => row.queued_at_ms <= tables.now_ms,
+        QueuePlace::Slot | QueuePlace::Suspended => false,
+    };
+    if queues::rows_of(tables, queue).any(|(_, row)| waits(row)) && !is_planted(Bug::LineOvertaken) {
+        return None;
+    }
+    let state = tables.queues.get(queue)?.clone();
+    let mut pass = Pass::new(state, slots(tables, queue, worker), 1, tables.now_ms);
+    let turn = pass.admit_new()?;
+    tables.queues.insert(queue.to_owned(), pass.queue().clone());
+    Some(turn)
+}
+
 /// Gives slots to entries in line that a worker can run, as many as it has room for.
 pub(crate) fn admit(tables: &mut Tables, taker: &mut impl Taker) {
     let queues = tables.queues.iter().map(|(name, _)| name);

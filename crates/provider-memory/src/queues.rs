@@ -120,9 +120,12 @@ fn info(tables: &Tables, name: &String) -> QueueInfo {
     }
 }
 
-/// Puts a new instance into its queue, which exists.
-pub(crate) fn enter(tables: &mut Tables, key: InstanceKey, entry: &QueueEntry, due_at_ms: i64) {
-    let row = new_place(tables, entry, due_at_ms);
+/// Puts a new instance into its queue, which exists. `slot` is the turn of an instance that has a slot from its start on.
+pub(crate) fn enter(tables: &mut Tables, key: InstanceKey, entry: &QueueEntry, due_at_ms: i64, slot: Option<i64>) {
+    let mut row = new_place(tables, entry, due_at_ms);
+    if let Some(turn) = slot {
+        (row.place, row.turn) = (QueuePlace::Slot, turn);
+    }
     tables.queue_places.insert(key.into(), row);
 }
 

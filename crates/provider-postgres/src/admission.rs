@@ -9,6 +9,7 @@
 mod attempts;
 mod entries;
 mod instances;
+mod new_slots;
 mod statements;
 mod steps;
 
@@ -34,6 +35,7 @@ use crate::tasks::texts;
 use crate::text::encode;
 
 use entries::{Entries, InLine, LineRequest};
+pub(crate) use new_slots::{NewSlot, NewSlots, admit_new};
 use statements::{FORGET, KEYS, LEFT, LOCK, MOVE, PUT_QUEUE, SLOTS};
 use steps::{Places, Released, Taken};
 
@@ -124,6 +126,19 @@ async fn lock(session: &Session<'_>, entries: &Entries<'_>, registered: &Registe
     .await
 }
 
+/// Reads the slots that are taken, by key.
+fn slot_counts(rows: &[Row]) -> Result<Vec<SlotCount>, Failure> {
+    let count = |row: &Row, column: usize| Ok::<_, Failure>(u32::try_from(number(row, column)?).unwrap_or(u32::MAX));
+    let counted = rows.iter().map(|row| {
+        Ok(SlotCount {
+            key: text(row, 0)?,
+            slots: count(row, 1)?,
+            own: count(row, 2)?,
+        })
+    });
+    counted.collect()
+}
+
 /// A pass over a queue, whose row is locked.
 struct Admission<'a, 'e> {
     session: &'a Session<'a>,
@@ -186,16 +201,7 @@ impl Admission<'_, '_> {
             session.run(Some(&slots)),
             session.run(Some(&forget)),
         )?;
-        let count =
-            |row: &Row, column: usize| Ok::<_, Failure>(u32::try_from(number(row, column)?).unwrap_or(u32::MAX));
-        let counted = slots.iter().map(|row| {
-            Ok(SlotCount {
-                key: text(row, 0)?,
-                slots: count(row, 1)?,
-                own: count(row, 2)?,
-            })
-        });
-        counted.collect()
+        slot_counts(&slots)
     }
 
     /// Reads the keys that may have a slot or a token again. `full` are keys that have none.

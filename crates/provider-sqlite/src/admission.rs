@@ -3,6 +3,7 @@
 
 mod attempts;
 mod instances;
+mod new_slots;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,6 +18,8 @@ use crate::error::Failure;
 use crate::queues;
 use crate::rows::integer;
 use crate::session::Session;
+
+pub(crate) use new_slots::admit_new;
 
 /// A request of a worker, for instances or for attempts.
 pub(crate) trait Request {
@@ -219,6 +222,80 @@ fn all_sorts(
     Ok(sorts)
 }
 
+/// Returns the row of a queue.
+fn state(session: &Session<'_>, queue: &str) -> Result<Option<QueueState>, Failure> {
+    let row = session.query_optional(
+        "SELECT settings, admitted, turn FROM queues WHERE name = ?1",
+        params![queue],
+        |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?)),
+    )?;
+    let Some((settings, admitted, turn)) = row else {
+        return Ok(None);
+    };
+    let settings = QueueSettings::read(&settings).ok_or_else(|| queues::broken(queue))?;
+    Ok(Some(QueueState {
+        settings,
+        admitted: Admissions::read(&admitted),
+        turn,
+    }))
+}
+
+/// Deletes the rows of instances that had a slot, and have ended or are gone, and those of keys that say nothing
+/// any more.
+fn sweep(session: &Session<'_>, queue: &str) -> Result<(), Failure> {
+    session.execute(
+        "DELETE FROM queue_places WHERE key IN (
+           SELECT q.key
+           FROM queue_places q INDEXED BY queue_places_slots LEFT JOIN instances i ON i.key = q.key
+           WHERE q.queue = ?1 AND q.place = 2 AND q.key < ?2 AND (i.key IS NULL OR i.completed_at IS NOT NULL))",
+        params![queue, ATTEMPT_ENTRIES_FROM],
+    )?;
+    session.execute(
+        "DELETE FROM queue_keys WHERE queue = ?1 AND queue_key IN (
+           SELECT queue_key FROM queue_keys INDEXED BY queue_keys_waiting
+           WHERE queue = ?1 AND waits_for = 0 AND next_at <= ?2 LIMIT ?3)",
+        params![queue, session.now_ms(), integer(OLD_KEYS_MAX as u64)],
+    )?;
+    Ok(())
+}
+
+/// Counts the slots that are taken by key, if the limits are for slots.
+fn slots(
+    session: &Session<'_>,
+    queue: &str,
+    worker: &WorkerId,
+    settings: &QueueSettings,
+) -> Result<Vec<SlotCount>, Failure> {
+    if !settings.counts_slots() {
+        return Ok(Vec::new());
+    }
+    session.query_all(
+        "SELECT q.queue_key, count(*), sum(coalesce(i.owner, t.owner) IS ?2)
+         FROM queue_places q INDEXED BY queue_places_slots LEFT JOIN instances i ON i.key = q.key
+         LEFT JOIN tasks t ON t.place_key = q.key
+         WHERE q.queue = ?1 AND q.place = 2 GROUP BY q.queue_key",
+        params![queue, &*worker.0],
+        |row| {
+            Ok(SlotCount {
+                key: row.get(0)?,
+                slots: row.get(1)?,
+                own: row.get(2)?,
+            })
+        },
+    )
+}
+
+/// Writes the row of a queue, if it has changed.
+fn put_queue(session: &Session<'_>, queue: &str, before: &QueueState, now: &QueueState) -> Result<(), Failure> {
+    if now != before {
+        session.execute(
+            "UPDATE queues SET admitted = ?2, turn = ?3 WHERE name = ?1",
+            params![queue, now.admitted.to_text(), now.turn],
+        )?;
+    }
+    Ok(())
+}
+
 /// Takes entries in line for a worker, as many as there is room for.
 pub(crate) fn admit<A: Answer>(
     session: &mut Session<'_>,
@@ -251,20 +328,18 @@ struct Admission<'a, 'c, A: Answer> {
 
 impl<A: Answer> Admission<'_, '_, A> {
     fn pass(mut self) -> Result<(), Failure> {
-        let Some(state) = self.state()? else { return Ok(()) };
         let (queue, now_ms) = (self.queue, self.session.now_ms());
+        let Some(state) = state(self.session, queue)? else {
+            return Ok(());
+        };
         if self.take_delayed_in()? {
             self.answer.look_again_at(now_ms);
         }
-        self.sweep()?;
+        sweep(self.session, queue)?;
         if !is_wanted(self.session.connection(), self.request, queue)? {
             return self.note_delayed();
         }
-        let slots = if state.settings.counts_slots() {
-            self.slots()?
-        } else {
-            Vec::new()
-        };
+        let slots = slots(self.session, queue, self.request.worker(), &state.settings)?;
         let before = state.clone();
         let room = self.request.limit().rows.saturating_sub(self.answer.rows());
         let mut pass = Pass::new(state, slots, room, now_ms);
@@ -282,12 +357,7 @@ impl<A: Answer> Admission<'_, '_, A> {
                 }
             }
         }
-        if *pass.queue() != before {
-            self.session.execute(
-                "UPDATE queues SET admitted = ?2, turn = ?3 WHERE name = ?1",
-                params![queue, pass.queue().admitted.to_text(), pass.queue().turn],
-            )?;
-        }
+        put_queue(self.session, queue, &before, pass.queue())?;
         self.note_rest(&pass)
     }
 
@@ -315,23 +385,6 @@ impl<A: Answer> Admission<'_, '_, A> {
         Ok(())
     }
 
-    fn state(&self) -> Result<Option<QueueState>, Failure> {
-        let row = self.session.query_optional(
-            "SELECT settings, admitted, turn FROM queues WHERE name = ?1",
-            params![self.queue],
-            |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?)),
-        )?;
-        let Some((settings, admitted, turn)) = row else {
-            return Ok(None);
-        };
-        let settings = QueueSettings::read(&settings).ok_or_else(|| queues::broken(self.queue))?;
-        Ok(Some(QueueState {
-            settings,
-            admitted: Admissions::read(&admitted),
-            turn,
-        }))
-    }
-
     /// Puts delayed entries into the line that are due. Returns true if there may be more than a pass looks at.
     fn take_delayed_in(&self) -> Result<bool, Failure> {
         let due = self.session.query_all(
@@ -349,42 +402,6 @@ impl<A: Answer> Admission<'_, '_, A> {
             )?;
         }
         Ok(may_be_more)
-    }
-
-    /// Deletes the rows of instances that had a slot, and have ended or are gone, and those of keys that say nothing
-    /// any more.
-    fn sweep(&self) -> Result<(), Failure> {
-        self.session.execute(
-            "DELETE FROM queue_places WHERE key IN (
-               SELECT q.key
-               FROM queue_places q INDEXED BY queue_places_slots LEFT JOIN instances i ON i.key = q.key
-               WHERE q.queue = ?1 AND q.place = 2 AND q.key < ?2 AND (i.key IS NULL OR i.completed_at IS NOT NULL))",
-            params![self.queue, ATTEMPT_ENTRIES_FROM],
-        )?;
-        self.session.execute(
-            "DELETE FROM queue_keys WHERE queue = ?1 AND queue_key IN (
-               SELECT queue_key FROM queue_keys INDEXED BY queue_keys_waiting
-               WHERE queue = ?1 AND waits_for = 0 AND next_at <= ?2 LIMIT ?3)",
-            params![self.queue, self.session.now_ms(), integer(OLD_KEYS_MAX as u64)],
-        )?;
-        Ok(())
-    }
-
-    fn slots(&self) -> Result<Vec<SlotCount>, Failure> {
-        self.session.query_all(
-            "SELECT q.queue_key, count(*), sum(coalesce(i.owner, t.owner) IS ?2)
-             FROM queue_places q INDEXED BY queue_places_slots LEFT JOIN instances i ON i.key = q.key
-             LEFT JOIN tasks t ON t.place_key = q.key
-             WHERE q.queue = ?1 AND q.place = 2 GROUP BY q.queue_key",
-            params![self.queue, &*self.request.worker().0],
-            |row| {
-                Ok(SlotCount {
-                    key: row.get(0)?,
-                    slots: row.get(1)?,
-                    own: row.get(2)?,
-                })
-            },
-        )
     }
 
     fn keys_whose_time_has_come(&self) -> Result<Vec<(String, KeyState)>, Failure> {

@@ -201,6 +201,11 @@ impl<'a> NewPlace<'a> {
         } else {
             (QueuePlace::Waits, next_turn(session, self.queue, self.key)?)
         };
+        self.enter_as(session, place, turn)
+    }
+
+    /// Makes the place, with the turn of its key.
+    pub(crate) fn enter_as(self, session: &Session<'_>, place: QueuePlace, turn: i64) -> Result<(), Failure> {
         named!(session.execute, "INSERT INTO queue_places ({columns}) VALUES ({values})", {
             key: self.entry.0,
             queue: self.queue,

@@ -1,7 +1,9 @@
 //! The writer's connection: its transactions and the statements of the hot path.
 
+use std::collections::HashMap;
+
 use perdure_engine::EventRecord;
-use perdure_provider::{InstanceKey, TurnCommit, numbered_sql};
+use perdure_provider::{InstanceKey, Pass, TurnCommit, WorkerId, numbered_sql};
 use rusqlite::{Connection, Params, Row, Statement, StatementStatus, params};
 
 use crate::error::Failure;
@@ -13,6 +15,8 @@ pub(crate) struct Session<'c> {
     connection: &'c Connection,
     now_ms: i64,
     data_version: i64,
+    /// The slots of queues from which this transaction has admitted new instances, each for one worker.
+    passes: HashMap<String, (WorkerId, Pass)>,
     // The two statements of every turn are kept outside the cache of the others: its look-ups would cost a tenth of a
     // turn.
     append_event: Statement<'c>,
@@ -25,6 +29,7 @@ impl<'c> Session<'c> {
             connection,
             now_ms: 0,
             data_version,
+            passes: HashMap::new(),
             append_event: connection.prepare(numbered_sql!(
                 '?',
                 "INSERT INTO history ({columns}) VALUES ({values})",
@@ -54,6 +59,7 @@ impl<'c> Session<'c> {
     /// up later.
     pub(crate) fn begin(&mut self, now_ms: i64) -> Result<(), Failure> {
         self.now_ms = now_ms;
+        self.passes.clear();
         self.execute("BEGIN IMMEDIATE", [])?;
         Ok(())
     }
@@ -85,6 +91,17 @@ impl<'c> Session<'c> {
     /// Returns the time of the store's clock when the transaction began (P9).
     pub(crate) fn now_ms(&self) -> i64 {
         self.now_ms
+    }
+
+    /// Takes the count of a queue's slots that this transaction has kept, with the worker for which they were counted.
+    pub(crate) fn take_pass(&mut self, queue: &str) -> Option<(WorkerId, Pass)> {
+        self.passes.remove(queue)
+    }
+
+    /// Keeps the count of a queue's slots until the end of this transaction. Nothing else takes slots meanwhile, and
+    /// those that become free are counted by the next transaction.
+    pub(crate) fn keep_pass(&mut self, queue: &str, pass: (WorkerId, Pass)) {
+        self.passes.insert(queue.to_owned(), pass);
     }
 
     pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Failure> {

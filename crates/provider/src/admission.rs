@@ -178,6 +178,22 @@ impl Pass {
         }
     }
 
+    /// Gives a slot to a new entry without a key, which is in line no moment because nothing waits. Returns its turn.
+    /// `None`: there is no slot or no token.
+    #[must_use]
+    pub fn admit_new(&mut self) -> Option<i64> {
+        if self.left() == 0 {
+            return None;
+        }
+        let turn = if self.queue.settings.is_fair {
+            self.queue.turn + 1
+        } else {
+            0
+        };
+        self.count("", turn);
+        Some(turn)
+    }
+
     /// Returns how many more entries may get a slot.
     #[must_use]
     pub fn left(&self) -> usize {
@@ -269,7 +285,7 @@ impl Pass {
                     continue;
                 }
             }
-            self.admit(&waiting);
+            self.count(&waiting.key, waiting.turn);
             if self.limits(&key) {
                 self.follow(&key, &mut step);
                 changed.insert(key);
@@ -340,7 +356,8 @@ impl Pass {
         self.released.insert(key.to_owned());
     }
 
-    fn admit(&mut self, waiting: &Waiting) {
+    /// Counts an entry that gets a slot.
+    fn count(&mut self, key: &str, turn: i64) {
         let settings = &self.queue.settings;
         self.room -= 1;
         if settings.concurrency.is_some() || settings.per_worker.is_some() {
@@ -350,10 +367,10 @@ impl Pass {
             self.tokens_left -= 1;
             self.queue.admitted.add(1, rate, self.now_ms);
         }
-        self.queue.turn = self.queue.turn.max(waiting.turn);
-        *self.slots.entry(waiting.key.clone()).or_default() += 1;
-        if let Some(rate) = settings.key_rate.filter(|_| !waiting.key.is_empty()) {
-            let state = self.keys.entry(waiting.key.clone()).or_default();
+        self.queue.turn = self.queue.turn.max(turn);
+        *self.slots.entry(key.to_owned()).or_default() += 1;
+        if let Some(rate) = settings.key_rate.filter(|_| !key.is_empty()) {
+            let state = self.keys.entry(key.to_owned()).or_default();
             state.admitted.add(1, rate, self.now_ms);
         }
     }

@@ -80,7 +80,7 @@ fn is_start(event: &EventRecord) -> bool {
 }
 
 impl NewInstance {
-    /// Checks that a start begins with `ExecutionStarted`, and that a start with a claim is due now.
+    /// Checks that a start begins with `ExecutionStarted`, and that a start with a claim [may have one](Self::may_be_claimed).
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl NewInstance {
                 kind: first.kind,
             });
         }
-        if self.claim.is_some() && !self.runs_at_once() {
+        if self.claim.is_some() && !self.may_be_claimed() {
             return Err(BadWrite::Claim { id: self.id.clone() });
         }
         Ok(())

@@ -77,7 +77,9 @@
 //!   swept as events are (P13).
 //! - **P24** An instance of a [queue](QueueEntry) is acquired first in the transaction that gives it a slot: under the
 //!   lock of the queue, within its [limits](QueueSettings), and in the order of the line. The instance has its slot
-//!   until it ends or is gone, over all its owners. Before, no message makes it due.
+//!   until it ends or is gone, over all its owners. Before, no message makes it due. A start without a key whose worker
+//!   [claims](NewInstance::claim) it gets its slot in its own commit if nothing in the queue waits and the limits leave
+//!   one. Otherwise it is in line, and its claim is left aside.
 //! - **P25** An instance that no worker has acquired yet keeps its due time when a message comes. If it is not due, a
 //!   request to cancel ends it in the commit that brings the request.
 //! - **P26** A [`KeyedStart`] reads the instance that its key has, decides by its [rule](StartRule::step), and gives

@@ -122,7 +122,8 @@ pub struct NewInstance {
     pub first_turn: Option<Box<TurnCommit>>,
     /// The reaction to an id that is in use.
     pub on_conflict: OnConflict,
-    /// The queue that gives the instance a slot (P24); `None`: the instance needs none. It has no claim then.
+    /// The queue that gives the instance a slot (P24); `None`: the instance needs none. An instance with a key there has
+    /// no claim.
     pub queue: Option<QueueEntry>,
     /// When the instance is due. It has no claim unless that is now.
     pub due: StartTime,
@@ -134,10 +135,18 @@ impl NewInstance {
         self.first_event.bytes() + len(&self.tags) + first_turn
     }
 
-    /// Returns true if the instance may run as soon as it is there, so that a worker may claim it.
+    /// Returns true if the instance may run as soon as it is there.
     #[must_use]
     pub fn runs_at_once(&self) -> bool {
         self.queue.is_none() && self.due == StartTime::Now
+    }
+
+    /// Returns true if a worker may claim the instance: it is due now and, if it is one of a queue, it has no key there.
+    /// The claim of an instance of a queue holds only if it gets a slot at once (P24).
+    #[must_use]
+    pub fn may_be_claimed(&self) -> bool {
+        let has_key = self.queue.as_ref().is_some_and(|entry| !entry.key.is_empty());
+        !has_key && self.due == StartTime::Now
     }
 
     /// Returns the termination of the instance that the start replaces.

@@ -1,5 +1,6 @@
 //! Options and named limits of a runtime.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use perdure_engine::{Budget, DEFAULT_QUEUE, Limits};
@@ -197,6 +198,10 @@ pub(crate) const TRIM_MAX: usize = 16;
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of statuses that one read gets for clients that wait.
 pub(crate) const STATUS_PAGE: usize = 500;
+/// The least and the highest number of starts of one queue that are on their way with a claim at once.
+pub(crate) const CLAIMS: RangeInclusive<u32> = 8..=4_096;
+/// Highest number of queues of which the claims are counted. Those of which none is on its way are forgotten then.
+pub(crate) const CLAIMED_QUEUES_MAX: usize = 1_000;
 /// An activity that would have a slot here within this time is not offered to other workers, because an offer takes
 /// longer: two commits, and a notification each way.
 pub const SLOT_SOON: Duration = Duration::from_millis(20);

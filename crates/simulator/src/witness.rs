@@ -108,6 +108,8 @@ pub struct Figures {
     pub flat: u64,
     /// Instances that got a slot of a queue.
     pub admitted: u64,
+    /// Instances among them that got it with their start.
+    pub admitted_at_once: u64,
     /// Instances among them that waited for it.
     pub waited: u64,
     /// Instances that began after a delay.
@@ -126,6 +128,7 @@ impl AddAssign for Figures {
         self.cleanups += other.cleanups;
         self.flat += other.flat;
         self.admitted += other.admitted;
+        self.admitted_at_once += other.admitted_at_once;
         self.waited += other.waited;
         self.delayed += other.delayed;
     }

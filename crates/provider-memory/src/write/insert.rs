@@ -9,7 +9,7 @@ use super::terminate;
 use crate::error::internal;
 use crate::rows::{InstanceRow, Parent};
 use crate::tables::{Tables, of_instance};
-use crate::{history, queues, streams, worker};
+use crate::{admission, history, queues, streams, worker};
 
 /// An instance that was inserted.
 pub(super) struct Inserted {
@@ -51,6 +51,10 @@ pub(super) fn insert(
     let Some(terminated) = make_room(tables, instance, by) else {
         return Ok(Err(Outcome::Exists));
     };
+    // The claim of an instance of a queue holds only with a slot.
+    let slot = queue.zip(owner.as_ref());
+    let slot = slot.and_then(|(entry, worker)| admission::admit_new(tables, &entry.queue, worker));
+    let owner = owner.filter(|_| queue.is_none() || slot.is_some());
     // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
     // in epoch 0. An instance of a queue is not due (P24).
     let claimed = owner.as_ref().map(|_| Epoch(1));
@@ -88,7 +92,7 @@ pub(super) fn insert(
     });
     history::append(tables, key, ExecutionId::FIRST, &instance.first_event);
     if let Some(entry) = queue {
-        queues::enter(tables, key, entry, due_at_ms);
+        queues::enter(tables, key, entry, due_at_ms, slot);
     }
     Ok(Ok(Inserted {
         key,

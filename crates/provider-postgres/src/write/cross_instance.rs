@@ -11,6 +11,7 @@ use super::found::{Origin, Parent};
 use super::insert::{self, Starts};
 use super::mailbox::{CancelAtOnce, Messages, Outgoing, Sent, add_receiver};
 use super::{cancel, offer};
+use crate::admission::NewSlots;
 use crate::error::Failure;
 use crate::params::P;
 use crate::rows::{index, integer, number};
@@ -171,7 +172,7 @@ async fn start_some(
         (&other.instance, parent)
     });
     let keys = session.connection().keys(asked.len()).await?;
-    let inserted = Starts::of(&keys, parents)?.insert(session).await?;
+    let inserted = Starts::of(&keys, parents, &NewSlots::new())?.insert(session).await?;
     for (((n, _, other), key), terminated) in asked.iter().zip(&keys).zip(terminated) {
         let turn = &mut turns[*n];
         let started = inserted.get(*key);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, TurnCommit};
+use perdure_provider::{BadWrite, Epoch, InstanceKey, NewInstance, OnConflict, Outcome, QueueEntry, TurnCommit};
 use tokio_postgres::Row;
 
 use super::events::Events;
@@ -13,6 +13,7 @@ use super::found::{Parent, find};
 use super::later::{self, LaterInstances};
 use super::next_state::{NextState, custom_status};
 use super::terminate;
+use crate::admission::{NewSlot, NewSlots};
 use crate::connection::Query;
 use crate::deletion::remove_records;
 use crate::error::Failure;
@@ -27,7 +28,10 @@ use crate::text::encode;
 ///
 /// A worker that claims a start is locked against its removal, so that the removal finds what the worker owns. A worker
 /// that is no longer registered owns nothing, and the first turn that it ran is not written.
-const START: &str = "WITH w AS MATERIALIZED (
+macro_rules! start {
+    ($more:literal) => {
+        concat!(
+            "WITH w AS MATERIALIZED (
   SELECT id FROM {schema}.workers WHERE id = ANY ($claims::text[]) ORDER BY id FOR KEY SHARE
 ), made AS (
   INSERT INTO {schema}.instances (key, id, name, version, execution, status, owner, epoch, next_event_id, turns,
@@ -37,7 +41,7 @@ const START: &str = "WITH w AS MATERIALIZED (
   CASE WHEN claimed THEN execution ELSE 1 END,
     CASE WHEN claimed THEN status ELSE 'Pending' END, CASE WHEN claimed AND keeps THEN claim END, claimed::int,
     CASE WHEN claimed THEN next_event_id ELSE 2 END, CASE WHEN claimed THEN turns ELSE 0 END,
-    CASE WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
+    CASE WHEN NOT claimed AND in_queue THEN NULL WHEN NOT claimed OR is_due THEN coalesce($now, {now}) ELSE wake_at END,
     CASE WHEN claimed THEN custom_status END,
     (claimed AND has_status)::int, (claimed AND has_state)::int, priority, parent_id, parent_key, parent_execution,
     parent_event, tags, CASE WHEN claimed THEN report END, CASE WHEN claimed THEN open_work END,
@@ -46,14 +50,31 @@ const START: &str = "WITH w AS MATERIALIZED (
   FROM (
     SELECT s.*, (s.claim IN (SELECT id FROM w)) IS TRUE AS claimed FROM {s}
   ) s ORDER BY id
-  ON CONFLICT (id) DO NOTHING RETURNING key, epoch, wake_at
+  ON CONFLICT (id) DO NOTHING RETURNING key, epoch, wake_at, completed_at
 ), appended AS (
   INSERT INTO {schema}.history ({e.columns})
   SELECT * FROM {e}
   WHERE CASE WHEN e.execution = 1 AND e.event_id = 1 THEN e.instance_key IN (SELECT key FROM made)
     ELSE e.instance_key IN (SELECT key FROM made WHERE epoch = 1) END
-)
-SELECT key, epoch, wake_at FROM made";
+)",
+            $more,
+            "
+SELECT key, epoch, wake_at FROM made"
+        )
+    };
+}
+
+const START: &str = start!("");
+
+/// Also makes the places of the instances that have slots. One whose worker is no longer registered is in line.
+const START_WITH_PLACES: &str = start!(
+    ", entered AS (
+  INSERT INTO {schema}.queue_places (key, queue, queue_key, name, version, priority, turn, queued_at, place)
+  SELECT p.key, p.queue, p.queue_key, p.name, p.version, p.priority, p.turn, p.queued_at,
+    CASE WHEN p.key IN (SELECT key FROM made WHERE epoch = 0) THEN 0 ELSE 2 END
+  FROM {p} WHERE (p.key IN (SELECT key FROM made WHERE completed_at IS NULL)) IS TRUE
+)"
+);
 
 /// New instances.
 pub(super) struct Starts<'w> {
@@ -62,11 +83,12 @@ pub(super) struct Starts<'w> {
 }
 
 impl<'w> Starts<'w> {
-    /// Takes one key for each start. Of several starts with one id, only the first is written. Fails for a start that
-    /// must never be stored.
+    /// Takes one key for each start, and the slots that some of them get. Of several starts with one id, only the first
+    /// is written. Fails for a start that must never be stored.
     pub(super) fn of(
         keys: &[i64],
         starts: impl IntoIterator<Item = (&'w NewInstance, Option<Parent>)>,
+        slots: &NewSlots,
     ) -> Result<Self, Failure> {
         let (mut at_once, mut later) = (NewInstances::default(), LaterInstances::default());
         let mut ids = HashSet::new();
@@ -75,8 +97,9 @@ impl<'w> Starts<'w> {
             if !ids.insert(&instance.id) {
                 continue;
             }
-            if instance.runs_at_once() {
-                at_once.push(InstanceKey(*key), instance, parent)?;
+            let slot = instance.queue.as_ref().zip(slots.get(key));
+            if instance.runs_at_once() || slot.is_some() {
+                at_once.push(InstanceKey(*key), instance, parent, slot)?;
             } else {
                 later.push(InstanceKey(*key), instance, parent);
             }
@@ -131,11 +154,23 @@ struct NewInstances<'w> {
     has_status: Vec<bool>,
     has_state: Vec<bool>,
     wake_at: Vec<Option<i64>>,
+    in_queue: Vec<bool>,
+    places: SlotPlaces<'w>,
     events: Events<'w>,
 }
 
 impl<'w> NewInstances<'w> {
-    fn push(&mut self, key: InstanceKey, instance: &'w NewInstance, parent: Option<Parent>) -> Result<(), Failure> {
+    fn push(
+        &mut self,
+        key: InstanceKey,
+        instance: &'w NewInstance,
+        parent: Option<Parent>,
+        slot: Option<(&'w QueueEntry, &NewSlot)>,
+    ) -> Result<(), Failure> {
+        if let Some((entry, slot)) = slot {
+            self.places.push(key, instance, entry, *slot);
+        }
+        self.in_queue.push(slot.is_some());
         let first = &instance.first_event;
         let turn = instance.first_turn.as_deref();
         if let Some(worker) = &instance.claim
@@ -218,6 +253,7 @@ impl<'w> NewInstances<'w> {
         has_status: Bools,
         has_state: Bools,
         wake_at: MaybeInts,
+        in_queue: Bools,
     }
 
     /// Returns the statement. `None`: there are no starts.
@@ -225,12 +261,59 @@ impl<'w> NewInstances<'w> {
         if self.key.is_empty() {
             return None;
         }
-        Some(query!(
-            START,
-            { now: session.now(), claims: P::Names(&self.claims) };
-            s: NewInstances = self;
-            e: Events = self.events
-        ))
+        Some(if self.places.key.is_empty() {
+            query!(
+                START,
+                { now: session.now(), claims: P::Names(&self.claims) };
+                s: NewInstances = self;
+                e: Events = self.events
+            )
+        } else {
+            query!(
+                START_WITH_PLACES,
+                { now: session.now(), claims: P::Names(&self.claims) };
+                s: NewInstances = self;
+                e: Events = self.events;
+                p: SlotPlaces = self.places
+            )
+        })
+    }
+}
+
+/// The places of new instances that have slots, as columns.
+#[derive(Default)]
+struct SlotPlaces<'w> {
+    key: Vec<i64>,
+    queue: Vec<Cow<'w, str>>,
+    queue_key: Vec<Cow<'w, str>>,
+    name: Vec<Cow<'w, str>>,
+    version: Vec<Cow<'w, str>>,
+    priority: Vec<i64>,
+    turn: Vec<i64>,
+    queued_at: Vec<i64>,
+}
+
+impl<'w> SlotPlaces<'w> {
+    fn push(&mut self, key: InstanceKey, instance: &'w NewInstance, entry: &'w QueueEntry, slot: NewSlot) {
+        self.key.push(key.0);
+        self.queue.push(encode(&entry.queue));
+        self.queue_key.push(encode(&entry.key));
+        self.name.push(encode(&instance.name));
+        self.version.push(encode(&instance.version));
+        self.priority.push(instance.priority.into());
+        self.turn.push(slot.turn);
+        self.queued_at.push(slot.now_ms);
+    }
+
+    columns! {
+        key: Ints,
+        queue: Texts,
+        queue_key: Texts,
+        name: Texts,
+        version: Texts,
+        priority: Ints,
+        turn: Ints,
+        queued_at: Ints,
     }
 }
 

@@ -40,7 +40,7 @@ use perdure_provider::{Outcome, Write};
 use crate::connection::Query;
 use crate::error::Failure;
 use crate::session::Session;
-use crate::{deletion, tasks};
+use crate::{admission, deletion, tasks};
 
 use layers::Layer;
 pub(crate) use resume::resume_mismatched;
@@ -66,7 +66,9 @@ async fn run_layer(session: &Session<'_>, layer: &Layer<'_>, outcomes: &mut [Opt
     keyed_start::lock(session, layer).await?;
     let turns = turn::Turns::of(&layer.turns)?;
     let keys = session.connection().keys(layer.starts.len()).await?;
-    let starts = insert::Starts::of(&keys, layer.starts.iter().map(|(_, instance)| (*instance, None)))?;
+    let all = || layer.starts.iter().map(|(_, instance)| *instance);
+    let slots = admission::admit_new(session, all().zip(keys.iter().copied())).await?;
+    let starts = insert::Starts::of(&keys, all().map(|instance| (instance, None)), &slots)?;
     let messages = mailbox::Messages::to_ids(layer.messages.iter().map(|(_, outgoing)| *outgoing));
     let (lock, turns, [starts, later]) = (lock.query(), turns.query(session.now()), starts.queries(session));
     let (lock_started, messages) = (lock_started.query(), messages.query(session));

@@ -4,6 +4,7 @@ use perdure_provider::{NewInstance, OnConflict, Outcome};
 
 use super::cross_instance::{self, TurnEffects};
 use super::insert::{Inserted, Starts, make_room};
+use crate::admission::NewSlots;
 use crate::error::Failure;
 use crate::session::Session;
 
@@ -32,7 +33,7 @@ const ROUNDS_MAX: u32 = 16;
 /// Runs a start that may replace another instance.
 pub(super) async fn restart(session: &Session<'_>, instance: &NewInstance) -> Result<Outcome, Failure> {
     let keys = session.connection().keys(1).await?;
-    let starts = Starts::of(&keys, [(instance, None)])?;
+    let starts = Starts::of(&keys, [(instance, None)], &NewSlots::new())?;
     for _ in 0..ROUNDS_MAX {
         let terminated = make_room(session, instance, None).await?;
         let inserted = starts.insert(session).await?.get(keys[0]);

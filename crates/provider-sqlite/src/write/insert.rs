@@ -1,11 +1,12 @@
 //! The rows of a new instance: its state and its first event.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome};
+use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, QueuePlace};
 use rusqlite::params;
 
 use super::found::{Found, Parent, find};
 use super::terminate;
+use crate::admission;
 use crate::deletion;
 use crate::error::Failure;
 use crate::queues::{self, NewPlace};
@@ -56,12 +57,19 @@ pub(super) fn insert(
     {
         return Ok(Err(Outcome::NoQueue));
     }
+    // The claim of an instance of a queue holds only with a slot.
+    let queue = instance.queue.as_ref();
+    let new_slot = match queue.zip(claim) {
+        Some((entry, worker)) => admission::admit_new(session, &entry.queue, worker)?,
+        None => None,
+    };
+    let claim = claim.filter(|_| queue.is_none() || new_slot.is_some());
     // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
     // in epoch 0. An instance of a queue is not due (P24).
     let (epoch, wake_at) = if claim.is_some() {
         (Epoch(1), None)
     } else {
-        (Epoch(0), instance.queue.is_none().then_some(due_at_ms))
+        (Epoch(0), queue.is_none().then_some(due_at_ms))
     };
     let insert = |session: &Session<'_>| {
         named!(
@@ -98,8 +106,12 @@ pub(super) fn insert(
     }
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
-    if let Some(entry) = &instance.queue {
-        NewPlace::of_instance(key, instance, entry, due_at_ms).enter(session)?;
+    if let Some(entry) = queue {
+        let place = NewPlace::of_instance(key, instance, entry, due_at_ms);
+        match new_slot {
+            Some(turn) => place.enter_as(session, QueuePlace::Slot, turn)?,
+            None => place.enter(session)?,
+        }
     }
     Ok(Ok(Inserted {
         key,

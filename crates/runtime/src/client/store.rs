@@ -92,8 +92,8 @@ pub(crate) const fn of_store(conflict: StartConflict) -> OnConflict {
 /// A worker of this process, as its store sees it.
 pub(crate) trait LocalWorker: Send + Sync {
     fn worker(&self) -> &WorkerId;
-    /// Returns true if the worker can run an orchestration and has a place for an instance.
-    fn can_take(&self, name: &str, version: &str) -> bool;
+    /// Returns true if the worker can run a new instance and has a place for it.
+    fn can_take(&self, new: &NewInstance) -> bool;
     fn highest_version(&self, name: &str) -> Option<String>;
     /// Starts an instance, which is this worker's from the first moment. `done` receives the outcome.
     fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone);
@@ -247,9 +247,9 @@ impl Store {
         let queue = new.queue.clone();
         // A worker may still run the instance that is replaced, and learns of that after the commit.
         let may_terminate = conflict == StartConflict::TerminateAndRestart;
-        let may_claim = !may_terminate && new.runs_at_once();
+        let may_claim = !may_terminate && new.may_be_claimed();
         let mut workers = self.workers().into_iter().filter(|_| may_claim);
-        let worker = workers.find(|worker| worker.can_take(&new.name, &new.version));
+        let worker = workers.find(|worker| worker.can_take(&new));
         let this = Arc::clone(self);
         let done: WriteDone = Box::new(move |answer| match answer {
             Ok(started @ Outcome::Started { .. }) => {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use perdure_engine::Mailbox;
-use perdure_provider::{Epoch, InstanceKey, NewInstance, WorkerId};
+use perdure_provider::{Epoch, InstanceKey, NewInstance, Outcome, WorkerId};
 use tokio::time::Instant;
 
 use crate::activity::activities::Activities;
@@ -123,8 +123,10 @@ impl LocalWorker for Session {
         &self.worker.id
     }
 
-    fn can_take(&self, name: &str, version: &str) -> bool {
-        self.instances.has_place_for_start() && self.shared.registry.lock().has(name, version)
+    fn can_take(&self, new: &NewInstance) -> bool {
+        let slots = &self.worker.slots;
+        let may_claim = new.queue.as_ref().is_none_or(|entry| slots.may_claim(&entry.queue));
+        may_claim && self.instances.has_place_for_start() && self.shared.registry.lock().has(&new.name, &new.version)
     }
 
     fn highest_version(&self, name: &str) -> Option<String> {
@@ -132,7 +134,20 @@ impl LocalWorker for Session {
     }
 
     fn start(self: Arc<Self>, new: Box<NewInstance>, done: WriteDone) {
-        self.instances.start_here(new, done);
+        let Some(entry) = &new.queue else {
+            return self.instances.start_here(new, done);
+        };
+        let (worker, queue) = (Arc::clone(&self.worker), entry.queue.clone());
+        worker.slots.claims(&queue);
+        let counted: WriteDone = Box::new(move |answer| {
+            let has_slot = match &answer {
+                Ok(Outcome::Started { claimed, .. }) => Some(claimed.is_some()),
+                _ => None,
+            };
+            worker.slots.answered(&queue, has_slot);
+            done(answer);
+        });
+        self.instances.start_here(new, counted);
     }
 
     fn can_wake(&self, id: &str, mailbox: &Mailbox) -> bool {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use perdure_engine::MessageBody;
 use perdure_provider::{
-    Acquire, Clock, Epoch, InstanceKey, NewInstance, NewMessage, QueueEntry, QueueSettings, Rate, StartTime,
+    Acquire, Clock, Epoch, InstanceKey, NewInstance, NewMessage, QueueEntry, QueueSettings, Rate, StartTime, WorkerId,
 };
 
 use super::{InstanceState, KnownInstance, Witness, WitnessState};
@@ -107,10 +107,6 @@ impl WitnessState {
         if new.queue.is_none() && new.due == StartTime::Now {
             return;
         }
-        if is_claimed {
-            let id = &new.id;
-            self.violations.push(format!("P24: {id} was claimed with its start"));
-        }
         let now_ms = self.now_ms();
         let due_at_ms = new.due.at_ms(now_ms);
         let entry = Entry {
@@ -123,7 +119,31 @@ impl WitnessState {
             is_child: new.parent_id.is_some(),
             arrival: self.lines.entries.len(),
         };
+        let queue = entry.queue.clone();
         self.lines.entries.insert(key, entry);
+        if is_claimed && let (Some(worker), Some(entry)) = (&new.claim, queue) {
+            self.starts_with_slot(key, &entry, worker);
+        }
+    }
+
+    /// An instance got a slot in the commit of its start (P24).
+    fn starts_with_slot(&mut self, key: InstanceKey, QueueEntry { queue, key: its }: &QueueEntry, worker: &WorkerId) {
+        let (now_ms, id) = (self.now_ms(), self.instances[&key].id.clone());
+        self.figures.admitted += 1;
+        self.figures.admitted_at_once += 1;
+        if let Some(line) = self.lines.queues.get_mut(queue) {
+            line.admitted.push((now_ms, its.clone()));
+        }
+        let mut wrong = self.exceeded(queue, its, worker, now_ms);
+        let waits = |(other, of, _): &(InstanceKey, &Entry, &str)| {
+            *other != key && !of.is_child && self.is_in_line(*other, of, now_ms)
+        };
+        let first = self.in_queue(queue).find(waits);
+        wrong.extend(first.map(|(other, ..)| format!("{} waits", self.instances[&other].id)));
+        for wrong in wrong {
+            self.violations
+                .push(format!("P24: {id} began in {queue} ({its}) with its start: {wrong}"));
+        }
     }
 
     /// An instance that waits is resumed. If it is in no queue, its start time is now.
@@ -217,7 +237,7 @@ impl WitnessState {
         if let Some(line) = self.lines.queues.get_mut(&queue) {
             line.admitted.push((now_ms, its.clone()));
         }
-        let mut wrong = self.exceeded(&queue, &its, request, now_ms);
+        let mut wrong = self.exceeded(&queue, &its, &request.worker, now_ms);
         wrong.extend(self.passed_over(key, &entry, request, now_ms));
         for wrong in wrong {
             self.violations
@@ -226,7 +246,7 @@ impl WitnessState {
     }
 
     /// Returns the limits that an admission has exceeded.
-    fn exceeded(&self, queue: &str, key: &str, request: &Acquire, now_ms: i64) -> Vec<String> {
+    fn exceeded(&self, queue: &str, key: &str, worker: &WorkerId, now_ms: i64) -> Vec<String> {
         let Some(line) = self.lines.queues.get(queue) else {
             return vec!["there is no such queue".into()];
         };
@@ -235,7 +255,7 @@ impl WitnessState {
         let of_key = all.iter().filter(|(_, its)| *its == key).count();
         let own = all
             .iter()
-            .filter(|(seen, _)| seen.owner.as_ref() == Some(&request.worker))
+            .filter(|(seen, _)| seen.owner.as_ref() == Some(worker))
             .count();
         let has_key = !key.is_empty();
         let mut wrong = Vec::new();

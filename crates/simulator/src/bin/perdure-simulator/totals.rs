@@ -49,6 +49,7 @@ impl Totals {
             cleanups,
             flat,
             admitted,
+            admitted_at_once,
             waited,
             delayed,
         } = self.figures;
@@ -57,7 +58,10 @@ impl Totals {
              again, {unaware} unaware), {stale} stale writes rejected"
         );
         println!("{cleanups} blocks cleaned up, {flat} executions with the flat rules of an old edition");
-        println!("{admitted} instances got a slot of a queue, {waited} of them waited for it; {delayed} were delayed");
+        println!(
+            "{admitted} instances got a slot of a queue, {admitted_at_once} of them with their start, {waited} waited for \
+             it; {delayed} were delayed"
+        );
         for (fault, times) in &self.fired {
             println!("{times:>9} x {fault}");
         }
