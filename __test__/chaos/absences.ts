@@ -20,10 +20,10 @@ export function absencesOf(effects: readonly Effect[], known: readonly Absence[]
 }
 
 /**
- * Returns the attempts that workers could not help beginning too late. The one thread of a worker may stand still, or be
- * stopped, after its last look at the lease and before the first line of an activity, which then runs when the worker
- * goes on. That is the last attempt that it begins before it notices the loss of its lease: at the next look it finds
- * the lease over.
+ * Returns the attempts that workers could not help beginning too late. The one thread of a worker may stand still, or
+ * be stopped, after its last look at the lease and before the first line of an activity, which then runs when the
+ * worker goes on. That is the last attempt that it begins before it notices the loss of its lease: at the next look it
+ * finds the lease over.
  */
 export function lateBegins(effects: readonly Effect[]): Set<Effect> {
   const last = new Map<string, Effect>();

@@ -19,6 +19,8 @@ mod values;
 #[macro_use]
 mod expand;
 #[macro_use]
+mod as_kept;
+#[macro_use]
 mod suite;
 
 pub mod acquire;

@@ -120,7 +120,7 @@ fn info(tables: &Tables, name: &String) -> QueueInfo {
     }
 }
 
-/// Puts a new instance into its queue, which exists. `slot` is the turn of an instance that has a slot from its start on.
+/// Puts a new instance into its queue, which exists. `slot` is the turn of one that has a slot from its start on.
 pub(crate) fn enter(tables: &mut Tables, key: InstanceKey, entry: &QueueEntry, due_at_ms: i64, slot: Option<i64>) {
     let mut row = new_place(tables, entry, due_at_ms);
     if let Some(turn) = slot {

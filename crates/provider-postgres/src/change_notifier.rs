@@ -16,12 +16,12 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use perdure_provider::{AfterTurn, Change, ChangeListener, Outcome, Receiving, TurnCommit, WorkerId, Write};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Row};
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,8 @@
 //! When the notifications of a process are sent: a change after a pause at once, and those of a busy process together.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::options::{NOTIFY_EVERY, NOTIFY_HEARD_MAX, NOTIFY_PAUSE, NOTIFY_ROW_MAX};
 

@@ -194,18 +194,15 @@ impl<'a> NewPlace<'a> {
         }
     }
 
-    /// Makes the place: in line, or delayed.
-    pub(crate) fn enter(self, session: &Session<'_>) -> Result<(), Failure> {
-        let (place, turn) = if self.due_at_ms > session.now_ms() {
+    /// Makes the place: with a slot of this turn, in line, or delayed.
+    pub(crate) fn enter(self, session: &Session<'_>, slot: Option<i64>) -> Result<(), Failure> {
+        let (place, turn) = if let Some(turn) = slot {
+            (QueuePlace::Slot, turn)
+        } else if self.due_at_ms > session.now_ms() {
             (QueuePlace::Delayed, 0)
         } else {
             (QueuePlace::Waits, next_turn(session, self.queue, self.key)?)
         };
-        self.enter_as(session, place, turn)
-    }
-
-    /// Makes the place, with the turn of its key.
-    pub(crate) fn enter_as(self, session: &Session<'_>, place: QueuePlace, turn: i64) -> Result<(), Failure> {
         named!(session.execute, "INSERT INTO queue_places ({columns}) VALUES ({values})", {
             key: self.entry.0,
             queue: self.queue,

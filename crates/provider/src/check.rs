@@ -80,7 +80,8 @@ fn is_start(event: &EventRecord) -> bool {
 }
 
 impl NewInstance {
-    /// Checks that a start begins with `ExecutionStarted`, and that a start with a claim [may have one](Self::may_be_claimed).
+    /// Checks that a start begins with `ExecutionStarted`, and that one with a claim
+    /// [may have it](Self::may_be_claimed).
     ///
     /// # Errors
     ///

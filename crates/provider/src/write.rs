@@ -122,8 +122,8 @@ pub struct NewInstance {
     pub first_turn: Option<Box<TurnCommit>>,
     /// The reaction to an id that is in use.
     pub on_conflict: OnConflict,
-    /// The queue that gives the instance a slot (P24); `None`: the instance needs none. An instance with a key there has
-    /// no claim.
+    /// The queue that gives the instance a slot (P24); `None`: the instance needs none. One with a key there has no
+    /// claim.
     pub queue: Option<QueueEntry>,
     /// When the instance is due. It has no claim unless that is now.
     pub due: StartTime,
@@ -141,7 +141,7 @@ impl NewInstance {
         self.queue.is_none() && self.due == StartTime::Now
     }
 
-    /// Returns true if a worker may claim the instance: it is due now and, if it is one of a queue, it has no key there.
+    /// Returns true if a worker may claim the instance: it is due now and, if it is one of a queue, has no key there.
     /// The claim of an instance of a queue holds only if it gets a slot at once (P24).
     #[must_use]
     pub fn may_be_claimed(&self) -> bool {

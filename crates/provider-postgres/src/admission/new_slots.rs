@@ -1,5 +1,5 @@
-//! Slots for new instances: an instance that a worker claims gets one in the commit of its start, if nothing in its queue
-//! waits (P24).
+//! Slots for new instances: an instance that a worker claims gets one in the commit of its start, if nothing waits
+//! (P24).
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -28,6 +28,9 @@ pub(crate) struct NewSlot {
 /// The slots of new instances, by the keys of the instances.
 pub(crate) type NewSlots = HashMap<i64, NewSlot>;
 
+/// A new instance that a worker claims, and its key.
+type Claimed<'w> = (&'w NewInstance, i64);
+
 /// Locks a queue that no other transaction has locked. So a start waits for no pass.
 const LOCK: &str = "SELECT settings, admitted, turn, coalesce($now, {now}) FROM {schema}.queues
   WHERE name = $queue FOR NO KEY UPDATE SKIP LOCKED";
@@ -45,10 +48,10 @@ const WAITS: &str = concat!(
 /// transaction, with their places.
 pub(crate) async fn admit_new<'w>(
     session: &Session<'_>,
-    starts: impl Iterator<Item = (&'w NewInstance, i64)>,
+    starts: impl Iterator<Item = Claimed<'w>>,
 ) -> Result<NewSlots, Failure> {
     let mut admitted = NewSlots::new();
-    let mut queues: BTreeMap<Cow<'w, str>, (&'w WorkerId, Vec<(&'w NewInstance, i64)>)> = BTreeMap::new();
+    let mut queues: BTreeMap<Cow<'w, str>, (&'w WorkerId, Vec<Claimed<'w>>)> = BTreeMap::new();
     for (instance, key) in starts {
         let (Some(worker), Some(entry)) = (&instance.claim, &instance.queue) else {
             continue;

@@ -1,4 +1,5 @@
-//! Slots for new instances: an instance that a worker claims gets one in the commit of its start, if nothing waits (P24).
+//! Slots for new instances: an instance that a worker claims gets one in the commit of its start, if nothing waits
+//! (P24).
 
 use perdure_provider::{Pass, WorkerId};
 use rusqlite::params;

@@ -1,7 +1,7 @@
 //! The rows of a new instance: its state and its first event.
 
 use perdure_engine::{EventId, ExecutionId};
-use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, QueuePlace};
+use perdure_provider::{Epoch, InstanceKey, NewInstance, OnConflict, Outcome, WorkerId};
 use rusqlite::params;
 
 use super::found::{Found, Parent, find};
@@ -46,24 +46,14 @@ pub(super) fn insert(
 ) -> Result<Result<Inserted, Outcome>, Failure> {
     let first = &instance.first_event;
     instance.check().map_err(Failure::internal)?;
-    // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
-    let claim = match &instance.claim {
-        Some(worker) if worker::is_registered(session, worker)? => Some(worker),
-        _ => None,
-    };
     let due_at_ms = instance.due.at_ms(session.now_ms());
     if let Some(entry) = &instance.queue
         && !queues::exists(session, &entry.queue)?
     {
         return Ok(Err(Outcome::NoQueue));
     }
-    // The claim of an instance of a queue holds only with a slot.
     let queue = instance.queue.as_ref();
-    let new_slot = match queue.zip(claim) {
-        Some((entry, worker)) => admission::admit_new(session, &entry.queue, worker)?,
-        None => None,
-    };
-    let claim = claim.filter(|_| queue.is_none() || new_slot.is_some());
+    let (claim, slot) = claim_of(session, instance)?;
     // A claimed instance is in its first epoch (P3). An instance that is left to the first worker that acquires it is
     // in epoch 0. An instance of a queue is not due (P24).
     let (epoch, wake_at) = if claim.is_some() {
@@ -107,17 +97,31 @@ pub(super) fn insert(
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
     if let Some(entry) = queue {
-        let place = NewPlace::of_instance(key, instance, entry, due_at_ms);
-        match new_slot {
-            Some(turn) => place.enter_as(session, QueuePlace::Slot, turn)?,
-            None => place.enter(session)?,
-        }
+        NewPlace::of_instance(key, instance, entry, due_at_ms).enter(session, slot)?;
     }
     Ok(Ok(Inserted {
         key,
         claimed: claim.map(|_| epoch),
         terminated,
     }))
+}
+
+/// Returns the worker whose claim of an instance holds, and the turn of the slot that the instance gets with it.
+fn claim_of<'i>(
+    session: &mut Session<'_>,
+    instance: &'i NewInstance,
+) -> Result<(Option<&'i WorkerId>, Option<i64>), Failure> {
+    // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
+    let worker = match &instance.claim {
+        Some(worker) if worker::is_registered(session, worker)? => worker,
+        _ => return Ok((None, None)),
+    };
+    let Some(entry) = &instance.queue else {
+        return Ok((Some(worker), None));
+    };
+    // The claim of an instance of a queue holds only with a slot.
+    let turn = admission::admit_new(session, &entry.queue, worker)?;
+    Ok((turn.map(|_| worker), turn))
 }
 
 /// Removes the instance that has the id, if the start may replace it. Returns the outcome of its termination, if it had

@@ -60,7 +60,7 @@ fn enter(session: &Session<'_>, offer: &TaskOffer, due_at_ms: i64) -> Result<Opt
         priority: offer.priority,
         due_at_ms,
     };
-    place.enter(session)?;
+    place.enter(session, None)?;
     Ok(Some(entry))
 }
 

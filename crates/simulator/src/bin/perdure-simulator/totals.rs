@@ -59,8 +59,8 @@ impl Totals {
         );
         println!("{cleanups} blocks cleaned up, {flat} executions with the flat rules of an old edition");
         println!(
-            "{admitted} instances got a slot of a queue, {admitted_at_once} of them with their start, {waited} waited for \
-             it; {delayed} were delayed"
+            "{admitted} instances got a slot of a queue, {admitted_at_once} of them with their start, {waited} waited \
+             for it; {delayed} were delayed"
         );
         for (fault, times) in &self.fired {
             println!("{times:>9} x {fault}");
