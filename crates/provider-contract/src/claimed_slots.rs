@@ -201,7 +201,8 @@ pub async fn bring_their_first_turns_with_a_slot(store: &Store) {
     assert_eq!(waits[0].history.len(), 1);
 }
 
-/// A claimed start into a queue that is not there is refused, and one whose id is in use takes no slot.
+/// A claimed start into a queue that is not there is refused. One whose id is in use takes no slot, and no rate counts
+/// it.
 pub async fn are_refused_as_others_are(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
@@ -211,4 +212,20 @@ pub async fn are_refused_as_others_are(store: &Store) {
     assert_eq!(store.write(start(claimed("a", &worker))).await, Outcome::Exists);
     assert_eq!(info(store).await.running, 1);
     assert_eq!(starts(store, &worker, &["b"]).await, ["b"]);
+
+    let rate = Rate {
+        limit: 3,
+        per_ms: 1_000,
+    };
+    let settings = QueueSettings {
+        rate: Some(rate),
+        ..QueueSettings::default()
+    };
+    set(store, settings).await;
+    assert_eq!(starts(store, &worker, &["c"]).await, ["c"]);
+    let twice = ["c", "d", "d"].map(|id| start(claimed(id, &worker)));
+    let outcomes = store.batch(twice.into()).await;
+    assert_eq!((&outcomes[0], &outcomes[2]), (&Outcome::Exists, &Outcome::Exists));
+    assert!(is_claimed(&outcomes[1]));
+    assert_eq!(starts(store, &worker, &["e", "f"]).await, ["e"]);
 }

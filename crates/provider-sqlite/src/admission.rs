@@ -19,7 +19,7 @@ use crate::queues;
 use crate::rows::integer;
 use crate::session::Session;
 
-pub(crate) use new_slots::admit_new;
+pub(crate) use new_slots::NewSlot;
 
 /// A request of a worker, for instances or for attempts.
 pub(crate) trait Request {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use perdure_provider::{NewInstance, Pass, WorkerId};
 
@@ -12,6 +12,7 @@ use super::statements::{PUT_QUEUE, SLOTS};
 use crate::error::Failure;
 use crate::params::P;
 use crate::queues::{in_queue, queue_state};
+use crate::rows::text;
 use crate::session::Session;
 use crate::statement::{named, query};
 use crate::text::encode;
@@ -44,6 +45,9 @@ const WAITS: &str = concat!(
     WHERE queue = $queue AND place = 3 AND queued_at <= coalesce($now, {now}))"
 );
 
+/// Selects the ids that are in use. A start with such an id is refused, and must not count for a rate.
+const IN_USE: &str = "SELECT id FROM {schema}.instances WHERE id IN (SELECT unnest($ids::text[]))";
+
 /// Gives slots to those of some new instances that a worker claims, as many as there are. They must be inserted in this
 /// transaction, with their places.
 pub(crate) async fn admit_new<'w>(
@@ -67,14 +71,17 @@ pub(crate) async fn admit_new<'w>(
         let lock = query!(LOCK, { now: session.now(), queue: name });
         let waits = query!(WAITS, { now: session.now(), queue: name });
         let slots = query!(SLOTS, { queue: name, owner: P::Text(&worker.0) });
-        session.connection().prepare(&[&lock, &waits, &slots]).await?;
-        // Sent in this order, without waiting for the answers in between: those of the last two count only if the queue
+        let ids: Vec<Cow<'_, str>> = starts.iter().map(|(instance, _)| encode(&instance.id)).collect();
+        let in_use = query!(IN_USE, { ids: P::Texts(&ids) });
+        session.connection().prepare(&[&lock, &waits, &slots, &in_use]).await?;
+        // Sent in this order, without waiting for the answers in between: the others count only if the queue
         // was locked before.
-        let (locked, waits, slots) = tokio::try_join!(
+        let (locked, waits, slots, in_use) = tokio::try_join!(
             biased;
             session.run(Some(&lock)),
             session.run(Some(&waits)),
             session.run(Some(&slots)),
+            session.run(Some(&in_use)),
         )?;
         let (Some(row), Some(waits)) = (locked.first(), waits.first()) else {
             continue;
@@ -86,7 +93,11 @@ pub(crate) async fn admit_new<'w>(
         let now_ms = row.try_get(3)?;
         let mut pass = Pass::new(before.clone(), slot_counts(&slots)?, starts.len(), now_ms);
         starts.sort_by_key(|(instance, _)| Reverse(instance.priority));
-        for (_, key) in starts {
+        let mut refused: HashSet<String> = in_use.iter().map(|row| text(row, 0)).collect::<Result<_, _>>()?;
+        for (instance, key) in starts {
+            if !refused.insert(instance.id.clone()) {
+                continue;
+            }
             let Some(turn) = pass.admit_new() else { break };
             admitted.insert(key, NewSlot { turn, now_ms });
         }

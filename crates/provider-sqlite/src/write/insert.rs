@@ -6,7 +6,7 @@ use rusqlite::params;
 
 use super::found::{Found, Parent, find};
 use super::terminate;
-use crate::admission;
+use crate::admission::NewSlot;
 use crate::deletion;
 use crate::error::Failure;
 use crate::queues::{self, NewPlace};
@@ -97,7 +97,8 @@ pub(super) fn insert(
     let key = InstanceKey(session.connection().last_insert_rowid());
     session.append_event(key, integer(ExecutionId::FIRST.0), first)?;
     if let Some(entry) = queue {
-        NewPlace::of_instance(key, instance, entry, due_at_ms).enter(session, slot)?;
+        let turn = slot.map(|slot| slot.take(session)).transpose()?;
+        NewPlace::of_instance(key, instance, entry, due_at_ms).enter(session, turn)?;
     }
     Ok(Ok(Inserted {
         key,
@@ -106,11 +107,11 @@ pub(super) fn insert(
     }))
 }
 
-/// Returns the worker whose claim of an instance holds, and the turn of the slot that the instance gets with it.
+/// Returns the worker whose claim of an instance holds, and the slot that the instance gets with it.
 fn claim_of<'i>(
     session: &mut Session<'_>,
     instance: &'i NewInstance,
-) -> Result<(Option<&'i WorkerId>, Option<i64>), Failure> {
+) -> Result<(Option<&'i WorkerId>, Option<NewSlot<'i>>), Failure> {
     // A worker that is no longer registered must not own anything: no other worker would ever take its instances over.
     let worker = match &instance.claim {
         Some(worker) if worker::is_registered(session, worker)? => worker,
@@ -120,8 +121,8 @@ fn claim_of<'i>(
         return Ok((Some(worker), None));
     };
     // The claim of an instance of a queue holds only with a slot.
-    let turn = admission::admit_new(session, &entry.queue, worker)?;
-    Ok((turn.map(|_| worker), turn))
+    let slot = NewSlot::find(session, &entry.queue, worker)?;
+    Ok((slot.is_some().then_some(worker), slot))
 }
 
 /// Removes the instance that has the id, if the start may replace it. Returns the outcome of its termination, if it had
