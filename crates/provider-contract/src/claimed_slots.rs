@@ -1,10 +1,8 @@
 //! Starts of a queue that a worker claims: one gets its slot in its own commit, if nothing waits (P24).
 
-use perdure_provider::{
-    Epoch, NewInstance, Outcome, QueueEntry, QueueSettings, Rate, StartTime, Status, TurnCommit, WorkerId,
-};
+use perdure_provider::{Epoch, NewInstance, Outcome, QueueSettings, Rate, StartTime, Status, TurnCommit, WorkerId};
 
-use crate::queues::{finish, gets, info, queued, set, slots};
+use crate::queues::{finish, gets, info, of_key, queued, set, slots};
 use crate::store::{Handle, Store, end, event, start, turn};
 
 fn claimed(id: &str, worker: &WorkerId) -> NewInstance {
@@ -85,15 +83,7 @@ pub async fn overtake_nothing_that_waits(store: &Store) {
     finish(store, &all, &worker).await;
 
     for id in ["with the slot", "held"] {
-        let entry = QueueEntry {
-            key: "k".into(),
-            ..queued(id).queue.expect("it has a queue")
-        };
-        let of_key = NewInstance {
-            queue: Some(entry),
-            ..queued(id)
-        };
-        store.start(of_key).await;
+        store.start(of_key("k", id)).await;
     }
     let first = gets(store, &worker, &["with the slot"]).await;
     assert!(starts(store, &worker, &["behind the held one"]).await.is_empty());
