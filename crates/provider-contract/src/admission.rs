@@ -6,7 +6,7 @@ use perdure_provider::{
     Acquire, NewInstance, Newest, OPEN_VERSION, PageLimit, QueueSettings, Rate, StartTime, WorkerId,
 };
 
-use crate::queues::{finish, gets, ids, info, of_key, queued, set, slots};
+use crate::queues::{finish, gets, ids, info, of_key, per_second, queued, set, slots};
 use crate::store::{NAME, Store, VERSION, new_worker, start};
 
 /// A request for work of a worker that runs these orchestrations.
@@ -226,17 +226,7 @@ pub async fn give_delayed_instances_their_turns_by_time(store: &Store) {
 pub async fn admit_no_more_than_the_rate_in_any_span(store: &Store) {
     let store = store.first();
     let worker = store.worker("w").await;
-    set(
-        store,
-        QueueSettings {
-            rate: Some(Rate {
-                limit: 2,
-                per_ms: 1_000,
-            }),
-            ..QueueSettings::default()
-        },
-    )
-    .await;
+    set(store, per_second(2)).await;
     let many = (0..6).map(|n| start(queued(&format!("i{n}"))));
     store.batch(many.collect()).await;
     let first = store.acquire(&worker).await;

@@ -1,8 +1,9 @@
 //! Starts of a queue that a worker claims: one gets its slot in its own commit, if nothing waits (P24).
 
-use perdure_provider::{Epoch, NewInstance, Outcome, QueueSettings, Rate, StartTime, Status, TurnCommit, WorkerId};
+use perdure_provider::{Epoch, NewInstance, Outcome, QueueSettings, StartTime, Status, TurnCommit, WorkerId};
 
-use crate::queues::{finish, gets, info, of_key, queued, set, slots};
+use crate::queues::{finish, gets, info, of_key, per_second, queued, set, slots};
+use crate::starts::with_turn;
 use crate::store::{Handle, Store, end, event, start, turn};
 
 fn claimed(id: &str, worker: &WorkerId) -> NewInstance {
@@ -108,15 +109,7 @@ pub async fn overtake_nothing_that_waits(store: &Store) {
 pub async fn count_for_the_rate_and_for_the_worker(store: &Store) {
     let store = store.first();
     let (worker, other) = (store.worker("w").await, store.worker("other").await);
-    let rate = Rate {
-        limit: 2,
-        per_ms: 1_000,
-    };
-    let settings = QueueSettings {
-        rate: Some(rate),
-        ..QueueSettings::default()
-    };
-    set(store, settings).await;
+    set(store, per_second(2)).await;
     assert_eq!(starts(store, &worker, &["a", "b", "c"]).await, ["a", "b"]);
     store.assert_nothing_due(&worker).await;
     store.clock.advance(1_010);
@@ -156,17 +149,13 @@ pub async fn bring_their_first_turns_with_a_slot(store: &Store) {
     set(store, slots(1)).await;
     let model = store.owned("model", &worker).await;
     let with_turn = |id: &str, first: TurnCommit| NewInstance {
-        first_turn: Some(Box::new(TurnCommit {
-            key: perdure_provider::InstanceKey(0),
-            epoch: Epoch(0),
-            ..first
-        })),
-        ..claimed(id, &worker)
+        queue: queued(id).queue,
+        ..with_turn(id, &worker, first)
     };
     let ends = store.write(start(with_turn("ends", end(&model, &worker, None)))).await;
     assert!(matches!(&ends, Outcome::Started { turn: Some(_), .. }), "{ends:?}");
     assert_eq!(store.status("ends").await.status, Status::Completed);
-    // It has no slot any more.
+    // An instance that has ended has no slot.
     let goes_on = store.write(start(with_turn("goes on", turn(&model, &worker)))).await;
     assert!(
         matches!(&goes_on, Outcome::Started { turn: Some(_), .. }),
@@ -203,15 +192,7 @@ pub async fn are_refused_as_others_are(store: &Store) {
     assert_eq!(info(store).await.running, 1);
     assert_eq!(starts(store, &worker, &["b"]).await, ["b"]);
 
-    let rate = Rate {
-        limit: 3,
-        per_ms: 1_000,
-    };
-    let settings = QueueSettings {
-        rate: Some(rate),
-        ..QueueSettings::default()
-    };
-    set(store, settings).await;
+    set(store, per_second(3)).await;
     assert_eq!(starts(store, &worker, &["c"]).await, ["c"]);
     let twice = ["c", "d", "d"].map(|id| start(claimed(id, &worker)));
     let outcomes = store.batch(twice.into()).await;

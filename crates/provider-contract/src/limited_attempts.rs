@@ -3,11 +3,11 @@
 use perdure_engine::{ActivityOptions, AttemptResult, CommandEvent, EventId, EventRecord};
 use perdure_provider::{
     AcquiredInstance, AcquiredTasks, CrossInstanceEffects, NewInstance, Outcome, PageLimit, QueueDeletion, QueueEntry,
-    QueueInfo, QueueSettings, Queues, Rate, ReleaseTask, SessionLimits, Task, TaskDone, TaskOffer, TaskRequest,
-    TurnCommit, WorkerId, Write,
+    QueueInfo, QueueSettings, Queues, ReleaseTask, SessionLimits, Task, TaskDone, TaskOffer, TaskRequest, TurnCommit,
+    WorkerId, Write,
 };
 
-use crate::queues::slots;
+use crate::queues::{per_second, slots};
 use crate::store::{Handle, SESSIONS, START_MS, Store, end, instance, turn};
 
 /// The queue of the checks.
@@ -258,14 +258,7 @@ pub async fn begin_at_the_rate(store: &Store) {
     let both = store;
     let store = store.first();
     let worker = store.worker("w").await;
-    let settings = QueueSettings {
-        rate: Some(Rate {
-            limit: 2,
-            per_ms: 1_000,
-        }),
-        ..QueueSettings::default()
-    };
-    store.limit(settings).await;
+    store.limit(per_second(2)).await;
     store.schedules("a", &worker, plain(2..=6)).await;
     let first = store.takes(&worker, &[2, 3]).await;
     store.finish_tasks(&worker, &first).await;

@@ -3,8 +3,8 @@
 use perdure_engine::{MessageBody, Refusal, Settlement};
 use perdure_provider::{
     Acquired, AcquiredInstance, CrossInstanceEffects, CrossInstanceStart, Epoch, NewInstance, NewMessage, OnConflict,
-    Outcome, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace, QueueSettings, StartTime, StartWithMessage,
-    Status, TurnCommit, WorkerId, Write,
+    Outcome, QUEUES_MAX, QueueDeletion, QueueEntry, QueueInfo, QueuePlace, QueueSettings, Rate, StartTime,
+    StartWithMessage, Status, TurnCommit, WorkerId, Write,
 };
 
 use crate::store::{Handle, LEASE_MS, START_MS, Store, end, event, instance, release, scheduled, start, turn};
@@ -15,6 +15,14 @@ const QUEUE: &str = "q";
 pub(crate) fn slots(concurrency: u32) -> QueueSettings {
     QueueSettings {
         concurrency: Some(concurrency),
+        ..QueueSettings::default()
+    }
+}
+
+/// At most so many begin in a second.
+pub(crate) fn per_second(limit: u32) -> QueueSettings {
+    QueueSettings {
+        rate: Some(Rate { limit, per_ms: 1_000 }),
         ..QueueSettings::default()
     }
 }

@@ -213,7 +213,7 @@ pub async fn restart_fences_off_the_former_instance(store: &Store) {
 }
 
 /// Returns a start that a worker claims, with the first turn that it ran.
-fn with_turn(id: &str, worker: &WorkerId, first_turn: TurnCommit) -> NewInstance {
+pub(crate) fn with_turn(id: &str, worker: &WorkerId, first_turn: TurnCommit) -> NewInstance {
     NewInstance {
         claim: Some(worker.clone()),
         first_turn: Some(Box::new(TurnCommit {

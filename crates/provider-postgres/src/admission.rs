@@ -139,6 +139,14 @@ fn slot_counts(rows: &[Row]) -> Result<Vec<SlotCount>, Failure> {
     counted.collect()
 }
 
+/// Returns the statement that writes the row of a queue after a pass, whose admissions are given as a text.
+fn put_queue<'q>(queue: &'q str, pass: &Pass, admitted: &'q str) -> Query<'q> {
+    query!(
+        PUT_QUEUE,
+        { queue: P::Text(queue), admitted: P::Text(admitted), turn: P::Int(pass.queue().turn) }
+    )
+}
+
 /// A pass over a queue, whose row is locked.
 struct Admission<'a, 'e> {
     session: &'a Session<'a>,
@@ -302,7 +310,7 @@ impl Admission<'_, '_> {
         let [put, delete] = keys.queries(self.queue);
         let release = released.query(self.queue);
         let admitted = pass.queue().admitted.to_text();
-        let put_queue = (is_over && *pass.queue() != self.before).then(|| self.put_queue(pass, &admitted));
+        let put_queue = (is_over && *pass.queue() != self.before).then(|| put_queue(self.queue, pass, &admitted));
         let left = is_over.then(|| self.left());
         let queries = [&take, &place, &put, &delete, &release, &put_queue, &left];
         let queries: Vec<&Query<'_>> = queries.into_iter().flatten().collect();
@@ -324,14 +332,6 @@ impl Admission<'_, '_> {
         }
         self.entries.add(session, rows).await?;
         Ok(left)
-    }
-
-    /// Returns the statement that writes the row of the queue after a pass, whose admissions are given as a text.
-    fn put_queue<'q>(&'q self, pass: &Pass, admitted: &'q str) -> Query<'q> {
-        query!(
-            PUT_QUEUE,
-            { queue: P::Text(self.queue), admitted: P::Text(admitted), turn: P::Int(pass.queue().turn) }
-        )
     }
 
     /// Returns the statement that finds what is left after a pass.

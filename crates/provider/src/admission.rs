@@ -178,7 +178,7 @@ impl Pass {
         }
     }
 
-    /// Gives a slot to a new entry without a key, which is in line no moment because nothing waits. Returns its turn.
+    /// Gives a slot to a new entry without a key, which is never in line, because nothing waits. Returns its turn.
     /// `None`: there is no slot or no token.
     #[must_use]
     pub fn admit_new(&mut self) -> Option<i64> {

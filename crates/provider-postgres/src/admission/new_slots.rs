@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use perdure_provider::{NewInstance, Pass, WorkerId};
 
-use super::slot_counts;
-use super::statements::{PUT_QUEUE, SLOTS};
+use super::statements::SLOTS;
+use super::{put_queue, slot_counts};
 use crate::error::Failure;
 use crate::params::P;
 use crate::queues::{in_queue, queue_state};
 use crate::rows::text;
 use crate::session::Session;
-use crate::statement::{named, query};
+use crate::statement::query;
 use crate::text::encode;
 
 /// A slot that a new instance gets.
@@ -102,8 +102,8 @@ pub(crate) async fn admit_new<'w>(
             admitted.insert(key, NewSlot { turn, now_ms });
         }
         if *pass.queue() != before {
-            let (text, turn) = (pass.queue().admitted.to_text(), P::Int(pass.queue().turn));
-            named!(session.query, PUT_QUEUE, { queue: name, admitted: P::Text(&text), turn: turn }).await?;
+            let admitted = pass.queue().admitted.to_text();
+            session.run(Some(&put_queue(&queue, &pass, &admitted))).await?;
         }
     }
     Ok(admitted)
