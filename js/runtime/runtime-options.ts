@@ -70,7 +70,8 @@ export interface RuntimeOptions {
   turnSliceMs?: number;
   /**
    * The most orchestrations whose generator is kept in memory. Others are replayed when they go on. So are those that
-   * did nothing for 10 s and have no more than 200 events, because their replay is short. Default 10 000.
+   * did nothing for 10 s and have no more than 200 events, because their replay is short. The 256 that ran last always
+   * stay. Default 10 000.
    */
   cachedInstancesMax?: number;
   /**

@@ -185,8 +185,11 @@ pub(crate) const BATCH_TRIES_MAX: u32 = 3;
 /// Highest number of instances that are remembered because messages came for them before they did. Beyond this, the
 /// messages of every instance that comes are read again.
 pub(crate) const EARLY_MAX: usize = 10_000;
-/// Time that an unused generator is kept alive, ms.
+/// Time that an unused generator is kept alive, ms, if more than [`CACHE_KEPT`] are.
 pub(crate) const CACHE_IDLE_MS: i64 = 10_000;
+/// Number of generators that stay however long they are unused, while the cache has room: those used last. So an
+/// instance of a program with few instances goes on as quickly after a day as after a second.
+pub const CACHE_KEPT: usize = 256;
 /// Number of events of an execution up to which [`CACHE_IDLE_MS`] holds. A longer execution takes long to replay, and
 /// stays while the cache has room.
 pub const CACHE_IDLE_EVENTS: u64 = 200;

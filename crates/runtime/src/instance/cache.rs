@@ -49,8 +49,8 @@ impl Instances {
         }
     }
 
-    /// Evicts the generators that were not used for [`CACHE_IDLE_MS`]. A generator that takes long to replay counts
-    /// as used again. Returns the time until the next such call; `None`: no call is needed before the cache is
+    /// Evicts the generators that were not used for [`CACHE_IDLE_MS`], until [`CACHE_KEPT`](crate::options::CACHE_KEPT)
+    /// are left. A generator that takes long to replay counts as used again. Returns the time until the next such call; `None`: no call is needed before the cache is
     /// [used](Self::touch).
     fn evict_idle(&self) -> Option<Duration> {
         let mut table = self.table.lock();

@@ -12,7 +12,7 @@ use perdure_scheduler::{Directory, NextAction};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::lane::process::Services;
-use crate::options::EARLY_MAX;
+use crate::options::{CACHE_KEPT, EARLY_MAX};
 use crate::state::{Instance, Token, TurnNeed};
 
 /// Instances by key, and those with a live generator in the order of their last use.
@@ -213,21 +213,29 @@ impl Table {
     #[must_use]
     pub(crate) fn touch(&mut self, instance: &Arc<Instance>, now_ms: i64) -> bool {
         self.hot.insert(instance.token, (Arc::clone(instance), now_ms));
-        !std::mem::replace(&mut self.is_hot_watched, true)
+        self.hot.len() > CACHE_KEPT && !std::mem::replace(&mut self.is_hot_watched, true)
     }
 
-    /// Takes out the least recently used instance with a generator, if its last use was at `before_ms` or earlier.
+    /// Takes out the least recently used instance with a generator, if its last use was at `before_ms` or earlier and
+    /// there are more than [`CACHE_KEPT`] of these.
     pub(crate) fn take_idle(&mut self, before_ms: i64) -> Option<Arc<Instance>> {
-        let (_, (_, used_ms)) = self.hot.front()?;
-        (*used_ms <= before_ms).then(|| self.take_oldest()).flatten()
+        let used_ms = self.first_surplus()?;
+        (used_ms <= before_ms).then(|| self.take_oldest()).flatten()
     }
 
-    /// Returns the last use of the first instance in the cache, from which the time of the next look follows. `None`:
-    /// no look is needed until the cache is [touched](Self::touch).
+    /// Returns the last use of the first instance that may be evicted, from which the time of the next look follows.
+    /// `None`: no look is needed until the cache is [touched](Self::touch).
     pub(crate) fn look_again(&mut self) -> Option<i64> {
-        let first = self.hot.front().map(|(_, (_, used_ms))| *used_ms);
+        let first = self.first_surplus();
         self.is_hot_watched = first.is_some();
         first
+    }
+
+    /// Returns the last use of the least recently used instance with a generator, if there are more than
+    /// [`CACHE_KEPT`] of these.
+    fn first_surplus(&self) -> Option<i64> {
+        let (_, (_, used_ms)) = self.hot.front().filter(|_| self.hot.len() > CACHE_KEPT)?;
+        Some(*used_ms)
     }
 
     fn take_oldest(&mut self) -> Option<Arc<Instance>> {

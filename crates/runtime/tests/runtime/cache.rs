@@ -4,7 +4,7 @@ use perdure_provider::{ProviderErrorKind, Status};
 
 use crate::support::{Call, Fixture, Op};
 use perdure_runtime::RuntimeOptions;
-use perdure_runtime::internals::limits::CACHE_IDLE_EVENTS;
+use perdure_runtime::internals::limits::{CACHE_IDLE_EVENTS, CACHE_KEPT};
 
 fn cached(cached_instances_max: usize) -> RuntimeOptions {
     RuntimeOptions {
@@ -126,36 +126,38 @@ async fn a_history_that_cannot_be_read_for_a_while_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_instance_is_evicted() {
+async fn idle_instances_are_evicted_until_few_are_left() {
     let script = &[Op::Activity("a"), Op::Event("go"), Op::Activity("b")];
-    let mut f = Fixture::started(cached(100), script).await;
-    for id in ["owned", "released", "used"] {
+    let mut f = Fixture::started(cached(1_000), script).await;
+    let ids: Vec<String> = (0..CACHE_KEPT + 2).map(|n| format!("i{n}")).collect();
+    for id in &ids {
         f.start(id).await;
     }
-    for _ in 0..2 {
+    f.advance(9_000).await;
+    assert_eq!(f.generators(), ids.len());
+    assert_eq!(f.running[0].instance_id, "i0");
+    f.complete("a").await;
+    f.advance(2_000).await;
+    assert_eq!(
+        (f.generators(), f.metrics().cached_instances),
+        (CACHE_KEPT, CACHE_KEPT as u64)
+    );
+    f.advance(86_400_000).await;
+    assert_eq!(f.generators(), CACHE_KEPT);
+    // An evicted instance comes back by replay, and no activity that ran runs again.
+    for _ in 1..ids.len() {
         f.complete("a").await;
     }
-    let waits_for_a = f.running[0].instance_id.clone();
-    f.advance(9_000).await;
-    assert_eq!(f.generators(), 3);
-    f.event("used", "go").await;
-    f.advance(2_000).await;
-    let in_use = usize::from(waits_for_a != "used");
-    assert_eq!((f.generators(), f.metrics().cached_instances), (in_use, in_use as u64));
-    f.advance(10_000).await;
-    assert_eq!((f.generators(), f.metrics().cached_instances), (0, 0));
-    // Each instance comes back by replay, and no activity that ran runs again.
-    f.complete("a").await;
-    for id in ["owned", "released", "used"] {
+    for id in &ids {
         f.event(id, "go").await;
     }
-    for _ in 0..3 {
+    for _ in &ids {
         f.complete("b").await;
     }
-    for id in ["owned", "released", "used"] {
+    for id in &ids {
         assert_eq!(f.memory.get(id).status, Status::Completed);
     }
-    assert_eq!(f.attempts.len(), 6, "none twice");
+    assert_eq!(f.attempts.len(), 2 * ids.len(), "none twice");
     f.assert_empty();
 }
 
@@ -168,17 +170,20 @@ async fn an_instance_with_a_long_replay_stays_while_there_is_room() {
         script[STEPS] = Op::Event("go");
         script
     };
-    let mut f = Fixture::started(cached(1), &LONG).await;
+    let mut f = Fixture::started(cached(CACHE_KEPT + 1), &LONG).await;
     f.start("long").await;
     for _ in 0..STEPS {
         f.complete("a").await;
     }
+    f.advance(5_000).await;
+    for n in 0..CACHE_KEPT {
+        f.start(&format!("i{n}")).await;
+    }
+    // The long one was unused for the longest time, and the next one is evicted instead.
     f.advance(60_000).await;
-    assert_eq!(f.generators(), 1);
-    // A generator that is in use has precedence over this one when there is no room for both.
-    f.start("other").await;
-    assert_eq!(f.generators(), 1);
+    assert_eq!(f.generators(), CACHE_KEPT);
+    assert_eq!(f.running[0].instance_id, "i0");
     f.event("long", "go").await;
-    assert_eq!(f.attempts.len(), STEPS + 1, "none twice");
+    assert_eq!(f.metrics().cache_hits, 1);
     assert_eq!(f.memory.get("long").status, Status::Completed);
 }
