@@ -20,7 +20,7 @@ export const wake = {
   what:
     `raiseEvent → end of an instance that waits for it, one at a time, p50: ${WAKES} warm, ` +
     `${IDLE_WAKES} after ${IDLE_MS / 1_000} s of idling, and from a process without a runtime; ` +
-    'floor: p50 of two durable commits',
+    'floor: p50 of two durable commits, after idling too',
   stores: ['sqlite', 'postgres'],
   figures: [
     { name: 'wake', ...goals, note },
@@ -29,8 +29,12 @@ export const wake = {
   ],
 
   async round(round) {
-    const { commitMs } = round.floor('commit', round.place(), { count: 2 * WAKES, warm: 4 * WAKES });
-    const floor = median(pairs(commitMs));
+    const commits = (count, options) => {
+      const { commitMs } = round.floor('commit', round.place(), { count: 2 * count, warm: 4 * WAKES, ...options });
+      return median(pairs(commitMs));
+    };
+    const floor = commits(WAKES);
+    const idleFloor = commits(IDLE_WAKES, { pause: IDLE_MS });
     const { warm, idle } = await round.child('measure', { place: round.place() });
     const place = round.place();
     const [elsewhere] = await round.children('elsewhere', [
@@ -38,11 +42,11 @@ export const wake = {
       { place, part: 'worker' },
     ]);
     const peer = await round.peer({ wakes: WAKES, idleWakes: IDLE_WAKES, idleMs: IDLE_MS });
-    const figure = ({ p50, ...notes }, peer) => ({ floor, perdure: p50, peer, notes });
+    const figure = (floor, { p50, ...notes }, peer) => ({ floor, perdure: p50, peer, notes });
     return {
-      wake: figure(warm, peer?.warm),
-      'wake after idling': figure(idle, peer?.idle),
-      'wake elsewhere': figure(elsewhere),
+      wake: figure(floor, warm, peer?.warm),
+      'wake after idling': figure(idleFloor, idle, peer?.idle),
+      'wake elsewhere': figure(floor, elsewhere),
     };
   },
 

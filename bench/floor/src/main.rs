@@ -4,7 +4,7 @@
 //! Each command prints one line of JSON. A store is `--db file` in SQLite, `--url URL --schema name` in Postgres.
 //!
 //!   write  STORE --migrations D --instances N --steps N [--batch 64] [--rows all|appended] [--warm 1] [--repeat 1]
-//!   commit STORE --migrations D --count N [--warm N]
+//!   commit STORE --migrations D --count N [--warm N] [--pause MS]
 //!   read   STORE --out F
 //!   count  STORE
 //!
