@@ -25,8 +25,8 @@ export const transactions = {
       better: 'lower',
       atLeast: 1.25,
       note: ({ bare, turn }) =>
-        'Floor: an activity that runs a bare transaction and keeps no row of the step. ' +
-        `A bare transaction after another one takes ${bare.toFixed(3)} ms, a turn after another one ${turn.toFixed(3)} ms.`,
+        'Floor: an activity that runs a bare transaction and keeps no row of the step. A bare transaction after ' +
+        `another one takes ${bare.toFixed(3)} ms, a turn after another one ${turn.toFixed(3)} ms.`,
     },
     {
       name: 'transactions in parallel',
@@ -57,8 +57,8 @@ export const transactions = {
 
   roles: {
     /**
-     * Bare transactions, turns, both together and steps, in alternation, because the speed of a disk changes from second
-     * to second. Both together cost more than their sum: each syncs another file than the last one did.
+     * Bare transactions, turns, both together and steps, in alternation, because the speed of a disk changes from
+     * second to second. Both together cost more than their sum: each syncs another file than the last one did.
      */
     oneByOne: async ({ place, file }) => {
       const user = await userDatabase(place, file);

@@ -49,9 +49,11 @@ impl Instances {
         }
     }
 
-    /// Evicts the generators that were not used for [`CACHE_IDLE_MS`], until [`CACHE_KEPT`](crate::options::CACHE_KEPT)
-    /// are left. A generator that takes long to replay counts as used again. Returns the time until the next such call; `None`: no call is needed before the cache is
-    /// [used](Self::touch).
+    /// Evicts the generators that were not used for [`CACHE_IDLE_MS`], until [`CACHE_KEPT`] are left. A generator that
+    /// takes long to replay counts as used again. Returns the time until the next such call; `None`: no call is needed
+    /// before the cache is [used](Self::touch).
+    ///
+    /// [`CACHE_KEPT`]: crate::options::CACHE_KEPT
     fn evict_idle(&self) -> Option<Duration> {
         let mut table = self.table.lock();
         let before = self.now_ms() - CACHE_IDLE_MS;
