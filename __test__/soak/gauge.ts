@@ -7,11 +7,17 @@ interface Limit {
   readonly unit: Unit;
   readonly share: number;
   readonly plus: number;
-  /** The limit at rest: zero, or at most the value at the rest before. */
-  readonly atRest?: 'nothing' | 'as before';
+  /** The limit at rest: zero, the instances that a worker keeps, or at most the value at the rest before. */
+  readonly atRest?: 'nothing' | 'kept' | 'as before';
 }
 
 const MIB = 1024 * 1024;
+
+/**
+ * The instances whose generators a worker keeps although they are unused: `CACHE_KEPT` in
+ * crates/runtime/src/options.rs. An instance that ended in another process is among them until others take its place.
+ */
+const KEPT_MAX = 256;
 
 /** The gauges of a process, of its runtime, and of a store. */
 export const LIMITS = {
@@ -22,13 +28,13 @@ export const LIMITS = {
   threads: { unit: 'count', share: 0, plus: 0, atRest: 'as before' },
   descriptors: { unit: 'count', share: 0, plus: 0, atRest: 'as before' },
   connections: { unit: 'count', share: 0, plus: 0, atRest: 'as before' },
-  'instances loaded': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
+  'instances loaded': { unit: 'count', share: 0.25, plus: 20, atRest: 'kept' },
   'instances owned': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
-  generators: { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
+  generators: { unit: 'count', share: 0.25, plus: 20, atRest: 'kept' },
   'turns in progress': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
   'activities open': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
   'attempts on the first thread': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
-  'custom statuses': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
+  'custom statuses': { unit: 'count', share: 0.25, plus: 20, atRest: 'kept' },
   'trace contexts': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
   'jobs queued': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
   'programs under way': { unit: 'count', share: 0.25, plus: 20, atRest: 'nothing' },
@@ -52,4 +58,10 @@ export const LOG_BYTES_MAX = 64 * MIB;
 
 export function limitOf(gauge: Gauge): Limit {
   return LIMITS[gauge];
+}
+
+/** True if a value of a gauge at rest is more than may be left. */
+export function isLeft(gauge: Gauge, value: number): boolean {
+  const { atRest } = limitOf(gauge);
+  return (atRest === 'nothing' && value > 0) || (atRest === 'kept' && value > KEPT_MAX);
 }

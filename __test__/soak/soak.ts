@@ -5,7 +5,7 @@ import { eventually, within } from '../support/async.ts';
 import { pause } from '../support/worker-parts.mjs';
 import { PATIENCE_MS } from './crew.ts';
 import { failuresOf } from './flatness.ts';
-import { type Gauge, type Gauges, limitOf } from './gauge.ts';
+import { type Gauge, type Gauges, isLeft } from './gauge.ts';
 import { Series } from './series.ts';
 import { PostgresSite, type Site, SqliteSite } from './site.ts';
 import { type Figures, SoakProcess, TROUBLES, type Trouble } from './talk.ts';
@@ -205,10 +205,10 @@ function entriesOf(gauges: Gauges): [Gauge, number][] {
   return Object.entries(gauges) as [Gauge, number][];
 }
 
-/** Returns the gauges that should be zero at rest and are not. */
+/** Returns the gauges that are more at rest than may be left. */
 function leftIn(sample: Sample): string[] {
   return [...sample].flatMap(([of, gauges]) => {
-    const left = entriesOf(gauges).filter(([gauge, value]) => limitOf(gauge).atRest === 'nothing' && value > 0);
+    const left = entriesOf(gauges).filter(([gauge, value]) => isLeft(gauge, value));
     return left.map(([gauge, value]) => `${of}: ${gauge} ${value}`);
   });
 }
