@@ -161,15 +161,33 @@ async fn idle_instances_are_evicted_until_few_are_left() {
     f.assert_empty();
 }
 
+/// Each step has two events.
+const STEPS: usize = CACHE_IDLE_EVENTS as usize / 2;
+/// A script whose replay takes long.
+const LONG: [Op; STEPS + 1] = {
+    let mut script = [Op::Activity("a"); STEPS + 1];
+    script[STEPS] = Op::Event("go");
+    script
+};
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_with_a_long_replay_makes_way_for_one_in_use() {
+    let mut f = Fixture::started(cached(1), &LONG).await;
+    f.start("long").await;
+    for _ in 0..STEPS {
+        f.complete("a").await;
+    }
+    f.advance(60_000).await;
+    assert_eq!(f.generators(), 1);
+    f.start("other").await;
+    assert_eq!(f.generators(), 1);
+    f.event("long", "go").await;
+    assert_eq!(f.attempts.len(), STEPS + 1, "none twice");
+    assert_eq!(f.memory.get("long").status, Status::Completed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_instance_with_a_long_replay_stays_while_there_is_room() {
-    // Each step has two events.
-    const STEPS: usize = CACHE_IDLE_EVENTS as usize / 2;
-    const LONG: [Op; STEPS + 1] = {
-        let mut script = [Op::Activity("a"); STEPS + 1];
-        script[STEPS] = Op::Event("go");
-        script
-    };
     let mut f = Fixture::started(cached(CACHE_KEPT + 1), &LONG).await;
     f.start("long").await;
     for _ in 0..STEPS {
