@@ -2,17 +2,12 @@
 // one for replies, once kept everything that they reach alive. So memory grew in a process that opened and closed
 // stores, and in a test file with many runtimes.
 
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { Client, defineOrchestration, Runtime } from 'perdure';
 import { TestRuntime } from 'perdure/testing';
 import { describe, it } from 'vitest';
-
 import { eventually } from '../../support/async.ts';
+import { collectGarbage } from '../../support/garbage.ts';
 import { STORES } from '../../support/providers.ts';
-
-setFlagsFromString('--expose-gc');
-const gc = runInNewContext('gc') as () => void;
 
 const order = defineOrchestration('order', function* (ctx) {
   yield ctx.scheduleTimer(1);
@@ -20,7 +15,7 @@ const order = defineOrchestration('order', function* (ctx) {
 
 async function isCollected(refs: WeakRef<object>[]): Promise<void> {
   await eventually(10_000, 'it is collected', () => {
-    gc();
+    collectGarbage();
     return refs.every((ref) => ref.deref() === undefined);
   });
 }

@@ -1,12 +1,11 @@
 import { fileURLToPath } from 'node:url';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { threadId } from 'node:worker_threads';
 import { type Codec, Runtime, type RuntimeOptions, RuntimeStateError } from 'perdure';
 import { afterEach, describe, expect, it } from 'vitest';
 
 import { runtimeSizes } from '../../../dist/runtime/internal.js';
 import { Counter, rejection } from '../../support/async.ts';
+import { collectGarbage } from '../../support/garbage.ts';
 import { historyViolations } from '../../support/history.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { STORES } from '../../support/providers.ts';
@@ -17,9 +16,6 @@ const codecOf = (name: string) => new URL(`../../support/${name}.mjs`, import.me
 
 /** The number of the thread that tests run on. Runtimes start other threads. */
 const MAIN = threadId;
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 describe.each(STORES)('on $name', (kind) => {
   const store = useStore(kind);
