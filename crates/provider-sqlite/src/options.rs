@@ -58,10 +58,11 @@ pub(crate) const BACKUP_PAGES: std::ffi::c_int = 1_024;
 
 /// Time after which an idle writer watches the log for writes of other processes.
 pub(crate) const WATCH_AFTER: Duration = Duration::from_millis(1);
-/// Interval in which the writer asks whether another process wrote, after a write to the log that is not committed yet.
-pub(crate) const COMMIT_EXPECTED_EVERY: Duration = Duration::from_micros(300);
-/// Number of times that it does so (some 10 ms). A commit syncs the log before others see it.
-pub(crate) const COMMIT_EXPECTED_TRIES: u32 = 30;
+/// Time from a write to the log to the first question whether it is committed. A commit syncs the log before others see
+/// it.
+pub(crate) const COMMIT_EXPECTED_FIRST: Duration = Duration::from_micros(100);
+/// Number of such questions, each after half as much time again as the one before: 11 ms in all.
+pub(crate) const COMMIT_EXPECTED_TRIES: u32 = 10;
 /// Interval in which an idle writer asks whether another process wrote.
 pub(crate) const FOREIGN_CHANGE_EVERY: Duration = Duration::from_millis(25);
 

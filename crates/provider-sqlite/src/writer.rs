@@ -22,7 +22,7 @@ use crate::job::Job;
 use crate::listeners::Listeners;
 use crate::log_watch::LogWatch;
 use crate::options::{
-    CHECKPOINT_TRIES_MAX, COMMIT_EXPECTED_EVERY, COMMIT_EXPECTED_TRIES, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX,
+    CHECKPOINT_TRIES_MAX, COMMIT_EXPECTED_FIRST, COMMIT_EXPECTED_TRIES, FOREIGN_CHANGE_EVERY, TRANSACTION_JOBS_MAX,
     TRANSACTION_WRITES_MAX, WAL_BYTES_MAX, WAL_CHECK_EVERY, WATCH_AFTER,
 };
 use crate::queue::{Queue, Received};
@@ -103,9 +103,9 @@ struct Writer<'c> {
 /// | from | on | to |
 /// |---|---|---|
 /// | any | own jobs | `Own` |
-/// | `Own` | idle for [`WATCH_AFTER`] | `Watching`: the watch is set, and then the writer looks |
-/// | `Watching` | idle for [`FOREIGN_CHANGE_EVERY`] | `Watching`, likewise |
-/// | `Watching` | a write to the log | `Commit` |
+/// | `Own` | idle for [`WATCH_AFTER`] | the watch is set, then `Commit`: one may have written to the log already |
+/// | `Watching` | idle for [`FOREIGN_CHANGE_EVERY`] | the watch is set, then `Watching` |
+/// | `Watching`, `Commit` | a write to the log | `Commit`, from the first look |
 /// | `Commit` | looked, and there is a commit | `Own` |
 /// | `Commit` | looked in vain [`COMMIT_EXPECTED_TRIES`] times | `Watching` |
 #[derive(Clone, Copy)]
@@ -114,25 +114,36 @@ enum Expected {
     Own,
     /// A write to the log.
     Watching,
-    /// A commit, after a write to the log. So many looks are left.
+    /// A commit, after a write to the log, and the number of looks in vain.
     Commit(u32),
 }
 
 impl Expected {
-    /// Returns the time without jobs after which the writer looks for foreign commits.
-    const fn look_after(self) -> Duration {
+    /// Returns the time without jobs after which the writer looks for foreign commits. The sync of a commit may take
+    /// long: each look for it comes after half as much time again as the one before.
+    fn look_after(self) -> Duration {
         match self {
             Self::Own => WATCH_AFTER,
             Self::Watching => FOREIGN_CHANGE_EVERY,
-            Self::Commit(_) => COMMIT_EXPECTED_EVERY,
+            Self::Commit(tried) => COMMIT_EXPECTED_FIRST * 3_u32.pow(tried) / 2_u32.pow(tried),
         }
     }
 
     /// Returns the expectation after a nudge. One that comes after own jobs was caused by them.
     const fn nudged(self) -> Self {
         match self {
-            Self::Watching => Self::Commit(COMMIT_EXPECTED_TRIES),
-            Self::Own | Self::Commit(_) => self,
+            Self::Watching | Self::Commit(_) => Self::Commit(0),
+            Self::Own => self,
+        }
+    }
+
+    /// Returns the expectation after a look, which has found a foreign commit or not.
+    const fn looked(self, has_come: bool, watches: bool) -> Self {
+        match self {
+            Self::Commit(_) if has_come => Self::Own,
+            Self::Commit(tried) if tried + 1 < COMMIT_EXPECTED_TRIES => Self::Commit(tried + 1),
+            Self::Own if watches => Self::Commit(0),
+            _ => Self::Watching,
         }
     }
 }
@@ -166,19 +177,13 @@ impl Writer<'_> {
 
     /// Looks for commits of other processes. The watch is set before that, so that no commit is missed.
     fn look(&mut self, expected: Expected) -> Expected {
-        if let Expected::Commit(left @ 1..) = expected {
-            let has_come = self.check_foreign_changes();
-            return if has_come {
-                Expected::Own
-            } else {
-                Expected::Commit(left - 1)
-            };
-        }
-        if let Some(watch) = &mut self.log_watch {
+        if !matches!(expected, Expected::Commit(_))
+            && let Some(watch) = &mut self.log_watch
+        {
             watch.set();
         }
-        self.check_foreign_changes();
-        Expected::Watching
+        let has_come = self.check_foreign_changes();
+        expected.looked(has_come, self.log_watch.is_some())
     }
 
     fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
@@ -369,5 +374,37 @@ mod tests {
         reader.execute_batch("COMMIT").expect("the reader is done");
         check(Some(1_000_000));
         assert_eq!(size(), 0);
+    }
+
+    /// A commit that wrote to the log before the watch was set causes no nudge, and may not be visible at the first
+    /// look.
+    #[test]
+    fn a_commit_that_had_begun_when_the_watch_was_set_is_looked_for_at_once() {
+        let mut expected = Expected::Own.looked(false, true);
+        let mut waited = Duration::ZERO;
+        while !matches!(expected, Expected::Watching) {
+            assert!(expected.look_after() <= COMMIT_EXPECTED_FIRST + waited / 2);
+            waited += expected.look_after();
+            assert!(matches!(expected.looked(true, true), Expected::Own));
+            expected = expected.looked(false, true);
+        }
+        assert!(
+            waited >= FOREIGN_CHANGE_EVERY / 3,
+            "{waited:?} would not cover a slow sync"
+        );
+    }
+
+    #[test]
+    fn a_write_to_the_log_begins_the_looks_anew_unless_it_is_the_writers_own() {
+        for expected in [Expected::Watching, Expected::Commit(7)] {
+            assert!(matches!(expected.nudged(), Expected::Commit(0)));
+        }
+        assert!(matches!(Expected::Own.nudged(), Expected::Own));
+    }
+
+    #[test]
+    fn a_store_that_is_not_watched_is_looked_at_in_intervals() {
+        assert!(matches!(Expected::Own.looked(false, false), Expected::Watching));
+        assert!(matches!(Expected::Watching.looked(true, false), Expected::Watching));
     }
 }
